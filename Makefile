@@ -1,0 +1,64 @@
+# `make` alone lists what there is. Everything is installed into .venv, with the pins of
+# constraints.txt; nothing outside this folder is changed.
+
+VENV  := .venv
+PORT  ?= 8888
+JOBS  ?= 2
+STAMP := $(VENV)/.installed
+
+# With PYTHON=... the GPU validation runs on that interpreter as it is, without installing.
+VALIDATION_PYTHON := $(if $(PYTHON),$(PYTHON),$(abspath $(VENV))/bin/python)
+
+.DEFAULT_GOAL := help
+.PHONY: help install lab doctor test lint unit katas chapters validate-gpu clean
+
+help:
+	@echo 'make lab            set up, check this machine, open JupyterLab on the chapters'
+	@echo '                    (PORT=8888 is the first port to try, PYTHON=python3.12 the Python to use)'
+	@echo 'make test           set up, then all that CI runs: lint, unit, katas, chapters'
+	@echo 'make doctor         this machine in a dozen lines'
+	@echo 'make validate-gpu   on a GPU: tests, katas, chapters and benchmark, recorded in assets/'
+	@echo '                    (PYTHON=python3 runs it on that Python as it is, nothing is installed)'
+	@echo 'make clean          remove .venv and the caches; your katas stay'
+
+$(STAMP): pyproject.toml constraints.txt
+	@PYTHON='$(PYTHON)' ./scripts/make-environment '$(VENV)'
+	@touch '$@'
+
+install: $(STAMP)
+
+# The terminals of JupyterLab find `pytest` and `debubble`; one folder up from the chapters are katas.
+lab: $(STAMP)
+	@'$(VENV)/bin/debubble' doctor
+	@PATH='$(CURDIR)/$(VENV)/bin':"$$PATH" '$(VENV)/bin/python' -m jupyterlab \
+	    --ServerApp.ip=127.0.0.1 --ServerApp.port='$(PORT)' \
+	    --ServerApp.root_dir='$(CURDIR)' --ServerApp.preferred_dir='$(CURDIR)/chapters' \
+	    $$(test "$$(id -u)" -ne 0 || echo --allow-root)
+
+doctor: $(STAMP)
+	@'$(VENV)/bin/debubble' doctor
+
+# Later parts still run when an earlier one fails: one run shows everything that is wrong.
+test: $(STAMP)
+	@$(MAKE) --no-print-directory --keep-going lint unit katas chapters
+
+lint: $(STAMP)
+	'$(VENV)/bin/ruff' check .
+	'$(VENV)/bin/ruff' format --check .
+	'$(VENV)/bin/lint-imports'
+
+unit: $(STAMP)
+	'$(VENV)/bin/python' -m pytest tests --device sim -n '$(JOBS)'
+
+katas: $(STAMP)
+	'$(VENV)/bin/debubble' check --device sim $(if $(CI),--pristine)
+
+chapters: $(STAMP)
+	DEBUBBLE_DEVICE=sim '$(VENV)/bin/python' -m pytest -p no:python --nbval --nbval-current-env \
+	    --nbval-cell-timeout=120 --dist loadscope -n '$(JOBS)' chapters
+
+validate-gpu: $(if $(PYTHON),,$(STAMP))
+	'$(VALIDATION_PYTHON)' -m tests.validation --device cuda
+
+clean:
+	rm -rf '$(VENV)' build ./*.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,20 @@
+"""debubble: instruments that show where a GPU waits, on a real GPU and on a simulated one."""
+
+from .accelerator import accelerator
+from .accelerator.choice import resolve
+from .accelerator.triton_mode import interpret_triton
+from .guard import HostSyncError, allow_host_sync, no_host_syncs
+from .recording import record
+from .timeline import Timeline
+
+__all__ = [
+    "HostSyncError",
+    "Timeline",
+    "accelerator",
+    "allow_host_sync",
+    "no_host_syncs",
+    "record",
+]
+
+if resolve("auto") == "sim":
+    interpret_triton()

@@ -1,0 +1,76 @@
+"""One accelerator a process: chosen by name, by DEBUBBLE_DEVICE, or by what the machine has."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from typing import Any
+
+import torch
+
+from .protocol import Accelerator
+
+NAMES = ("auto", "cuda", "sim")
+VARIABLE = "DEBUBBLE_DEVICE"
+
+_chosen: Accelerator | None = None
+
+
+def accelerator(name: str = "auto") -> Accelerator:
+    """The accelerator of this process: "cuda", "sim", or "auto" for a GPU if there is one.
+
+    ValueError for an unknown name; RuntimeError if CUDA is asked for and absent, or if the
+    process uses the other one already: a Triton kernel is compiled or interpreted from the
+    moment it is decorated, so one process uses one accelerator.
+    """
+    global _chosen
+    wanted = resolve(name)
+    if _chosen is None:
+        _chosen = _make(wanted)
+    elif _chosen.name != wanted and name != "auto":
+        raise RuntimeError(
+            f"this process uses {_chosen.name!r} already: start another one for {wanted!r} "
+            f"(in a notebook, restart the kernel), with {VARIABLE}={wanted} set before it starts"
+        )
+    return _chosen
+
+
+def current() -> Accelerator:
+    """The accelerator that this process uses, chosen automatically if none was asked for."""
+    return _chosen or accelerator()
+
+
+def launch(kernel: Any, grid: Any, *args: Any, **options: Any) -> Any:
+    """`current().launch(...)`: runs a kernel as one launch."""
+    return current().launch(kernel, grid, *args, **options)
+
+
+def resolve(name: str) -> str:
+    """"cuda" or "sim" for a name; "auto" asks DEBUBBLE_DEVICE, then the machine."""
+    origin = "accelerator"
+    if name == "auto":
+        name, origin = os.environ.get(VARIABLE) or "auto", VARIABLE
+    if name not in NAMES:
+        near = difflib.get_close_matches(str(name), NAMES, n=1)
+        hint = f", did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{origin} {name!r} is unknown: choose one of {', '.join(NAMES)}{hint}")
+    if name != "auto":
+        return name
+    return "cuda" if torch.cuda.is_available() else "sim"
+
+
+def _make(name: str) -> Accelerator:
+    if name == "sim":
+        from ..sim.accelerator import SimAccelerator
+        from .triton_mode import interpret_triton
+
+        interpret_triton()
+        return SimAccelerator()
+    if not torch.cuda.is_available():
+        raise RuntimeError(
+            "CUDA was asked for, and PyTorch finds no GPU here: use accelerator('sim'), or check "
+            "the driver with nvidia-smi"
+        )
+    from ..cuda.accelerator import CudaAccelerator
+
+    return CudaAccelerator()

@@ -1,0 +1,103 @@
+"""The command `debubble`. Each subcommand's body is a module of `debubble.commands`.
+
+Those are imported when their command runs: asking for help must not load PyTorch.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Instruments and katas of the workbook about keeping a GPU busy.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+class Device(str, Enum):
+    auto = "auto"
+    sim = "sim"
+    cuda = "cuda"
+
+
+KataName = Annotated[str, typer.Argument(metavar="KATA", help="Its name, or the path of its file.")]
+
+
+@app.command()
+def doctor() -> None:
+    """Say what this machine is: accelerator, versions, what is measured and what is modelled."""
+    from .commands.doctor import doctor
+
+    doctor()
+
+
+@app.command()
+def calibrate(
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The file to write; default: assets/calibration/."),
+    ] = None,
+) -> None:
+    """Measure this GPU's cost model, for the simulated accelerator to be modelled on."""
+    from .commands.calibrate import calibrate
+
+    calibrate(output)
+
+
+@app.command()
+def trace(
+    file: Annotated[Path, typer.Argument(help="A timeline that was saved as JSON.")],
+    perfetto: Annotated[
+        Path | None,
+        typer.Option(help="Write Perfetto JSON there, and print nothing of the timeline."),
+    ] = None,
+    width: Annotated[int | None, typer.Option(help="Columns to draw in.", min=40)] = None,
+) -> None:
+    """Print a saved timeline as text, or turn it into a trace for ui.perfetto.dev."""
+    from .commands.trace import trace
+
+    trace(file, perfetto, width)
+
+
+@app.command()
+def hint(kata: KataName) -> None:
+    """Say what could help with a kata."""
+    from .commands.hint import hint
+
+    hint(kata)
+
+
+@app.command()
+def reset(
+    kata: KataName,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Bring a kata's exercise back. Your edits are shown, asked about, and kept in a .bak file."""
+    from .commands.reset import reset
+
+    reset(kata, yes)
+
+
+@app.command()
+def check(
+    device: Annotated[Device, typer.Option(help="The accelerator to run on.")] = Device.auto,
+    write_stubs: Annotated[
+        bool, typer.Option(help="First write stubs that are missing or older than their solution.")
+    ] = False,
+    pristine: Annotated[
+        bool, typer.Option(help="A stub that was edited is a failure, and not a learner's work.")
+    ] = False,
+) -> None:
+    """Prove the katas: stubs fail as intended, solutions pass, wrong attempts are told why."""
+    from .commands.check import check
+
+    check(device.value, write_stubs, pristine)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,1 @@
+"""The bodies of the subcommands of `debubble`, one module each."""

@@ -1,0 +1,86 @@
+"""`debubble check`: proves the katas, as a table and a sentence for each thing that is wrong."""
+
+from __future__ import annotations
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+import debubble
+from debubble.accelerator import Accelerator
+from debubble.workshop import check as prove
+from debubble.workshop.catalogue import Catalogue, find_catalogue
+from debubble.workshop.stub_files import StubFiles
+from debubble.workshop.verdicts import Verdict
+
+from .refusal import refuse, refusing
+
+
+def check(device: str, write_stubs: bool, pristine: bool) -> None:
+    """Exit with status 1 when any claim does not hold."""
+    console = Console(highlight=False)
+    with refusing():
+        catalogue = find_catalogue()
+        if write_stubs:
+            for kata in StubFiles(catalogue).write_all():
+                console.print(f"wrote {kata.relative(kata.stub_path)}")
+        verdicts = _with_progress(console, catalogue, _accelerator(device), pristine)
+    console.print(_table(catalogue, verdicts))
+    for verdict in verdicts:
+        if verdict.note:
+            console.print(Text(verdict.note, style="yellow"), soft_wrap=True)
+    problems = [verdict for verdict in verdicts if not verdict.holds]
+    for verdict in problems:
+        about = f"{verdict.kata}, {verdict.subject}" if verdict.kata else verdict.subject
+        console.print(Text(f"✘ {about}: {verdict.problem}", style="red"), soft_wrap=True)
+    if problems:
+        raise typer.Exit(1)
+    console.print(Text(f"All {len(verdicts)} claims hold.", style="green"))
+
+
+def _accelerator(device: str) -> Accelerator:
+    try:
+        return debubble.accelerator(device)
+    except (RuntimeError, ValueError) as error:
+        refuse(str(error))
+
+
+def _with_progress(
+    console: Console, catalogue: Catalogue, accelerator: Accelerator, pristine: bool
+) -> list[Verdict]:
+    console.print(f"on {accelerator.description}")
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("reading the katas", total=None)
+
+        def progress(done: int, of: int, doing: str) -> None:
+            bar.update(task, completed=done, total=of, description=doing)
+
+        return prove.check(catalogue, accelerator.name, progress, pristine)
+
+
+def _table(catalogue: Catalogue, verdicts: list[Verdict]) -> Table:
+    """A row a kata: do its stub, its solution and its wrong attempts do what they should?"""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in ("kata", "stub fails", "solution passes", "wrong attempts told", "files"):
+        table.add_column(heading)
+    for kata in catalogue.katas:
+        own = {v.subject: v for v in verdicts if v.kata == kata.name}
+        attempts = [v for subject, v in own.items() if subject.startswith("attempt ")]
+        told = sum(v.holds for v in attempts)
+        enough = "wrong attempts" not in own and told == len(attempts)
+        files = all(own[s].holds for s in ("stub file", "tests", "hint") if s in own)
+        table.add_row(
+            f"{kata.system}/{kata.name}",
+            _mark("stub" in own and own["stub"].holds),
+            _mark("solution" in own and own["solution"].holds),
+            Text(f"{told} of {len(attempts)}", style="green" if enough else "red"),
+            _mark(files),
+        )
+    return table
+
+
+def _mark(holds: bool) -> Text:
+    return Text("✔", style="green") if holds else Text("✘", style="red")

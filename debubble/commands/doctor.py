@@ -1,0 +1,90 @@
+"""`debubble doctor`: this machine in a dozen lines, and what of it is modelled."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+
+import torch
+import typer
+
+import debubble
+from debubble.accelerator import Accelerator
+from debubble.accelerator.triton_mode import is_interpreted
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def doctor() -> None:
+    """Say what this machine is: accelerator, versions, what is measured and what is modelled."""
+    try:
+        accelerator = debubble.accelerator("auto")
+    except (RuntimeError, ValueError) as error:
+        show({"accelerator": f"none: {error}", **software()})
+        raise typer.Exit(1) from None
+    show({**hardware(accelerator), **software(), **tools()})
+
+
+def show(lines: dict[str, str]) -> None:
+    for label, text in lines.items():
+        typer.echo(f"{label:<14} {text}")
+
+
+def hardware(accelerator: Accelerator) -> dict[str, str]:
+    measured = "measured on this GPU"
+    modelled = "modelled: counts are a GPU's, durations come from a cost model"
+    return {
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPU cores",
+        "GPU": gpu(),
+        "accelerator": accelerator.description,
+        "times": modelled if accelerator.modelled else measured,
+        "pinned memory": pinning(accelerator),
+    }
+
+
+def gpu() -> str:
+    if torch.cuda.is_available():
+        properties = torch.cuda.get_device_properties(0)
+        return f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB"
+    if torch.version.cuda is None:
+        return "not used: this build of torch has no CUDA"
+    return "none found: torch has CUDA, but no driver or no device answers"
+
+
+def pinning(accelerator: Accelerator) -> str:
+    if not accelerator.pin_memory:
+        return "not possible here: every upload is pageable"
+    return "modelled" if accelerator.modelled else "yes"
+
+
+def software() -> dict[str, str]:
+    return {
+        "debubble": installed("debubble") or "run from the checkout, not installed",
+        "Python": platform.python_version(),
+        "torch": torch.__version__,
+        "Triton": triton(),
+    }
+
+
+def triton() -> str:
+    found = installed("triton")
+    if found is None:
+        return f"not there ({platform.system()}): Triton kernels can't run, everything else can"
+    return f"{found}, kernels are {'interpreted on the CPU' if is_interpreted() else 'compiled'}"
+
+
+def tools() -> dict[str, str]:
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    return {
+        "JupyterLab": installed("jupyterlab") or "not installed: the chapters need it",
+        "Chromium": browser or "not found: only our browser tests need it",
+    }
+
+
+def installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,25 @@
+"""How a command refuses: one sentence on stderr, and exit status 2."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import NoReturn
+
+import typer
+
+from debubble.workshop.catalogue import WorkshopError
+
+
+def refuse(sentence: str) -> NoReturn:
+    typer.secho(sentence, fg="red", err=True)
+    raise typer.Exit(2)
+
+
+@contextlib.contextmanager
+def refusing() -> Iterator[None]:
+    """Turns a WorkshopError in the block into a refusal."""
+    try:
+        yield
+    except WorkshopError as error:
+        refuse(str(error))

@@ -1,0 +1,74 @@
+"""`debubble trace FILE`: a saved timeline as text, or as a trace for ui.perfetto.dev."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from debubble.timeline.comparison import COUNT_WORDS
+from debubble.timeline.timeline import Timeline
+from debubble.timeline.trace_file import TraceFileError
+from debubble.views.lanes import text_lanes
+from debubble.views.tables import BUBBLE_HEADINGS, bubble_rows
+from debubble.views.words import format_share, format_time
+
+from .refusal import refuse
+
+WIDEST = 120
+
+
+def trace(file: Path, perfetto: Path | None = None, width: int | None = None) -> None:
+    """Print lanes, counts and bubbles of `file`, or write Perfetto JSON to `perfetto`.
+
+    Exits with status 2 and one sentence on stderr when a file can't be read or written.
+    """
+    try:
+        timeline = Timeline.load(file)
+        if perfetto is not None:
+            timeline.to_perfetto(perfetto)
+    except TraceFileError as error:
+        refuse(str(error))
+    except OSError as error:
+        refuse(f"{error.filename or perfetto} can't be written: {error.strerror}.")
+    console = Console(width=width, highlight=False)
+    if perfetto is not None:
+        text = f"{perfetto} written ({timeline.label}): open it at https://ui.perfetto.dev"
+        console.print(Text(text), soft_wrap=True)
+        return
+    console.print(Text(text_lanes(timeline, min(console.width, WIDEST))), soft_wrap=True)
+    console.print()
+    console.print(counts_table(timeline))
+    console.print()
+    console.print(bubbles_summary(timeline))
+    rows = bubble_rows(timeline)
+    if rows:
+        console.print(bubbles_rich_table(rows))
+    for hazard in timeline.hazards:
+        console.print(Text(f"hazard: {hazard}", style="bold red"))
+
+
+def counts_table(timeline: Timeline) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for name, count in timeline.counts().items():
+        table.add_row(COUNT_WORDS[name][1], Text(f"{count:,}", justify="right"))
+    return table
+
+
+def bubbles_summary(timeline: Timeline) -> Text:
+    if not timeline.span:
+        return Text("The device did nothing.")
+    share, span = format_share(timeline.idle_share()), format_time(timeline.span)
+    return Text(f"The device was idle for {share} of {span} ({timeline.label}).")
+
+
+def bubbles_rich_table(rows: list[tuple[str, ...]]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for column, heading in enumerate(BUBBLE_HEADINGS):
+        justify = "right" if column < 3 else "left"
+        table.add_column(heading, justify=justify, no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table

@@ -1,0 +1,61 @@
+"""no_host_syncs: a region in which the host may not wait for the device, and holes in it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .source_line import source_line
+from .timeline.event import SourceLine
+
+
+class HostSyncError(RuntimeError):
+    """The host waited, or a copy would make it wait, where that was ruled out."""
+
+    def __init__(self, what: str, source: SourceLine | None) -> None:
+        self.what, self.source = what, source
+        super().__init__(f"{what} at {source}" if source else what)
+
+
+class _Regions(threading.local):
+    """The innermost region of this thread: True forbids, False allows, None was never asked."""
+
+    forbids: bool | None = None
+
+
+_regions = _Regions()
+
+
+@contextmanager
+def no_host_syncs() -> Iterator[None]:
+    """Raises HostSyncError at the line where the host waits for the device, or copies to or from
+    pageable or non-contiguous memory "without blocking". Holds for this thread only."""
+    from .accelerator import current
+
+    with _region(forbids=True), current().watching_for_syncs():
+        yield
+
+
+@contextmanager
+def allow_host_sync() -> Iterator[None]:
+    """A hole in `no_host_syncs`, for a wait that is meant."""
+    with _region(forbids=False):
+        yield
+
+
+def syncs_are_forbidden() -> bool:
+    return bool(_regions.forbids)
+
+
+def refuse(what: str) -> None:
+    raise HostSyncError(what, source_line())
+
+
+@contextmanager
+def _region(forbids: bool) -> Iterator[None]:
+    outer, _regions.forbids = _regions.forbids, forbids
+    try:
+        yield
+    finally:
+        _regions.forbids = outer

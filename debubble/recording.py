@@ -1,0 +1,25 @@
+"""record: everything that happens on the accelerator inside a block, as a Timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .accelerator import Accelerator, current
+from .timeline import Timeline
+
+
+@contextmanager
+def record(accelerator: Accelerator | None = None) -> Iterator[Timeline]:
+    """Gives a Timeline that is filled when the block ends and the device is done.
+
+    Waiting for the device before and after the block is not part of the recording.
+    """
+    accelerator = accelerator or current()
+    timeline = Timeline(
+        accelerator=accelerator.name,
+        description=accelerator.description,
+        modelled=accelerator.modelled,
+    )
+    with accelerator.recording(timeline):
+        yield timeline

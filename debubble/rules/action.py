@@ -1,0 +1,32 @@
+"""What an operator asks of the device: kernels, copies and host waits, in order."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+
+class Action(NamedTuple):
+    """One kernel, copy or host wait."""
+
+    kind: Literal["kernel", "copy", "memset", "sync"]
+    name: str
+    nbytes: float = 0
+    """What a kernel reads and writes, or what a copy moves."""
+    flops: float = 0.0
+    unit: Literal["vector", "library", "triton", "sleep"] = "vector"
+    """Who does the arithmetic: plain cores, a library's matrix product, a Triton kernel; a sleep
+    has its microseconds as `flops`."""
+    copy_kind: str | None = None
+    host_blocks: bool = False
+    """The driver keeps the host until the copy is done, without a synchronisation call."""
+
+
+SYNC = Action("sync", "stream synchronize")
+
+
+def kernel(name: str, nbytes: float = 0) -> Action:
+    return Action("kernel", name, nbytes)
+
+
+def copy(copy_kind: str, nbytes: float, host_blocks: bool = False) -> Action:
+    return Action("copy", copy_kind, nbytes, copy_kind=copy_kind, host_blocks=host_blocks)

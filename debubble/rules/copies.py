@@ -1,0 +1,94 @@
+"""The rules of `copy_` and `to` between host and device, as PyTorch has them for CUDA.
+
+Tensors are looked at, never read: shape, stride, dtype, address and whether they are pinned.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from .action import SYNC, Action, copy, kernel
+
+STAGED_AT_ONCE = 64 << 10
+"""Pageable bytes that the driver takes over at once; for more it waits for the stream."""
+
+
+def device_copy(target: torch.Tensor, source: torch.Tensor) -> list[Action]:
+    """On the device: one memcpy when both lie dense in one order, else one kernel."""
+    if source.numel() == 0 or _is_same(target, source):
+        return []
+    if target.dtype == source.dtype and dense_alike(target, source):
+        return [copy("d2d", nbytes_of(source))]
+    return [kernel("copy", nbytes_of(target) + nbytes_of(source))]
+
+
+def upload(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> list[Action]:
+    """Host to device. What can't be copied byte by byte is made so first: converted on the
+    device if the copy is not to block, else on the CPU, into fresh pageable memory."""
+    if target.numel() == 0:
+        return []
+    same_dtype = target.dtype == source.dtype
+    if same_dtype and dense_alike(target, source):
+        return _between(_upload_kind(source), nbytes_of(source), non_blocking)
+    as_it_is = source.shape == target.shape and source.is_contiguous()
+    converted_first = not non_blocking and not same_dtype
+    kind = _upload_kind(source) if as_it_is and not converted_first else "h2d_pageable"
+    travelling = target if converted_first else source
+    moved = target.numel() * travelling.element_size()
+    actions = _between(kind, moved, non_blocking)
+    if not target.is_contiguous() or not (same_dtype or converted_first):
+        actions.append(kernel("copy", moved + nbytes_of(target)))
+    return actions
+
+
+def download(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> list[Action]:
+    """Device to host: made dense on the device, and converted there if the copy is not to block."""
+    if target.numel() == 0:
+        return []
+    actions = []
+    same_dtype = target.dtype == source.dtype
+    if not (same_dtype and dense_alike(target, source)):
+        if non_blocking and not same_dtype:
+            actions.append(kernel("convert", nbytes_of(source) + nbytes_of(target)))
+        elif not source.is_contiguous():
+            actions.append(kernel("contiguous", 2 * nbytes_of(source)))
+    return actions + _between("d2h", nbytes_of(target), non_blocking, target.is_pinned())
+
+
+def dense_alike(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether both cover dense memory in the same order, so that bytes can be copied in one go."""
+    if a.shape != b.shape:
+        return False
+    if a.is_contiguous() and b.is_contiguous():
+        return True
+    expected = 1
+    for dimension in sorted(range(a.dim()), key=a.stride):
+        if a.size(dimension) == 1:
+            continue
+        if a.stride(dimension) != expected or b.stride(dimension) != expected:
+            return False
+        expected *= a.size(dimension)
+    return True
+
+
+def nbytes_of(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _between(
+    kind: str, nbytes: int, non_blocking: bool, host_is_pinned: bool = True
+) -> list[Action]:
+    """A blocking copy is followed by a synchronisation. One that touches pageable memory keeps
+    the host in the driver even when it was asked not to block."""
+    if not non_blocking:
+        return [copy(kind, nbytes), SYNC]
+    staged = kind == "h2d_pageable" and nbytes > STAGED_AT_ONCE
+    return [copy(kind, nbytes, host_blocks=staged or not host_is_pinned)]
+
+
+def _upload_kind(source: torch.Tensor) -> str:
+    return "h2d_pinned" if source.is_pinned() else "h2d_pageable"
+
+
+def _is_same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return (a.data_ptr(), a.shape, a.stride(), a.dtype) == (b.data_ptr(), b.shape, b.stride(), b.dtype)

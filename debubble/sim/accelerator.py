@@ -1,0 +1,116 @@
+"""The simulated accelerator, as chapters, katas and solutions see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from ..accelerator.protocol import Work
+from ..rules.action import Action
+from ..rules.copies import nbytes_of
+from ..timeline import Timeline
+from . import backend
+from .computing import on_cpu, on_sim
+from .cost import CostModel
+from .device import SimDevice
+from .execution import Operation, execute
+from .graph import SimGraph
+from .host_watch import HostWatch
+from .streams import SimEvent, SimStream
+from .tape import flat_tensors
+from .tensor import SimTensor
+
+
+class SimAccelerator:
+    name = "sim"
+    pin_memory = True
+    modelled = True
+
+    def __init__(self, cost: CostModel | None = None) -> None:
+        self._device = SimDevice(cost or CostModel.load())
+        backend.register(self._device)
+        self.device = torch.device("sim", 0)
+
+    @property
+    def description(self) -> str:
+        return f"sim, modelled on {self._device.cost.gpu}"
+
+    def stream(self) -> SimStream:
+        return self._device.new_stream()
+
+    def current_stream(self) -> SimStream:
+        return self._device.current_stream()
+
+    def event(self) -> SimEvent:
+        return SimEvent(self._device)
+
+    def graph(self) -> SimGraph:
+        return SimGraph(self._device)
+
+    def synchronize(self) -> None:
+        self._device.synchronize()
+
+    def sleep(self, milliseconds: float) -> None:
+        """Keeps the current stream busy for that long with one kernel, and returns at once."""
+        if milliseconds < 0:
+            raise ValueError(f"sleep takes milliseconds of at least 0, not {milliseconds}")
+        action = Action("kernel", "sleep", flops=milliseconds * 1e3, unit="sleep")
+        execute(self._device, Operation(lambda: None, lambda _: [action], has_result=False))
+
+    def launch(
+        self,
+        kernel: Callable[..., Any],
+        grid: tuple[int, ...] | None,
+        *args: Any,
+        work: Work | None = None,
+        **meta: Any,
+    ) -> Any:
+        """Runs a kernel on the CPU data, as one launch of modelled length."""
+        inputs: list[torch.Tensor] = []
+        cpu_args = on_cpu(args, inputs)
+        cpu_meta = {name: on_cpu(value, inputs) for name, value in meta.items()}
+        for tensor in inputs:
+            if type(tensor) is not SimTensor and not tensor.is_pinned():
+                raise ValueError(
+                    f"{_name_of(kernel)} was given a tensor of shape {tuple(tensor.shape)} in pageable "
+                    "host memory: a kernel can only read device memory or pinned memory"
+                )
+        on_device = [tensor for tensor in inputs if type(tensor) is SimTensor]
+        call = kernel if grid is None else kernel[grid]
+        moved = work.bytes if work and work.bytes is not None else sum(map(nbytes_of, inputs))
+        unit = "triton" if work is None or work.tensor_cores else "vector"
+        action = Action("kernel", _name_of(kernel), moved, work.flops if work else 0.0, unit)
+        operation = Operation(
+            lambda: call(*cpu_args, **cpu_meta),
+            lambda _: [] if grid is not None and 0 in grid else [action],
+            reads=on_device,
+            writes=on_device,
+            makes_memory=grid is None,
+            has_result=grid is None,
+        )
+        with self._device.lock:
+            out = execute(self._device, operation)
+        return on_sim(out) if flat_tensors(out) else out
+
+    @contextmanager
+    def recording(self, timeline: Timeline) -> Iterator[None]:
+        self._device.start_recording()
+        try:
+            with HostWatch(self._device):
+                yield
+        finally:
+            events, hazards = self._device.stop_recording()
+            timeline.events.extend(events)
+            timeline.hazards.extend(hazards)
+
+    @contextmanager
+    def watching_for_syncs(self) -> Iterator[None]:
+        """Nothing to install: every wait passes through the simulated device, which asks."""
+        yield
+
+
+def _name_of(kernel: Any) -> str:
+    return getattr(kernel, "__name__", None) or getattr(getattr(kernel, "fn", None), "__name__", "kernel")

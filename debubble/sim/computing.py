@@ -1,0 +1,127 @@
+"""An operator that computes: run on the CPU data, counted by the operator table."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+
+from ..guard import syncs_are_forbidden
+from ..rules.action import Action
+from ..rules.copies import nbytes_of
+from ..rules.operators import Effects, effects_of
+from .device import SimDevice
+from .execution import Operation, execute
+from .tape import flat_tensors
+from .tensor import SimTensor
+from .work import flops_of, unit_of
+
+TAKES_CPU_TENSORS = {"index.Tensor", "index_put_", "index_put", "_index_put_impl_", "where.self"}
+
+
+class Computation:
+    """Made once for an overload, called for every use of it."""
+
+    def __init__(self, device: SimDevice, func: Any) -> None:
+        self.device, self.func = device, func
+        self.name = func.name().removeprefix("aten::")
+        schema = func._schema
+        self.written_arguments = [
+            (position, argument.name)
+            for position, argument in enumerate(schema.arguments)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        ]
+        self.returns_written = bool(schema.returns) and all(
+            returned.alias_info is not None and returned.alias_info.is_write
+            for returned in schema.returns
+        )
+        self.tensor_arguments = {
+            position
+            for position, argument in enumerate(schema.arguments)
+            if str(argument.type) in ("Tensor", "Optional[Tensor]")
+        }
+        self.takes_device = any(argument.name == "device" for argument in schema.arguments)
+        self.repeatable = torch.Tag.nondeterministic_seeded not in func.tags
+
+    def __call__(self, args: tuple, kwargs: dict) -> Any:
+        inputs: list[torch.Tensor] = []
+        cpu_args = tuple(
+            torch.tensor(arg)
+            if position in self.tensor_arguments and isinstance(arg, (bool, int, float, complex))
+            else on_cpu(arg, inputs)
+            for position, arg in enumerate(args)
+        )
+        cpu_kwargs = {}
+        for name, value in kwargs.items():
+            cpu_kwargs[name] = on_cpu(value, inputs)
+        if self.takes_device:
+            cpu_kwargs["device"] = "cpu"
+            cpu_kwargs.pop("pin_memory", None)
+        on_device = [tensor for tensor in inputs if type(tensor) is SimTensor]
+        if len(on_device) < len(inputs):
+            self._expect_one_device(inputs)
+        effects = effects_of(self.name, args, kwargs)
+        if self.device.capturing is not None or syncs_are_forbidden():
+            self.device.check(self.name, effects.actions(self.name, 0, 0, "vector"))
+        written = self._written(args, kwargs) if self.written_arguments else []
+        operation = Operation(
+            partial(self.func, *cpu_args, **cpu_kwargs),
+            partial(self._actions, effects, on_device, cpu_args),
+            reads=on_device,
+            writes=written,
+            makes_memory=not self.returns_written,
+            repeatable=self.repeatable,
+        )
+        out = execute(self.device, operation)
+        for tensor in written:
+            if tensor.data_on_cpu.shape != tensor.shape:
+                tensor.follow(tensor.data_on_cpu, tensor.block)
+        if not self.returns_written:
+            return on_sim(out)
+        return written[0] if isinstance(out, torch.Tensor) else tuple(written)
+
+    def _actions(
+        self, effects: Effects, inputs: list[SimTensor], cpu_args: tuple, out: Any
+    ) -> list[Action]:
+        results = flat_tensors(out)
+        if results and not effects.reads and not any(result.numel() for result in results):
+            return []
+        moved = sum(map(nbytes_of, inputs)) + sum(map(nbytes_of, results))
+        return effects.actions(self.name, moved, flops_of(self.name, cpu_args), unit_of(self.name))
+
+    def _written(self, args: tuple, kwargs: dict) -> list[SimTensor]:
+        found: list[SimTensor] = []
+        for position, name in self.written_arguments:
+            value = args[position] if position < len(args) else kwargs.get(name)
+            found += [t for t in flat_tensors(value) if type(t) is SimTensor]
+        return found
+
+    def _expect_one_device(self, inputs: list[torch.Tensor]) -> None:
+        if self.name in TAKES_CPU_TENSORS:
+            return
+        for tensor in inputs:
+            if type(tensor) is not SimTensor and tensor.dim() > 0:
+                raise RuntimeError(
+                    f"{self.name} expects all tensors on one device, and found sim:0 and "
+                    f"{tensor.device}: move the tensor of shape {tuple(tensor.shape)} first"
+                )
+
+
+def on_cpu(value: Any, inputs: list[torch.Tensor]) -> Any:
+    """The same arguments with CPU data in place of sim tensors; collects the tensors it meets."""
+    if isinstance(value, torch.Tensor):
+        inputs.append(value)
+        return value.data_on_cpu if type(value) is SimTensor else value
+    if isinstance(value, (list, tuple)):
+        return type(value)([on_cpu(item, inputs) for item in value])
+    return value
+
+
+def on_sim(value: Any) -> Any:
+    """The same results as sim tensors, each in memory of its own."""
+    if isinstance(value, torch.Tensor):
+        return SimTensor(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)([on_sim(item) for item in value])
+    return value

@@ -1,0 +1,97 @@
+"""`copy_` and `to` on sim: by the rules of copies, on the data, and under way until they are done."""
+
+from __future__ import annotations
+
+import torch
+
+from ..rules.action import Action
+from ..rules.copies import device_copy, download, upload
+from . import pinning
+from .device import SimDevice
+from .execution import Operation, execute
+from .inflight import copy_step
+from .tensor import SimTensor
+
+
+class Copies:
+    def __init__(self, device: SimDevice) -> None:
+        self.device = device
+
+    def copy_(self, args: tuple, kwargs: dict) -> torch.Tensor:
+        target, source = args[:2]
+        non_blocking = args[2] if len(args) > 2 else kwargs.get("non_blocking", False)
+        self.copy(target, source, bool(non_blocking))
+        return target
+
+    def to_copy(self, args: tuple, kwargs: dict) -> torch.Tensor:
+        """`to`: a new tensor, then a copy into it. A result on the host is pinned if the copy is
+        not to block."""
+        source = args[0]
+        dtype = kwargs.get("dtype") or source.dtype
+        to_host = torch.device(kwargs.get("device") or source.device).type == "cpu"
+        non_blocking = bool(kwargs.get("non_blocking"))
+        shape, stride = tuple(source.shape), _stride_of_copy(source, kwargs.get("memory_format"))
+        if to_host and (non_blocking or kwargs.get("pin_memory")):
+            target = pinning.pinned_empty_strided(shape, stride, dtype)
+        else:
+            target = torch.empty_strided(shape, stride, dtype=dtype)
+        target = target if to_host else SimTensor(target)
+        self.copy(target, source, non_blocking)
+        return target
+
+    def copy(self, target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> None:
+        if not isinstance(source, SimTensor):
+            self._upload(target, source, non_blocking)
+        elif not isinstance(target, SimTensor):
+            self._download(target, source, non_blocking)
+        else:
+            self._on_device(target, source)
+
+    def _on_device(self, target: SimTensor, source: SimTensor) -> None:
+        to, what = target.data_on_cpu, source.data_on_cpu
+        actions = device_copy(to, what)
+        execute(self.device, Operation(lambda: to.copy_(what), lambda _: actions, [source], [target]))
+
+    def _upload(self, target: SimTensor, source: torch.Tensor, non_blocking: bool) -> None:
+        device, data = self.device, target.data_on_cpu
+        actions = upload(data, source, non_blocking)
+        device.check("the copy to the device", actions)
+        if device.capturing is not None or not (non_blocking and _reads_pinned(actions)):
+            execute(device, Operation(lambda: data.copy_(source), lambda _: actions, [], [target]))
+            return
+        tape = device.in_flight.tape
+        tape.will_write([data])
+        device.host_works(device.cost.op_us)
+        done_at = device.perform(actions, writes=[target])
+        sent = device.in_flight.upload(source, done_at, device.source())
+        data.copy_(source)
+        tape.append(copy_step(data, sent))
+
+    def _download(self, target: torch.Tensor, source: SimTensor, non_blocking: bool) -> None:
+        device, data = self.device, source.data_on_cpu
+        actions = download(target, data, non_blocking)
+        device.check("the copy to the host", actions)
+        if device.capturing is not None:
+            execute(device, Operation(lambda: target.copy_(data), lambda _: actions, [source]))
+            return
+        device.host_works(device.cost.op_us)
+        done_at = device.perform(actions, reads=[source])
+        if non_blocking and target.numel() > 0 and pinning.is_pinned(target):
+            result = data.to(target.dtype).broadcast_to(target.shape).clone()
+            device.in_flight.download(target, result, done_at, device.source())
+            device.settle()
+        else:
+            target.copy_(data)
+
+
+def _reads_pinned(actions: list[Action]) -> bool:
+    return any(action.copy_kind == "h2d_pinned" for action in actions)
+
+
+def _stride_of_copy(source: torch.Tensor, memory_format: torch.memory_format | None) -> tuple[int, ...]:
+    """The strides that a copy of `source` gets: its own where they are dense."""
+    if source.is_contiguous():
+        return tuple(source.stride())
+    data = source.data_on_cpu if isinstance(source, SimTensor) else source
+    like = torch.empty_like(data, device="meta", memory_format=memory_format or torch.preserve_format)
+    return tuple(like.stride())

@@ -1,0 +1,103 @@
+"""The cost model: how long the host and the device take for one thing, from measured constants."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from ..rules.action import Action
+
+CALIBRATIONS = Path(__file__).resolve().parents[2] / "assets" / "calibration"
+DEFAULT_GPU = "nvidia-h200"
+
+
+@dataclass(frozen=True, slots=True)
+class CostModel:
+    """Constants of one GPU and its host. Times are microseconds, bandwidths bytes a microsecond."""
+
+    gpu: str
+    op_us: float
+    """Host time of an operator that launches nothing: a view."""
+    launch_us: float
+    """Host time that one kernel launch adds to an operator."""
+    gemm_launch_us: float
+    """Host time that a library matrix product adds on top."""
+    triton_launch_us: float
+    copy_call_us: float
+    """Host time of one asynchronous copy call."""
+    sync_us: float
+    """From the moment the device is done to the moment the host runs on."""
+    event_us: float
+    graph_launch_us: float
+    start_latency_us: float
+    """From the launch call to the first instruction on an idle device."""
+    gap_us: float
+    """Between two kernels of one stream that were queued in time."""
+    kernel_us: float
+    """The shortest kernel."""
+    gemm_us: float
+    """The shortest library matrix product."""
+    triton_us: float
+    """The shortest Triton kernel that does tensor-core work."""
+    copy_us: float
+    """Fixed part of one copy between host and device."""
+    memory_bandwidth: float
+    h2d_bandwidth: float
+    pageable_bandwidth: float
+    d2h_bandwidth: float
+    tensor_flops: float
+    """Tensor-core operations a microsecond that a library product reaches in bf16."""
+    triton_flops: float
+    """The same for this project's Triton kernels."""
+    vector_flops: float
+    """fp32 operations a microsecond outside the tensor cores."""
+
+    def call(self, action: Action) -> float:
+        """Host microseconds of asking for an action."""
+        if action.kind == "copy":
+            return self.copy_call_us
+        extra = {"library": self.gemm_launch_us, "triton": self.triton_launch_us - self.launch_us}
+        return self.launch_us + extra.get(action.unit, 0.0)
+
+    def duration(self, action: Action) -> float:
+        """Device microseconds. A kernel's are a roofline: the slowest of bytes, operations and
+        the shortest kernel of its kind."""
+        if action.kind == "copy":
+            fixed = self.kernel_us if action.copy_kind == "d2d" else self.copy_us
+            return fixed + action.nbytes / self._bandwidth(action.copy_kind)
+        shortest, rate = {
+            "vector": (self.kernel_us, self.vector_flops),
+            "library": (self.gemm_us, self.tensor_flops),
+            "triton": (self.triton_us, self.triton_flops),
+            "sleep": (0.0, 1.0),
+        }[action.unit]
+        return max(shortest, action.nbytes / self.memory_bandwidth, action.flops / rate)
+
+    def _bandwidth(self, copy_kind: str | None) -> float:
+        return {
+            "h2d_pinned": self.h2d_bandwidth,
+            "h2d_pageable": self.pageable_bandwidth,
+            "d2h": self.d2h_bandwidth,
+            "d2d": self.memory_bandwidth / 2,
+        }[copy_kind]
+
+    def save(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(self), indent=2) + "\n")
+
+    @classmethod
+    def load(cls, gpu: str = DEFAULT_GPU) -> CostModel:
+        """The calibration of a GPU by its slug, such as `nvidia-h200`, or from a JSON file."""
+        path = Path(gpu) if gpu.endswith(".json") else CALIBRATIONS / f"{gpu}.json"
+        try:
+            values = json.loads(path.read_text())
+        except FileNotFoundError:
+            known = ", ".join(sorted(p.stem for p in CALIBRATIONS.glob("*.json"))) or "none"
+            raise ValueError(f"no calibration for {gpu!r} at {path}: known are {known}") from None
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path} is not a calibration: {error}") from None
+        missing = {field.name for field in fields(cls)} - values.keys()
+        if missing:
+            raise ValueError(f"{path} is not a calibration: it lacks {', '.join(sorted(missing))}")
+        return cls(**{field.name: values[field.name] for field in fields(cls)})

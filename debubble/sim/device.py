@@ -1,0 +1,243 @@
+"""The simulated device: one host clock, streams, copy engines, and what is under way on them."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable
+
+from ..guard import refuse, syncs_are_forbidden
+from ..rules.action import Action
+from ..rules.refusal import refusal
+from ..source_line import source_line
+from ..timeline.event import HOST_LANE, Event, Hazard, SourceLine
+from .cost import CostModel
+from .inflight import InFlight
+from .memory import Access
+from .streams import SimStream
+from .tape import Step, Tape
+from .tensor import SimTensor
+
+LAUNCH_QUEUE = 1024
+"""Launches that a device takes before the host has to wait for the oldest to start."""
+
+
+class CaptureError(RuntimeError):
+    """What a graph can't hold was tried while one was being captured."""
+
+
+class SimDevice:
+    """Advances modelled time. `now` is the host's clock, in microseconds."""
+
+    def __init__(self, cost: CostModel) -> None:
+        self.cost = cost
+        self.lock = threading.RLock()
+        self.now = 0.0
+        self.in_flight = InFlight()
+        self.capturing: Tape | None = None
+        self.events: list[Event] | None = None
+        self.hazards: list[Hazard] = []
+        self._default_stream = SimStream(self, 0)
+        self._streams = [self._default_stream]
+        self._local = threading.local()
+        self._engine_free = {"in": 0.0, "out": 0.0}
+        self._starts: deque[float] = deque(maxlen=LAUNCH_QUEUE)
+        self._host_seen: dict[int, int] = {}
+        self._time_zero = 0.0
+
+    # Streams.
+
+    def new_stream(self) -> SimStream:
+        stream = SimStream(self, len(self._streams))
+        self._streams.append(stream)
+        return stream
+
+    def current_stream(self) -> SimStream:
+        return getattr(self._local, "stream", self._default_stream)
+
+    def set_stream(self, stream: SimStream) -> None:
+        self._local.stream = stream
+
+    # The host.
+
+    def host_works(self, microseconds: float) -> None:
+        self.now += microseconds
+        if self.now >= self.in_flight.next_done_at:
+            self.settle()
+
+    def host_waits(self, name: str, until: float, seen: dict[int, int]) -> None:
+        """A synchronisation: the host goes on when the device has reached `until`."""
+        if self.capturing is not None:
+            self.refuse_in_capture(name)
+        if syncs_are_forbidden():
+            refuse(f"{name} makes the host wait for the device")
+        start = self.now
+        self.now = max(self.now, until) + self.cost.sync_us
+        self.note("sync", name, HOST_LANE, start, self.now - start, self.source())
+        for number, count in seen.items():
+            self._host_seen[number] = max(count, self._host_seen.get(number, 0))
+        self.settle()
+
+    def synchronize(self) -> None:
+        until = max(stream.free_at for stream in self._streams)
+        self.host_waits("device synchronize", until, {s.number: s.submitted for s in self._streams})
+
+    def refuse_in_capture(self, what: str) -> None:
+        raise CaptureError(
+            f"{what} at {source_line()} while a graph is captured: nothing runs during a capture, "
+            "so the host would wait for ever"
+        )
+
+    # Work.
+
+    def check(self, name: str, actions: Iterable[Action]) -> None:
+        """Refuses actions that this moment rules out, before anything was changed."""
+        if self.capturing is not None:
+            reason = refusal(name, actions)
+            if reason:
+                self.refuse_in_capture(reason)
+        elif syncs_are_forbidden():
+            reason = refusal(name, actions)
+            if reason:
+                refuse(reason)
+
+    def perform(
+        self,
+        actions: Iterable[Action],
+        reads: Iterable[SimTensor] = (),
+        writes: Iterable[SimTensor] = (),
+    ) -> float:
+        """Queues actions on the current stream and waits where they say so; returns when the
+        last of them ends."""
+        stream = self.current_stream()
+        source = self.source()
+        for action in actions:
+            if action.kind == "sync":
+                self.host_waits(action.name, stream.free_at, stream.knowledge())
+            else:
+                self._submit(action, stream, source)
+        if len(self._streams) > 1:
+            self._order(stream, source, reads, writes)
+        if self.now >= self.in_flight.next_done_at:
+            self.settle()
+        return stream.free_at
+
+    def replay(self, steps: list[Step]) -> None:
+        """Runs a captured tape as one launch."""
+        start = self.now
+        self.now += self.cost.graph_launch_us
+        source = self.source()
+        launch = self.note("graph_launch", "graph launch", HOST_LANE, start, self.now - start, source)
+        stream = self.current_stream()
+        for step in steps:
+            step.run()
+            for action in step.actions:
+                self._schedule(action, stream, step.source, launch)
+
+    def _submit(self, action: Action, stream: SimStream, source: SourceLine | None) -> None:
+        start = self.now
+        if len(self._starts) == LAUNCH_QUEUE:
+            self.now = max(self.now, self._starts[0])
+        self.now += self.cost.call(action)
+        launch = self.note("launch", action.name, HOST_LANE, start, self.now - start, source)
+        self._schedule(action, stream, source, launch)
+        if action.host_blocks:
+            self.now = max(self.now, stream.free_at)
+
+    def _schedule(
+        self, action: Action, stream: SimStream, source: SourceLine | None, launch: int | None
+    ) -> None:
+        start = max(self.now + self.cost.start_latency_us, stream.free_at + self.cost.gap_us)
+        engine = ENGINES.get(action.copy_kind)
+        if engine:
+            start = max(start, self._engine_free[engine])
+        duration = self.cost.duration(action)
+        stream.free_at = start + duration
+        stream.submitted += 1
+        self._starts.append(start)
+        if engine:
+            self._engine_free[engine] = stream.free_at
+        self.note(
+            action.kind, action.name, stream.lane, start, duration, source,
+            copy_kind=action.copy_kind, nbytes=int(action.nbytes), launched_by=launch,
+        )
+
+    # Races.
+
+    def _order(
+        self, stream: SimStream, source: SourceLine | None, reads: Iterable[SimTensor], writes: Iterable[SimTensor]
+    ) -> None:
+        """Finds two accesses to one allocation, on two streams, with nothing that orders them."""
+        for block in (tensor.block for tensor in reads):
+            self._expect_before(block.last_write, stream, source, "written")
+            block.last_read = Access(stream.number, stream.submitted, source)
+        for block in (tensor.block for tensor in writes):
+            self._expect_before(block.last_write, stream, source, "written")
+            self._expect_before(block.last_read, stream, source, "read")
+            block.last_write = Access(stream.number, stream.submitted, source)
+
+    def _expect_before(
+        self, access: Access | None, stream: SimStream, source: SourceLine | None, verb: str
+    ) -> None:
+        if access is None or access.stream == stream.number:
+            return
+        known = max(stream.seen.get(access.stream, 0), self._host_seen.get(access.stream, 0))
+        if known >= access.order:
+            return
+        self.hazards.append(
+            Hazard(
+                "unordered_streams",
+                f"{source} uses on {stream.lane} what is {verb} on stream {access.stream} by "
+                f"{access.source}, and nothing makes it wait: record an event there and wait for it here",
+                access.source,
+                source,
+            )
+        )
+
+    def settle(self) -> None:
+        self.hazards.extend(self.in_flight.settle(self.now))
+
+    # Recording.
+
+    def source(self) -> SourceLine | None:
+        """The learner's line, looked up only when somebody will see it."""
+        if self.events is None and self.capturing is None and len(self._streams) == 1:
+            return source_line() if self.in_flight.uploads else None
+        return source_line()
+
+    def start_recording(self) -> None:
+        self.events, self.hazards = [], []
+        self.now = max([self.now, *(stream.free_at for stream in self._streams)])
+        self.settle()
+        self._time_zero = self.now
+
+    def stop_recording(self) -> tuple[list[Event], list[Hazard]]:
+        """Lets the device finish, which is not an event of the recording."""
+        self.now = max([self.now, *(stream.free_at for stream in self._streams)])
+        self.settle()
+        events, hazards = self.events or [], self.hazards
+        self.events, self.hazards = None, []
+        return events, hazards
+
+    def note(
+        self,
+        kind: str,
+        name: str,
+        lane: str,
+        start: float,
+        duration: float,
+        source: SourceLine | None,
+        copy_kind: str | None = None,
+        nbytes: int = 0,
+        launched_by: int | None = None,
+    ) -> int | None:
+        """Adds an event to the recording, if there is one; returns its index."""
+        if self.events is None:
+            return None
+        self.events.append(
+            Event(kind, name, lane, start - self._time_zero, duration, source, copy_kind, nbytes, launched_by)
+        )
+        return len(self.events) - 1
+
+
+ENGINES = {"h2d_pinned": "in", "h2d_pageable": "in", "d2h": "out"}

@@ -1,0 +1,84 @@
+"""Capture and replay: a tape of work on fixed addresses, with the Python values of its capture."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from ..source_line import source_line
+from ..timeline.event import Hazard, SourceLine
+from .device import CaptureError, SimDevice
+from .tape import Tape, poison
+
+
+class SimGraph:
+    """What was captured, or nothing yet."""
+
+    def __init__(self, device: SimDevice) -> None:
+        self.device = device
+        self._tape: Tape | None = None
+        self._freed: list[Hazard] = []
+
+    @contextmanager
+    def capture(self) -> Iterator[None]:
+        """Records the work of the block; memory from before it keeps its bytes, memory made in
+        it holds poison until the first replay. Waits for the device first, as CUDA's does."""
+        device = self.device
+        if device.capturing is not None:
+            raise CaptureError("a graph is being captured already: end that capture first")
+        if self._tape is not None:
+            raise CaptureError("this graph holds a capture already: make a new one with accelerator.graph()")
+        device.synchronize()
+        tape = device.capturing = Tape()
+        try:
+            yield
+        finally:
+            device.capturing = None
+            tape.undo()
+        for step in tape.steps:
+            for output in step.outputs:
+                poison(output)
+        self._watch_inputs(tape)
+        self._tape = tape
+
+    def replay(self) -> None:
+        """One launch for all of the captured work."""
+        if self._tape is None:
+            raise CaptureError("nothing was captured: run `with graph.capture(): ...` first")
+        self.device.replay(self._tape.steps)
+        self.device.hazards.extend(self._freed)
+
+    def _watch_inputs(self, tape: Tape) -> None:
+        """Memory that the graph uses but doesn't own may be freed before a replay."""
+        watched = set(tape.made)
+        for step in tape.steps:
+            for block, data in step.inputs:
+                address = data.untyped_storage().data_ptr()
+                if address not in watched:
+                    watched.add(address)
+                    block.on_free = [*(block.on_free or ()), self._on_free(data, step.source)]
+            step.inputs.clear()
+
+    def _on_free(self, data: torch.Tensor, used_at: SourceLine | None):
+        graph = weakref.ref(self)
+
+        def freed() -> None:
+            """Somebody else would get the memory: a replay must not find the old values there."""
+            if graph() is not None:
+                poison(data)
+                graph()._freed.append(_input_freed(used_at, source_line()))
+
+        return freed
+
+
+def _input_freed(used_at: SourceLine | None, freed_at: SourceLine | None) -> Hazard:
+    return Hazard(
+        "graph_input_freed",
+        f"the graph replays {used_at} on memory that was freed at {freed_at}: keep the tensor alive "
+        "and copy new values into it",
+        used_at,
+        freed_at,
+    )

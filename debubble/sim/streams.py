@@ -1,0 +1,93 @@
+"""Streams and events of sim: queues in modelled time, with who-knows-what for finding races."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .device import SimDevice
+
+
+class SimStream:
+    """A queue of device work. `free_at` is when its last work ends, in modelled microseconds.
+
+    `seen` maps a stream's number to how much of its work is known to come before anything that
+    is queued here from now on: through an event, or because the host has waited for it.
+    """
+
+    def __init__(self, device: SimDevice, number: int) -> None:
+        self.device = device
+        self.number = number
+        self.free_at = 0.0
+        self.submitted = 0
+        self.seen: dict[int, int] = {}
+        self._outer: list[SimStream] = []
+
+    @property
+    def lane(self) -> str:
+        return f"stream {self.number}"
+
+    def __repr__(self) -> str:
+        return f"<sim {self.lane}>"
+
+    def __enter__(self) -> SimStream:
+        self._outer.append(self.device.current_stream())
+        self.device.set_stream(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.device.set_stream(self._outer.pop())
+
+    def record_event(self, event: SimEvent | None = None) -> SimEvent:
+        event = event or SimEvent(self.device)
+        event.record(self)
+        return event
+
+    def wait_event(self, event: SimEvent) -> None:
+        self.device.host_works(self.device.cost.event_us)
+        if event.recorded:
+            self.free_at = max(self.free_at, event.at)
+            self.learn(event.seen)
+
+    def wait_stream(self, stream: SimStream) -> None:
+        self.wait_event(stream.record_event())
+
+    def synchronize(self) -> None:
+        self.device.host_waits("stream synchronize", self.free_at, self.knowledge())
+
+    def query(self) -> bool:
+        self.device.host_works(self.device.cost.event_us)
+        return self.free_at <= self.device.now
+
+    def knowledge(self) -> dict[int, int]:
+        return {**self.seen, self.number: self.submitted}
+
+    def learn(self, seen: dict[int, int]) -> None:
+        for number, count in seen.items():
+            if count > self.seen.get(number, 0):
+                self.seen[number] = count
+
+
+class SimEvent:
+    """A mark in a stream: `at` is when the work before it ends."""
+
+    def __init__(self, device: SimDevice) -> None:
+        self.device = device
+        self.recorded = False
+        self.at = 0.0
+        self.seen: dict[int, int] = {}
+
+    def record(self, stream: SimStream | None = None) -> None:
+        stream = stream or self.device.current_stream()
+        self.device.host_works(self.device.cost.event_us)
+        self.recorded, self.at, self.seen = True, stream.free_at, stream.knowledge()
+
+    def wait(self, stream: SimStream | None = None) -> None:
+        (stream or self.device.current_stream()).wait_event(self)
+
+    def synchronize(self) -> None:
+        self.device.host_waits("event synchronize", self.at, self.seen)
+
+    def query(self) -> bool:
+        self.device.host_works(self.device.cost.event_us)
+        return not self.recorded or self.at <= self.device.now

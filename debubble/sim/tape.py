@@ -1,0 +1,89 @@
+"""A tape of device work that can be run again: what a graph replays, and what a race redoes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..rules.action import Action
+from ..timeline.event import SourceLine
+from .memory import Block
+
+
+@dataclass(slots=True)
+class Step:
+    """One operation on CPU data. `call` writes in place or returns what belongs in `outputs`."""
+
+    call: Callable[[], Any]
+    outputs: list[torch.Tensor]
+    """CPU tensors that the operation made, in the order in which `call` returns them."""
+    actions: list[Action]
+    source: SourceLine | None
+    inputs: list[tuple[Block, torch.Tensor]] = field(default_factory=list)
+    """The allocations that it touches, with their data."""
+    repeatable: bool = True
+    """False for random numbers: drawing them again would give others."""
+
+    def run(self) -> None:
+        for output, value in zip(self.outputs, flat_tensors(self.call()), strict=False):
+            if output.data_ptr() != value.data_ptr():
+                output.copy_(value)
+
+
+class Tape:
+    """Steps in order, and what memory from before the tape held when a step first wrote to it."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.made: set[int] = set()
+        """Addresses of the allocations that steps made."""
+        self._before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def will_write(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Must be called before a step writes: keeps a copy of memory that is not the tape's own."""
+        for tensor in tensors:
+            storage = tensor.untyped_storage()
+            address = storage.data_ptr()
+            if address not in self._before and address not in self.made:
+                everything = torch.empty(0, dtype=torch.uint8).set_(storage)
+                self._before[address] = (everything, everything.clone())
+
+    def append(self, step: Step) -> None:
+        self.steps.append(step)
+        self.made.update(output.untyped_storage().data_ptr() for output in step.outputs)
+
+    def undo(self) -> None:
+        """Gives memory from before the tape its bytes back."""
+        for everything, before in self._before.values():
+            everything.copy_(before)
+
+    def redo(self) -> None:
+        """Runs every step again, from the memory that the tape started with."""
+        self.undo()
+        for step in self.steps:
+            if step.repeatable:
+                step.run()
+
+
+def flat_tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for item in value for tensor in flat_tensors(item)]
+    return []
+
+
+def poison(tensor: torch.Tensor) -> None:
+    """Fills memory with what nobody can mistake for a result: NaN, or a large odd number."""
+    if tensor.is_floating_point() or tensor.is_complex():
+        tensor.fill_(float("nan"))
+    elif tensor.dtype == torch.bool:
+        tensor.fill_(True)
+    else:
+        tensor.fill_(POISON[tensor.element_size()])
+
+
+POISON = {1: 90, 2: 23130, 4: 1515870810, 8: 6510615555426900570}

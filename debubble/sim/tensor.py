@@ -1,0 +1,167 @@
+"""SimTensor: a tensor on the device "sim", a thin wrapper around a CPU tensor that holds its data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .memory import Block
+
+
+class SimTensor(torch.Tensor):
+    """`data_on_cpu` is the data, `block` the allocation that it lies in."""
+
+    data_on_cpu: torch.Tensor
+    block: Block
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, data_on_cpu: torch.Tensor, block: Block | None = None) -> SimTensor:
+        tensor = torch.Tensor._make_wrapper_subclass(
+            cls,
+            data_on_cpu.size(),
+            strides=data_on_cpu.stride(),
+            storage_offset=data_on_cpu.storage_offset(),
+            dtype=data_on_cpu.dtype,
+            device=_DEVICE,
+        )
+        tensor.data_on_cpu = data_on_cpu
+        tensor.block = block or Block()
+        return tensor
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return _run(func, args, kwargs or {})
+
+    def follow(self, data_on_cpu: torch.Tensor, block: Block) -> None:
+        """Becomes another view, as `resize_`, `set_` and `out=` do to a tensor."""
+        self.data = SimTensor(data_on_cpu, block)
+        self.data_on_cpu, self.block = data_on_cpu, block
+
+    def data_ptr(self) -> int:
+        """The address of the first element; constant for as long as the allocation lives."""
+        return self.data_on_cpu.data_ptr()
+
+    def untyped_storage(self) -> torch.UntypedStorage:
+        return self.data_on_cpu.untyped_storage()
+
+    def is_pinned(self, device: Any = None) -> bool:
+        return False
+
+    def pin_memory(self, device: Any = None) -> torch.Tensor:
+        raise RuntimeError(f"only dense CPU tensors can be pinned, not one on {self.device}")
+
+    def record_stream(self, stream: Any) -> None:
+        """Memory of sim is never handed out again while work that uses it is queued."""
+
+    def tolist(self) -> Any:
+        return self.cpu().tolist()
+
+    def numpy(self, *, force: bool = False) -> Any:
+        if force:
+            return self.cpu().numpy()
+        raise TypeError(
+            f"can't convert {self.device} device type tensor to numpy. "
+            "Use Tensor.cpu() to copy the tensor to host memory first."
+        )
+
+    def __array__(self, dtype: Any = None) -> Any:
+        return self.numpy()
+
+    def __format__(self, spec: str) -> str:
+        if self.dim() == 0 and not self.is_meta:
+            return self.item().__format__(spec)
+        return object.__format__(self, spec)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SimTensor:
+        if id(self) not in memo:
+            memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: int) -> Any:
+        return _on_sim, (self.cpu(),)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        assign(self, index, value)
+
+
+_DEVICE = torch.device("cpu")
+_run: Any = None
+
+
+def connect(device: torch.device, run: Any) -> None:
+    """Called once, when the backend is registered: from then on tensors report `device`."""
+    global _DEVICE, _run
+    _DEVICE, _run = device, run
+
+
+def _on_sim(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to("sim")
+
+
+def assign(tensor: SimTensor, index: Any, value: Any) -> None:
+    """`tensor[index] = value` by CUDA's rules.
+
+    PyTorch treats CUDA as special: a Python number becomes a tensor on the *CPU*. A plain slice
+    is then filled from it, which needs no copy; an index tensor needs it on the device, which is
+    a blocking upload; a boolean mask becomes a masked fill.
+    """
+    if not isinstance(value, torch.Tensor):
+        value = torch.tensor(value, dtype=tensor.dtype)
+    view, index_tensors = _narrow(tensor, index if isinstance(index, tuple) else (index,))
+    if index_tensors:
+        torch.ops.aten.index_put_(view, index_tensors, value)
+    elif view.shape == value.shape:
+        view.copy_(value)
+    elif value.dim() == 0 and value.device.type == "cpu":
+        view.fill_(value)
+    else:
+        while value.dim() > view.dim() and value.size(0) == 1:
+            value = value.squeeze(0)
+        view.copy_(value)
+
+
+def _narrow(tensor: torch.Tensor, parts: tuple[Any, ...]) -> tuple[torch.Tensor, list[Any]]:
+    """Applies the parts that make a view; returns it and the index tensors by dimension."""
+    view, index_tensors, dimension = tensor, [], 0
+    for part in parts:
+        if part is None:
+            view = view.unsqueeze(dimension)
+            dimension += 1
+        elif part is Ellipsis:
+            dimension += tensor.dim() - sum(_dimensions_of(other) for other in parts)
+        elif isinstance(part, slice):
+            if part != slice(None):
+                view = view[(slice(None),) * dimension + (part,)]
+            dimension += 1
+        elif _is_integer(part):
+            view = view.select(dimension, int(part))
+        else:
+            if isinstance(part, bool):
+                view = view.unsqueeze(dimension)
+                part = torch.tensor([part])
+            index_tensors += [None] * (dimension - len(index_tensors))
+            index_tensors.append(_index_tensor(part, tensor.device))
+            dimension += 1
+    return view, index_tensors
+
+
+def _index_tensor(part: Any, device: torch.device) -> torch.Tensor:
+    part = torch.as_tensor(part)
+    return part.to(device) if part.device.type == "cpu" and part.dtype != torch.bool else part
+
+
+def _is_integer(part: Any) -> bool:
+    if isinstance(part, torch.Tensor):
+        return part.dim() == 0 and part.dtype not in (torch.bool, torch.uint8)
+    return not isinstance(part, bool) and hasattr(part, "__index__") and not hasattr(part, "__len__")
+
+
+def _dimensions_of(part: Any) -> int:
+    if part is None or part is Ellipsis or isinstance(part, bool):
+        return 0
+    if isinstance(part, torch.Tensor) and part.dtype in (torch.bool, torch.uint8):
+        return part.dim()
+    return 1

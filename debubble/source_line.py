@@ -1,0 +1,46 @@
+"""Finding the learner's line: the innermost frame that is not machinery."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from types import FrameType
+
+from .timeline.event import SourceLine
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_MACHINERY = tuple(
+    {sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+_is_machinery: dict[str, bool] = {}
+
+
+def source_line() -> SourceLine | None:
+    """The line that is running now outside PyTorch, Triton, the standard library and debubble."""
+    frame = learner_frame(sys._getframe(1))
+    if frame is None:
+        return None
+    code = frame.f_code
+    return SourceLine(code.co_filename, frame.f_lineno, code.co_qualname)
+
+
+def learner_frame(frame: FrameType | None) -> FrameType | None:
+    while frame is not None:
+        file = frame.f_code.co_filename
+        known = _is_machinery.get(file)
+        if known is None:
+            known = _is_machinery[file] = _judge(file)
+        if not known:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def _judge(file: str) -> bool:
+    if "ipykernel_" in file or file.startswith("<ipython-input"):
+        return False
+    if file.startswith("<"):
+        return file != "<string>"
+    path = os.path.abspath(file)
+    return "site-packages" in path or path.startswith(_PACKAGE) or path.startswith(_MACHINERY)

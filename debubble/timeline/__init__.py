@@ -1,0 +1,21 @@
+from .bubbles import CAUSES, Bubble, Cause
+from .comparison import Comparison
+from .event import COPY_KINDS, HOST_LANE, CopyKind, Event, EventKind, Hazard, SourceLine
+from .timeline import Timeline
+from .trace_file import TraceFileError
+
+__all__ = [
+    "CAUSES",
+    "COPY_KINDS",
+    "HOST_LANE",
+    "Bubble",
+    "Cause",
+    "Comparison",
+    "CopyKind",
+    "Event",
+    "EventKind",
+    "Hazard",
+    "SourceLine",
+    "Timeline",
+    "TraceFileError",
+]

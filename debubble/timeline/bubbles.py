@@ -1,0 +1,192 @@
+"""Bubbles: the gaps in which the device could compute and does not, each with its cause.
+
+The device *computes* while a kernel or a memset runs on any stream. Between the first and the
+last device event all other time is idle, and every idle stretch waits for one thing: the next
+kernel. What held that kernel back names the bubble:
+
+- **waiting for a copy**: a copy runs, and the kernel is behind it: on the same stream, or already
+  launched and still held.
+- **waiting for the host**: the host had not finished launching the kernel yet.
+- **waiting for a kernel**: the kernel was launched and starts within `LAUNCH_GAP`: what a
+  device needs between two kernels, or between a launch and its start.
+- **other**: it was launched, and started later than that for no reason seen here.
+
+A gap with several reasons is cut into one bubble for each. Copies after the last kernel hold
+nothing back: they count as work, and so do all copies where no kernel runs at all.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from .event import Event, SourceLine
+
+Cause = Literal["waiting for the host", "waiting for a copy", "waiting for a kernel", "other"]
+CAUSES: tuple[Cause, ...] = (
+    "waiting for the host",
+    "waiting for a copy",
+    "waiting for a kernel",
+    "other",
+)
+
+LAUNCH_GAP = 10.0
+# In a measured trace the host's clock and the device's agree to a few microseconds only.
+CLOCK_SLACK = 5.0
+# Shorter than a timestamp's rounding: no gap at all.
+SMALLEST_GAP = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Bubble:
+    """Idle time before `next_event`, in microseconds; `source` is the line to look at.
+
+    For *waiting for the host* that is the line of the host sync that held the host when the gap
+    began, or within it; without such a sync, the line of the launch that came too late.
+    """
+
+    start: float
+    duration: float
+    cause: Cause
+    source: SourceLine | None
+    next_event: Event
+
+    @property
+    def end(self) -> float:
+        return self.start + self.duration
+
+
+class DeviceWork(NamedTuple):
+    """What the device did from `start` to `end` (microseconds): indices into `Timeline.events`.
+
+    `work` is what counts as computing, `copies` what it may have had to wait for; both in the
+    order in which they started.
+    """
+
+    start: float
+    end: float
+    work: list[int]
+    copies: list[int]
+
+
+class Gap(NamedTuple):
+    start: float
+    end: float
+    next_index: int
+
+
+def device_work(events: Sequence[Event], ignore_sleep: bool = False) -> DeviceWork | None:
+    """The device's side of a recording, or None when nothing ran there.
+
+    With `ignore_sleep`, kernels named "sleep" that come before all else are left out, and time
+    starts when the last of them ends: they only load the queue.
+    """
+    order = sorted(
+        (i for i, event in enumerate(events) if event.on_device), key=lambda i: events[i].start
+    )
+    start = events[order[0]].start if order else 0.0
+    if ignore_sleep:
+        sleeps = 0
+        while sleeps < len(order) and events[order[sleeps]].name == "sleep":
+            start = max(start, events[order[sleeps]].end)
+            sleeps += 1
+        order = order[sleeps:]
+    if not order:
+        return None
+    start = min(start, events[order[0]].start)
+    end = max(events[i].end for i in order)
+    last_compute = max((events[i].end for i in order if events[i].kind != "copy"), default=start)
+    work, copies = [], []
+    for i in order:
+        waited_for = events[i].kind == "copy" and events[i].end <= last_compute
+        (copies if waited_for else work).append(i)
+    return DeviceWork(start, end, work, copies)
+
+
+def find_gaps(events: Sequence[Event], device: DeviceWork) -> Iterator[Gap]:
+    """The stretches of the device's time in which no stream computes, in order."""
+    reached = device.start
+    for index in device.work:
+        event = events[index]
+        if event.start - reached > SMALLEST_GAP:
+            yield Gap(reached, event.start, index)
+        reached = max(reached, event.end)
+
+
+def find_bubbles(events: Sequence[Event], ignore_sleep: bool = False) -> list[Bubble]:
+    """Every bubble of a recording, in order of time."""
+    device = device_work(events, ignore_sleep)
+    if device is None:
+        return []
+    first_of_launch: dict[int, int] = {}
+    for index in sorted((*device.work, *device.copies), key=lambda i: events[i].start):
+        launched_by = events[index].launched_by
+        if launched_by is not None:
+            first_of_launch.setdefault(launched_by, index)
+    syncs = sorted((e for e in events if e.kind == "sync"), key=lambda e: e.start)
+    sync_starts = [sync.start for sync in syncs]
+
+    bubbles: list[Bubble] = []
+    running: list[Event] = []
+    ahead = 0
+    for gap in find_gaps(events, device):
+        while ahead < len(device.copies) and events[device.copies[ahead]].start < gap.end:
+            running.append(events[device.copies[ahead]])
+            ahead += 1
+        running = [copy for copy in running if copy.end > gap.start]
+
+        waiting = events[gap.next_index]
+        launch = None
+        # A graph launch starts many kernels: only the first of them waits for the call.
+        if first_of_launch.get(waiting.launched_by) == gap.next_index:
+            launch = events[waiting.launched_by]
+        launched = min(max(launch.end, gap.start), gap.end) if launch else gap.start
+        for start, end, cause, copy in split_gap(gap, waiting, launched, running):
+            if cause == "waiting for a copy":
+                source = copy.source
+            elif cause == "waiting for the host":
+                sync = holding_sync(syncs, sync_starts, gap, launch)
+                source = (sync and sync.source) or launch.source or waiting.source
+            else:
+                source = waiting.source
+            bubbles.append(Bubble(start, end - start, cause, source, waiting))
+    return bubbles
+
+
+def split_gap(
+    gap: Gap, waiting: Event, launched: float, copies: Sequence[Event]
+) -> Iterator[tuple[float, float, Cause, Event | None]]:
+    """Cut a gap at `launched`, when the host was done launching, and at the copies in it."""
+    held = []
+    for copy in copies:
+        # Held by another stream's copy only once launched: until then it is the host that is late.
+        start = max(copy.start, gap.start if copy.lane == waiting.lane else launched)
+        end = min(copy.end, gap.end)
+        if end - start > SMALLEST_GAP:
+            held.append((start, end, copy))
+    held.sort(key=lambda part: part[0])
+
+    reached = gap.start
+    for start, end, copy in (*held, (gap.end, gap.end, None)):
+        start = max(start, reached)
+        late = min(max(launched, reached), start)
+        if late - reached > SMALLEST_GAP:
+            yield reached, late, "waiting for the host", None
+        if start - late > SMALLEST_GAP:
+            cause = "waiting for a kernel" if start - late <= LAUNCH_GAP else "other"
+            yield late, start, cause, None
+        if end - start > SMALLEST_GAP:
+            yield start, end, "waiting for a copy", copy
+        reached = max(reached, end)
+
+
+def holding_sync(
+    syncs: Sequence[Event], sync_starts: Sequence[float], gap: Gap, launch: Event
+) -> Event | None:
+    """The last sync before `launch`, if it still held the host when the gap began."""
+    before = bisect_left(sync_starts, launch.start) - 1
+    if before >= 0 and syncs[before].end > gap.start - CLOCK_SLACK:
+        return syncs[before]
+    return None

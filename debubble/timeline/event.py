@@ -1,0 +1,93 @@
+"""One thing that happened, and where in the code it was asked for."""
+
+from __future__ import annotations
+
+import linecache
+import os
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+EventKind = Literal["launch", "graph_launch", "sync", "kernel", "copy", "memset"]
+CopyKind = Literal["h2d_pageable", "h2d_pinned", "d2h", "d2d"]
+
+HOST_LANE = "host"
+COPY_KINDS: tuple[CopyKind, ...] = ("h2d_pageable", "h2d_pinned", "d2h", "d2d")
+
+
+class SourceLine(NamedTuple):
+    """A line of code outside PyTorch and debubble.
+
+    `code` is the line's text where it is known already, as in a timeline that was loaded from a
+    file; None means that it is read from `file` when asked for.
+    """
+
+    file: str
+    line: int
+    function: str
+    code: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The source text of the line, stripped, or an empty string when it can't be read."""
+        if self.code is not None:
+            return self.code
+        return linecache.getline(self.file, self.line).strip()
+
+    @property
+    def place(self) -> str:
+        """`metadata.py:42`, or `this notebook, line 3` for a cell."""
+        if is_notebook_cell(self.file):
+            return f"this notebook, line {self.line}"
+        return f"{os.path.basename(self.file)}:{self.line}"
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}" if self.text else self.place
+
+
+def is_notebook_cell(file: str) -> bool:
+    """IPython kernels give every cell a file name of its own that changes from run to run."""
+    return "ipykernel_" in file or file.startswith("<ipython-input")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event on one lane. Times are microseconds from the start of the recording.
+
+    A *host* event (`launch`, `graph_launch`, `sync`) lies on the lane "host"; a *device* event
+    (`kernel`, `copy`, `memset`) on the lane of its stream, "stream 0" being the default one.
+    `launched_by` of a device event is the index, in `Timeline.events`, of the host call that
+    asked for it.
+    """
+
+    kind: EventKind
+    name: str
+    lane: str
+    start: float
+    duration: float
+    source: SourceLine | None = None
+    copy_kind: CopyKind | None = None
+    bytes: int = 0
+    launched_by: int | None = None
+
+    @property
+    def end(self) -> float:
+        return self.start + self.duration
+
+    @property
+    def on_device(self) -> bool:
+        return self.lane != HOST_LANE
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """A race that sim can prove: two lines that touch one buffer in the wrong order."""
+
+    kind: Literal[
+        "overwritten_in_flight", "read_before_sync", "graph_input_freed", "unordered_streams"
+    ]
+    message: str
+    first: SourceLine | None
+    second: SourceLine | None
+
+    def __str__(self) -> str:
+        return self.message

@@ -1,0 +1,225 @@
+"""Timelines as JSON files: columns instead of rows, and every name and source line written once.
+
+Source lines keep their text, so that a recording made on a GPU host can be read anywhere; their
+paths are cut so that they say nothing about that host.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from os import PathLike
+from pathlib import Path, PurePath
+from typing import Any
+
+from .event import Event, Hazard, SourceLine, is_notebook_cell
+from .timeline import Timeline
+
+FORMAT = "debubble timeline"
+VERSION = 1
+EVENT_COLUMNS = (
+    "kind",
+    "name",
+    "lane",
+    "start",
+    "duration",
+    "source",
+    "copy_kind",
+    "bytes",
+    "launched_by",
+)
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+class TraceFileError(ValueError):
+    """A file that holds no timeline; the message names the file and what is wrong with it."""
+
+
+class Interned:
+    """Values in the order in which they were first seen; `None` stays None."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._index: dict[Any, int] = {}
+
+    def __call__(self, value: Any) -> int | None:
+        if value is None:
+            return None
+        if value not in self._index:
+            self._index[value] = len(self.values)
+            self.values.append(value)
+        return self._index[value]
+
+
+def save_timeline(timeline: Timeline, path: str | PathLike[str]) -> None:
+    """Write through a temporary file, so that `path` is either whole or as it was."""
+    path = Path(path)
+    text = encode_timeline(timeline)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def load_timeline(path: str | PathLike[str]) -> Timeline:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise TraceFileError(f"{path} is not a debubble timeline: it is not text.") from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise TraceFileError(f"{path} can't be read: {reason}.") from None
+    return decode_timeline(text, path)
+
+
+def encode_timeline(timeline: Timeline) -> str:
+    """One JSON object, a line for each column."""
+    names, sources = Interned(), Interned()
+    columns: dict[str, list[Any]] = {column: [] for column in EVENT_COLUMNS}
+    for event in timeline.events:
+        for column, values in columns.items():
+            value = getattr(event, column)
+            if column in ("kind", "name", "lane", "copy_kind"):
+                value = names(value)
+            elif column == "source":
+                value = sources(value)
+            elif column in ("start", "duration"):
+                value = round(value, 3)
+            values.append(value)
+    hazards = [
+        [hazard.kind, hazard.message, sources(hazard.first), sources(hazard.second)]
+        for hazard in timeline.hazards
+    ]
+    parts = {
+        "format": FORMAT,
+        "version": VERSION,
+        "accelerator": timeline.accelerator,
+        "description": timeline.description,
+        "modelled": timeline.modelled,
+        "time_unit": "us",
+        "names": names.values,
+        "sources": [
+            [portable_path(source.file), source.line, source.function, source.text]
+            for source in sources.values
+        ],
+        "hazards": hazards,
+    }
+    lines = [f"{json.dumps(key)}: {compact(value)}" for key, value in parts.items()]
+    rows = ",\n".join(f"  {json.dumps(name)}: {compact(v)}" for name, v in columns.items())
+    lines.append(f'"events": {{\n{rows}\n}}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def decode_timeline(text: str, path: str | PathLike[str]) -> Timeline:
+    """`path` is for the messages only."""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        opening = text.lstrip()[:200]
+        if FORMAT in opening:
+            where = (
+                f" at character {error.pos:,}" if isinstance(error, json.JSONDecodeError) else ""
+            )
+            raise TraceFileError(
+                f"{path} is cut off or damaged{where}: record and save it again."
+            ) from None
+        reason = "it is empty" if not opening else "it is not JSON"
+        raise TraceFileError(f"{path} is not a debubble timeline: {reason}.") from None
+    except RecursionError:
+        raise TraceFileError(f"{path} is not a debubble timeline: it nests too deep.") from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        kind = (
+            "a Chrome trace" if isinstance(data, dict) and "traceEvents" in data else "other JSON"
+        )
+        raise TraceFileError(
+            f"{path} is not a debubble timeline but {kind}: timeline.save() writes one."
+        )
+    version = data.get("version")
+    if version != VERSION:
+        raise TraceFileError(
+            f"{path} is version {version!r} of the format, this debubble reads version {VERSION}: "
+            "update debubble, or record it again."
+        )
+    try:
+        return build_timeline(data)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+        raise TraceFileError(f"{path} is a damaged debubble timeline: {what}.") from None
+
+
+def build_timeline(data: dict[str, Any]) -> Timeline:
+    names, rows = data["names"], data["events"]
+    sources = [
+        SourceLine(str(file), int(line), str(function), str(code))
+        for file, line, function, code in data["sources"]
+    ]
+    look_up = {column: names for column in ("kind", "name", "lane", "copy_kind")}
+    look_up["source"] = sources
+    columns = []
+    for column in EVENT_COLUMNS:
+        values = rows[column]
+        table = look_up.get(column)
+        columns.append(values if table is None else list(pick(table, values)))
+    if len({len(values) for values in columns}) > 1:
+        raise ValueError("its event columns differ in length")
+    events = [Event(*row) for row in zip(*columns, strict=True)]
+    for event in events:
+        check_event(event, len(events))
+    hazards = [
+        Hazard(kind, message, *pick(sources, (first, second)))
+        for kind, message, first, second in data["hazards"]
+    ]
+    return Timeline(
+        accelerator=str(data["accelerator"]),
+        description=str(data["description"]),
+        modelled=bool(data["modelled"]),
+        events=events,
+        hazards=hazards,
+    )
+
+
+def pick(table: list[Any], indices: Iterable[int | None]) -> Iterable[Any]:
+    for index in indices:
+        if index is None:
+            yield None
+        elif 0 <= index < len(table):
+            yield table[index]
+        else:
+            raise ValueError(f"index {index} points outside a table of {len(table)}")
+
+
+def check_event(event: Event, count: int) -> None:
+    for value in (event.start, event.duration):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ValueError(f"the time {value!r} is not a number")
+    if event.launched_by is not None and not 0 <= event.launched_by < count:
+        raise ValueError(f"an event is launched by event {event.launched_by} of {count}")
+
+
+def portable_path(file: str) -> str:
+    """The file from the working directory, the repository or site-packages on; never absolute."""
+    if is_notebook_cell(file):
+        return f"ipykernel_/{PurePath(file).name}"
+    path = PurePath(file)
+    if not path.is_absolute():
+        return path.as_posix()
+    for root in (Path.cwd(), REPOSITORY):
+        with suppress(ValueError):
+            return path.relative_to(root).as_posix()
+    parts = path.parts
+    if "site-packages" in parts:
+        return PurePath(*parts[parts.index("site-packages") + 1 :]).as_posix()
+    return path.name

@@ -1,0 +1,1 @@
+"""Views of a timeline: text lanes, tables, a picture, and the live widget."""

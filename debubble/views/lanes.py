@@ -1,0 +1,180 @@
+"""A timeline as lanes of text, for terminals and for the texts of failing tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from debubble.timeline.bubbles import CAUSES, Bubble, Cause, device_work, find_gaps
+from debubble.timeline.event import Event
+from debubble.timeline.timeline import Timeline
+
+from .words import format_tick, nice_ticks, ordered_lanes
+
+# Later ones are drawn over earlier ones where they share a column: the rare thing stays visible.
+GLYPHS: dict[str, tuple[str, str]] = {
+    "launch": ("╷", "launch"),
+    "kernel": ("█", "kernel"),
+    "memset": ("▪", "memset"),
+    "d2d": ("◆", "copy on the device"),
+    "h2d_pinned": ("△", "pinned upload"),
+    "d2h": ("▼", "download"),
+    "h2d_pageable": ("▲", "pageable upload"),
+    "graph_launch": ("G", "graph launch"),
+    "sync": ("▒", "host sync: the host waits"),
+}
+RANK = {key: rank for rank, key in enumerate(GLYPHS)}
+CAUSE_LETTERS: dict[Cause, str] = dict(zip(CAUSES, "hcko", strict=True))
+DEFAULT_WIDTH = 78
+
+
+@dataclass(frozen=True)
+class Window:
+    """The part of a timeline that is drawn: `columns` characters from `start` to `end` µs."""
+
+    start: float
+    end: float
+    columns: int
+
+    def position(self, time: float) -> float:
+        return (time - self.start) / (self.end - self.start) * self.columns
+
+    def cells(self, start: float, end: float) -> range:
+        """The columns that an event touches: at least one, none when it lies outside."""
+        if end < self.start or start > self.end:
+            return range(0)
+        first = min(max(int(self.position(start)), 0), self.columns - 1)
+        last = min(max(int(self.position(end) - 1e-9), first), self.columns - 1)
+        return range(first, last + 1)
+
+
+def text_lanes(
+    timeline: Timeline,
+    width: int = DEFAULT_WIDTH,
+    *,
+    around: Sequence[Event] | None = None,
+    mark: Event | None = None,
+    note: str | None = None,
+    title: str | None = None,
+) -> str:
+    """One row a lane, a row of bubbles, a time axis and a legend, `width` columns wide.
+
+    around: draw only the part with these events and what touches them; default: everything.
+    mark:   point at this event in a row of its own, with `note` (default: its source line).
+    """
+    width = max(width, 40)
+    heading = f"{title}: {timeline.label}" if title else timeline.label
+    if not timeline.events:
+        return f"{heading}\n(nothing was recorded)"
+    lanes = ordered_lanes(timeline.events)
+    margin = max(len(lane) for lane in [*lanes, "bubbles"]) + 2
+    window = choose_window(timeline, around, width - margin)
+    rows = [(lane, lane_row(timeline.events, lane, window)) for lane in lanes]
+    if mark is not None:
+        place = next((i for i, (lane, _) in enumerate(rows) if lane == mark.lane), len(rows) - 1)
+        rows[place + 1 : place + 1] = [("", row) for row in mark_rows(mark, note, window)]
+    bubbles = [bubble for bubble in timeline.bubbles() if overlaps(bubble, window)]
+    rows.append(("bubbles", bubble_row(bubbles, window)))
+    rows += [("", row) for row in axis_rows(window, timeline.modelled)]
+    drawn = [f"{name:<{margin - 2}} ┊{row}".rstrip() for name, row in rows]
+    keys = {glyph_key(event) for event in timeline.events if overlaps(event, window)}
+    legend = [f"{GLYPHS[key][0]} {GLYPHS[key][1]}" for key in GLYPHS if key in keys]
+    causes = {bubble.cause for bubble in bubbles}
+    legend += [f"{CAUSE_LETTERS[cause]} {cause}" for cause in CAUSES if cause in causes]
+    return "\n".join([heading[:width], *drawn, *wrap(legend, width)])
+
+
+def choose_window(timeline: Timeline, around: Sequence[Event] | None, columns: int) -> Window:
+    """All events, or those of `around`, what belongs to them, and the gaps that they lie in."""
+    events = timeline.events
+    first, last = min(event.start for event in events), max(event.end for event in events)
+    if not around:
+        return Window(first, max(last, first + 1e-3), columns)
+    shown = list(around)
+    shown += [launch for launch in map(timeline.launch_of, around) if launch is not None]
+    launches = {index for index, event in enumerate(events) if event in around}
+    shown += [event for event in events if event.launched_by in launches]
+    start, end = min(event.start for event in shown), max(event.end for event in shown)
+    device = device_work(events)
+    gaps = list(find_gaps(events, device)) if device else []
+    gaps = [gap for gap in gaps if gap.end >= start and gap.start <= end]
+    start = min([start, *(gap.start for gap in gaps)])
+    end = max([end, *(gap.end for gap in gaps)])
+    room = max((end - start) * 0.2, 2.0)
+    return Window(max(start - room, first), min(end + room, last), columns)
+
+
+def overlaps(part: Event | Bubble, window: Window) -> bool:
+    return part.end >= window.start and part.start <= window.end
+
+
+def glyph_key(event: Event) -> str:
+    return event.copy_kind or event.kind
+
+
+def lane_row(events: Sequence[Event], lane: str, window: Window) -> str:
+    """Gaps stay blank: a column is filled when an event is at home there, however short it is."""
+    row = [-1] * window.columns
+    for event in events:
+        if event.lane == lane:
+            rank = RANK[glyph_key(event)]
+            for column in window.cells(event.start, event.end):
+                row[column] = max(row[column], rank)
+    glyphs = [glyph for glyph, _ in GLYPHS.values()]
+    return "".join(" " if rank < 0 else glyphs[rank] for rank in row)
+
+
+def bubble_row(bubbles: Sequence[Bubble], window: Window) -> str:
+    """Each column that is idle for half of its time or more, with the letter of its main cause."""
+    idle: list[dict[Cause, float]] = [{} for _ in range(window.columns)]
+    for bubble in bubbles:
+        start, end = window.position(bubble.start), window.position(bubble.end)
+        for column in window.cells(bubble.start, bubble.end):
+            share = min(end, column + 1) - max(start, column)
+            idle[column][bubble.cause] = idle[column].get(bubble.cause, 0.0) + share
+    letters = []
+    for causes in idle:
+        if sum(causes.values()) >= 0.5:
+            letters.append(CAUSE_LETTERS[max(CAUSES, key=lambda cause: causes.get(cause, 0.0))])
+        else:
+            letters.append(" ")
+    return "".join(letters)
+
+
+def mark_rows(mark: Event, note: str | None, window: Window) -> list[str]:
+    """Carets under an event and why: beside them where it fits, else in a row of its own."""
+    cells = window.cells(mark.start, mark.end) or range(1)
+    text = note if note is not None else str(mark.source or mark.name)
+    carets = " " * cells.start + "^" * len(cells)
+    if len(carets) + 1 + len(text) <= window.columns:
+        return [f"{carets} {text}"]
+    indent = min(cells.start, max(window.columns - len(text), 0))
+    if len(text) > window.columns:
+        text = text[: window.columns - 1] + "…"
+    return [carets, " " * indent + text]
+
+
+def axis_rows(window: Window, modelled: bool) -> list[str]:
+    """Ticks, and their times from the start of the recording."""
+    ruler, labels = ["─"] * window.columns, [" "] * window.columns
+    word = "modelled time" if modelled else "measured time"
+    free = 0
+    for tick in nice_ticks(window.start, window.end, max(window.columns // 14, 2)):
+        column = min(int(window.position(tick)), window.columns - 1)
+        label = format_tick(tick)
+        if column >= free and column + len(label) <= window.columns - len(word) - 2:
+            ruler[column] = "┴"
+            labels[column : column + len(label)] = label
+            free = column + len(label) + 2
+    labels[window.columns - len(word) :] = word
+    return ["".join(ruler), "".join(labels)]
+
+
+def wrap(parts: Sequence[str], width: int) -> list[str]:
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + 3 + len(part) <= width:
+            lines[-1] += "   " + part
+        else:
+            lines.append(part)
+    return lines

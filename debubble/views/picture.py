@@ -1,0 +1,201 @@
+"""A timeline as a PNG: what a notebook shows where no kernel runs, and what documents hold.
+
+Drawn with matplotlib's objects and never with pyplot, whose state belongs to the reader's cells.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter
+
+from debubble.timeline.bubbles import CAUSES
+from debubble.timeline.comparison import COUNT_WORDS
+from debubble.timeline.timeline import Timeline
+
+from .merging import Span, join_by_share, join_close
+from .palette import CAUSE_STYLES, EVENT_STYLES
+from .words import format_share, format_tick, format_time, ordered_lanes
+
+WIDTH = 9.6
+DOTS_PER_INCH = 110
+INK, FAINT, GROUND = "#1f2933", "#6b7785", "#ffffff"
+CAUSE_HATCHES = dict(zip(CAUSES, ("////", "....", "", "xxxx"), strict=True))
+# Where an event lies within its row of height 1, counted from the bottom.
+HEIGHTS = {"launch": (0.1, 0.5), "graph_launch": (0.1, 0.8)}
+TALL = (0.1, 0.9)
+GHOSTED = (0.1, 0.68)
+GHOST = (0.1, 0.95)
+GHOST_ALPHA = 0.25
+
+
+def draw_png(timeline: Timeline, before: Timeline | None = None) -> bytes:
+    figure = draw_figure(timeline, before)
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", metadata={"Description": alt_text(timeline, before)})
+    return buffer.getvalue()
+
+
+def draw_figure(timeline: Timeline, before: Timeline | None = None) -> Figure:
+    """Lanes from the top down, the bubbles as shaded bands with a row of their own."""
+    lanes = ordered_lanes([*timeline.events, *(before.events if before else [])])
+    rows = [*lanes, "idle"]
+    figure = Figure((WIDTH, 1.35 + 0.42 * len(rows)), DOTS_PER_INCH, layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.set_facecolor(GROUND)
+    axes = figure.add_subplot()
+    longest = max(longest_time(timeline), longest_time(before) if before else 0.0, 1e-3)
+    pixel = longest / (WIDTH * DOTS_PER_INCH * 0.9)
+    if before is not None:
+        draw_events(axes, before, rows, pixel, ghost=True)
+        draw_bubbles(axes, before, rows, pixel, ghost=True)
+    draw_bubbles(axes, timeline, rows, pixel, ghosted=before is not None)
+    draw_events(axes, timeline, rows, pixel, ghosted=before is not None)
+    axes.set_xlim(-0.005 * longest, 1.005 * longest)
+    dress(axes, timeline, before, rows)
+    return figure
+
+
+def draw_events(axes, timeline, rows, pixel, ghost=False, ghosted=False) -> None:
+    spans: dict[tuple[str, str], list[Span]] = {}
+    for event in timeline.events:
+        key = event.copy_kind or event.kind
+        spans.setdefault((key, event.lane), []).append((event.start, event.end))
+    origin = first_start(timeline)
+    for layer, (key, (_, colour, _)) in enumerate(EVENT_STYLES.items()):
+        low, high = GHOST if ghost else HEIGHTS.get(key, TALL)
+        high = min(high, GHOSTED[1]) if ghosted else high
+        boxes = []
+        for row, lane in enumerate(reversed(rows)):
+            for start, end in join_close(spans.get((key, lane), ()), pixel):
+                boxes.append(rectangle(start - origin, end - origin, row + low, row + high))
+        hatch = "////" if key == "sync" and not ghost else None
+        add_boxes(
+            axes,
+            boxes,
+            colour,
+            GHOST_ALPHA if ghost else 1.0,
+            2 if ghost else 4 + layer * 0.1,
+            hatch,
+        )
+
+
+def draw_bubbles(axes, timeline, rows, pixel, ghost=False, ghosted=False) -> None:
+    """A pale band over the device's lanes and a box in the row "idle" for each bubble."""
+    origin = first_start(timeline)
+    device_rows = sum(row != "host" for row in rows)
+    low, high = GHOST if ghost else GHOSTED if ghosted else TALL
+    found = timeline.bubbles()
+    for cause, (colour, _) in CAUSE_STYLES.items():
+        spans = [(b.start - origin, b.end - origin) for b in found if b.cause == cause]
+        spans = join_by_share(spans, pixel)
+        boxes = [rectangle(start, end, low, high) for start, end in spans]
+        if ghost:
+            add_boxes(axes, boxes, colour, GHOST_ALPHA, 2)
+            continue
+        bands = [rectangle(start, end, 0, device_rows) for start, end in spans]
+        add_boxes(axes, bands, colour, 0.13, 1)
+        add_boxes(axes, boxes, colour, 1.0, 5, CAUSE_HATCHES[cause])
+
+
+def add_boxes(axes, boxes, colour, alpha, order, hatch=None) -> None:
+    if boxes:
+        edge = GROUND if hatch else colour
+        style = {"facecolors": colour, "edgecolors": edge, "linewidths": 0, "hatch": hatch}
+        axes.add_collection(PolyCollection(boxes, alpha=alpha, zorder=order, **style))
+
+
+def rectangle(left: float, right: float, bottom: float, top: float) -> list[tuple[float, float]]:
+    return [(left, bottom), (right, bottom), (right, top), (left, top)]
+
+
+def dress(axes, timeline, before, rows) -> None:
+    """Axes, labels and legend, with the word "modelled" or "measured" in the picture itself."""
+    axes.set_ylim(0, len(rows))
+    axes.set_yticks([len(rows) - 0.5 - row for row in range(len(rows))], rows)
+    axes.tick_params(length=0, labelsize=8.5, colors=INK)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_tick(value)))
+    axes.set_xlabel("modelled time" if timeline.modelled else "measured time", size=8, color=FAINT)
+    for line in range(1, len(rows)):
+        axes.axhline(line, color="#e4e7eb", linewidth=0.8, zorder=0)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color("#cbd2d9")
+    axes.set_title(heading(timeline, before), loc="left", size=9.5, color=INK, weight="bold")
+    shown = {event.copy_kind or event.kind for event in timeline.events}
+    handles = [
+        Patch(
+            facecolor=colour,
+            edgecolor=GROUND,
+            hatch="////" if key == "sync" else None,
+            linewidth=0,
+            label=words,
+        )
+        for key, (words, colour, _) in EVENT_STYLES.items()
+        if key in shown
+    ]
+    for cause, share in timeline.idle_by_cause().items():
+        if share > 0:
+            handles.append(
+                Patch(
+                    facecolor=CAUSE_STYLES[cause][0],
+                    edgecolor=GROUND,
+                    hatch=CAUSE_HATCHES[cause],
+                    linewidth=0,
+                    label=f"idle, {cause} {format_share(share)}",
+                )
+            )
+    if handles:
+        axes.figure.legend(
+            handles=handles, loc="outside lower left", ncols=4, fontsize=8, frameon=False,
+            labelcolor=INK, handlelength=1.4, columnspacing=1.6,
+        )  # fmt: skip
+
+
+def heading(timeline: Timeline, before: Timeline | None) -> str:
+    ghost = f" (before, ghosted: {idle_words(before)})" if before is not None else ""
+    return f"{timeline.label}: device {idle_words(timeline)}{ghost}"
+
+
+def idle_words(timeline: Timeline) -> str:
+    return f"idle {format_share(timeline.idle_share())} of {format_time(timeline.span)}"
+
+
+def first_start(timeline: Timeline) -> float:
+    return min((event.start for event in timeline.events), default=0.0)
+
+
+def longest_time(timeline: Timeline) -> float:
+    """Microseconds from the first event's start to the last one's end."""
+    return max((event.end for event in timeline.events), default=0.0) - first_start(timeline)
+
+
+def alt_text(timeline: Timeline, before: Timeline | None = None) -> str:
+    """The picture in words."""
+    if not timeline.events:
+        return "Timeline without events."
+    counts = [
+        f"{count:,} {COUNT_WORDS[name][count > 1]}"
+        for name, count in timeline.counts().items()
+        if count
+    ]
+    lanes = ", ".join(ordered_lanes(timeline.events))
+    parts = [
+        f"Timeline ({timeline.label}) with the lanes {lanes}",
+        ", ".join(counts),
+        f"the device is {idle_words(timeline)}",
+    ]
+    causes = [
+        f"{format_share(share)} {cause}"
+        for cause, share in timeline.idle_by_cause().items()
+        if share
+    ]
+    if causes:
+        parts.append("of it " + ", ".join(causes))
+    if before is not None:
+        parts.append(f"ghosted behind, the device before: {idle_words(before)}")
+    return "; ".join(part for part in parts if part) + "."

@@ -1,0 +1,87 @@
+"""The interactive timeline: bytes to the browser, drawn there by timeline.js."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anywidget
+import traitlets
+
+from debubble.timeline.timeline import Timeline
+
+from .packing import BUBBLE_COLUMNS, EVENT_COLUMNS, pack
+from .palette import palette
+from .picture import alt_text, draw_png
+
+GHOST_FACTS = ("label", "counts", "events", "bubbles", "lanes", "span", "idle_by_cause")
+
+
+class TimelineWidget(anywidget.AnyWidget):
+    """`timeline`, with `before` ghosted behind it; `update` redraws it in place.
+
+    Neither touches an accelerator or pyplot, so both may be called from a slider's callback.
+    """
+
+    _esm = Path(__file__).parent / "timeline.js"
+
+    events = traitlets.Bytes().tag(sync=True)
+    bubbles = traitlets.Bytes().tag(sync=True)
+    ghost_events = traitlets.Bytes().tag(sync=True)
+    ghost_bubbles = traitlets.Bytes().tag(sync=True)
+    # Names, counts and layout of the bytes; holds a revision, so that each update changes it.
+    facts = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, timeline: Timeline, before: Timeline | None = None) -> None:
+        self._revision = 0
+        self._timeline, self._before = timeline, before
+        super().__init__(**self._pack())
+
+    @property
+    def timeline(self) -> Timeline:
+        return self._timeline
+
+    @property
+    def before(self) -> Timeline | None:
+        return self._before
+
+    def update(self, timeline: Timeline, before: Timeline | None = None) -> None:
+        """Show `timeline` instead, in one message; without `before` the ghost goes."""
+        self._timeline, self._before = timeline, before
+        with self.hold_sync():
+            for name, value in self._pack().items():
+                setattr(self, name, value)
+
+    def _pack(self) -> dict[str, object]:
+        after = pack(self._timeline)
+        ghost = pack(self._before) if self._before is not None else None
+        self._revision += 1
+        return {
+            "events": after.events,
+            "bubbles": after.bubbles,
+            "ghost_events": ghost.events if ghost else b"",
+            "ghost_bubbles": ghost.bubbles if ghost else b"",
+            "facts": {
+                "revision": self._revision,
+                "layout": {"events": EVENT_COLUMNS, "bubbles": BUBBLE_COLUMNS},
+                "palette": palette(),
+                "after": after.facts,
+                "before": {key: ghost.facts[key] for key in GHOST_FACTS} if ghost else None,
+            },
+        }
+
+    def __repr__(self) -> str:
+        """Counts only: the same on sim and on CUDA."""
+        if self._before is None:
+            return repr(self._timeline)
+        return repr(self._before.compare(self._timeline))
+
+    def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
+        """The live view, and for pages that have no kernel a picture and a line of text."""
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        data = {
+            **data,
+            "text/plain": repr(self),
+            "image/png": draw_png(self._timeline, self._before),
+        }
+        return data, {**metadata, "image/png": {"alt": alt_text(self._timeline, self._before)}}

@@ -1,0 +1,70 @@
+"""Words and numbers that all views share: durations, sizes, what an event is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from debubble.timeline.event import CopyKind, Event
+from debubble.timeline.perfetto import lane_order
+
+COPY_WORDS: dict[CopyKind, str] = {
+    "h2d_pageable": "pageable upload",
+    "h2d_pinned": "pinned upload",
+    "d2h": "download",
+    "d2d": "copy on the device",
+}
+
+
+def format_time(microseconds: float) -> str:
+    """`0.8 µs`, `12.5 µs`, `3.21 ms`, `1.500 s`."""
+    if abs(microseconds) < 1000:
+        return f"{microseconds:.1f} µs"
+    if abs(microseconds) < 1_000_000:
+        return f"{microseconds / 1000:.2f} ms"
+    return f"{microseconds / 1_000_000:.3f} s"
+
+
+def format_share(share: float) -> str:
+    """`0%` only for nothing at all: `<1%`, `27%`."""
+    return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
+
+
+def format_bytes(count: int) -> str:
+    """`640 B`, `2.0 KiB`, `1.5 MiB`, `3.0 GiB`."""
+    if count < 1024:
+        return f"{count} B"
+    power = min(int(math.log(count, 1024)), 3)
+    return f"{count / 1024**power:.1f} {('B', 'KiB', 'MiB', 'GiB')[power]}"
+
+
+def describe(event: Event) -> str:
+    """One line without times: `pageable upload of 64 B`, `host sync: cudaStreamSynchronize`."""
+    if event.kind == "copy":
+        return f"{COPY_WORDS[event.copy_kind]} of {format_bytes(event.bytes)}"
+    word = {"sync": "host sync", "graph_launch": "graph launch"}.get(event.kind, event.kind)
+    return f"{word}: {event.name}"
+
+
+def format_tick(microseconds: float) -> str:
+    """`format_time` without zeros that say nothing: `250 µs`, `1 ms`."""
+    number, unit = format_time(microseconds).split()
+    return f"{number.rstrip('0').rstrip('.')} {unit}"
+
+
+def nice_ticks(start: float, end: float, most: int) -> list[float]:
+    """At most `most` round numbers from `start` to `end`."""
+    span = end - start
+    if span <= 0 or most < 1:
+        return [start]
+    step = 10 ** math.floor(math.log10(span / most))
+    step = next(step * factor for factor in (1, 2, 5, 10) if span / (step * factor) <= most)
+    first = math.ceil(start / step - 1e-9)
+    return [number * step for number in range(first, math.floor(end / step + 1e-9) + 1)]
+
+
+def ordered_lanes(events: Sequence[Event]) -> list[str]:
+    """The host first, then the streams by their number."""
+    lanes = {event.lane for event in events}
+    host = [event.lane for event in events if not event.on_device][:1]
+    return host + sorted(lanes - set(host), key=lane_order)

@@ -1,0 +1,164 @@
+"""The catalogue of katas, as `katas/katas.toml` lists them."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+REQUIRED_KEYS = (
+    "system", "name", "chapter", "title", "task", "hint", "solution", "before", "stub_fails",
+)  # fmt: skip
+OPTIONAL_KEYS = ("time_limit",)
+
+
+class WorkshopError(Exception):
+    """Something the reader can put right; its text is one sentence that says how."""
+
+
+class UnknownKata(WorkshopError):
+    """A kata was asked for that the catalogue does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One function or class of `solutions`, written `solutions.first_steps.upload:upload`."""
+
+    module: str
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        module, colon, name = text.partition(":")
+        if not (colon and module.startswith("solutions.") and name.isidentifier()):
+            raise WorkshopError(f"{text!r} names nothing: write it as solutions.system.module:name")
+        return cls(module, name)
+
+    def file(self, root: Path) -> Path:
+        path = root.joinpath(*self.module.split("."))
+        return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.name}"
+
+
+@dataclass(frozen=True)
+class Kata:
+    """One exercise. `stub_fails` are the tests that its untouched stub is meant to fail."""
+
+    root: Path
+    system: str
+    name: str
+    chapter: str
+    title: str
+    task: str
+    hint: str
+    solution: tuple[Target, ...]
+    before: tuple[Target, ...]
+    stub_fails: tuple[str, ...]
+    time_limit: float | None = None
+    """Seconds a test may take, or None for the plugin's own limit."""
+
+    @property
+    def stub_path(self) -> Path:
+        return self.root / "katas" / self.system / f"{self.name}.py"
+
+    @property
+    def test_path(self) -> Path:
+        return self.root / "katas" / self.system / f"test_{self.name}.py"
+
+    @property
+    def attempts_folder(self) -> Path:
+        return self.root / "tests" / "wrong_attempts" / self.system / self.name
+
+    @property
+    def exported_names(self) -> tuple[str, ...]:
+        return tuple(target.name for target in self.solution)
+
+    def relative(self, path: Path) -> str:
+        """The path as a learner would type it from the workbook's folder."""
+        return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
+
+
+class Catalogue:
+    """All katas of the workbook that lies in `root`, in the order in which they are taught."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.file = root / "katas" / "katas.toml"
+
+    @cached_property
+    def katas(self) -> tuple[Kata, ...]:
+        try:
+            entries = tomllib.loads(self.file.read_text(encoding="utf-8")).get("kata", [])
+        except tomllib.TOMLDecodeError as error:
+            raise WorkshopError(f"{self.file} is not valid TOML: {error}") from error
+        katas = tuple(self._kata(entry) for entry in entries)
+        names = [kata.name for kata in katas]
+        for name in names:
+            if names.count(name) > 1:
+                raise WorkshopError(f"two katas are called {name!r} in {self.file}: rename one")
+        return katas
+
+    def kata(self, name: str) -> Kata:
+        """The kata called `name`; `first_steps/name` and its file's path are understood too."""
+        wanted = Path(name).stem.removeprefix("test_")
+        for kata in self.katas:
+            if kata.name == wanted:
+                return kata
+        names = [kata.name for kata in self.katas]
+        near = difflib.get_close_matches(wanted, names, n=1, cutoff=0.4)
+        if near:
+            raise UnknownKata(f"there is no kata {name!r}: did you mean {near[0]!r}?")
+        raise UnknownKata(f"there is no kata {name!r}: choose one of {', '.join(names) or 'none'}")
+
+    def of_test_file(self, path: Path) -> Kata | None:
+        return next((kata for kata in self.katas if kata.test_path == path), None)
+
+    def _kata(self, entry: dict) -> Kata:
+        label = entry.get("name", "without a name")
+        missing = [key for key in REQUIRED_KEYS if key not in entry]
+        if missing:
+            raise WorkshopError(f"kata {label} in {self.file} lacks {', '.join(missing)}")
+        unknown = sorted(set(entry) - {*REQUIRED_KEYS, *OPTIONAL_KEYS})
+        if unknown:
+            raise WorkshopError(f"kata {label} in {self.file} has unknown keys: {unknown}")
+        solution, before = _targets(entry["solution"]), _targets(entry["before"])
+        if [target.name for target in solution] != [target.name for target in before]:
+            raise WorkshopError(
+                f"kata {label}: solution and before must name the same functions in the same order"
+            )
+        return Kata(
+            root=self.root,
+            system=entry["system"],
+            name=entry["name"],
+            chapter=entry["chapter"],
+            title=entry["title"],
+            task=entry["task"].strip(),
+            hint=entry["hint"].strip(),
+            solution=solution,
+            before=before,
+            stub_fails=tuple(entry["stub_fails"]),
+            time_limit=entry.get("time_limit"),
+        )
+
+
+def find_catalogue(start: Path | None = None) -> Catalogue:
+    """The catalogue of the workbook around `start` (the current folder), or else of this checkout.
+
+    Raises WorkshopError when there is none.
+    """
+    start = (start or Path.cwd()).resolve()
+    checkout = Path(__file__).resolve().parents[2]
+    for folder in (start, *start.parents, checkout):
+        if (folder / "katas" / "katas.toml").is_file():
+            return Catalogue(folder)
+    raise WorkshopError(
+        f"no katas/katas.toml at or above {start}: run this in the workbook's folder"
+    )
+
+
+def _targets(value: str | list[str]) -> tuple[Target, ...]:
+    return tuple(Target.parse(text) for text in ([value] if isinstance(value, str) else value))

@@ -1,0 +1,141 @@
+"""Proves the katas: stubs fail as intended, solutions pass, wrong attempts are told why."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .attempts import WrongAttempt, wrong_attempts
+from .catalogue import Catalogue, Kata, WorkshopError
+from .loader import Implementation, attempt, learner, solution
+from .stray_files import stray_files
+from .stub_files import StubFiles, StubState
+from .stubs import generate
+from .trials import CannotRun, Trial, run_trials
+from .verdicts import Verdict, on_attempt, on_solution, on_stub
+
+FEWEST_ATTEMPTS = 3
+
+
+@dataclass
+class Plan:
+    """What a kata's tests will be run on, and what was wrong before they were."""
+
+    kata: Kata
+    verdicts: list[Verdict]
+    trials: list[Implementation]
+    attempts: dict[Path, WrongAttempt]
+
+
+def check(
+    catalogue: Catalogue,
+    device: str,
+    progress: Callable[[int, int, str], None] = lambda done, of, doing: None,
+    pristine: bool = False,
+) -> list[Verdict]:
+    """One verdict a claim. `progress` gets the trials done, their number, and the present one.
+
+    device:   "sim" or "cuda"; attempts that are for the other one only are left out.
+    pristine: an edited stub is a failure, as in a repository's own tests. Otherwise it is left
+              alone, and the stub as generated is tried in its place.
+    """
+    if not catalogue.katas:
+        return [Verdict("", "catalogue", f"{catalogue.file} lists no kata: nothing was proved")]
+    strays = [Verdict("", "files", problem) for problem in stray_files(catalogue)]
+    with tempfile.TemporaryDirectory() as folder:
+        plans = [_plan(catalogue, kata, device, pristine, Path(folder)) for kata in catalogue.katas]
+        verdicts = strays + [verdict for plan in plans for verdict in plan.verdicts]
+        try:
+            trials = _run([trial for plan in plans for trial in plan.trials], device, progress)
+        except CannotRun as error:
+            return [*verdicts, Verdict("", "tests", str(error))]
+    attempts = {path: found for plan in plans for path, found in plan.attempts.items()}
+    verdicts += [_judge(trial, attempts) for trial in trials]
+    order = ["", *(kata.name for kata in catalogue.katas)]
+    return sorted(verdicts, key=lambda verdict: order.index(verdict.kata))
+
+
+def _plan(catalogue: Catalogue, kata: Kata, device: str, pristine: bool, folder: Path) -> Plan:
+    plan = Plan(kata, [], [], {})
+    with _noting(plan, "stub file"):
+        state = StubFiles(catalogue).state(kata)
+        plan.verdicts.append(_on_stub_file(catalogue, kata, state, pristine))
+        plan.trials.append(_stub_to_try(kata, state, folder))
+    plan.trials.append(solution(kata))
+    with _noting(plan, "wrong attempts"):
+        found = wrong_attempts(kata)
+        if len(found) < FEWEST_ATTEMPTS:
+            raise WorkshopError(
+                f"{kata.relative(kata.attempts_folder)} has {len(found)} wrong attempts: "
+                f"{FEWEST_ATTEMPTS} to 6 plausible ones show that the tests can tell them apart"
+            )
+        here = [item for item in found if item.only_on in (None, device)]
+        plan.attempts = {item.path.resolve(): item for item in here}
+        plan.trials += [attempt(kata, item.path) for item in here]
+    if not kata.hint:
+        plan.verdicts.append(Verdict(kata.name, "hint", "its hint in katas.toml is empty"))
+    if not kata.test_path.is_file():
+        problem = f"{kata.relative(kata.test_path)} is missing: it has no tests"
+        plan.verdicts.append(Verdict(kata.name, "tests", problem))
+        plan.trials = []
+    return plan
+
+
+@contextlib.contextmanager
+def _noting(plan: Plan, subject: str) -> Iterator[None]:
+    """A WorkshopError in the block becomes a verdict, and the other katas are still checked."""
+    try:
+        yield
+    except WorkshopError as error:
+        plan.verdicts.append(Verdict(plan.kata.name, subject, str(error)))
+
+
+def _on_stub_file(catalogue: Catalogue, kata: Kata, state: StubState, pristine: bool) -> Verdict:
+    path = kata.relative(kata.stub_path)
+    rewrite = "`debubble check --write-stubs` writes it"
+    if state is StubState.MISSING:
+        return Verdict(kata.name, "stub file", f"{path} is missing: {rewrite}")
+    if state is StubState.STALE:
+        return Verdict(kata.name, "stub file", f"{path} is older than its solution: {rewrite}")
+    if state is StubState.EDITED and pristine:
+        problem = f"{path} is not as generated: `debubble reset {kata.name}` restores it"
+        return Verdict(kata.name, "stub file", problem)
+    if state is StubState.EDITED:
+        note = f"{path} has your edits: it was left alone, and the stub as generated was tried"
+        return Verdict(kata.name, "stub file", note=note)
+    if not StubFiles(catalogue).is_recorded(kata):
+        problem = f"{path} is not in katas/stubs.json: {rewrite}"
+        return Verdict(kata.name, "stub file", problem)
+    return Verdict(kata.name, "stub file")
+
+
+def _stub_to_try(kata: Kata, state: StubState, folder: Path) -> Implementation:
+    if state is StubState.CURRENT:
+        return learner(kata)
+    path = folder / kata.system / f"{kata.name}.py"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(generate(kata), encoding="utf-8")
+    return Implementation(kata, "learner", path)
+
+
+def _run(
+    implementations: list[Implementation], device: str, progress: Callable[[int, int, str], None]
+) -> list[Trial]:
+    seen: dict[int, None] = {}
+
+    def after_each_test(trial: Trial) -> None:
+        seen[id(trial)] = None
+        doing = f"{trial.implementation.kata.name}: {trial.implementation.label}"
+        progress(len(seen), len(implementations), doing)
+
+    return run_trials(implementations, device, after_each_test)
+
+
+def _judge(trial: Trial, attempts: dict[Path, WrongAttempt]) -> Verdict:
+    origin = trial.implementation.origin
+    if origin == "attempt":
+        return on_attempt(trial, attempts[trial.implementation.path])
+    return on_stub(trial) if origin == "learner" else on_solution(trial)

@@ -1,0 +1,139 @@
+"""`expect(timeline)`: claims about what the code under test made the host and the device do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from debubble.timeline.event import COPY_KINDS, Event, SourceLine
+from debubble.timeline.timeline import Timeline
+
+from .diagnosis import Diagnosis, KataFailure
+
+WORDS = {
+    "host_syncs": ("host sync", "host syncs"),
+    "h2d_pageable": ("pageable upload", "pageable uploads"),
+    "h2d_pinned": ("pinned upload", "pinned uploads"),
+    "d2h": ("download", "downloads"),
+    "d2d": ("copy within the device", "copies within the device"),
+    "kernels": ("kernel", "kernels"),
+    "graph_launches": ("graph launch", "graph launches"),
+}
+"""What a learner calls what `Timeline.counts` counts: one of it, several of it."""
+
+MOST_LINES = 3
+"""More lines than this to look at are no help."""
+
+MOST_DRAWN = 6
+"""So many events of a kind show what they do to the lanes; more would only be narrower."""
+
+
+def expect(timeline: Timeline) -> Expectation:
+    """Claims about `timeline`; each raises KataFailure, with a text that teaches, when it fails."""
+    return Expectation(timeline)
+
+
+class Expectation:
+    """Every claim returns this object, so that claims can be chained."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
+
+    def counts(self, *, why: str = "", **exactly: int) -> Expectation:
+        """Each named count of `Timeline.counts` has this value; `why` says what others cost."""
+        actual = self._actual(exactly)
+        wrong = {name: actual[name] for name in exactly if actual[name] != exactly[name]}
+        return self._settle(not wrong, listed(exactly), actual, self._too_many(wrong, exactly), why)
+
+    def at_most(self, *, why: str = "", **limits: int) -> Expectation:
+        """No named count of `Timeline.counts` is above its limit."""
+        actual = self._actual(limits)
+        wrong = {name: actual[name] for name in limits if actual[name] > limits[name]}
+        expected = f"at most {listed(limits)}"
+        return self._settle(not wrong, expected, actual, self._too_many(wrong, limits), why)
+
+    def no_hazards(self, *, why: str = "") -> Expectation:
+        """No race was proved. A GPU shows a race only now and then, so this speaks on sim alone."""
+        if not self.timeline.hazards:
+            return self
+        hazard = self.timeline.hazards[0]
+        others = len(self.timeline.hazards) - 1
+        more = f" ({others} more of this kind followed)" if others else ""
+        lines = dict.fromkeys(line for line in (hazard.first, hazard.second) if line)
+        raise KataFailure(
+            Diagnosis(
+                expected="no race between the host, the copies and the kernels",
+                did=f"has one{more}: {hazard.message.rstrip('.')}",
+                lines=tuple((line, 1) for line in lines),
+                drawing=draw(self.timeline),
+                why=why,
+            )
+        )
+
+    def that(
+        self, holds: bool, *, expected: str, did: str, events: Sequence[Event] = (), why: str = ""
+    ) -> Expectation:
+        """Any other claim. The texts complete "Expected …" and "Your code …"."""
+        if holds:
+            return self
+        raise KataFailure(
+            Diagnosis(expected, did, source_lines(events), draw(self.timeline, events), why)
+        )
+
+    def _actual(self, names: Iterable[str]) -> dict[str, int]:
+        counts = self.timeline.counts()
+        unknown = [name for name in names if name not in counts]
+        if unknown:
+            raise TypeError(f"a timeline does not count {unknown[0]!r}: choose from {[*counts]}")
+        return {name: counts[name] for name in names}
+
+    def _too_many(self, actual: dict[str, int], wanted: dict[str, int]) -> list[Event]:
+        names = [name for name in actual if actual[name] > wanted[name]]
+        return [event for event in self.timeline.events if _counted_as(event) in names]
+
+    def _settle(
+        self, holds: bool, expected: str, actual: dict[str, int], events: list[Event], why: str
+    ) -> Expectation:
+        did = f"made {listed(actual)}"
+        return self.that(holds, expected=expected, did=did, events=events, why=why)
+
+
+def listed(counts: dict[str, int]) -> str:
+    """`no host syncs, 1 pinned upload and 2 kernels`."""
+    words = [f"{number or 'no'} {WORDS[name][number != 1]}" for name, number in counts.items()]
+    return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
+
+
+def source_lines(events: Iterable[Event]) -> tuple[tuple[SourceLine, int], ...]:
+    """The lines that these events come from, the busiest first, each with how often it did so.
+
+    One call may be a copy and a sync at once: it counts once.
+    """
+    times: dict[SourceLine, Counter[str]] = {}
+    for event in events:
+        if event.source is not None:
+            times.setdefault(event.source, Counter())[_counted_as(event)] += 1
+    often = {line: max(counter.values()) for line, counter in times.items()}
+    return tuple(sorted(often.items(), key=lambda item: -item[1])[:MOST_LINES])
+
+
+def draw(timeline: Timeline, events: Sequence[Event] = ()) -> str:
+    """The timeline as lanes of text, around the first few of `events` when there are any.
+
+    An arrow points at the first of them. Nothing is drawn when nothing happened.
+    """
+    from debubble.views.lanes import text_lanes
+
+    if not timeline.events:
+        return ""
+    few = events[:MOST_DRAWN]
+    return text_lanes(timeline, around=few or None, mark=few[0] if few else None, note="here")
+
+
+def _counted_as(event: Event) -> str:
+    """The name under which `Timeline.counts` counts the event."""
+    if event.kind == "copy" and event.copy_kind in COPY_KINDS:
+        return event.copy_kind
+    return {"sync": "host_syncs", "kernel": "kernels", "graph_launch": "graph_launches"}.get(
+        event.kind, event.kind
+    )

@@ -1,0 +1,132 @@
+"""A failure in a kata, as its learner should read it: no traceback but the line that matters."""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .diagnosis import KataFailure
+from .loader import Implementation, LoadError
+from .time_limit import TimeLimitExceeded
+
+if TYPE_CHECKING:
+    import pytest
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What pytest shows of a failure in its one-line list."""
+
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True)
+class FailureText:
+    """Takes the place of pytest's traceback in a report."""
+
+    text: str
+    ending: str
+    taught: bool
+    """Whether a claim of the kata failed, and not the code itself."""
+    is_of_whole_file: bool = False
+    """Whether every test of the file fails for this reason, so that telling it once will do."""
+
+    @property
+    def reprcrash(self) -> Summary:
+        return Summary(self.text.splitlines()[0])
+
+    def brief(self) -> str:
+        return f"The same again: {self.text.splitlines()[0]}"
+
+    def toterminal(self, writer: pytest.TerminalReporter) -> None:
+        first, *rest = self.text.splitlines()
+        writer.line(first, red=True, bold=True)
+        for line in rest:
+            writer.line(line)
+        writer.line()
+        writer.line(self.ending, cyan=True)
+
+    def __str__(self) -> str:
+        return f"{self.text}\n\n{self.ending}"
+
+
+def failure_text(
+    raised: pytest.ExceptionInfo, implementation: Implementation, test: Path
+) -> FailureText | None:
+    """The text for what a test raised, or None when it says nothing of the code under test."""
+    error, ending = raised.value, _ending(implementation)
+    if isinstance(error, KataFailure):
+        return FailureText(str(error), ending, taught=True)
+    if isinstance(error, LoadError):
+        return FailureText(str(error), ending, taught=False, is_of_whole_file=True)
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if _is_own(frame, implementation)]
+    if isinstance(error, TimeLimitExceeded):
+        return FailureText(_too_long_text(error, own, frames, implementation), ending, taught=False)
+    if own:
+        text = f"Your code raised {_headline(error)}\n\n{_quoted(own[-1], implementation)}"
+    elif isinstance(error, TypeError | AttributeError) and Path(frames[-1].filename) == test:
+        text = (
+            f"The test could not call your code: {_headline(error)}\n\n"
+            f"{_quoted(frames[-1], implementation)}\n\n"
+            "Keep the names and the parameters that the exercise came with."
+        )
+    else:
+        return None
+    return FailureText(text, ending, taught=False)
+
+
+def _too_long_text(
+    error: TimeLimitExceeded,
+    own: list[traceback.FrameSummary],
+    frames: list[traceback.FrameSummary],
+    implementation: Implementation,
+) -> str:
+    name = implementation.kata.name
+    text = f"Time limit: {name} was still running after {error.seconds:g} s, and was stopped."
+    here = own[-1] if own else None
+    where = f"\n\nIt had got to\n{_quoted(here, implementation)}" if here else ""
+    return (
+        f"{text}{where}\n\nDoes a loop there never end? If it is only slow, allow it more with "
+        "`--time-limit SECONDS`."
+    )
+
+
+def _is_own(frame: traceback.FrameSummary, implementation: Implementation) -> bool:
+    path = Path(frame.filename)
+    if implementation.origin == "solution":
+        return path.is_relative_to(implementation.kata.root / "solutions")
+    return path == implementation.path
+
+
+def _headline(error: BaseException) -> str:
+    """`ZeroDivisionError: division by zero`; further lines of a message are kept."""
+    message = str(error).strip()
+    return f"{type(error).__name__}: {message}" if message else f"{type(error).__name__}."
+
+
+def _quoted(frame: traceback.FrameSummary, implementation: Implementation) -> str:
+    """The line, with the part of it that raised underlined where Python knows it."""
+    path = implementation.kata.relative(Path(frame.filename))
+    source = linecache.getline(frame.filename, frame.lineno).rstrip("\n")
+    text = source.lstrip()
+    lines = [f"At {path}, line {frame.lineno}, in {frame.name}:", f"    {text}"]
+    first, last = frame.colno, frame.end_colno
+    part = first is not None and frame.end_lineno == frame.lineno and last - first < len(text)
+    if part:
+        shift = len(source) - len(text)
+        lines.append(f"    {' ' * (first - shift)}{'^' * (last - first)}")
+    return "\n".join(lines)
+
+
+def _ending(implementation: Implementation) -> str:
+    kata = implementation.kata
+    if implementation.origin != "learner":
+        return f"This is {implementation.shown_path}, not your code."
+    return f"Edit {implementation.shown_path}"

@@ -1,0 +1,212 @@
+"""The pytest plugin: whose code is tested, on which accelerator, and how a failure reads.
+
+Nothing here costs anything in a test run without katas: torch is imported where it is needed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from . import scoreboard
+from .catalogue import Catalogue, Kata, WorkshopError, find_catalogue
+from .failure_text import FailureText, failure_text
+from .loader import Implementation, KataCode, attempt, learner, solution
+from .time_limit import SECONDS, is_available, time_limit
+
+if TYPE_CHECKING:
+    from debubble.accelerator import Accelerator
+
+CATALOGUES = pytest.StashKey[dict[Path, Catalogue | None]]()
+ALREADY_TOLD = pytest.StashKey[set[str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("debubble", "debubble: the workbook's katas")
+    group.addoption(
+        "--impl",
+        default="learner",
+        metavar="learner|solutions|PATH",
+        help="whose code the katas' tests run on: yours (default), ours, or that of a file",
+    )
+    group.addoption(
+        "--device",
+        default=None,
+        choices=["sim", "cuda", "auto"],
+        help="the accelerator; auto (default) is CUDA where there is a GPU, else sim",
+    )
+    group.addoption(
+        "--time-limit",
+        default=None,
+        type=float,
+        metavar="SECONDS",
+        help=f"how long a kata's test may run; default: {SECONDS['sim']:g} on sim, "
+        f"{SECONDS['cuda']:g} on CUDA; 0 means no limit",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[CATALOGUES] = {}
+    config.stash[ALREADY_TOLD] = set()
+    device = config.getoption("device", None)
+    if device:
+        # Read by whatever asks for an accelerator first, and by the processes that tests start.
+        os.environ["DEBUBBLE_DEVICE"] = device
+    chosen = config.getoption("impl", "learner")
+    if chosen not in ("learner", "solutions") and not Path(chosen).is_file():
+        raise pytest.UsageError(
+            f"--impl {chosen}: there is no such file; choose learner, solutions or a Python file"
+        )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Katas run in the order in which they are taught."""
+
+    def place(item: pytest.Item) -> int:
+        kata = kata_of(config, item.path)
+        return _catalogue(config, item.path).katas.index(kata) if kata else -1
+
+    items.sort(key=place)
+
+
+def pytest_report_collectionfinish(
+    config: pytest.Config, items: list[pytest.Item]
+) -> list[str] | None:
+    if not any(kata_of(config, item.path) for item in items):
+        return None
+    return [_device_line(config), _code_line(config)]
+
+
+@pytest.fixture(scope="session")
+def accelerator(pytestconfig: pytest.Config) -> Accelerator:
+    """The accelerator that `--device` chose; the same one for the whole process."""
+    return _accelerator(pytestconfig)
+
+
+@pytest.fixture
+def kata(request: pytest.FixtureRequest) -> KataCode:
+    """The implementation under test: its functions and classes are attributes."""
+    if hasattr(request, "param"):
+        return KataCode(request.param)
+    exercise = kata_of(request.config, request.path)
+    if exercise is None:
+        raise pytest.UsageError(
+            f"{request.path} is not the test of a kata in katas.toml: "
+            "the `kata` fixture knows a kata by katas/<system>/test_<kata>.py"
+        )
+    return KataCode(_implementation(request.config, exercise))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    exercise = kata_of(item.config, item.path)
+    if exercise is None:
+        return (yield)
+    with time_limit(_seconds(item, exercise), exercise.name):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo
+) -> Iterator[pytest.TestReport]:
+    report = yield
+    code = getattr(item, "funcargs", {}).get("kata")
+    if not report.failed or not isinstance(code, KataCode) or item.config.getoption("fulltrace", False):
+        return report
+    text = failure_text(call.excinfo, code.implementation, item.path)
+    if text is not None:
+        told = item.config.stash[ALREADY_TOLD]
+        report.longrepr = text.brief() if str(text) in told else text
+        if text.is_of_whole_file:
+            told.add(str(text))
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and not hasattr(session.config, "workerinput"):
+        scoreboard.leave_one_kata_to_read(reporter, _katas_run(reporter))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    katas = _katas_run(terminalreporter)
+    if katas:
+        mine = terminalreporter.config.getoption("impl", "learner") == "learner"
+        scoreboard.write(terminalreporter, katas, mine)
+
+
+def kata_of(config: pytest.Config, path: Path) -> Kata | None:
+    """The kata that the test file at `path` belongs to."""
+    catalogue = _catalogue(config, path)
+    return catalogue.of_test_file(path) if catalogue else None
+
+
+def _catalogue(config: pytest.Config, path: Path) -> Catalogue | None:
+    """The workbook that a test file of katas/<system>/ lies in."""
+    known = config.stash[CATALOGUES]
+    root = path.parents[2] if len(path.parents) > 2 else path.parent
+    if root not in known:
+        known[root] = Catalogue(root) if Catalogue(root).file.is_file() else None
+    return known[root]
+
+
+def _katas_run(reporter: pytest.TerminalReporter) -> dict[Kata, list[pytest.TestReport]]:
+    """The reports of this run that say how a kata's test went, by kata, in teaching order."""
+    runs: dict[Kata, list[pytest.TestReport]] = {}
+    for outcome in ("passed", "failed", "error"):
+        for report in reporter.stats.get(outcome, []):
+            path = reporter.config.rootpath / report.nodeid.partition("::")[0]
+            kata = kata_of(reporter.config, path)
+            if kata is not None and isinstance(report, pytest.TestReport):
+                runs.setdefault(kata, []).append(report)
+    return {
+        kata: runs[kata]
+        for kata in sorted(runs, key=lambda k: Catalogue(k.root).katas.index(k))
+    }
+
+
+def _accelerator(config: pytest.Config) -> Accelerator:
+    import debubble
+
+    return debubble.accelerator(config.getoption("device", None) or "auto")
+
+
+def _implementation(config: pytest.Config, exercise: Kata) -> Implementation:
+    chosen = config.getoption("impl", "learner")
+    if chosen == "learner":
+        return learner(exercise)
+    return solution(exercise) if chosen == "solutions" else attempt(exercise, Path(chosen))
+
+
+def _seconds(item: pytest.Item, exercise: Kata) -> float:
+    chosen = item.config.getoption("time_limit", None)
+    if chosen is not None:
+        return chosen
+    if exercise.time_limit is not None:
+        return exercise.time_limit
+    used = item.funcargs.get("accelerator") if hasattr(item, "funcargs") else None
+    return SECONDS.get(getattr(used, "name", "sim"), SECONDS["sim"])
+
+
+def _device_line(config: pytest.Config) -> str:
+    try:
+        accelerator = _accelerator(config)
+    except Exception as error:
+        raise pytest.UsageError(str(error)) from error
+    times = "its times are modelled, " if accelerator.modelled else "its times are measured, "
+    return f"accelerator: {accelerator.description} ({times}and no verdict rests on them)"
+
+
+def _code_line(config: pytest.Config) -> str:
+    chosen = config.getoption("impl", "learner")
+    whose = {
+        "learner": "code under test: yours (--impl solutions tests ours)",
+        "solutions": "code under test: our solutions, not yours",
+    }.get(chosen, f"code under test: {chosen}, not yours")
+    return whose if is_available() else f"{whose}; endless loops are not stopped here"

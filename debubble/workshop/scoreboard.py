@@ -1,0 +1,64 @@
+"""How the katas stand: one line each at the end of a test run, and what to do next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+    from .catalogue import Kata
+
+DEFAULT_REPORT = "fE"
+"""pytest's own choice of what to list again at the end; the scoreboard says it better."""
+
+
+def leave_one_kata_to_read(
+    reporter: pytest.TerminalReporter, katas: dict[Kata, list[pytest.TestReport]]
+) -> None:
+    """Hides the failures of all katas but the first unsolved one: a wall of text teaches nothing.
+
+    With `-v` everything is shown.
+    """
+    if reporter.config.option.verbose > 0:
+        return
+    unsolved = [kata for kata, reports in katas.items() if not _solved(reports)]
+    for kata in unsolved[1:]:
+        for report in katas[kata]:
+            # pytest leaves out what a debugger has already shown.
+            report._pdbshown = True
+    if katas and reporter.config.option.reportchars == DEFAULT_REPORT:
+        reporter.reportchars = "w"
+
+
+def write(
+    reporter: pytest.TerminalReporter, katas: dict[Kata, list[pytest.TestReport]], mine: bool
+) -> None:
+    """`mine`: whether the learner's code was tested, so that there is something to do next."""
+    reporter.section("katas", bold=True)
+    width = max(len(f"{kata.system}/{kata.name}") for kata in katas)
+    for kata, reports in katas.items():
+        solved = _solved(reports)
+        passed = sum(report.passed for report in reports)
+        tests = "1 test passes" if len(reports) == 1 else f"{passed} of {len(reports)} tests pass"
+        mark = "✔" if solved else "·"
+        name = f"{kata.system}/{kata.name}"
+        reporter.write_line(f" {mark} {name:<{width}}  {tests}", green=solved)
+    unsolved = [kata for kata, reports in katas.items() if not _solved(reports)]
+    if not mine:
+        return
+    if not unsolved:
+        reporter.write_line("All solved: on to the next chapter.", green=True)
+        return
+    kata = unsolved[0]
+    quiet = reporter.config.option.verbose <= 0
+    others = " (-v shows those of the other katas too)" if quiet and unsolved[1:] else ""
+    reporter.write_line("")
+    reporter.write_line(f"Next: {kata.title}. Its failures are above{others}.")
+    reporter.write_line(f"  edit  {kata.relative(kata.stub_path)}", cyan=True)
+    reporter.write_line(f"  run   pytest {kata.relative(kata.test_path)}", cyan=True)
+    reporter.write_line(f"  hint  debubble hint {kata.name}", cyan=True)
+
+
+def _solved(reports: list[pytest.TestReport]) -> bool:
+    return all(report.passed for report in reports)

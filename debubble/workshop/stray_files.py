@@ -1,0 +1,26 @@
+"""Files in the katas' folders that belong to no kata, such as one left behind by a new name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .catalogue import Catalogue
+
+ALWAYS_FINE = {"__init__.py", "conftest.py"}
+
+
+def stray_files(catalogue: Catalogue) -> Iterator[str]:
+    """One sentence for each Python file that no kata of the catalogue owns."""
+    root = catalogue.root
+    owned = {path for kata in catalogue.katas for path in (kata.stub_path, kata.test_path)}
+    for path in sorted((root / "katas").rglob("*.py")):
+        hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
+        if path not in owned and path.name not in ALWAYS_FINE and not hidden:
+            yield (
+                f"{path.relative_to(root)} belongs to no kata: "
+                "list it in katas/katas.toml, or remove it"
+            )
+    folders = {kata.attempts_folder for kata in catalogue.katas}
+    for path in sorted((root / "tests" / "wrong_attempts").rglob("*.py")):
+        if path.parent not in folders and path.name not in ALWAYS_FINE:
+            yield f"{path.relative_to(root)} is an attempt at no kata: is its folder's name right?"

@@ -1,0 +1,126 @@
+"""Reads the modules of `solutions` as text and tree, to take definitions and imports from them."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from .catalogue import Target, WorkshopError
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+class StubError(WorkshopError):
+    """A stub can't be made from this solution and its `before`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One imported name: `from module import name as alias`, or `import module` when name is ""."""
+
+    module: str
+    name: str = ""
+    alias: str = ""
+
+
+class SourceModule:
+    """One module of `solutions`: its lines and its top-level statements by name."""
+
+    def __init__(self, name: str, path: Path, root: Path) -> None:
+        self.name = name
+        self.path = path
+        self.root = root
+        if not path.is_file():
+            raise StubError(f"{path} is not there, but katas.toml names it as {name}")
+        text = path.read_text(encoding="utf-8")
+        self.lines = text.splitlines()
+        self.tree = ast.parse(text, str(path))
+        self.statements = {
+            name: statement for statement in self.tree.body for name in _defined_names(statement)
+        }
+        self.imports = dict(self._imports())
+
+    @property
+    def is_package(self) -> bool:
+        return self.path.name == "__init__.py"
+
+    @property
+    def has_lazy_annotations(self) -> bool:
+        return "annotations" in self.imports and self.imports["annotations"].module == "__future__"
+
+    def definition(self, name: str) -> Definition:
+        node = self.statements.get(name)
+        if not isinstance(node, Definition):
+            raise StubError(f"{self.path} defines no function or class {name!r}")
+        return node
+
+    def text(self, first: int, last: int) -> str:
+        """Lines `first` to `last`, both counted from 1 and included."""
+        return "\n".join(self.lines[first - 1 : last])
+
+    def statement_text(self, node: ast.stmt) -> str:
+        return self.text(first_line(node), node.end_lineno)
+
+    def _imports(self):
+        for statement in self.tree.body:
+            if isinstance(statement, ast.Import):
+                for alias in statement.names:
+                    bound = alias.asname or alias.name.partition(".")[0]
+                    yield bound, Import(alias.name, alias=alias.asname or "")
+            elif isinstance(statement, ast.ImportFrom):
+                module = self._absolute(statement)
+                for alias in statement.names:
+                    yield (
+                        alias.asname or alias.name,
+                        Import(module, alias.name, alias.asname or ""),
+                    )
+
+    def _absolute(self, statement: ast.ImportFrom) -> str:
+        if not statement.level:
+            return statement.module
+        parts = self.name.split(".")
+        drop = statement.level - (1 if self.is_package else 0)
+        base = parts[: len(parts) - drop] if drop else parts
+        return ".".join([*base, *([statement.module] if statement.module else [])])
+
+
+@cache
+def _source_module(name: str, root: Path, changed: int) -> SourceModule:
+    return SourceModule(name, Target(name, "").file(root), root)
+
+
+def source_module(name: str, root: Path) -> SourceModule:
+    """The module called `name` below `root`, read again whenever its file has changed."""
+    path = Target(name, "").file(root)
+    return _source_module(name, root, path.stat().st_mtime_ns if path.is_file() else 0)
+
+
+def first_line(node: ast.stmt) -> int:
+    """The line of the first decorator, or of the statement."""
+    decorators = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def names_read(code: str) -> list[str]:
+    """Names that `code` reads and does not define by itself, in the order of first use."""
+    nodes = list(ast.walk(ast.parse(code)))
+    read = [node for node in nodes if isinstance(node, ast.Name)]
+    read.sort(key=lambda node: (node.lineno, node.col_offset))
+    defined = {name for statement in ast.parse(code).body for name in _defined_names(statement)}
+    names = dict.fromkeys(node.id for node in read)
+    return [name for name in names if name not in defined and not hasattr(builtins, name)]
+
+
+def _defined_names(statement: ast.stmt) -> list[str]:
+    if isinstance(statement, Definition):
+        return [statement.name]
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AnnAssign):
+        targets = [statement.target]
+    else:
+        return []
+    return [target.id for target in targets if isinstance(target, ast.Name)]

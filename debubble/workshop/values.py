@@ -1,0 +1,105 @@
+"""`expect_equal`: claims about what the code under test returned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .diagnosis import Diagnosis, KataFailure
+
+LONGEST = 60
+"""Characters of a value that a sentence can hold."""
+
+
+def expect_equal(
+    actual: Any,
+    expected: Any,
+    *,
+    call: str,
+    likely: str | Callable[[Any, Any], str] = "",
+    tolerance: float = 0.0,
+) -> None:
+    """`actual`, which `call` returned, equals `expected`.
+
+    Tensors are compared by shape, dtype, then values, wherever they lie; `tolerance` is absolute.
+    `likely` is the likely cause of a difference, or a function that finds it from the two values.
+    Raises KataFailure.
+    """
+    difference = _difference(actual, expected, tolerance)
+    if difference is None:
+        return
+    cause = likely(actual, expected) if callable(likely) else likely
+    raise KataFailure(
+        Diagnosis(
+            expected=f"{call} to return {shown(expected)}",
+            did=f"returned {shown(actual)}{difference}",
+            why=cause,
+        )
+    )
+
+
+def shown(value: Any) -> str:
+    """The value in a few words: a short tensor in full, a long one by its shape."""
+    if _is_tensor(value):
+        values = str(_on_cpu(value).tolist())
+        kind = f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+        return f"{values} ({kind})" if len(values) <= LONGEST else f"a tensor of {kind}"
+    text = repr(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _difference(actual: Any, expected: Any, tolerance: float) -> str | None:
+    """What differs, as the rest of "returned …", or None when nothing does."""
+    if _is_tensor(expected):
+        return _tensor_difference(actual, expected, tolerance)
+    if _is_tensor(actual):
+        return f", a tensor and no {type(expected).__name__}"
+    if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
+        return _sequence_difference(actual, expected, tolerance)
+    if isinstance(expected, float) and isinstance(actual, int | float):
+        close = abs(actual - expected) <= tolerance or actual == expected
+        return None if close else f": it differs by {abs(actual - expected):.3g}"
+    return None if actual == expected else ""
+
+
+def _tensor_difference(actual: Any, expected: Any, tolerance: float) -> str | None:
+    if not _is_tensor(actual):
+        return ", which is no tensor"
+    if actual.shape != expected.shape:
+        return f": its shape is {list(actual.shape)} and not {list(expected.shape)}"
+    if actual.dtype != expected.dtype:
+        return f": its dtype is {actual.dtype} and not {expected.dtype}"
+    ours, theirs = _on_cpu(actual), _on_cpu(expected)
+    same = (
+        ours.isclose(theirs, rtol=0.0, atol=tolerance)
+        if ours.is_floating_point()
+        else ours == theirs
+    )
+    if bool(same.all()):
+        return None
+    index = (~same).nonzero()[0].tolist()
+    place = f" at {index}" if index else ""
+    return (
+        f": the first difference is{place}, {ours[tuple(index)].item()} "
+        f"and not {theirs[tuple(index)].item()}"
+    )
+
+
+def _sequence_difference(actual: Any, expected: Any, tolerance: float) -> str | None:
+    if len(actual) != len(expected):
+        return f": it has {len(actual)} items and not {len(expected)}"
+    for index, (one, other) in enumerate(zip(actual, expected, strict=True)):
+        difference = _difference(one, other, tolerance)
+        if difference is not None:
+            return f". Item {index} is {shown(one)} and not {shown(other)}{difference}"
+    return None
+
+
+def _is_tensor(value: Any) -> bool:
+    import torch  # here, because the plugin must not cost seconds where no kata runs
+
+    return isinstance(value, torch.Tensor)
+
+
+def _on_cpu(tensor: Any) -> Any:
+    return tensor.detach().cpu()

@@ -1,0 +1,32 @@
+"""Copy beside compute (chapter 00).
+
+The function below works, and the host never waits. But everything is on one stream, and a stream
+does one thing after the other: while a batch is copied nothing is computed, and the next copy
+waits until the computation is done.
+
+Give the copies a stream of their own, so that the next batch arrives while this one is computed.
+A kernel must still not start before its batch is there.
+
+Edit this file, then run
+
+    pytest katas/first_steps/test_copy_beside_compute.py
+
+Stuck? `debubble hint copy_beside_compute`. Start afresh? `debubble reset copy_beside_compute`.
+"""
+
+from collections.abc import Callable
+
+import torch
+
+from debubble.accelerator import current
+
+
+def run_batches(
+    batches: list[torch.Tensor], compute: Callable[[torch.Tensor], torch.Tensor]
+) -> list[torch.Tensor]:
+    """`compute` of each batch, on the device. `batches` lie in pinned host memory."""
+    device = current().device
+    outputs = []
+    for batch in batches:
+        outputs.append(compute(batch.to(device, non_blocking=True)))
+    return outputs

@@ -1,0 +1,23 @@
+"""Keep it on the device (chapter 00).
+
+The function below works. But it asks the device for every single loss, and each time the host
+stands still until everything queued before that loss is done.
+
+Let the device do the adding, and read one number at the end.
+
+Edit this file, then run
+
+    pytest katas/first_steps/test_keep_it_on_the_device.py
+
+Stuck? `debubble hint keep_it_on_the_device`. Start afresh? `debubble reset keep_it_on_the_device`.
+"""
+
+import torch
+
+
+def mean_loss(losses: list[torch.Tensor]) -> float:
+    """The mean of `losses`, one 0-dim float32 tensor on the device each."""
+    total = 0.0
+    for loss in losses:
+        total += loss.item()
+    return total / len(losses)

@@ -1,0 +1,126 @@
+"""Tests of the kata `copy_beside_compute`."""
+
+import torch
+
+import debubble
+from debubble.workshop import expect, expect_equal
+
+BATCHES = 4
+ROWS, COLUMNS = 256, 1024  # 1 MiB of float32 a batch
+ONE_STREAM = (
+    "A stream does one thing after the other. While it copies it computes nothing, although "
+    "copies have an engine of their own and need no part of the device that computes."
+)
+QUEUED_BEHIND = (
+    "The copies are on another stream, but it waits for the computation before each of them, so "
+    "nothing happens at the same time. A copy of new data need not wait for anything: only the "
+    "kernel that reads the data has to wait, for the event recorded right after its copy."
+)
+TOO_EARLY = (
+    "Streams do not wait for each other by themselves. The stream that computes has to wait for "
+    "an event that was recorded on the copying stream, after the copy: not before it."
+)
+
+
+def double(batch):
+    return batch * 2
+
+
+def batches_for(accelerator):
+    return [
+        torch.full((ROWS, COLUMNS), float(number), pin_memory=accelerator.pin_memory)
+        for number in range(1, BATCHES + 1)
+    ]
+
+
+def record_run(kata, accelerator):
+    """What happened when four batches were queued behind a kernel that is still running."""
+    batches = batches_for(accelerator)
+
+    def compute(batch):
+        accelerator.sleep(0.03)
+        return double(batch)
+
+    with debubble.record(accelerator) as timeline:
+        # Long enough for a real host to queue everything; the modelled host needs less.
+        accelerator.sleep(0.15 if accelerator.modelled else 5.0)
+        kata.run_batches(batches, compute)
+    return timeline
+
+
+def copies_of(timeline):
+    return [event for event in timeline.events if event.kind == "copy"]
+
+
+def kernels_of(timeline):
+    return [event for event in timeline.events if event.kind == "kernel"]
+
+
+def expect_right_outputs(outputs, likely=""):
+    expect_equal(len(outputs), BATCHES, call="len(run_batches(4 batches, double))")
+    for number, output in enumerate(outputs):
+        call = f"run_batches(4 batches of ones, twos, threes and fours, double)[{number}]"
+        wanted = torch.full((ROWS, COLUMNS), 2.0 * (number + 1))
+        expect_equal(output, wanted, call=call, likely=likely)
+
+
+def test_the_outputs_are_right(kata, accelerator):
+    outputs = kata.run_batches(batches_for(accelerator), double)
+    expect_right_outputs(outputs)
+
+
+def test_the_host_does_not_wait(kata, accelerator):
+    timeline = record_run(kata, accelerator)
+    expect(timeline).counts(
+        host_syncs=0,
+        why="Events order streams on the device. A host that waits for a stream can queue nothing "
+        "in the meantime, and the device runs dry.",
+    )
+
+
+def test_copies_have_a_stream_of_their_own(kata, accelerator):
+    timeline = record_run(kata, accelerator)
+    copies, (first, *kernels) = copies_of(timeline), kernels_of(timeline)
+    strays = [kernel for kernel in kernels if kernel.lane != first.lane]
+    expect(timeline).that(
+        not strays,
+        expected=f"`compute` to run on {first.lane}, the stream that run_batches was called on",
+        did=f"runs {len(strays)} kernels on {strays[0].lane}" if strays else "",
+        events=strays,
+        why="Only the copies belong inside `with copying:`. Whoever called run_batches goes on "
+        "with the outputs on its own stream, and would not wait for another one.",
+    )
+    shared = [copy for copy in copies if copy.lane == first.lane]
+    expect(timeline).that(
+        not shared,
+        expected="copies and kernels on two streams",
+        did=f"has {len(shared)} copies on {first.lane}, with the kernels",
+        events=shared,
+        why=ONE_STREAM,
+    )
+
+
+def test_copies_do_not_wait_for_the_computation(kata, accelerator):
+    timeline = record_run(kata, accelerator)
+    copies, first = copies_of(timeline), kernels_of(timeline)[0]
+    late = [copy for copy in copies if copy.start >= first.end]
+    expect(timeline).that(
+        not late,
+        expected=f"all {len(copies)} copies to start while the kernel before them still runs",
+        did=f"makes {len(late)} of them wait until it is over",
+        events=late,
+        why=ONE_STREAM if copies[0].lane == first.lane else QUEUED_BEHIND,
+    )
+
+
+def test_no_kernel_starts_before_its_batch_is_there(kata, accelerator):
+    batches = batches_for(accelerator)
+    other = torch.zeros(64 * 2**20, dtype=torch.uint8, pin_memory=accelerator.pin_memory)
+    elsewhere = accelerator.stream()
+    with debubble.record(accelerator) as timeline:
+        with elsewhere:  # keeps the copy engine busy, so that the batches come late
+            other_on_device = other.to(accelerator.device, non_blocking=True)
+        outputs = kata.run_batches(batches, double)
+    expect(timeline).no_hazards(why=TOO_EARLY)
+    expect_right_outputs(outputs, likely=TOO_EARLY)
+    del other_on_device

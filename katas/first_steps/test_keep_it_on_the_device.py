@@ -1,0 +1,34 @@
+"""Tests of the kata `keep_it_on_the_device`."""
+
+import torch
+
+import debubble
+from debubble.workshop import expect, expect_equal
+
+WHY = (
+    "Each read makes the host wait until the device has done all that was queued before it. "
+    "Meanwhile nobody queues new work, so the device runs dry: a bubble for every read. "
+    "What is summed up on the device needs one read, however many losses there are."
+)
+
+
+def losses_on(accelerator, count):
+    return list(torch.linspace(0.5, 2.5, count, device=accelerator.device))
+
+
+def test_it_returns_the_mean(kata, accelerator):
+    mean = kata.mean_loss(losses_on(accelerator, 16))
+    expect_equal(mean, 1.5, call="mean_loss(16 losses from 0.5 to 2.5)", tolerance=1e-5)
+
+
+def test_one_loss_is_its_own_mean(kata, accelerator):
+    mean = kata.mean_loss(losses_on(accelerator, 1))
+    expect_equal(mean, 0.5, call="mean_loss(one loss of 0.5)", tolerance=1e-5)
+
+
+def test_it_reads_the_device_once(kata, accelerator):
+    losses = losses_on(accelerator, 16)
+    with debubble.record(accelerator) as timeline:
+        kata.mean_loss(losses)
+    expect(timeline).at_most(host_syncs=1, d2h=1, why=WHY)
+    expect(timeline).no_hazards()

@@ -1,0 +1,51 @@
+"""Tests of the kata `upload_without_waiting`."""
+
+import pytest
+import torch
+
+import debubble
+from debubble.workshop import expect, expect_equal
+
+TOKEN_IDS = [11, 7, 5, 3, 2, 13, 17, 19]
+WHY = (
+    "A copy engine reads pinned host memory by itself. From pageable memory the host has to hand "
+    "the bytes on, and it waits until everything that was queued before the copy is done. The "
+    "device is out of work by then: a bubble. Pinned memory without `non_blocking=True` waits as "
+    "well, and so does `non_blocking=True` from memory that is not pinned."
+)
+OVERWRITTEN = (
+    "Was its host memory overwritten while the copy was still waiting in the queue? A pinned "
+    "buffer that is used again needs an event to say when its last copy is done."
+)
+
+
+def test_the_ids_arrive(kata, accelerator):
+    ids = kata.upload_tokens(TOKEN_IDS)
+    expect_equal(ids, torch.tensor(TOKEN_IDS), call=f"upload_tokens({TOKEN_IDS})")
+
+
+def test_the_ids_are_on_the_device(kata, accelerator):
+    place = kata.upload_tokens(TOKEN_IDS).device.type
+    expect_equal(
+        place, accelerator.device.type, call="the tensor's .device.type of upload_tokens(...)"
+    )
+
+
+def test_uploads_in_a_row_all_arrive(kata, accelerator):
+    lists = [[10 * row + column for column in range(6)] for row in range(4)]
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(5.0)  # no copy can start before this is over
+        arrived = [kata.upload_tokens(token_ids) for token_ids in lists]
+    expect(timeline).no_hazards(why=OVERWRITTEN)
+    for row, token_ids in enumerate(lists):
+        call = f"upload {row} of 4 in a row, upload_tokens({token_ids}),"
+        expect_equal(arrived[row], torch.tensor(token_ids), call=call, likely=OVERWRITTEN)
+
+
+def test_the_host_does_not_wait(kata, accelerator):
+    if not accelerator.pin_memory:
+        pytest.skip("host memory cannot be pinned on this machine, so every upload waits")
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(0.1)
+        kata.upload_tokens(TOKEN_IDS)
+    expect(timeline).counts(host_syncs=0, h2d_pageable=0, h2d_pinned=1, why=WHY)

@@ -1,0 +1,23 @@
+"""Upload without waiting (chapter 00).
+
+The function below works. But the list becomes a tensor in ordinary (pageable) host memory, which
+a copy engine cannot read by itself: the host has to wait until its bytes are on their way, and
+that is only after everything queued before them.
+
+Put the ids into pinned host memory first, and copy from there without waiting.
+
+Edit this file, then run
+
+    pytest katas/first_steps/test_upload_without_waiting.py
+
+Stuck? `debubble hint upload_without_waiting`. Start afresh? `debubble reset upload_without_waiting`.
+"""
+
+import torch
+
+from debubble.accelerator import current
+
+
+def upload_tokens(token_ids: list[int]) -> torch.Tensor:
+    """[len(token_ids)] int64 on the device."""
+    return torch.tensor(token_ids, dtype=torch.int64, device=current().device)

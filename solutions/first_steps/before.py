@@ -1,0 +1,31 @@
+"""The same three functions as one first writes them: correct, and full of bubbles."""
+
+from collections.abc import Callable
+
+import torch
+
+from debubble.accelerator import current
+
+
+def mean_loss(losses: list[torch.Tensor]) -> float:
+    """The mean of `losses`, one 0-dim float32 tensor on the device each."""
+    total = 0.0
+    for loss in losses:
+        total += loss.item()
+    return total / len(losses)
+
+
+def upload_tokens(token_ids: list[int]) -> torch.Tensor:
+    """[len(token_ids)] int64 on the device."""
+    return torch.tensor(token_ids, dtype=torch.int64, device=current().device)
+
+
+def run_batches(
+    batches: list[torch.Tensor], compute: Callable[[torch.Tensor], torch.Tensor]
+) -> list[torch.Tensor]:
+    """`compute` of each batch, on the device. `batches` lie in pinned host memory."""
+    device = current().device
+    outputs = []
+    for batch in batches:
+        outputs.append(compute(batch.to(device, non_blocking=True)))
+    return outputs

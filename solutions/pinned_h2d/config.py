@@ -1,0 +1,75 @@
+"""What a step runs: the model's shape, and the requests with their images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepConfig:
+    """Each request is one prompt of `tokens_per_request`; its images lie evenly spread in it."""
+
+    num_layers: int = 48
+    hidden_size: int
+    intermediate_size: int
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+    num_requests: int = 16
+    tokens_per_request: int
+    images_per_request: int = 1
+    image_tokens: int
+    max_ranges: int = 8
+    window: int | None = None
+    block_size: int = 16
+    dtype: torch.dtype = torch.bfloat16
+    seed: int = 0
+
+    @classmethod
+    def small(cls) -> StepConfig:
+        """Takes seconds on sim, and the host is the bottleneck on a GPU."""
+        return cls(
+            hidden_size=64,
+            intermediate_size=128,
+            num_heads=2,
+            num_kv_heads=1,
+            head_size=32,
+            tokens_per_request=16,
+            image_tokens=8,
+            max_ranges=2,
+            window=8,
+        )
+
+    @classmethod
+    def gemma_like(cls) -> StepConfig:
+        """The shape of a 12-billion-parameter model, for a GPU with 40 GB or more."""
+        return cls(
+            hidden_size=3840,
+            intermediate_size=15360,
+            num_heads=16,
+            num_kv_heads=8,
+            head_size=256,
+            tokens_per_request=512,
+            image_tokens=256,
+            window=1024,
+        )
+
+    def window_of_layer(self, index: int) -> int | None:
+        """Every sixth layer sees the whole context, the others a sliding window."""
+        return None if index % 6 == 5 else self.window
+
+    def ranges(self) -> dict[int, list[tuple[int, int]]]:
+        """The prefix ranges of all requests: where their images lie."""
+        room = self.tokens_per_request // max(self.images_per_request, 1)
+        if self.image_tokens > room:
+            raise ValueError(
+                f"{self.images_per_request} images of {self.image_tokens} tokens do not fit into "
+                f"a prompt of {self.tokens_per_request} tokens"
+            )
+        starts = [
+            i * room + (room - self.image_tokens) // 2 for i in range(self.images_per_request)
+        ]
+        spans = [(start, start + self.image_tokens - 1) for start in starts]
+        return {request: list(spans) for request in range(self.num_requests)}

@@ -1,0 +1,78 @@
+"""Prefix ranges on the host: which tokens of which request may see each other both ways.
+
+`{request: [(start, end), ...]}`: the key is the request's index in the batch, each span holds
+inclusive, absolute prompt positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+Span = tuple[int, int]
+PrefixRanges = Mapping[int, Sequence[Span]]
+
+NO_RANGE: Span = (0, 0)
+LAST_POSITION = np.iinfo(np.int32).max
+
+
+def check_ranges(ranges: PrefixRanges | None) -> None:
+    """Raises TypeError or ValueError, naming the request and the value, unless all is well."""
+    if ranges is None:
+        return
+    if not isinstance(ranges, Mapping):
+        raise TypeError(
+            f"prefix ranges {ranges!r}: expected a dict from request index to a list of spans"
+        )
+    for request, spans in ranges.items():
+        if not is_integer(request):
+            raise TypeError(f"request {request!r}: a request index must be an integer")
+        if request < 0:
+            raise ValueError(f"request {request}: a request index must not be negative")
+        if not isinstance(spans, Sequence) or isinstance(spans, str | bytes):
+            raise TypeError(f"request {request}: {spans!r} must be a list of (start, end) spans")
+        for span in spans:
+            check_span(request, span)
+
+
+def check_span(request: int, span: Span) -> None:
+    if not isinstance(span, Sequence) or isinstance(span, str | bytes) or len(span) != 2:
+        raise TypeError(f"request {request}: span {span!r} must be a pair (start, end)")
+    start, end = span
+    if not is_integer(start) or not is_integer(end):
+        raise TypeError(f"request {request}: span {span!r} must hold two integers")
+    if start < 0:
+        raise ValueError(f"request {request}: span {span!r} must not start below position 0")
+    if start > end:
+        raise ValueError(
+            f"request {request}: span {span!r} starts after its end: write it as (start, end)"
+        )
+    if end > LAST_POSITION:
+        raise ValueError(f"request {request}: span {span!r} must fit int32, up to {LAST_POSITION}")
+
+
+def is_integer(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]] | None:
+    """The spans of requests 0 to num_seqs - 1, or None when that says nothing.
+
+    A request without spans has the one span (0, 0). Keys may be missing, or lie past num_seqs.
+    """
+    if ranges is None:
+        return None
+    rows = [[tuple(span) for span in ranges.get(i) or [NO_RANGE]] for i in range(num_seqs)]
+    if all(row == [NO_RANGE] for row in rows):
+        return None
+    return rows
+
+
+def touches(spans: Sequence[Span], positions: range) -> bool:
+    """Whether a valid span holds one of the consecutive positions."""
+    return any(
+        start < end and start < positions.stop and end >= positions.start
+        for start, end in spans
+        if len(positions)
+    )

@@ -1,0 +1,84 @@
+"""The runner's part: the ranges of a step are computed once, before its first layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from .batch import Batch
+from .metadata import TritonAttentionMetadata
+from .range_buffer import PrefixRangeBuffer
+from .ranges import PrefixRanges, check_ranges, touches
+
+LayersMetadata = dict[str, TritonAttentionMetadata]
+Upload = Callable[[PrefixRanges | None, int], torch.Tensor | None]
+"""(ranges, num_seqs) -> [num_seqs, max_ranges, 2] int32 on the device, or None."""
+
+
+class ModelRunner:
+    """Owns what outlives a step: the range tensor and its staging memory."""
+
+    def __init__(
+        self,
+        max_num_seqs: int,
+        max_ranges: int,
+        device: torch.device,
+        *,
+        steps_in_flight: int = 2,
+        for_graphs: bool = False,
+    ) -> None:
+        self.prefix_ranges = PrefixRangeBuffer(
+            max_num_seqs,
+            max_ranges,
+            device,
+            steps_in_flight=steps_in_flight,
+            for_graphs=for_graphs,
+        )
+
+    def _set_mm_prefix_range_for_metadata(
+        self, attn_metadata: LayersMetadata | list[LayersMetadata], ranges: PrefixRanges | None
+    ) -> None:
+        _set_mm_prefix_range_for_metadata(attn_metadata, ranges, self.prefix_ranges.update)
+
+
+def _set_mm_prefix_range_for_metadata(
+    attn_metadata: LayersMetadata | list[LayersMetadata],
+    ranges: PrefixRanges | None,
+    upload: Upload,
+) -> None:
+    """Gives all layers' metadata the range tensor of the step: one dict, or one per micro-batch.
+
+    `upload` is called once a step, whatever the number of layers and of micro-batches.
+    """
+    check_ranges(ranges)
+    micro_batches = attn_metadata if isinstance(attn_metadata, list) else [attn_metadata]
+    batches = [next(iter(layers.values())).batch for layers in micro_batches]
+    tensors = range_tensors_by_micro_batch(ranges, batches, upload)
+    for layers, tensor in zip(micro_batches, tensors, strict=True):
+        for metadata in layers.values():
+            metadata.mm_prefix_range_tensor = tensor
+
+
+def range_tensors_by_micro_batch(
+    ranges: PrefixRanges | None, batches: Sequence[Batch], upload: Upload
+) -> list[torch.Tensor | None]:
+    """For each micro-batch, in order, the rows of its own sequences, or None if none matters.
+
+    `ranges` is keyed by the request's index in the whole step; `batch.requests` are those of one
+    micro-batch. It may have more rows than requests: those are padding, and zero.
+    """
+    rows, first_row, matters = {}, 0, []
+    for batch in batches:
+        spans_of = {i: (ranges or {}).get(request, ()) for i, request in enumerate(batch.requests)}
+        rows.update({first_row + i: spans for i, spans in spans_of.items()})
+        matters.append(any(touches(spans_of[i], batch.scheduled[i]) for i in spans_of))
+        first_row += batch.num_seqs
+    tensor = upload(rows if any(matters) else None, first_row)
+    if tensor is None:
+        return [None] * len(batches)
+    lengths = [batch.num_seqs for batch in batches]
+    return [
+        part if matter else None
+        for part, matter in zip(tensor.split(lengths), matters, strict=True)
+    ]

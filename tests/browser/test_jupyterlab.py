@@ -1,0 +1,154 @@
+"""Chapter 01 as a learner meets it: JupyterLab in a real Chromium that has no network."""
+
+import os
+import shutil
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+ROOT = Path(__file__).parents[2]
+CHAPTER = "01_pinned_h2d.ipynb"
+CHROMIUM = Path("/usr/bin/chromium")
+OFFLINE = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+]
+SLIDER = ".widget-slider"
+TIMELINE = ".debubble-timeline canvas"
+
+
+def test_the_chapter_runs_and_its_timeline_follows_the_slider(lab, browser_page, screenshots):
+    from .jupyterlab import OpenNotebook
+
+    page, watch = browser_page
+    page.goto(lab.url(CHAPTER))
+    notebook = OpenNotebook(page)
+    notebook.wait_for_kernel()
+    page.screenshot(path=screenshots / "chapter_opened.png")
+
+    notebook.run_all_cells(seconds=120)
+    assert notebook.errors() == []
+
+    cell = notebook.cell_with(SLIDER, TIMELINE)
+    timeline = cell.locator(TIMELINE).first
+    timeline.scroll_into_view_if_needed()
+    before = picture(timeline)
+    page.screenshot(path=screenshots / "timeline_before_the_slider.png")
+
+    drag_to_the_other_end(page, cell.locator(SLIDER).first)
+    wait_for_another_picture(page, timeline, before)
+    page.screenshot(path=screenshots / "timeline_after_the_slider.png")
+
+    assert watch.outside_requests == []
+    assert watch.console_errors == []
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """A JupyterLab on a copy of the chapters, so that running them changes nothing here."""
+    needs_a_browser()
+    from .jupyterlab import jupyterlab
+
+    chapters = tmp_path / "chapters"
+    shutil.copytree(ROOT / "chapters", chapters)
+    home = tmp_path / "home"
+    home.mkdir()
+    with jupyterlab(chapters, home) as server:
+        yield server
+
+
+@pytest.fixture
+def browser_page():
+    """A page and the watch over it: what it asks of other hosts and what it complains of."""
+    needs_a_browser()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OFFLINE)
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        yield page, Watch(page)
+        browser.close()
+
+
+@pytest.fixture
+def screenshots(tmp_path):
+    """DEBUBBLE_SCREENSHOTS=assets/screenshots keeps them; otherwise they go with the test."""
+    folder = Path(os.environ.get("DEBUBBLE_SCREENSHOTS", tmp_path / "screenshots"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def needs_a_browser() -> None:
+    """CI has to have what a browser test needs; elsewhere the test steps aside."""
+    missing = [] if CHROMIUM.exists() else [f"Chromium ({CHROMIUM})"]
+    for package in ("playwright", "jupyterlab"):
+        try:
+            __import__(package)
+        except ImportError:
+            missing.append(package)
+    if missing:
+        step_aside = pytest.fail if os.environ.get("CI") else pytest.skip
+        step_aside(f"not installed here: {', '.join(missing)}")
+
+
+class Watch:
+    def __init__(self, page):
+        self.outside_requests: list[str] = []
+        self.console_errors: list[str] = []
+        page.route("**/*", self.let_through_or_block)
+        page.on("websocket", lambda socket: self.is_inside(socket.url))
+        page.on("pageerror", lambda error: self.console_errors.append(str(error)))
+        page.on("console", self.keep_errors)
+
+    def let_through_or_block(self, route) -> None:
+        if self.is_inside(route.request.url):
+            route.continue_()
+        else:
+            route.abort()
+
+    def is_inside(self, url: str) -> bool:
+        """Whether `url` stays on this machine; one that does not is remembered."""
+        parts = urlsplit(url)
+        inside = parts.scheme in ("data", "blob") or parts.hostname == "127.0.0.1"
+        if not inside:
+            self.outside_requests.append(url)
+        return inside
+
+    def keep_errors(self, message) -> None:
+        if message.type == "error":
+            self.console_errors.append(f"{message.text} ({message.location.get('url')})")
+
+
+def drag_to_the_other_end(page, slider) -> None:
+    """By mouse, from the handle to whichever end of the track is further away."""
+    handle = slider.locator(".noUi-handle").first.bounding_box()
+    track = slider.locator(".noUi-target").first.bounding_box()
+    start = handle["x"] + handle["width"] / 2
+    left, right = track["x"] + 2, track["x"] + track["width"] - 2
+    end = right if right - start > start - left else left
+    height = handle["y"] + handle["height"] / 2
+    page.mouse.move(start, height)
+    page.mouse.down()
+    page.mouse.move(end, height, steps=8)
+    page.mouse.up()
+
+
+def picture(canvas) -> str:
+    return canvas.evaluate("canvas => canvas.toDataURL()")
+
+
+def wait_for_another_picture(page, canvas, before: str) -> None:
+    page.wait_for_function(
+        "([canvas, before]) => canvas.toDataURL() !== before",
+        arg=[canvas.element_handle(), before],
+        timeout=60_000,
+    )

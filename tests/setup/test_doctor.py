@@ -1,0 +1,33 @@
+"""`debubble doctor`: a dozen lines that say what this machine is and what is modelled."""
+
+import typer
+from typer.testing import CliRunner
+
+import debubble
+from debubble.commands.doctor import doctor
+
+APP = typer.Typer()
+APP.command()(doctor)
+
+
+def test_it_says_which_accelerator_this_is_and_whether_times_are_modelled(accelerator):
+    result = CliRunner().invoke(APP)
+    assert result.exit_code == 0
+    lines = dict(line.split(maxsplit=1) for line in result.output.splitlines())
+    assert lines["accelerator"] == accelerator.description
+    assert lines["times"].startswith("modelled" if accelerator.modelled else "measured")
+    assert lines["Triton"].endswith(
+        "interpreted on the CPU" if accelerator.modelled else "compiled"
+    )
+    assert len(lines) <= 14
+
+
+def test_an_accelerator_that_is_not_there_is_said_and_the_rest_still_shown(monkeypatch):
+    def none_there(name):
+        raise RuntimeError("DEBUBBLE_DEVICE=cuda, but torch finds no CUDA GPU")
+
+    monkeypatch.setattr(debubble, "accelerator", none_there)
+    result = CliRunner().invoke(APP)
+    assert result.exit_code == 1
+    assert "accelerator    none: DEBUBBLE_DEVICE=cuda, but torch finds no CUDA GPU" in result.output
+    assert "torch" in result.output

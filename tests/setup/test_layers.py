@@ -1,0 +1,62 @@
+"""The layers hold, and the tool that checks them really catches a violation of each rule."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("importlinter", reason="import-linter is not installed here")
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("debubble", "solutions", "katas", "tests")
+
+
+def test_the_layers_hold():
+    result = lint_imports(ROOT)
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize(
+    ("where", "imported", "broken_rule"),
+    [
+        ("debubble/instrument.py", "solutions.system", "The instruments know nothing"),
+        ("debubble/instrument.py", "katas.system", "The instruments know nothing"),
+        ("katas/exercise.py", "solutions.system", "Katas never look at the solutions"),
+        ("solutions/other.py", "debubble", "Solutions run on an accelerator"),
+        ("solutions/other.py", "debubble.timeline", "Solutions run on an accelerator"),
+    ],
+)
+def test_a_violation_is_caught(small_project, where, imported, broken_rule):
+    (small_project / where).write_text(f"import {imported}\n")
+    result = lint_imports(small_project)
+    assert result.returncode == 1
+    assert broken_rule in result.stdout
+    assert "1 broken" in result.stdout
+
+
+def test_what_is_allowed_passes(small_project):
+    (small_project / "solutions/other.py").write_text("from debubble.accelerator import launch\n")
+    (small_project / "katas/exercise.py").write_text("import debubble\n")
+    result = lint_imports(small_project)
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.fixture
+def small_project(tmp_path):
+    """Our own rules over packages that are empty but for what a test adds."""
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for package in (*PACKAGES, "debubble/accelerator", "debubble/timeline", "solutions/system"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").touch()
+    (tmp_path / "katas/system.py").touch()
+    return tmp_path
+
+
+def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+    program = (
+        "from importlinter.cli import lint_imports as run; raise SystemExit(run(no_cache=True))"
+    )
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -1,0 +1,170 @@
+"""Timelines survive the way through a file; files that hold none are refused in one sentence."""
+
+import json
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from debubble.timeline import COPY_KINDS, Event, Hazard, SourceLine, Timeline, TraceFileError
+from debubble.timeline.trace_file import decode_timeline, encode_timeline, portable_path
+from tests.timeline.recordings import Recording, transformer_step
+
+sources = st.builds(
+    SourceLine,
+    st.sampled_from(["a.py", "solutions/pinned_h2d/before.py"]),
+    st.integers(1, 10_000),
+    st.text(max_size=8),
+    st.text(max_size=40),
+)
+times = st.floats(0, 1e7).map(lambda value: round(value, 3))
+
+
+@st.composite
+def timelines(draw):
+    count = draw(st.integers(0, 12))
+    events = []
+    for _ in range(count):
+        kind = draw(st.sampled_from(["launch", "graph_launch", "sync", "kernel", "copy", "memset"]))
+        events.append(
+            Event(
+                kind=kind,
+                name=draw(st.text(max_size=20)),
+                lane=draw(st.sampled_from(["host", "stream 0", "stream 7"])),
+                start=draw(times),
+                duration=draw(times),
+                source=draw(st.none() | sources),
+                copy_kind=draw(st.sampled_from(COPY_KINDS)) if kind == "copy" else None,
+                bytes=draw(st.integers(0, 2**40)),
+                launched_by=draw(st.none() | st.integers(0, count - 1)),
+            )
+        )
+    hazard = st.builds(
+        Hazard,
+        st.sampled_from(["overwritten_in_flight", "read_before_sync", "graph_input_freed"]),
+        st.text(max_size=40),
+        st.none() | sources,
+        st.none() | sources,
+    )
+    return Timeline(
+        draw(st.text(max_size=8)),
+        draw(st.text(max_size=20)),
+        draw(st.booleans()),
+        events,
+        draw(st.lists(hazard, max_size=3)),
+    )
+
+
+@given(timelines())
+def test_what_is_saved_is_what_is_loaded(timeline):
+    assert decode_timeline(encode_timeline(timeline), "trace.json") == timeline
+
+
+def test_a_saved_file_reads_the_same_after_the_source_is_gone(tmp_path):
+    code = tmp_path / "learner.py"
+    code.write_text("first = 1\nloss.item()  # here\n")
+    recording = Recording()
+    recording.sync(0, 5, SourceLine(str(code), 2, "train"))
+    recording.timeline.save(tmp_path / "trace.json")
+    code.unlink()
+    (event,) = Timeline.load(tmp_path / "trace.json").events
+    assert event.source.text == "loss.item()  # here"
+    assert event.source.place == "learner.py:2"
+
+
+def test_no_absolute_path_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    repository_file = os.path.abspath(__file__)
+    assert portable_path(str(tmp_path / "mine" / "a.py")) == "mine/a.py"
+    assert portable_path(repository_file) == "tests/timeline/test_trace_file.py"
+    assert portable_path("/home/ada/secret/elsewhere.py") == "elsewhere.py"
+    assert portable_path("/home/ada/venv/lib/site-packages/vllm/runner.py") == "vllm/runner.py"
+    assert portable_path("/tmp/ipykernel_4242/77.py") == "ipykernel_/77.py"
+
+
+def test_a_notebook_line_is_still_one_after_loading(tmp_path):
+    recording = Recording()
+    recording.sync(0, 5, SourceLine("/tmp/ipykernel_4242/77.py", 3, "<module>"))
+    recording.timeline.save(tmp_path / "trace.json")
+    (event,) = Timeline.load(tmp_path / "trace.json").events
+    assert event.source.place == "this notebook, line 3"
+
+
+def test_names_and_lines_are_written_once(tmp_path):
+    path = tmp_path / "trace.json"
+    timeline = transformer_step(4, layers=50)
+    timeline.save(path)
+    text = path.read_text()
+    assert text.count("torch.tensor(spans") == text.count("cudaStreamSynchronize") == 1
+    assert path.stat().st_size < 40 * len(timeline.events)
+
+
+def test_a_save_that_fails_leaves_the_old_file_alone(tmp_path):
+    path = tmp_path / "trace.json"
+    transformer_step(1).save(path)
+    old = path.read_bytes()
+    broken = transformer_step(1)
+    broken.events.append(Event("kernel", "gemm", "stream 0", float("nan"), 1.0))
+    with pytest.raises(ValueError):
+        broken.save(path)
+    assert path.read_bytes() == old
+    assert os.listdir(tmp_path) == ["trace.json"]
+
+
+def saved(**changes) -> str:
+    data = json.loads(encode_timeline(transformer_step(1)))
+    data.update(changes)
+    return json.dumps(data)
+
+
+def saved_events(**columns) -> str:
+    data = json.loads(encode_timeline(transformer_step(1)))
+    data["events"].update(columns)
+    return json.dumps(data)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "it is empty"),
+        ("hello", "it is not JSON"),
+        (b"\x89PNG\r\n\xff\xfe", "it is not text"),
+        ("[1, 2]", "but other JSON"),
+        ('{"traceEvents": []}', "but a Chrome trace"),
+        (encode_timeline(transformer_step(1))[:-40], "cut off or damaged at character"),
+        (encode_timeline(transformer_step(1))[:60], "cut off or damaged"),
+        (saved(version=2), "is version 2 of the format, this debubble reads version 1"),
+        (saved(names=[]), "points outside a table of 0"),
+        (saved(events={}), "'kind' is missing"),
+        (saved(events=None), "damaged"),
+        (saved_events(start=[]), "its event columns differ in length"),
+        (saved_events(start=["now"] * 80), "damaged"),
+        (saved_events(launched_by=[99_999] * 80), "damaged"),
+        ("[" * 100_000, "nests too deep"),
+    ],
+)
+def test_a_file_that_holds_no_timeline_is_refused_in_one_sentence(tmp_path, content, says):
+    path = tmp_path / "strange.json"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(TraceFileError) as refusal:
+        Timeline.load(path)
+    message = str(refusal.value)
+    assert says in message
+    assert str(path) in message
+    assert message.endswith(".") and "\n" not in message and len(message) < 250
+
+
+def test_wrong_values_in_the_columns_are_named():
+    count = len(transformer_step(1).events)
+    for columns, says in (
+        ({"start": ["now"] * count}, "the time 'now' is not a number"),
+        ({"launched_by": [999] * count}, f"an event is launched by event 999 of {count}"),
+    ):
+        with pytest.raises(TraceFileError, match=says):
+            decode_timeline(saved_events(**columns), "strange.json")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(TraceFileError, match=r"nowhere\.json can't be read: No such file"):
+        Timeline.load(tmp_path / "nowhere.json")

@@ -1,0 +1,74 @@
+"""`python -m tests.validation`: tests, katas, chapters and benchmark on this machine, recorded.
+
+A part that fails is recorded as failed and the later ones still run; the exit code is then 1. The
+record is written after every part, so a run that is cut short leaves what it got through.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+
+from .parts import ROOT, all_parts, run
+from .record import new_record, slug, write
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parse(arguments)
+    if options.device == "cuda" and not torch.cuda.is_available():
+        print(
+            f"No CUDA GPU here: torch {torch.__version__} finds none. Run this on a GPU host, or "
+            "try the validation itself with --device sim --assets FOLDER.",
+            file=sys.stderr,
+        )
+        return 2
+
+    record = new_record(options.device, ROOT)
+    gpu = slug(record["gpu"])
+    path = options.assets / "validation" / f"{gpu}.json"
+    for part in all_parts(options.device, options.assets / "benchmarks" / gpu):
+        if not options.only or part.name in options.only:
+            record["parts"].append(run(part))
+            write(record, path)
+    record["finished"] = not options.only
+    write(record, path)
+    return summary(record, path)
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.validation", description=__doc__)
+    parser.add_argument("--device", choices=("cuda", "sim"), default="cuda")
+    parser.add_argument("--assets", type=Path, default=ROOT / "assets", help="where to record")
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="PART",
+        help="tests-sim, tests-cuda, katas, chapters or benchmark; may be given more than once",
+    )
+    options = parser.parse_args(arguments)
+    names = [part.name for part in all_parts(options.device, options.assets)]
+    for name in options.only or []:
+        if name not in names:
+            parser.error(f"no part is called {name!r}; there are {', '.join(names)}")
+    options.assets = options.assets.resolve()
+    return options
+
+
+def summary(record: dict[str, object], path: Path) -> int:
+    print(f"\n=== {record['gpu']}, source {record['source_sha256'][:12]}")
+    for part in record["parts"]:
+        tests = (
+            f"{part['passed']} passed, {part['failed']} failed, {part['skipped']} skipped"
+            if "skipped" in part
+            else f"exit code {part['exit_code']}"
+        )
+        print(f"{part['part']:<12} {part['status']:<7} {tests}, {part['seconds']} s")
+    print(f"recorded in {path}")
+    return int(any(part["status"] == "failed" for part in record["parts"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

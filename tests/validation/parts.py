@@ -1,0 +1,109 @@
+"""The parts of a validation: each a process of its own, since a process has one accelerator."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One command: `arguments` follow the interpreter, `device` is what it runs on."""
+
+    name: str
+    device: str
+    arguments: tuple[str, ...]
+
+    @property
+    def counts_tests(self) -> bool:
+        return self.arguments[:2] == ("-m", "pytest")
+
+
+def all_parts(device: str, benchmarks: Path) -> list[Part]:
+    """`device` is "cuda", or "sim" to try the validation itself where there is no GPU."""
+    chapters = ("-p", "no:python", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=120")
+    return [
+        Part("tests-sim", "sim", tests_on("sim", without="gpu")),
+        Part(f"tests-{device}", device, tests_on(device, without="sim")),
+        Part("katas", device, pytest("katas", "--impl", "solutions", "--device", device)),
+        Part("chapters", device, pytest(*chapters, "chapters")),
+        Part("benchmark", device, benchmark("pinned_h2d", benchmarks)),
+    ]
+
+
+def pytest(*arguments: str) -> tuple[str, ...]:
+    return ("-m", "pytest", "-p", "no:cacheprovider", *arguments)
+
+
+def tests_on(device: str, *, without: str) -> tuple[str, ...]:
+    """A part on sim leaves the GPU's tests out, and the other way round; none needs a browser."""
+    arguments = pytest("tests", "-m", f"not browser and not {without}", "--device", device)
+    if device == "sim" and find_spec("xdist"):
+        return (*arguments, "-n", str(min(8, os.cpu_count() or 1)))
+    return arguments
+
+
+def benchmark(system: str, folder: Path) -> tuple[str, ...]:
+    return ("-m", f"solutions.{system}.bench", "--output", str(folder))
+
+
+def run(part: Part) -> dict[str, object]:
+    """Runs a part, its output going to ours, and returns what the record keeps of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        extra = [f"--junitxml={report}"] if part.counts_tests else []
+        print(f"\n=== {part.name}: python {' '.join(part.arguments)}", flush=True)
+        start = time.monotonic()
+        finished = subprocess.run(
+            [sys.executable, *part.arguments, *extra],
+            cwd=ROOT,
+            env=environment(part.device),
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+        seconds = round(time.monotonic() - start, 1)
+        tests = counts(report) if part.counts_tests else {}
+    # A run that skips everything exits with 0 and has proved nothing.
+    passed = finished.returncode == 0 and tests.get("passed") != 0
+    return {
+        "part": part.name,
+        "device": part.device,
+        "status": "passed" if passed else "failed",
+        "exit_code": finished.returncode,
+        "seconds": seconds,
+        **tests,
+    }
+
+
+def environment(device: str) -> dict[str, str]:
+    """The checkout comes first on the path, so that nothing has to be installed."""
+    path = filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
+    return os.environ | {"DEBUBBLE_DEVICE": device, "PYTHONPATH": os.pathsep.join(path)}
+
+
+def counts(report: Path) -> dict[str, object]:
+    """What passed, failed and was skipped, and why, from a JUnit report."""
+    cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
+    outcomes = {"failed": [], "skipped": []}
+    for case in cases:
+        if case.find("failure") is not None or case.find("error") is not None:
+            outcomes["failed"].append(f"{case.get('classname')}::{case.get('name')}")
+        elif (skipped := case.find("skipped")) is not None:
+            outcomes["skipped"].append(skipped.get("message", ""))
+    failed, skipped = outcomes["failed"], outcomes["skipped"]
+    return {
+        "passed": len(cases) - len(failed) - len(skipped),
+        "failed": len(failed),
+        "skipped": len(skipped),
+        "failures": failed,
+        "skipped_because": sorted(set(skipped)),
+    }

@@ -1,0 +1,86 @@
+"""What a validation leaves behind: a machine, a state of the source, and what passed there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+SOURCES = ("debubble", "solutions", "katas", "chapters")
+
+
+def machine(device: str) -> dict[str, str | None]:
+    """The accelerator and the versions that a result depends on."""
+    on_gpu = device == "cuda"
+    return {
+        "gpu": torch.cuda.get_device_name() if on_gpu else "sim",
+        "driver": driver_version() if on_gpu else None,
+        "cuda": torch.version.cuda,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "triton": installed("triton"),
+        "platform": platform.platform(),
+    }
+
+
+def slug(gpu: str) -> str:
+    """`NVIDIA H200` -> `nvidia-h200`, the name of the GPU's files under assets/."""
+    return re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-")
+
+
+def source_hash(root: Path) -> str:
+    """SHA-256 over the names and bytes of all that is validated; caches don't count."""
+    digest = hashlib.sha256()
+    for folder in SOURCES:
+        for file in sorted((root / folder).rglob("*")):
+            hidden = any(
+                part.startswith((".", "__pycache__")) for part in file.parts[len(root.parts) :]
+            )
+            if file.is_file() and not hidden:
+                digest.update(
+                    f"{file.relative_to(root).as_posix()}\0{file.stat().st_size}\0".encode()
+                )
+                digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def new_record(device: str, root: Path) -> dict[str, object]:
+    return {
+        **machine(device),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "source_sha256": source_hash(root),
+        "finished": False,
+        "parts": [],
+    }
+
+
+def write(record: dict[str, object], path: Path) -> None:
+    """In one step: a reader finds the old record or the new one, never half of one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".json.part")
+    unfinished.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+    os.replace(unfinished, path)
+
+
+def driver_version() -> str | None:
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", "--id=0"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, check=True, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip()
+
+
+def installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
