@@ -10,13 +10,14 @@ STAMP := $(VENV)/.installed
 VALIDATION_PYTHON := $(if $(PYTHON),$(PYTHON),$(abspath $(VENV))/bin/python)
 
 .DEFAULT_GOAL := help
-.PHONY: help install lab doctor test lint unit katas chapters validate-gpu clean
+.PHONY: help install lab doctor test lint unit katas chapters store-chapters validate-gpu clean
 
 help:
 	@echo 'make lab            set up, check this machine, open JupyterLab on the chapters'
 	@echo '                    (PORT=8888 is the first port to try, PYTHON=python3.12 the Python to use)'
 	@echo 'make test           set up, then all that CI runs: lint, unit, katas, chapters'
 	@echo 'make doctor         this machine in a dozen lines'
+	@echo 'make store-chapters run the chapters on sim and keep what they show'
 	@echo 'make validate-gpu   on a GPU: tests, katas, chapters and benchmark, recorded in assets/'
 	@echo '                    (PYTHON=python3 runs it on that Python as it is, nothing is installed)'
 	@echo 'make clean          remove .venv and the caches; your katas stay'
@@ -56,6 +57,9 @@ katas: $(STAMP)
 chapters: $(STAMP)
 	DEBUBBLE_DEVICE=sim '$(VENV)/bin/python' -m pytest -p no:python --nbval --nbval-current-env \
 	    --nbval-cell-timeout=120 --dist loadscope -n '$(JOBS)' chapters
+
+store-chapters: $(STAMP)
+	DEBUBBLE_DEVICE=sim '$(VENV)/bin/python' scripts/store_chapters.py chapters/*.ipynb
 
 validate-gpu: $(if $(PYTHON),,$(STAMP))
 	'$(VALIDATION_PYTHON)' -m tests.validation --device cuda

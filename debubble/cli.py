@@ -5,7 +5,7 @@ Those are imported when their command runs: asking for help must not load PyTorc
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +19,7 @@ app = typer.Typer(
 )
 
 
-class Device(str, Enum):
+class Device(StrEnum):
     auto = "auto"
     sim = "sim"
     cuda = "cuda"

@@ -1,11 +1,18 @@
 """The stored chapters: what nbval would silently let pass, and what must never be committed."""
 
+from __future__ import annotations
+
 import base64
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import nbformat
 import pytest
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+nbformat = pytest.importorskip("nbformat", reason="notebooks are read with nbformat")
 
 CHAPTERS = Path(__file__).parent.parent / "chapters"
 NOTEBOOKS = sorted(CHAPTERS.glob("*.ipynb"))
@@ -75,6 +82,12 @@ def test_no_widget_state_is_stored(path):
 
 
 @every_chapter
+def test_no_run_times_are_stored(path):
+    """They would change with every run, and with them the file."""
+    assert not [cell.source for cell in code_cells(path) if "execution" in cell.metadata]
+
+
+@every_chapter
 def test_every_widget_has_a_twin_that_needs_no_kernel(path):
     for cell in code_cells(path):
         for output in cell.outputs:
@@ -114,11 +127,11 @@ def test_counts_are_not_taken_for_unstable_text(text):
     assert not any(pattern.search(text) for pattern in UNSTABLE.values())
 
 
-def read(path: Path) -> nbformat.NotebookNode:
+def read(path: Path) -> NotebookNode:
     return nbformat.read(path, as_version=4)
 
 
-def code_cells(path: Path) -> list[nbformat.NotebookNode]:
+def code_cells(path: Path) -> list[NotebookNode]:
     """The cells that have something to run."""
     cells = [cell for cell in read(path).cells if cell.cell_type == "code"]
     assert cells, f"{path.name} has no code cell"
@@ -127,7 +140,7 @@ def code_cells(path: Path) -> list[nbformat.NotebookNode]:
     return cells
 
 
-def texts(cell: nbformat.NotebookNode) -> list[str]:
+def texts(cell: NotebookNode) -> list[str]:
     """What nbval compares: all that was printed, and each text form of what was shown."""
     printed = [output.text for output in cell.outputs if output.output_type == "stream"]
     shown = [

@@ -46,7 +46,7 @@ def launch(kernel: Any, grid: Any, *args: Any, **options: Any) -> Any:
 
 
 def resolve(name: str) -> str:
-    """"cuda" or "sim" for a name; "auto" asks DEBUBBLE_DEVICE, then the machine."""
+    """ "cuda" or "sim" for a name; "auto" asks DEBUBBLE_DEVICE, then the machine."""
     origin = "accelerator"
     if name == "auto":
         name, origin = os.environ.get(VARIABLE) or "auto", VARIABLE

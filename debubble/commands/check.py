@@ -64,8 +64,9 @@ def _with_progress(
 def _table(catalogue: Catalogue, verdicts: list[Verdict]) -> Table:
     """A row a kata: do its stub, its solution and its wrong attempts do what they should?"""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("kata", "stub fails", "solution passes", "wrong attempts told", "files"):
-        table.add_column(heading)
+    table.add_column("kata", no_wrap=True)
+    for heading in ("stub fails", "solution passes", "attempts told why", "files"):
+        table.add_column(heading, justify="center")
     for kata in catalogue.katas:
         own = {v.subject: v for v in verdicts if v.kata == kata.name}
         attempts = [v for subject, v in own.items() if subject.startswith("attempt ")]

@@ -67,8 +67,15 @@ def bubbles_summary(timeline: Timeline) -> Text:
 def bubbles_rich_table(rows: list[tuple[str, ...]]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for column, heading in enumerate(BUBBLE_HEADINGS):
-        justify = "right" if column < 3 else "left"
-        table.add_column(heading, justify=justify, no_wrap=True, overflow="ellipsis")
+        last = column == len(BUBBLE_HEADINGS) - 1
+        table.add_column(
+            heading,
+            justify="right" if column < 3 else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            # Only the source line gives way in a narrow terminal.
+            min_width=None if last else max(len(row[column]) for row in [BUBBLE_HEADINGS, *rows]),
+        )
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table

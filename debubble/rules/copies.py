@@ -91,4 +91,9 @@ def _upload_kind(source: torch.Tensor) -> str:
 
 
 def _is_same(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return (a.data_ptr(), a.shape, a.stride(), a.dtype) == (b.data_ptr(), b.shape, b.stride(), b.dtype)
+    return (a.data_ptr(), a.shape, a.stride(), a.dtype) == (
+        b.data_ptr(),
+        b.shape,
+        b.stride(),
+        b.dtype,
+    )

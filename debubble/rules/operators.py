@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
-from .action import SYNC, Action, copy, kernel
+from .action import SYNC, Action, copy
 from .copies import dense_alike
 
 
@@ -132,11 +132,15 @@ def index(args: tuple, kwargs: dict) -> Effects:
 
 def index_put_(args: tuple, kwargs: dict) -> Effects:
     """A number through one mask is a masked fill; any other value has to be on the device."""
-    tensor, indices, value = args[:3]
+    indices, value = args[1:3]
     accumulate = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
     from_host = value.device.type == "cpu"
     masks = [i for i in indices if i is not None and i.dtype == torch.bool]
-    if from_host and value.numel() == 1 and len(masks) == len([i for i in indices if i is not None]) == 1:
+    if (
+        from_host
+        and value.numel() == 1
+        and len(masks) == len([i for i in indices if i is not None]) == 1
+    ):
         return ONE_KERNEL
     put = Effects(kernels=0, kernels_after=21 if accumulate else 1)
     return index_tensors(indices) + put + Effects(uploads=from_host, kernels=0)
@@ -196,8 +200,12 @@ def sort(args: tuple, kwargs: dict) -> Effects:
     if tensor.numel() <= 1:
         return Effects(kernels=0, d2d=1)
     if tensor.numel() == length:
-        return Effects(d2d=1, kernels=7) if length > SORTED_IN_ONE_BLOCK else Effects(d2d=3, kernels=2)
-    return Effects(d2d=2, kernels=3) if length <= SORTED_IN_ONE_BLOCK else Effects(d2d=1, kernels=11)
+        return (
+            Effects(d2d=1, kernels=7) if length > SORTED_IN_ONE_BLOCK else Effects(d2d=3, kernels=2)
+        )
+    return (
+        Effects(d2d=2, kernels=3) if length <= SORTED_IN_ONE_BLOCK else Effects(d2d=1, kernels=11)
+    )
 
 
 def dimension_of(args: tuple, kwargs: dict) -> int:
@@ -207,16 +215,23 @@ def dimension_of(args: tuple, kwargs: dict) -> int:
 
 def topk(args: tuple, kwargs: dict) -> Effects:
     in_order = args[4] if len(args) > 4 else kwargs.get("sorted", True)
-    return Effects(kernels=1 + in_order if args[0].numel() <= LARGE else 20)
+    return Effects(kernels=1 + (in_order and args[1] > 1) if args[0].numel() <= LARGE else 20)
 
 
 def scan(args: tuple, kwargs: dict) -> Effects:
-    """One dimension is scanned by a library in two kernels; a mask is converted first."""
-    return Effects(kernels=1 + (args[0].dtype == torch.bool or args[0].dim() == 1))
+    """One dimension is scanned by a library in two kernels; another dtype is converted first."""
+    return Effects(kernels=1 + _converts(args[0], kwargs) + (args[0].dim() == 1))
 
 
 def total(args: tuple, kwargs: dict) -> Effects:
-    return Effects(kernels=1 + (args[0].dtype == torch.bool))
+    return Effects(kernels=1 + _converts(args[0], kwargs))
+
+
+def _converts(tensor: torch.Tensor, kwargs: dict) -> bool:
+    """Whether the elements are added up in another dtype: small integers are in int64."""
+    whole = not tensor.is_floating_point() and not tensor.is_complex()
+    wanted = kwargs.get("dtype") or (torch.int64 if whole else tensor.dtype)
+    return wanted != tensor.dtype
 
 
 def permutation(args: tuple, kwargs: dict) -> Effects:
@@ -276,7 +291,9 @@ TABLE: dict[str, Rule] = {
     "is_nonzero": READ,
     "nonzero": nonzero,
     "nonzero_static": Effects(kernels=5),
-    "masked_select": lambda args, kwargs: nonzero((args[1],), {}) + Effects(kernels=0, kernels_after=1),
+    "masked_select": lambda args, kwargs: (
+        nonzero((args[1],), {}) + Effects(kernels=0, kernels_after=1)
+    ),
     "equal": equal,
     "bincount": Effects(kernels=2, reads=2, kernels_after=2),
     "histc": Effects(kernels=2, reads=2, kernels_after=2),

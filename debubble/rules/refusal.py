@@ -9,17 +9,29 @@ from .action import Action
 
 def refusal(name: str, actions: Iterable[Action]) -> str | None:
     """The first reason against an operator's actions, or None when the host never waits."""
+    what = SPOKEN.get(name, name)
     for action in actions:
         if action.copy_kind == "h2d_pageable":
             return (
-                f"{name} copies {action.nbytes:.0f} bytes from pageable host memory: pin it "
-                "(pin_memory=True, contiguous) and copy with non_blocking=True"
+                f"{what} uploads {action.nbytes:.0f} bytes from pageable host memory, which makes "
+                "the host wait: use pinned, contiguous memory and non_blocking=True"
             )
         if action.kind == "sync":
-            return f"{name} makes the host wait for the device"
+            return f"{what} makes the host wait for the device"
         if action.host_blocks:
             return (
-                f"{name} copies {action.nbytes:.0f} bytes into pageable host memory, which keeps "
+                f"{what} brings {action.nbytes:.0f} bytes into pageable host memory, which keeps "
                 "the host until the device is done: copy into pinned memory"
             )
     return None
+
+
+SPOKEN = {
+    "_local_scalar_dense": "reading a value (item, int, float, bool, an index)",
+    "_to_copy": "the copy",
+    "copy_": "the copy",
+    "lift_fresh": "making a tensor from Python values",
+    "index.Tensor": "indexing",
+    "index_put_": "assigning to an index",
+    "_index_put_impl_": "assigning to an index",
+}

@@ -113,4 +113,6 @@ class SimAccelerator:
 
 
 def _name_of(kernel: Any) -> str:
-    return getattr(kernel, "__name__", None) or getattr(getattr(kernel, "fn", None), "__name__", "kernel")
+    return getattr(kernel, "__name__", None) or getattr(
+        getattr(kernel, "fn", None), "__name__", "kernel"
+    )

@@ -9,6 +9,7 @@ import torch
 
 from ..guard import syncs_are_forbidden
 from ..rules.action import Action
+from ..rules.composition import name_of
 from ..rules.copies import nbytes_of
 from ..rules.operators import Effects, effects_of
 from .device import SimDevice
@@ -25,7 +26,7 @@ class Computation:
 
     def __init__(self, device: SimDevice, func: Any) -> None:
         self.device, self.func = device, func
-        self.name = func.name().removeprefix("aten::")
+        self.name = name_of(func)
         schema = func._schema
         self.written_arguments = [
             (position, argument.name)

@@ -50,12 +50,14 @@ class Copies:
     def _on_device(self, target: SimTensor, source: SimTensor) -> None:
         to, what = target.data_on_cpu, source.data_on_cpu
         actions = device_copy(to, what)
-        execute(self.device, Operation(lambda: to.copy_(what), lambda _: actions, [source], [target]))
+        execute(
+            self.device, Operation(lambda: to.copy_(what), lambda _: actions, [source], [target])
+        )
 
     def _upload(self, target: SimTensor, source: torch.Tensor, non_blocking: bool) -> None:
         device, data = self.device, target.data_on_cpu
         actions = upload(data, source, non_blocking)
-        device.check("the copy to the device", actions)
+        device.check("copy_", actions)
         if device.capturing is not None or not (non_blocking and _reads_pinned(actions)):
             execute(device, Operation(lambda: data.copy_(source), lambda _: actions, [], [target]))
             return
@@ -70,7 +72,7 @@ class Copies:
     def _download(self, target: torch.Tensor, source: SimTensor, non_blocking: bool) -> None:
         device, data = self.device, source.data_on_cpu
         actions = download(target, data, non_blocking)
-        device.check("the copy to the host", actions)
+        device.check("copy_", actions)
         if device.capturing is not None:
             execute(device, Operation(lambda: target.copy_(data), lambda _: actions, [source]))
             return
@@ -88,10 +90,14 @@ def _reads_pinned(actions: list[Action]) -> bool:
     return any(action.copy_kind == "h2d_pinned" for action in actions)
 
 
-def _stride_of_copy(source: torch.Tensor, memory_format: torch.memory_format | None) -> tuple[int, ...]:
+def _stride_of_copy(
+    source: torch.Tensor, memory_format: torch.memory_format | None
+) -> tuple[int, ...]:
     """The strides that a copy of `source` gets: its own where they are dense."""
     if source.is_contiguous():
         return tuple(source.stride())
     data = source.data_on_cpu if isinstance(source, SimTensor) else source
-    like = torch.empty_like(data, device="meta", memory_format=memory_format or torch.preserve_format)
+    like = torch.empty_like(
+        data, device="meta", memory_format=memory_format or torch.preserve_format
+    )
     return tuple(like.stride())

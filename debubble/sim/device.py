@@ -127,7 +127,9 @@ class SimDevice:
         start = self.now
         self.now += self.cost.graph_launch_us
         source = self.source()
-        launch = self.note("graph_launch", "graph launch", HOST_LANE, start, self.now - start, source)
+        launch = self.note(
+            "graph_launch", "graph launch", HOST_LANE, start, self.now - start, source
+        )
         stream = self.current_stream()
         for step in steps:
             step.run()
@@ -158,14 +160,25 @@ class SimDevice:
         if engine:
             self._engine_free[engine] = stream.free_at
         self.note(
-            action.kind, action.name, stream.lane, start, duration, source,
-            copy_kind=action.copy_kind, nbytes=int(action.nbytes), launched_by=launch,
+            action.kind,
+            action.name,
+            stream.lane,
+            start,
+            duration,
+            source,
+            copy_kind=action.copy_kind,
+            nbytes=int(action.nbytes),
+            launched_by=launch,
         )
 
     # Races.
 
     def _order(
-        self, stream: SimStream, source: SourceLine | None, reads: Iterable[SimTensor], writes: Iterable[SimTensor]
+        self,
+        stream: SimStream,
+        source: SourceLine | None,
+        reads: Iterable[SimTensor],
+        writes: Iterable[SimTensor],
     ) -> None:
         """Finds two accesses to one allocation, on two streams, with nothing that orders them."""
         for block in (tensor.block for tensor in reads):
@@ -235,7 +248,17 @@ class SimDevice:
         if self.events is None:
             return None
         self.events.append(
-            Event(kind, name, lane, start - self._time_zero, duration, source, copy_kind, nbytes, launched_by)
+            Event(
+                kind,
+                name,
+                lane,
+                start - self._time_zero,
+                duration,
+                source,
+                copy_kind,
+                nbytes,
+                launched_by,
+            )
         )
         return len(self.events) - 1
 

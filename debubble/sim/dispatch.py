@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ..rules.composition import composition_of, has_kernel, is_view, name_of
 from ..rules.operators import TABLE
 from .computing import Computation, on_cpu
 from .copying import Copies
@@ -16,14 +17,6 @@ from .tensor import SimTensor
 
 aten = torch.ops.aten
 Operator = Callable[[tuple, dict], Any]
-
-VIEWS_BY_NAME = {"_unsafe_view", "lift_fresh", "_reshape_alias", "detach", "alias"}
-"""Views whose schema doesn't say so."""
-
-COMPOSITE_KEYS = (
-    torch.DispatchKey.CompositeExplicitAutograd,
-    torch.DispatchKey.CompositeExplicitAutogradNonFunctional,
-)
 
 
 class Dispatcher:
@@ -46,17 +39,14 @@ class Dispatcher:
             return run(args, kwargs)
 
     def _classify(self, func: Any) -> Operator:
-        name = func.name().removeprefix("aten::")
-        if name in TABLE or name.startswith("_foreach_"):
-            return Computation(self.device, func)
-        if _has_kernel(func, torch.DispatchKey.CompositeImplicitAutograd):
-            return lambda args, kwargs: func.decompose(*args, **kwargs)
-        if _is_view(func):
+        if is_view(func):
             return partial(self._view, func)
-        if not _has_kernel(func, torch.DispatchKey.CPU):
-            for key in COMPOSITE_KEYS:
-                if _has_kernel(func, key):
-                    return lambda args, kwargs: func._op_dk(key, *args, **kwargs)
+        key = composition_of(func)
+        if key is not None:
+            return lambda args, kwargs: func._op_dk(key, *args, **kwargs)
+        implicit = has_kernel(func, torch.DispatchKey.CompositeImplicitAutograd)
+        if implicit and name_of(func) not in TABLE:
+            return lambda args, kwargs: func.decompose(*args, **kwargs)
         return Computation(self.device, func)
 
     def _view(self, func: Any, args: tuple, kwargs: dict) -> Any:
@@ -66,16 +56,3 @@ class Dispatcher:
         if isinstance(out, torch.Tensor):
             return SimTensor(out, block)
         return [SimTensor(part, block) for part in out]
-
-
-def _has_kernel(func: Any, key: torch.DispatchKey) -> bool:
-    return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key.name)
-
-
-def _is_view(func: Any) -> bool:
-    if func.name().removeprefix("aten::") in VIEWS_BY_NAME:
-        return True
-    returns = func._schema.returns
-    return bool(returns) and all(
-        returned.alias_info is not None and not returned.alias_info.is_write for returned in returns
-    )

@@ -37,7 +37,9 @@ class Factories:
         operation = Operation(data.clone, lambda _: actions, makes_memory=True)
         return SimTensor(execute(self.device, operation))
 
-    def copy_from(self, source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    def copy_from(
+        self, source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False
+    ) -> torch.Tensor:
         self.dispatcher.copies.copy(target, source, non_blocking)
         return target
 

@@ -8,10 +8,15 @@ from contextlib import contextmanager
 
 import torch
 
+from ..rules.action import kernel
 from ..source_line import source_line
 from ..timeline.event import Hazard, SourceLine
 from .device import CaptureError, SimDevice
 from .tape import Tape, poison
+
+
+RANDOM_STATE = [kernel("fill_", 8)] * 2
+"""PyTorch writes the random seed and offset for a graph into device memory as its capture begins."""
 
 
 class SimGraph:
@@ -30,8 +35,11 @@ class SimGraph:
         if device.capturing is not None:
             raise CaptureError("a graph is being captured already: end that capture first")
         if self._tape is not None:
-            raise CaptureError("this graph holds a capture already: make a new one with accelerator.graph()")
+            raise CaptureError(
+                "this graph holds a capture already: make a new one with accelerator.graph()"
+            )
         device.synchronize()
+        device.perform(RANDOM_STATE)
         tape = device.capturing = Tape()
         try:
             yield

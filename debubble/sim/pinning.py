@@ -15,11 +15,27 @@ _ranges: list[tuple[int, int]] = []
 _library: torch.library.Library | None = None
 
 _FACTORIES = {
-    torch: (
-        "arange empty empty_like empty_strided eye full full_like linspace ones ones_like rand "
-        "rand_like randint randn randn_like tensor zeros zeros_like"
-    ).split(),
-    torch.Tensor: "new_empty new_full new_ones new_tensor new_zeros".split(),
+    torch: [
+        "arange",
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "eye",
+        "full",
+        "full_like",
+        "linspace",
+        "ones",
+        "ones_like",
+        "rand",
+        "rand_like",
+        "randint",
+        "randn",
+        "randn_like",
+        "tensor",
+        "zeros",
+        "zeros_like",
+    ],
+    torch.Tensor: ["new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"],
 }
 
 
@@ -35,7 +51,9 @@ def is_pinned(tensor: torch.Tensor) -> bool:
     return at >= 0 and _ranges[at][0] <= address < _ranges[at][1]
 
 
-def pinned_empty_strided(shape: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+def pinned_empty_strided(
+    shape: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype
+) -> torch.Tensor:
     """A CPU tensor of that shape, stride and dtype in pinned memory."""
     span = 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
     if 0 in shape:

@@ -75,6 +75,11 @@ class SimTensor(torch.Tensor):
             return self.item().__format__(spec)
         return object.__format__(self, spec)
 
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        """As a CUDA tensor prints: value by value, each read a wait for the device."""
+        text = torch._tensor_str._str(self, tensor_contents=tensor_contents)
+        return text.replace("SimTensor(", "tensor(", 1).replace("\n" + " " * 10, "\n" + " " * 7)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> SimTensor:
         if id(self) not in memo:
             memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
@@ -156,7 +161,9 @@ def _index_tensor(part: Any, device: torch.device) -> torch.Tensor:
 def _is_integer(part: Any) -> bool:
     if isinstance(part, torch.Tensor):
         return part.dim() == 0 and part.dtype not in (torch.bool, torch.uint8)
-    return not isinstance(part, bool) and hasattr(part, "__index__") and not hasattr(part, "__len__")
+    return (
+        not isinstance(part, bool) and hasattr(part, "__index__") and not hasattr(part, "__len__")
+    )
 
 
 def _dimensions_of(part: Any) -> int:

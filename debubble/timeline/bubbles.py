@@ -6,9 +6,10 @@ kernel. What held that kernel back names the bubble:
 
 - **waiting for a copy**: a copy runs, and the kernel is behind it: on the same stream, or already
   launched and still held.
-- **waiting for the host**: the host had not finished launching the kernel yet.
-- **waiting for a kernel**: the kernel was launched and starts within `LAUNCH_GAP`: what a
-  device needs between two kernels, or between a launch and its start.
+- **waiting for the host**: the host had not finished launching the kernel yet, or had only just:
+  the way from a late launch to the device, up to `LAUNCH_GAP`, is the host's as well.
+- **waiting for a kernel**: the kernel was launched in time and starts within `LAUNCH_GAP`, the
+  small gap that a device needs between two kernels.
 - **other**: it was launched, and started later than that for no reason seen here.
 
 A gap with several reasons is cut into one bubble for each. Copies after the last kernel hold
@@ -172,6 +173,8 @@ def split_gap(
     for start, end, copy in (*held, (gap.end, gap.end, None)):
         start = max(start, reached)
         late = min(max(launched, reached), start)
+        if late - reached > SMALLEST_GAP and start - late <= LAUNCH_GAP:
+            late = start
         if late - reached > SMALLEST_GAP:
             yield reached, late, "waiting for the host", None
         if start - late > SMALLEST_GAP:

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, get_args
 
-from .event import Event, Hazard, SourceLine, is_notebook_cell
+from .event import COPY_KINDS, Event, EventKind, Hazard, SourceLine, is_notebook_cell
 from .timeline import Timeline
 
 FORMAT = "debubble timeline"
@@ -202,6 +202,10 @@ def pick(table: list[Any], indices: Iterable[int | None]) -> Iterable[Any]:
 
 
 def check_event(event: Event, count: int) -> None:
+    if event.kind not in get_args(EventKind):
+        raise ValueError(f"it holds an event of the unknown kind {event.kind!r}")
+    if event.kind == "copy" and event.copy_kind not in COPY_KINDS:
+        raise ValueError(f"it holds a copy of the unknown kind {event.copy_kind!r}")
     for value in (event.start, event.duration):
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ValueError(f"the time {value!r} is not a number")

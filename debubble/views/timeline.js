@@ -52,12 +52,11 @@ class TimelineView {
   // ---- the page around the canvas
 
   build(el) {
-    const id = `debubble-${Math.random().toString(36).slice(2)}`;
-    this.root = add(el, "section", { class: "debubble", "aria-label": "Timeline" });
+    const id = `debubble-timeline-${Math.random().toString(36).slice(2)}`;
+    this.root = add(el, "section", { class: "debubble-timeline", "aria-label": "Timeline" });
     add(this.root, "style", {}, STYLE);
     const head = add(this.root, "div", { class: "head" });
     this.badge = add(head, "span", { class: "badge" });
-    this.counts = add(head, "span", { class: "counts" });
     const tools = add(head, "span", { class: "tools", role: "group", "aria-label": "View" });
     this.button(tools, "−", "Zoom out", () => this.zoom(1 / 0.6));
     this.button(tools, "+", "Zoom in", () => this.zoom(0.6));
@@ -67,6 +66,7 @@ class TimelineView {
     );
     this.tableButton.setAttribute("aria-pressed", "false");
     this.tableButton.setAttribute("aria-controls", `${id}-table`);
+    this.counts = add(this.root, "div", { class: "counts" });
     const stage = add(this.root, "div", { class: "stage" });
     this.canvas = add(stage, "canvas", {
       tabindex: "0",
@@ -164,7 +164,8 @@ class TimelineView {
       const words = this.idleWords(facts);
       add(row, "span", { class: "which" }, this.facts.before ? which : "device");
       const bar = add(row, "span", { class: "bar", "aria-hidden": "true" });
-      bar.style.width = `${(22 * facts.span) / Math.max(facts.span, this.facts.before?.span ?? 0, this.facts.after.span)}%`;
+      const longest = Math.max(facts.span, this.facts.before?.span ?? 0, this.facts.after.span);
+      bar.style.width = `${(100 * facts.span) / longest}%`;
       const idle = facts.idle_by_cause.reduce((sum, part) => sum + part, 0);
       add(bar, "i", { class: "working" }).style.flexGrow = 1 - idle;
       const text = add(row, "span", { class: "words" }, words);
@@ -615,7 +616,9 @@ class TimelineView {
     const arrows = { h2d_pageable: "▲ ", h2d_pinned: "▲ ", d2h: "▼ ", d2d: "◆ " };
     const [top, height] = this.slot(row, kind.key, false);
     const words = kind.key === "kernel" ? shortName(this.facts.after.names[set.name[index]]) : kind.words;
-    const text = fit(pen, (arrows[kind.key] ?? "") + words, right - left - 10);
+    const room = right - left - 10;
+    let text = fit(pen, (arrows[kind.key] ?? "") + words, room);
+    if (kind.key === "sync" && text !== words) text = fit(pen, "sync", room);
     if (!text) return;
     if (kind.key === "sync") {
       pen.fillStyle = this.kindColours[set.kind[index]];
@@ -934,57 +937,60 @@ function fit(pen, text, width) {
 }
 
 const STYLE = `
-.debubble { color: var(--jp-ui-font-color1, var(--vscode-foreground, CanvasText)); position: relative;
+.debubble-timeline { color: var(--jp-ui-font-color1, var(--vscode-foreground, CanvasText)); position: relative;
   font: 12px/1.45 var(--jp-ui-font-family, system-ui, sans-serif); padding: 4px 2px; }
-.debubble [hidden] { display: none !important; }
-.debubble .head { display: flex; flex-wrap: wrap; gap: 4px 12px; align-items: center; margin-bottom: 4px; }
-.debubble .badge { border: 1px solid currentColor; border-radius: 999px; padding: 0 9px; font-weight: 600;
+.debubble-timeline [hidden] { display: none !important; }
+.debubble-timeline .head { display: flex; flex-wrap: wrap; gap: 4px 12px; align-items: center;
+  justify-content: space-between; margin-bottom: 3px; }
+.debubble-timeline .badge { border: 1px solid currentColor; border-radius: 999px; padding: 0 9px; font-weight: 600;
   color: #00694c; white-space: nowrap; }
-.debubble .badge.modelled { color: #7a4b00; border-style: dashed; }
-.debubble.dark .badge { color: #5fe0b7; }
-.debubble.dark .badge.modelled { color: #f5c35b; }
-.debubble .counts { display: flex; flex-wrap: wrap; gap: 0 12px; flex: 1; }
-.debubble .counts s { opacity: .65; }
-.debubble .tools { display: inline-flex; gap: 4px; }
-.debubble button { font: inherit; color: inherit; background: transparent; cursor: pointer; min-width: 26px;
+.debubble-timeline .badge.modelled { color: #7a4b00; border-style: dashed; }
+.debubble-timeline.dark .badge { color: #5fe0b7; }
+.debubble-timeline.dark .badge.modelled { color: #f5c35b; }
+.debubble-timeline .counts { display: flex; flex-wrap: wrap; gap: 0 14px; margin-bottom: 4px; }
+.debubble-timeline .counts s { opacity: .65; }
+.debubble-timeline .tools { display: inline-flex; gap: 4px; }
+.debubble-timeline button { font: inherit; color: inherit; background: transparent; cursor: pointer; min-width: 26px;
   border: 1px solid var(--jp-border-color1, rgba(128,128,128,.5)); border-radius: 5px; padding: 1px 8px; }
-.debubble button:hover { background: rgba(128,128,128,.16); }
-.debubble button:disabled { opacity: .4; cursor: default; }
-.debubble button[aria-pressed=true] { background: rgba(128,128,128,.26); }
-.debubble button:focus-visible, .debubble canvas:focus-visible { outline: 2px solid
+.debubble-timeline button:hover { background: rgba(128,128,128,.16); }
+.debubble-timeline button:disabled { opacity: .4; cursor: default; }
+.debubble-timeline button[aria-pressed=true] { background: rgba(128,128,128,.26); }
+.debubble-timeline button:focus-visible, .debubble-timeline canvas:focus-visible { outline: 2px solid
   var(--jp-brand-color1, #1976d2); outline-offset: 1px; border-radius: 4px; }
-.debubble .stage { position: relative; margin-bottom: 6px; }
-.debubble canvas { display: block; width: 100%; cursor: crosshair; touch-action: pan-y; }
-.debubble .tip { position: absolute; z-index: 10; pointer-events: none; max-width: min(520px, 92%);
+.debubble-timeline .stage { position: relative; margin-bottom: 6px; }
+.debubble-timeline canvas { display: block; width: 100%; cursor: crosshair; touch-action: pan-y; }
+.debubble-timeline .tip { position: absolute; z-index: 10; pointer-events: none; max-width: min(520px, 92%);
   background: var(--jp-layout-color1, Canvas); color: inherit; padding: 6px 9px; border-radius: 6px;
   border: 1px solid var(--jp-border-color1, rgba(128,128,128,.5)); box-shadow: 0 4px 14px rgba(0,0,0,.22);
   overflow-wrap: anywhere; }
-.debubble .tip .code { font-family: var(--jp-code-font-family, ui-monospace, monospace); margin-top: 3px; }
-.debubble .legend, .debubble .share { display: flex; flex-wrap: wrap; gap: 2px 14px; align-items: center; }
-.debubble .legend > span, .debubble .cause, .debubble .words { display: inline-flex; align-items: center; }
-.debubble .words { flex-wrap: wrap; }
-.debubble .legend { margin: 2px 0 6px; }
-.debubble .cause { margin-left: 14px; }
-.debubble .which { min-width: 44px; opacity: .8; }
-.debubble .bar { display: inline-flex; height: 9px; border-radius: 3px; overflow: hidden; min-width: 12px; }
-.debubble .bar i { background: var(--tone); flex: 0 0 0; min-width: 0; }
-.debubble .bar .working { background: #0072b2; }
-.debubble.dark .bar .working { background: #4ba6dd; }
-.debubble .swatch { width: 11px; height: 11px; border-radius: 2px; background: var(--tone); margin-right: 5px;
+.debubble-timeline .tip .code { font-family: var(--jp-code-font-family, ui-monospace, monospace); margin-top: 3px; }
+.debubble-timeline .legend { display: flex; flex-wrap: wrap; gap: 2px 14px; align-items: center; }
+.debubble-timeline .share { display: grid; grid-template-columns: 44px minmax(60px, 22%) 1fr; gap: 0 10px;
+  align-items: center; }
+.debubble-timeline .legend > span, .debubble-timeline .cause, .debubble-timeline .words { display: inline-flex; align-items: center; }
+.debubble-timeline .words { flex-wrap: wrap; }
+.debubble-timeline .legend { margin: 2px 0 6px; }
+.debubble-timeline .cause { margin-left: 14px; }
+.debubble-timeline .which { opacity: .8; }
+.debubble-timeline .bar { display: inline-flex; height: 9px; border-radius: 3px; overflow: hidden; min-width: 12px; }
+.debubble-timeline .bar i { background: var(--tone); flex: 0 0 0; min-width: 0; }
+.debubble-timeline .bar .working { background: #0072b2; }
+.debubble-timeline.dark .bar .working { background: #4ba6dd; }
+.debubble-timeline .swatch { width: 11px; height: 11px; border-radius: 2px; background: var(--tone); margin-right: 5px;
   flex: none; }
-.debubble .swatch.launch { height: 6px; margin-top: 4px; }
-.debubble .swatch.sync { background: repeating-linear-gradient(135deg, var(--tone) 0 2px,
+.debubble-timeline .swatch.launch { height: 6px; margin-top: 4px; }
+.debubble-timeline .swatch.sync { background: repeating-linear-gradient(135deg, var(--tone) 0 2px,
   color-mix(in srgb, var(--tone) 45%, transparent) 2px 4px); }
-.debubble .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
+.debubble-timeline .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
   margin: 0; white-space: nowrap; }
-.debubble .table { max-height: 320px; overflow: auto; margin-top: 6px; }
-.debubble table { border-collapse: collapse; width: 100%; font-size: 12px; }
-.debubble caption { text-align: left; padding: 2px 0 4px; font-weight: 600; }
-.debubble th, .debubble td { text-align: left; padding: 1px 10px 1px 0; font-weight: 400; vertical-align: top;
+.debubble-timeline .table { max-height: 320px; overflow: auto; margin-top: 6px; }
+.debubble-timeline table { border-collapse: collapse; width: 100%; font-size: 12px; }
+.debubble-timeline caption { text-align: left; padding: 2px 0 4px; font-weight: 600; }
+.debubble-timeline th, .debubble-timeline td { text-align: left; padding: 1px 10px 1px 0; font-weight: 400; vertical-align: top;
   overflow-wrap: anywhere; }
-.debubble thead th { font-weight: 600; border-bottom: 1px solid rgba(128,128,128,.4); }
-.debubble td:nth-child(-n+2), .debubble thead th:nth-child(-n+2) { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
-.debubble tbody tr { cursor: pointer; }
-.debubble tbody tr:hover { background: rgba(128,128,128,.12); }
-.debubble .pager { display: flex; gap: 6px; padding: 4px 0; }
+.debubble-timeline thead th { font-weight: 600; border-bottom: 1px solid rgba(128,128,128,.4); }
+.debubble-timeline td:nth-child(-n+2), .debubble-timeline thead th:nth-child(-n+2) { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.debubble-timeline tbody tr { cursor: pointer; }
+.debubble-timeline tbody tr:hover { background: rgba(128,128,128,.12); }
+.debubble-timeline .pager { display: flex; gap: 6px; padding: 4px 0; }
 `;

@@ -56,16 +56,21 @@ class Expectation:
         """No race was proved. A GPU shows a race only now and then, so this speaks on sim alone."""
         if not self.timeline.hazards:
             return self
-        hazard = self.timeline.hazards[0]
+        hazard, events = self.timeline.hazards[0], self.timeline.events
         others = len(self.timeline.hazards) - 1
-        more = f" ({others} more of this kind followed)" if others else ""
-        lines = dict.fromkeys(line for line in (hazard.first, hazard.second) if line)
+        more = f" ({others} more like it)" if others else ""
+        lines = tuple(dict.fromkeys(line for line in (hazard.first, hazard.second) if line))
+        message = hazard.message.rstrip(".")
+        for line in lines:  # the text of each line is quoted below
+            message = message.replace(str(line), line.place)
         raise KataFailure(
             Diagnosis(
                 expected="no race between the host, the copies and the kernels",
-                did=f"has one{more}: {hazard.message.rstrip('.')}",
+                did=f"has one{more}: {message}",
                 lines=tuple((line, 1) for line in lines),
-                drawing=draw(self.timeline),
+                drawing=draw(
+                    self.timeline, [e for e in events if e.source in lines and e.on_device]
+                ),
                 why=why,
             )
         )

@@ -34,8 +34,6 @@ class FailureText:
     ending: str
     taught: bool
     """Whether a claim of the kata failed, and not the code itself."""
-    is_of_whole_file: bool = False
-    """Whether every test of the file fails for this reason, so that telling it once will do."""
 
     @property
     def reprcrash(self) -> Summary:
@@ -64,11 +62,11 @@ def failure_text(
     if isinstance(error, KataFailure):
         return FailureText(str(error), ending, taught=True)
     if isinstance(error, LoadError):
-        return FailureText(str(error), ending, taught=False, is_of_whole_file=True)
+        return FailureText(str(error), ending, taught=False)
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if _is_own(frame, implementation)]
     if isinstance(error, TimeLimitExceeded):
-        return FailureText(_too_long_text(error, own, frames, implementation), ending, taught=False)
+        return FailureText(_too_long_text(error, own, implementation), ending, taught=False)
     if own:
         text = f"Your code raised {_headline(error)}\n\n{_quoted(own[-1], implementation)}"
     elif isinstance(error, TypeError | AttributeError) and Path(frames[-1].filename) == test:
@@ -83,15 +81,11 @@ def failure_text(
 
 
 def _too_long_text(
-    error: TimeLimitExceeded,
-    own: list[traceback.FrameSummary],
-    frames: list[traceback.FrameSummary],
-    implementation: Implementation,
+    error: TimeLimitExceeded, own: list[traceback.FrameSummary], implementation: Implementation
 ) -> str:
     name = implementation.kata.name
     text = f"Time limit: {name} was still running after {error.seconds:g} s, and was stopped."
-    here = own[-1] if own else None
-    where = f"\n\nIt had got to\n{_quoted(here, implementation)}" if here else ""
+    where = f"\n\n{_quoted(own[-1], implementation)}" if own else ""
     return (
         f"{text}{where}\n\nDoes a loop there never end? If it is only slow, allow it more with "
         "`--time-limit SECONDS`."
@@ -126,7 +120,6 @@ def _quoted(frame: traceback.FrameSummary, implementation: Implementation) -> st
 
 
 def _ending(implementation: Implementation) -> str:
-    kata = implementation.kata
     if implementation.origin != "learner":
         return f"This is {implementation.shown_path}, not your code."
     return f"Edit {implementation.shown_path}"

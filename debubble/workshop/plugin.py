@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from . import scoreboard
-from .catalogue import Catalogue, Kata, WorkshopError, find_catalogue
-from .failure_text import FailureText, failure_text
+from .catalogue import Catalogue, Kata
+from .failure_text import failure_text
 from .loader import Implementation, KataCode, attempt, learner, solution
-from .time_limit import SECONDS, is_available, time_limit
+from .time_limit import SECONDS, TimeLimitExceeded, is_available, time_limit
 
 if TYPE_CHECKING:
     from debubble.accelerator import Accelerator
 
 CATALOGUES = pytest.StashKey[dict[Path, Catalogue | None]]()
 ALREADY_TOLD = pytest.StashKey[set[str]]()
+TOO_SLOW = pytest.StashKey[set[Path]]()
+SECOND_CHANCE = 2.0
+"""Seconds for a test of code that has already run into the limit: nobody waits for it twice."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,6 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[CATALOGUES] = {}
     config.stash[ALREADY_TOLD] = set()
+    config.stash[TOO_SLOW] = set()
     device = config.getoption("device", None)
     if device:
         # Read by whatever asks for an accelerator first, and by the processes that tests start.
@@ -67,19 +71,25 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Katas run in the order in which they are taught."""
 
-    def place(item: pytest.Item) -> int:
-        kata = kata_of(config, item.path)
-        return _catalogue(config, item.path).katas.index(kata) if kata else -1
+    items.sort(key=lambda item: _place(config, kata_of(config, item.path)))
 
-    items.sort(key=place)
+
+def pytest_report_header(config: pytest.Config) -> list[str] | None:
+    """Only where other processes do the collecting, and this one never sees what there is."""
+    workers = getattr(config.option, "dist", "no") != "no"
+    paths = [
+        (config.invocation_params.dir / arg.partition("::")[0]).resolve() for arg in config.args
+    ]
+    roots = [folder for path in paths for folder in (path, *path.parents)]
+    katas = any((folder / "katas.toml").is_file() for folder in roots)
+    return [_device_line(config), _code_line(config)] if workers and katas else None
 
 
 def pytest_report_collectionfinish(
     config: pytest.Config, items: list[pytest.Item]
 ) -> list[str] | None:
-    if not any(kata_of(config, item.path) for item in items):
-        return None
-    return [_device_line(config), _code_line(config)]
+    katas = any(kata_of(config, item.path) for item in items)
+    return [_device_line(config), _code_line(config)] if katas else None
 
 
 @pytest.fixture(scope="session")
@@ -107,7 +117,10 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     exercise = kata_of(item.config, item.path)
     if exercise is None:
         return (yield)
-    with time_limit(_seconds(item, exercise), exercise.name):
+    seconds, code = _seconds(item, exercise), item.funcargs.get("kata")
+    if isinstance(code, KataCode) and code.implementation.path in item.config.stash[TOO_SLOW]:
+        seconds = min(seconds, SECOND_CHANCE)
+    with time_limit(seconds, exercise.name):
         return (yield)
 
 
@@ -117,14 +130,16 @@ def pytest_runtest_makereport(
 ) -> Iterator[pytest.TestReport]:
     report = yield
     code = getattr(item, "funcargs", {}).get("kata")
-    if not report.failed or not isinstance(code, KataCode) or item.config.getoption("fulltrace", False):
+    as_it_is = item.config.getoption("fulltrace", False)
+    if as_it_is or not report.failed or not isinstance(code, KataCode):
         return report
     text = failure_text(call.excinfo, code.implementation, item.path)
+    if isinstance(call.excinfo.value, TimeLimitExceeded):
+        item.config.stash[TOO_SLOW].add(code.implementation.path)
     if text is not None:
         told = item.config.stash[ALREADY_TOLD]
         report.longrepr = text.brief() if str(text) in told else text
-        if text.is_of_whole_file:
-            told.add(str(text))
+        told.add(str(text))
     return report
 
 
@@ -165,10 +180,12 @@ def _katas_run(reporter: pytest.TerminalReporter) -> dict[Kata, list[pytest.Test
             kata = kata_of(reporter.config, path)
             if kata is not None and isinstance(report, pytest.TestReport):
                 runs.setdefault(kata, []).append(report)
-    return {
-        kata: runs[kata]
-        for kata in sorted(runs, key=lambda k: Catalogue(k.root).katas.index(k))
-    }
+    return dict(sorted(runs.items(), key=lambda item: _place(reporter.config, item[0])))
+
+
+def _place(config: pytest.Config, kata: Kata | None) -> int:
+    """The kata's number in teaching order; other tests come first."""
+    return _catalogue(config, kata.test_path).katas.index(kata) if kata else -1
 
 
 def _accelerator(config: pytest.Config) -> Accelerator:
@@ -190,7 +207,7 @@ def _seconds(item: pytest.Item, exercise: Kata) -> float:
         return chosen
     if exercise.time_limit is not None:
         return exercise.time_limit
-    used = item.funcargs.get("accelerator") if hasattr(item, "funcargs") else None
+    used = item.funcargs.get("accelerator")
     return SECONDS.get(getattr(used, "name", "sim"), SECONDS["sim"])
 
 

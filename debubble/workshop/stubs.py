@@ -57,7 +57,8 @@ def _docstring(kata: Kata) -> str:
     text = (
         f'"""{kata.title} (chapter {kata.chapter}).\n\n{task}\n\n'
         f"Edit this file, then run\n\n    pytest {test}\n\n"
-        f'Stuck? `debubble hint {kata.name}`. Start afresh? `debubble reset {kata.name}`.\n"""'
+        f"Stuck?         debubble hint {kata.name}\n"
+        f'Start afresh?  debubble reset {kata.name}\n"""'
     )
     if text.count('"""') != 2 or "\\" in text:
         raise StubError(f"the task of {kata.name} holds a backslash or triple quotes: reword it")

@@ -59,9 +59,7 @@ def on_attempt(trial: Trial, attempt: WrongAttempt) -> Verdict:
     return Verdict(attempt.kata.name, attempt.label, problem)
 
 
-def _differs(
-    trial: Trial, expected: Iterable[str], where: str, allowed: Iterable[str] = ()
-) -> str:
+def _differs(trial: Trial, expected: Iterable[str], where: str, allowed: Iterable[str] = ()) -> str:
     """Where the failing tests are not the expected ones; a skipped test may be either."""
     outcomes = {outcome.test: outcome for outcome in trial.outcomes}
     for name in (*expected, *allowed):

@@ -11,7 +11,8 @@ Edit this file, then run
 
     pytest katas/first_steps/test_copy_beside_compute.py
 
-Stuck? `debubble hint copy_beside_compute`. Start afresh? `debubble reset copy_beside_compute`.
+Stuck?         debubble hint copy_beside_compute
+Start afresh?  debubble reset copy_beside_compute
 """
 
 from collections.abc import Callable

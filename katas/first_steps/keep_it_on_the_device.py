@@ -9,7 +9,8 @@ Edit this file, then run
 
     pytest katas/first_steps/test_keep_it_on_the_device.py
 
-Stuck? `debubble hint keep_it_on_the_device`. Start afresh? `debubble reset keep_it_on_the_device`.
+Stuck?         debubble hint keep_it_on_the_device
+Start afresh?  debubble reset keep_it_on_the_device
 """
 
 import torch

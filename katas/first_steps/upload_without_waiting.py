@@ -10,7 +10,8 @@ Edit this file, then run
 
     pytest katas/first_steps/test_upload_without_waiting.py
 
-Stuck? `debubble hint upload_without_waiting`. Start afresh? `debubble reset upload_without_waiting`.
+Stuck?         debubble hint upload_without_waiting
+Start afresh?  debubble reset upload_without_waiting
 """
 
 import torch

@@ -4,6 +4,9 @@ Read in this order: ranges, batch, before, metadata, staging_ring, range_buffer,
 then config, model and step, which run it all, and bench, which measures it.
 """
 
+# First, since it settles whether Triton compiles or interprets: it must know before its import.
+import debubble.accelerator  # noqa: F401
+
 from .attention import prefix_attention
 from .batch import Batch, PagedRequests
 from .config import StepConfig

@@ -167,9 +167,11 @@ class Tile(NamedTuple):
     num_stages: int
 
 
-def choose_tile(dtype: torch.dtype, head_size: int, group: int, max_query_len: int) -> Tile:
+def choose_tile(
+    dtype: torch.dtype, head_size: int, group: int, max_query_len: int, interpreted: bool
+) -> Tile:
     """As large as an SM's registers allow, and no larger than the longest query needs."""
-    if triton.knobs.runtime.interpret:
+    if interpreted:
         tile = Tile(128, 128, 1, 1)  # There a large tile takes as long as a small one.
     elif dtype == torch.float32:
         tile = Tile(16, 16, 8, 1)  # IEEE products don't run on tensor cores.
@@ -206,7 +208,8 @@ def prefix_attention(
     output = torch.empty_like(query, memory_format=torch.contiguous_format)
     if not batch.max_query_len:
         return output
-    tile = choose_tile(query.dtype, head_size, group, batch.max_query_len)
+    interpreted = triton.knobs.runtime.interpret
+    tile = choose_tile(query.dtype, head_size, group, batch.max_query_len, interpreted)
     query_tiles = triton.cdiv(batch.max_query_len, tile.block_m // group)
     launch(
         prefix_attention_kernel,
@@ -233,7 +236,7 @@ def prefix_attention(
         WINDOW=window or 0,
         CLAMP_TO_WINDOW=clamp_to_window,
         HAS_RANGES=ranges is not None,
-        UPCAST=triton.knobs.runtime.interpret and query.dtype == torch.bfloat16,
+        UPCAST=interpreted and query.dtype == torch.bfloat16,
         BLOCK_M=tile.block_m,
         BLOCK_N=tile.block_n,
         num_warps=tile.num_warps,

@@ -165,9 +165,10 @@ def as_table(preset: str, steps: dict, accelerator: Accelerator) -> Table:
     table = Table(
         title=f"{preset}, {accelerator.description}: {how}, behind {LOAD_MS:g} ms of work"
     )
-    columns = "step|variant|device ms|ratio|host ms|idle|attention µs|pageable|pinned|host syncs"
-    for column in columns.split("|"):
-        table.add_column(column, justify="left" if column in ("step", "variant") else "right")
+    for column in ("step", "variant"):
+        table.add_column(column)
+    for column in ("device ms", "ratio", "host ms", "idle", "attention µs", "uploads"):
+        table.add_column(column, justify="right")
     for kind, variants in steps.items():
         for variant, cost in variants.items():
             table.add_row(
@@ -178,9 +179,14 @@ def as_table(preset: str, steps: dict, accelerator: Accelerator) -> Table:
                 f"{cost.host_us / 1e3:.2f}",
                 f"{cost.idle_share:.1%}",
                 f"{cost.attention_us:.1f}",
-                *(str(cost.counts[n]) for n in ("h2d_pageable", "h2d_pinned", "host_syncs")),
+                uploads(cost.counts),
             )
     return table
+
+
+def uploads(counts: dict[str, int]) -> str:
+    kinds = {kind: counts[f"h2d_{kind}"] for kind in ("pageable", "pinned")}
+    return ", ".join(f"{number} {kind}" for kind, number in kinds.items() if number) or "none"
 
 
 def as_record(accelerator: Accelerator, presets: dict, results: dict) -> dict:

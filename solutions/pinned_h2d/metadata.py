@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -20,6 +21,8 @@ class RangeState(Enum):
 
 
 NOT_COMPUTED = RangeState.NOT_COMPUTED
+Upload = Callable[[PrefixRanges | None, int], torch.Tensor | None]
+"""Of ranges and num_seqs: [num_seqs, max_ranges, 2] int32 on the device, or None."""
 
 
 def compute_mm_prefix_range_tensor(

@@ -38,19 +38,19 @@ class PrefixRangeBuffer:
         """
         check_ranges(ranges)
         rows = ranges_by_row(ranges, num_seqs)
-        self.check_capacity(rows or [], num_seqs)
+        self._check_capacity(rows or [], num_seqs)
         if rows is not None or (self.for_graphs and self.holds_ranges):
-            self.upload(rows or [])
+            self._upload(rows or [])
         return self.tensor[:num_seqs] if rows is not None or self.for_graphs else None
 
-    def upload(self, rows: list[list[Span]]) -> None:
+    def _upload(self, rows: list[list[Span]]) -> None:
         # All rows, so that nothing of an earlier, larger step stays behind.
         padded = torch.zeros(self.tensor.shape, dtype=torch.int32)
         fill_rows(padded, rows)
         self.staging.upload(padded, self.tensor)
         self.holds_ranges = bool(rows)
 
-    def check_capacity(self, rows: list[list[Span]], num_seqs: int) -> None:
+    def _check_capacity(self, rows: list[list[Span]], num_seqs: int) -> None:
         max_num_seqs, max_ranges, _ = self.tensor.shape
         if num_seqs > max_num_seqs:
             raise ValueError(f"{num_seqs} sequences: this buffer holds {max_num_seqs}")

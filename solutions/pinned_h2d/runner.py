@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 
 from .batch import Batch
-from .metadata import TritonAttentionMetadata
+from .metadata import Upload
 from .range_buffer import PrefixRangeBuffer
 from .ranges import PrefixRanges, check_ranges, touches
-
-LayersMetadata = dict[str, TritonAttentionMetadata]
-Upload = Callable[[PrefixRanges | None, int], torch.Tensor | None]
-"""(ranges, num_seqs) -> [num_seqs, max_ranges, 2] int32 on the device, or None."""
 
 
 class ModelRunner:
@@ -37,19 +33,16 @@ class ModelRunner:
         )
 
     def _set_mm_prefix_range_for_metadata(
-        self, attn_metadata: LayersMetadata | list[LayersMetadata], ranges: PrefixRanges | None
+        self, attn_metadata: dict | list[dict], ranges: PrefixRanges | None
     ) -> None:
         _set_mm_prefix_range_for_metadata(attn_metadata, ranges, self.prefix_ranges.update)
 
 
 def _set_mm_prefix_range_for_metadata(
-    attn_metadata: LayersMetadata | list[LayersMetadata],
-    ranges: PrefixRanges | None,
-    upload: Upload,
+    attn_metadata: dict | list[dict], ranges: PrefixRanges | None, upload: Upload
 ) -> None:
-    """Gives all layers' metadata the range tensor of the step: one dict, or one per micro-batch.
-
-    `upload` is called once a step, whatever the number of layers and of micro-batches.
+    """Sets `mm_prefix_range_tensor` of all metadata: by layer, or a list of such dicts, one for
+    each micro-batch. `upload(ranges, num_seqs)` is called once a step, however many there are.
     """
     check_ranges(ranges)
     micro_batches = attn_metadata if isinstance(attn_metadata, list) else [attn_metadata]
@@ -65,20 +58,18 @@ def range_tensors_by_micro_batch(
 ) -> list[torch.Tensor | None]:
     """For each micro-batch, in order, the rows of its own sequences, or None if none matters.
 
-    `ranges` is keyed by the request's index in the whole step; `batch.requests` are those of one
-    micro-batch. It may have more rows than requests: those are padding, and zero.
+    `ranges` is keyed by the request's index in the whole step, and `batch.requests` are those of
+    one micro-batch. Its rows beyond them are padding, and zero. A span matters if it holds one of
+    the scheduled positions. `upload(ranges, num_seqs)` is called once.
     """
     rows, first_row, matters = {}, 0, []
     for batch in batches:
-        spans_of = {i: (ranges or {}).get(request, ()) for i, request in enumerate(batch.requests)}
-        rows.update({first_row + i: spans for i, spans in spans_of.items()})
-        matters.append(any(touches(spans_of[i], batch.scheduled[i]) for i in spans_of))
+        spans_of = [(ranges or {}).get(request, ()) for request in batch.requests]
+        rows.update(enumerate(spans_of, start=first_row))
+        matters.append(any(map(touches, spans_of, batch.scheduled)))
         first_row += batch.num_seqs
     tensor = upload(rows if any(matters) else None, first_row)
     if tensor is None:
         return [None] * len(batches)
-    lengths = [batch.num_seqs for batch in batches]
-    return [
-        part if matter else None
-        for part, matter in zip(tensor.split(lengths), matters, strict=True)
-    ]
+    parts = tensor.split([batch.num_seqs for batch in batches])
+    return [part if matter else None for part, matter in zip(parts, matters, strict=True)]

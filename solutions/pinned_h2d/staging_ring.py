@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from debubble.accelerator import Event, current
+from debubble.accelerator import current
 
 
 class StagingRing:
@@ -13,12 +13,9 @@ class StagingRing:
     def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, depth: int) -> None:
         if depth < 1:
             raise ValueError(f"a staging ring of depth {depth}: it needs at least one slot")
-        self.accelerator = current()
-        self.slots = [
-            torch.zeros(shape, dtype=dtype, pin_memory=self.accelerator.pin_memory)
-            for _ in range(depth)
-        ]
-        self.copied: list[Event | None] = [None] * depth
+        pin_memory = current().pin_memory
+        self.slots = [torch.zeros(shape, dtype=dtype, pin_memory=pin_memory) for _ in range(depth)]
+        self.copied = [current().event() for _ in range(depth)]
         self.next_slot = 0
 
     def upload(self, values: torch.Tensor, destination: torch.Tensor) -> None:
@@ -26,17 +23,11 @@ class StagingRing:
 
         `values` may be changed or dropped at once.
         """
-        self.wait_until_free(self.next_slot)
-        slot = self.slots[self.next_slot]
+        slot, copied = self.slots[self.next_slot], self.copied[self.next_slot]
+        # The slot's last copy may still be queued, behind all the work of its step.
+        if not copied.query():
+            copied.synchronize()
         slot.copy_(values)
         destination.copy_(slot, non_blocking=True)
-        copied = self.accelerator.event()
         copied.record()
-        self.copied[self.next_slot] = copied
         self.next_slot = (self.next_slot + 1) % len(self.slots)
-
-    def wait_until_free(self, index: int) -> None:
-        """The slot's last copy may still be queued, behind all the work of its step."""
-        copied = self.copied[index]
-        if copied is not None and not copied.query():
-            copied.synchronize()

@@ -107,7 +107,7 @@ def free_port() -> int:
 class OpenNotebook:
     """The notebook in front, driven by the menus and read through JupyterLab's own model."""
 
-    FRONT = "window.jupyterapp.shell.currentWidget"
+    FRONT = "window.jupyterapp?.shell?.currentWidget"
 
     def __init__(self, page: Page):
         self.page = page

@@ -7,21 +7,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from .chromium import chromium, need
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
 CHAPTER = "01_pinned_h2d.ipynb"
-CHROMIUM = Path("/usr/bin/chromium")
-OFFLINE = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-]
 SLIDER = ".widget-slider"
 TIMELINE = ".debubble-timeline canvas"
 
@@ -41,7 +32,7 @@ def test_the_chapter_runs_and_its_timeline_follows_the_slider(lab, browser_page,
     cell = notebook.cell_with(SLIDER, TIMELINE)
     timeline = cell.locator(TIMELINE).first
     timeline.scroll_into_view_if_needed()
-    before = picture(timeline)
+    before = settled_picture(page, timeline)
     page.screenshot(path=screenshots / "timeline_before_the_slider.png")
 
     drag_to_the_other_end(page, cell.locator(SLIDER).first)
@@ -55,7 +46,7 @@ def test_the_chapter_runs_and_its_timeline_follows_the_slider(lab, browser_page,
 @pytest.fixture
 def lab(tmp_path):
     """A JupyterLab on a copy of the chapters, so that running them changes nothing here."""
-    needs_a_browser()
+    need("jupyterlab", "playwright")
     from .jupyterlab import jupyterlab
 
     chapters = tmp_path / "chapters"
@@ -69,14 +60,9 @@ def lab(tmp_path):
 @pytest.fixture
 def browser_page():
     """A page and the watch over it: what it asks of other hosts and what it complains of."""
-    needs_a_browser()
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OFFLINE)
+    with chromium() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         yield page, Watch(page)
-        browser.close()
 
 
 @pytest.fixture
@@ -85,19 +71,6 @@ def screenshots(tmp_path):
     folder = Path(os.environ.get("DEBUBBLE_SCREENSHOTS", tmp_path / "screenshots"))
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def needs_a_browser() -> None:
-    """CI has to have what a browser test needs; elsewhere the test steps aside."""
-    missing = [] if CHROMIUM.exists() else [f"Chromium ({CHROMIUM})"]
-    for package in ("playwright", "jupyterlab"):
-        try:
-            __import__(package)
-        except ImportError:
-            missing.append(package)
-    if missing:
-        step_aside = pytest.fail if os.environ.get("CI") else pytest.skip
-        step_aside(f"not installed here: {', '.join(missing)}")
 
 
 class Watch:
@@ -140,6 +113,15 @@ def drag_to_the_other_end(page, slider) -> None:
     page.mouse.down()
     page.mouse.move(end, height, steps=8)
     page.mouse.up()
+
+
+def settled_picture(page, canvas) -> str:
+    """The canvas once nothing is drawn on it any more: twice the same, a moment apart."""
+    last, latest = None, picture(canvas)
+    while latest != last:
+        page.wait_for_timeout(500)
+        last, latest = latest, picture(canvas)
+    return latest
 
 
 def picture(canvas) -> str:

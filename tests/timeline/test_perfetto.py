@@ -18,11 +18,8 @@ def trace(tmp_path):
 def test_every_event_is_a_slice_on_a_named_track(trace):
     timeline = transformer_step(2, layers=2)
     rows = trace["traceEvents"]
-    names = {
-        (row["pid"], row["tid"]): row["args"]["name"]
-        for row in rows
-        if row["name"] == "thread_name"
-    }
+    tracks = [row for row in rows if row["name"] == "thread_name"]
+    names = {(row["pid"], row["tid"]): row["args"]["name"] for row in tracks}
     slices = [row for row in rows if row["ph"] == "X" and row["cat"] != "bubble"]
     assert [names[row["pid"], row["tid"]] for row in slices] == [
         event.lane for event in timeline.events

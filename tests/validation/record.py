@@ -27,7 +27,7 @@ def machine(device: str) -> dict[str, str | None]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "triton": installed("triton"),
-        "platform": platform.platform(),
+        "platform": f"{platform.system()} {platform.machine()}",
     }
 
 

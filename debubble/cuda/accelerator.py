@@ -1,0 +1,125 @@
+"""The real GPU, as chapters, katas and solutions see it."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from ..accelerator.protocol import Work
+from ..timeline import Timeline
+from . import interposition
+from .graph import CudaGraph
+from .kineto import events_of
+from .marks import BEGIN, END, Marks, annotate, marked
+from .sleep import sleep
+from .watch import SyncWatch
+
+ACTIVITIES = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+
+
+class CudaAccelerator:
+    name = "cuda"
+    modelled = False
+
+    def __init__(self) -> None:
+        self.device = torch.device("cuda", torch.cuda.current_device())
+        self.pin_memory = _can_pin()
+        interposition.install()
+        self._profiled_before = False
+        sleep[(1,)](1000)
+
+    @property
+    def description(self) -> str:
+        return torch.cuda.get_device_name(self.device)
+
+    def stream(self) -> torch.cuda.Stream:
+        return torch.cuda.Stream()
+
+    def current_stream(self) -> torch.cuda.Stream:
+        return torch.cuda.current_stream()
+
+    def event(self) -> torch.cuda.Event:
+        return torch.cuda.Event()
+
+    def graph(self) -> CudaGraph:
+        return CudaGraph()
+
+    def synchronize(self) -> None:
+        torch.cuda.synchronize()
+
+    def sleep(self, milliseconds: float) -> None:
+        """Keeps the current stream busy for that long with one kernel, and returns at once."""
+        if milliseconds < 0:
+            raise ValueError(f"sleep takes milliseconds of at least 0, not {milliseconds}")
+        self.launch(sleep, (1,), int(milliseconds * 1e6))
+
+    def launch(
+        self,
+        kernel: Callable[..., Any],
+        grid: tuple[int, ...] | None,
+        *args: Any,
+        work: Work | None = None,
+        **meta: Any,
+    ) -> Any:
+        """Runs a kernel; `work` is for sim's cost model and ignored here."""
+        if grid is not None and 0 in grid:
+            return None
+        with marked():
+            return (kernel if grid is None else kernel[grid])(*args, **meta)
+
+    @contextmanager
+    def recording(self, timeline: Timeline) -> Iterator[None]:
+        self._warm_up_the_profiler()
+        torch.cuda.synchronize()
+        marks = Marks()
+        profiler = profile(activities=ACTIVITIES)
+        with profiler:
+            with annotate(BEGIN):
+                pass
+            try:
+                with marks:
+                    yield
+            finally:
+                with annotate(END):
+                    pass
+                torch.cuda.synchronize()
+        timeline.events.extend(events_of(_trace_of(profiler), marks))
+
+    @contextmanager
+    def watching_for_syncs(self) -> Iterator[None]:
+        with SyncWatch():
+            yield
+
+    def _warm_up_the_profiler(self) -> None:
+        """The first recording of a process would show the profiler's own start."""
+        if not self._profiled_before:
+            self._profiled_before = True
+            with profile(activities=ACTIVITIES):
+                torch.zeros(1, device=self.device)
+                torch.cuda.synchronize()
+
+
+def _trace_of(profiler: profile) -> dict[str, Any]:
+    handle, path = tempfile.mkstemp(suffix=".json")
+    os.close(handle)
+    try:
+        profiler.export_chrome_trace(path)
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return json.load(file)
+    finally:
+        os.unlink(path)
+
+
+def _can_pin() -> bool:
+    """Some platforms have CUDA and no page-locked memory, such as WSL."""
+    try:
+        return torch.empty(1, pin_memory=True).is_pinned()
+    except RuntimeError:
+        return False

@@ -1,0 +1,142 @@
+"""Measuring a GPU's cost model: the constants that sim computes its times with."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+
+import torch
+
+from ..recording import record
+from ..sim.cost import CostModel
+from .accelerator import CudaAccelerator
+from .calibration_kernels import many_arguments, matrix_product
+
+REPEATS = 300
+MATRIX = 8192
+TILE = 128
+TINY = 64
+BIG = 1 << 28
+"""Bytes: well beyond any cache."""
+
+
+def calibrate(accelerator: CudaAccelerator) -> Iterator[tuple[str, float]]:
+    """Yields (constant, value) as they are measured: microseconds, bytes or operations a microsecond."""
+    bench = _Bench(accelerator)
+    op = bench.host(lambda: bench.tiny[0])
+    launch = bench.host(lambda: bench.tiny.add_(1)) - op
+    copy_call = bench.host(lambda: bench.tiny.copy_(bench.pinned, non_blocking=True)) - op
+    event = torch.cuda.Event()
+    yield "op_us", op
+    yield "launch_us", launch
+    yield "gemm_launch_us", bench.host(lambda: torch.mm(bench.tiny, bench.tiny)) - op - launch
+    yield "triton_launch_us", bench.host(bench.launch_triton) - op
+    yield "copy_call_us", copy_call
+    sync = bench.host(event.synchronize)
+    yield "sync_us", sync
+    wait = bench.host(lambda: accelerator.current_stream().wait_event(event))
+    yield "event_us", statistics.mean([bench.host(event.record), wait])
+    yield "graph_launch_us", bench.host(bench.graph().replay)
+
+    kernel, gap = bench.chain(lambda: bench.tiny.add_(1))
+    stream = accelerator.current_stream()
+    round_trip = bench.host(lambda: (bench.tiny.add_(1), stream.synchronize()))
+    start = max(0.5, round_trip - op - launch - kernel - sync)
+    yield "start_latency_us", start
+    yield "gap_us", gap
+    yield "kernel_us", kernel
+    yield "gemm_us", bench.chain(lambda: torch.mm(bench.tiny, bench.tiny, out=bench.tiny_out))[0]
+    yield "triton_us", bench.chain(bench.tiny_product)[0]
+    blocking = bench.host(lambda: bench.tiny.copy_(bench.pageable))
+    yield "copy_us", max(0.5, blocking - op - copy_call - start - sync)
+
+    big, host = bench.big, torch.empty(BIG, dtype=torch.uint8, pin_memory=accelerator.pin_memory)
+    floats = big.view(torch.float32)
+    yield "memory_bandwidth", 2 * BIG / bench.duration(lambda: floats.add_(1), "kernel")
+    yield "h2d_bandwidth", BIG / bench.duration(lambda: big.copy_(host, non_blocking=True), "copy")
+    plain = torch.zeros(BIG, dtype=torch.uint8)
+    yield "pageable_bandwidth", BIG / bench.host(lambda: big.copy_(plain), repeats=5)
+    yield "d2h_bandwidth", BIG / bench.duration(lambda: host.copy_(big, non_blocking=True), "copy")
+    yield from bench.arithmetic()
+
+
+def cost_model(gpu: str, constants: dict[str, float]) -> CostModel:
+    return CostModel(gpu=gpu, **{name: float(f"{value:.4g}") for name, value in constants.items()})
+
+
+class _Bench:
+    def __init__(self, accelerator: CudaAccelerator) -> None:
+        self.accelerator = accelerator
+        device = accelerator.device
+        self.tiny = torch.randn(TINY, TINY, device=device)
+        self.tiny_out = torch.empty_like(self.tiny)
+        self.pageable = torch.randn(TINY, TINY)
+        self.pinned = torch.randn(TINY, TINY, pin_memory=accelerator.pin_memory)
+        self.half = torch.randn(TINY, TINY, device=device, dtype=torch.bfloat16)
+        self.big = torch.zeros(BIG, dtype=torch.uint8, device=device)
+
+    def host(self, call: Callable[[], object], repeats: int = REPEATS) -> float:
+        """Host microseconds of one call: the median of five loops, each on an idle device."""
+        for _ in range(min(20, repeats)):
+            call()
+        loops = []
+        for _ in range(5):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(repeats):
+                call()
+            loops.append((time.perf_counter() - start) / repeats * 1e6)
+        torch.cuda.synchronize()
+        return statistics.median(loops)
+
+    def chain(self, call: Callable[[], object]) -> tuple[float, float]:
+        """Median duration of a kernel, and of the gap to the next, behind a loaded queue."""
+        call()
+        with record(self.accelerator) as timeline:
+            self.accelerator.sleep(10)
+            for _ in range(100):
+                call()
+        kernels = [e for e in timeline.events if e.kind == "kernel"][1:]
+        gaps = [b.start - a.end for a, b in zip(kernels, kernels[1:], strict=False)]
+        return statistics.median(e.duration for e in kernels), statistics.median(gaps)
+
+    def duration(self, call: Callable[[], object], kind: str, repeats: int = 10) -> float:
+        """Median device microseconds of one event."""
+        call()
+        with record(self.accelerator) as timeline:
+            for _ in range(repeats):
+                call()
+        return statistics.median(e.duration for e in timeline.events if e.kind == kind)
+
+    def graph(self):
+        graph = self.accelerator.graph()
+        with graph.capture():
+            self.tiny + 1
+        return graph
+
+    def launch_triton(self) -> None:
+        tiny, out = self.tiny, self.tiny_out
+        numbers = (TINY, TINY, 1, 2, 3, 4, 5, 0.5)
+        self.accelerator.launch(many_arguments, (4,), tiny, out, tiny, out, tiny, out, *numbers, BLOCK=1024)
+
+    def tiny_product(self) -> None:
+        self._product(self.half, TINY, TINY)
+
+    def arithmetic(self) -> Iterator[tuple[str, float]]:
+        operations = 2.0 * MATRIX**3
+        half = torch.randn(MATRIX, MATRIX, device=self.accelerator.device, dtype=torch.bfloat16)
+        yield "tensor_flops", operations / self.duration(lambda: half @ half, "kernel", repeats=5)
+        self._out = torch.empty_like(half)
+        triton = self.duration(lambda: self._product(half, MATRIX, TILE), "kernel", repeats=5)
+        yield "triton_flops", operations / triton
+        single = half[:4096, :4096].float()
+        yield "vector_flops", 2.0 * 4096**3 / self.duration(lambda: single @ single, "kernel", repeats=5)
+
+    def _product(self, matrix: torch.Tensor, size: int, tile: int) -> None:
+        out = self._out if size == MATRIX else torch.empty_like(matrix)
+        grid = (size // tile, size // tile)
+        options = {"num_warps": 8, "num_stages": 3} if size == MATRIX else {}
+        self.accelerator.launch(
+            matrix_product, grid, matrix, matrix, out, SIZE=size, BLOCK=tile, INNER=64, **options
+        )

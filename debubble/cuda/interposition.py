@@ -1,0 +1,40 @@
+"""PyTorch's calls that wait for the device without being operators, made visible to us."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..guard import refuse, syncs_are_forbidden
+from .marks import marked
+
+WAITS = (
+    (torch.cuda, "synchronize", "device synchronize"),
+    (torch.cuda.Stream, "synchronize", "stream synchronize"),
+    (torch.cuda.Event, "synchronize", "event synchronize"),
+)
+_installed = False
+
+
+def install() -> None:
+    """Wraps the waits once a process: they carry a line in recordings, and obey no_host_syncs."""
+    global _installed
+    if _installed:
+        return
+    _installed = True
+    for owner, name, words in WAITS:
+        setattr(owner, name, _watched(getattr(owner, name), words))
+
+
+def _watched(wait: Callable[..., Any], words: str) -> Callable[..., Any]:
+    @functools.wraps(wait)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if syncs_are_forbidden():
+            refuse(f"{words} makes the host wait for the device")
+        with marked():
+            return wait(*args, **kwargs)
+
+    return call

@@ -1,0 +1,153 @@
+"""Kineto's trace as events of a timeline."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from ..timeline.event import HOST_LANE, CopyKind, Event, SourceLine
+from .marks import BEGIN, END, PREFIX, Marks
+
+DEFAULT_STREAM = 7
+"""CUPTI's number of the legacy default stream."""
+
+DEVICE_KINDS = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "memset"}
+HOST_CATEGORIES = {"cuda_runtime", "cuda_driver"}
+
+
+def events_of(trace: dict[str, Any], marks: Marks) -> list[Event]:
+    """The device's work and the host calls behind it, between the marks of begin and end."""
+    rows = [row for row in trace["traceEvents"] if _is_on_host_or_device(row)]
+    begin, end = _bounds(rows)
+    marked = [row for row in rows if row["name"].startswith(PREFIX)]
+    lines = _Spans(row for row in marked if row["name"] not in (BEGIN, END))
+    operators = _Spans(row for row in rows if row["name"].startswith("aten::"))
+    calls = [row for row in rows if row.get("cat") in HOST_CATEGORIES and begin <= row["ts"] <= end]
+    by_correlation = {row["args"].get("correlation"): row for row in calls}
+    device_rows = sorted(
+        (
+            row
+            for row in rows
+            if row.get("cat") in DEVICE_KINDS and row["args"].get("correlation") in by_correlation
+        ),
+        key=lambda row: row["ts"],
+    )
+    launches = {row["args"]["correlation"] for row in device_rows}
+    events: list[Event] = []
+    index_of: dict[int, int] = {}
+    for row in sorted(calls, key=lambda row: row["ts"]):
+        correlation = row["args"].get("correlation")
+        kind = _host_kind(row["name"], correlation in launches)
+        if kind is None:
+            continue
+        index_of[correlation] = len(events)
+        source = _line(lines, marks, row)
+        name = operators.name(row) or row["name"]
+        if kind == "sync":
+            name = _words(row["name"])
+        events.append(Event(kind, name, HOST_LANE, row["ts"] - begin, row["dur"], source))
+    lanes = _lanes(device_rows)
+    for row in device_rows:
+        correlation = row["args"]["correlation"]
+        call = by_correlation[correlation]
+        kind = DEVICE_KINDS[row["cat"]]
+        copy_kind = _copy_kind(row["name"]) if kind == "copy" else None
+        if kind == "copy" and copy_kind is None:
+            continue
+        name = copy_kind or operators.name(call) or short_kernel_name(row["name"])
+        events.append(
+            Event(
+                kind,
+                name.removeprefix("aten::"),
+                lanes[row["args"]["stream"]],
+                row["ts"] - begin,
+                row["dur"],
+                _line(lines, marks, call),
+                copy_kind,
+                int(row["args"].get("bytes", 0)),
+                index_of.get(correlation),
+            )
+        )
+    return events
+
+
+def _is_on_host_or_device(row: dict[str, Any]) -> bool:
+    """Annotations come twice: where the host made them, and a shadow on the device."""
+    return row.get("ph") == "X" and row.get("cat") != "gpu_user_annotation"
+
+
+class _Spans:
+    """Stretches of host time by thread; finds the innermost one that holds a call."""
+
+    def __init__(self, rows: Iterable[dict[str, Any]]) -> None:
+        self._rows: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+        for row in rows:
+            self._rows[row["tid"]].append(row)
+        for per_thread in self._rows.values():
+            per_thread.sort(key=lambda row: row["ts"])
+        self._starts = {tid: [row["ts"] for row in per] for tid, per in self._rows.items()}
+
+    def find(self, call: dict[str, Any]) -> dict[str, Any] | None:
+        rows, starts = self._rows.get(call["tid"], []), self._starts.get(call["tid"], [])
+        at = bisect_right(starts, call["ts"]) - 1
+        for row in reversed(rows[max(0, at - MAX_NESTING) : at + 1]):
+            if row["ts"] + row["dur"] >= call["ts"]:
+                return row
+        return None
+
+    def name(self, call: dict[str, Any]) -> str | None:
+        found = self.find(call)
+        return found["name"].removeprefix("aten::") if found else None
+
+
+MAX_NESTING = 64
+
+
+def _bounds(rows: list[dict[str, Any]]) -> tuple[float, float]:
+    """What lies outside, such as the profiler's own final wait, is not the learner's."""
+    begin = [row["ts"] + row["dur"] for row in rows if row["name"] == BEGIN]
+    end = [row["ts"] for row in rows if row["name"] == END]
+    return (begin[0] if begin else 0.0), (end[-1] if end else float("inf"))
+
+
+def _line(lines: _Spans, marks: Marks, call: dict[str, Any]) -> SourceLine | None:
+    span = lines.find(call)
+    return marks.line(span["name"]) if span else None
+
+
+def _host_kind(name: str, launches: bool) -> str | None:
+    if "Synchronize" in name:
+        return "sync"
+    if "GraphLaunch" in name:
+        return "graph_launch"
+    return "launch" if launches else None
+
+
+def _words(name: str) -> str:
+    """`cudaStreamSynchronize` as `stream synchronize`."""
+    return " ".join(re.findall("[A-Z][a-z]+", name)).lower()
+
+
+def _copy_kind(name: str) -> CopyKind | None:
+    if "HtoD" in name:
+        return "h2d_pinned" if "Pinned ->" in name else "h2d_pageable"
+    if "DtoH" in name:
+        return "d2h"
+    return "d2d" if "DtoD" in name else None
+
+
+def _lanes(rows: list[dict[str, Any]]) -> dict[int, str]:
+    """Streams in the order of their first work, the default stream being number 0."""
+    seen = dict.fromkeys(row["args"]["stream"] for row in rows)
+    others = [stream for stream in seen if stream != DEFAULT_STREAM]
+    numbers = {DEFAULT_STREAM: 0} | {stream: n for n, stream in enumerate(others, start=1)}
+    return {stream: f"stream {number}" for stream, number in numbers.items()}
+
+
+def short_kernel_name(name: str) -> str:
+    """`void at::native::reduce_kernel<512, 1, ...>(...)` as `reduce_kernel`."""
+    bare = re.split(r"[<(]", name.removeprefix("void "), maxsplit=1)[0]
+    return bare.rsplit("::", 1)[-1].strip() or name

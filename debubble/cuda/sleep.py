@@ -1,0 +1,15 @@
+"""A kernel that does nothing for a given time."""
+
+from __future__ import annotations
+
+import triton
+from triton.language.extra.cuda import globaltimer
+
+
+@triton.jit
+def sleep(nanoseconds):
+    """Spins on the device's own clock, which doesn't depend on how fast the cores run."""
+    start = globaltimer()
+    now = start
+    while now - start < nanoseconds:
+        now = globaltimer()

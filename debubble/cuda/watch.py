@@ -1,0 +1,103 @@
+"""no_host_syncs on CUDA: every operator is judged by the operator table before it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..guard import refuse, syncs_are_forbidden
+from ..rules.action import SYNC, Action, copy
+from ..rules.composition import composition_of, name_of
+from ..rules.copies import download, nbytes_of, upload
+from ..rules.operators import effects_of
+from ..rules.refusal import refusal
+
+aten = torch.ops.aten
+COPIES = {aten.copy_.default, aten._to_copy.default}
+PRINTING = {torch.Tensor.__repr__, torch.Tensor.__format__, torch.Tensor.__str__}
+
+
+class SyncWatch:
+    """Two modes of this thread: operators, and printing, which PyTorch hides from operator modes."""
+
+    def __init__(self) -> None:
+        self._modes = (_Operators(), _Printing())
+
+    def __enter__(self) -> SyncWatch:
+        for mode in self._modes:
+            mode.__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        for mode in reversed(self._modes):
+            mode.__exit__(*exception)
+
+
+class _Operators(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if syncs_are_forbidden():
+            if func not in COPIES and not func._overloadname.startswith("Scalar"):
+                composition = composition_of(func)
+                if composition is not None:
+                    with self:
+                        return func._op_dk(composition, *args, **kwargs)
+            name = name_of(func)
+            reason = refusal(name, actions_of(func, name, args, kwargs))
+            if reason:
+                refuse(reason)
+        return func(*args, **kwargs)
+
+
+class _Printing(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func in PRINTING and args[0].is_cuda and syncs_are_forbidden():
+            refuse("printing a tensor makes the host wait for the device")
+        return func(*args, **(kwargs or {}))
+
+
+def actions_of(func: Any, name: str, args: tuple, kwargs: dict) -> list[Action]:
+    """What an operator is about to do with CUDA tensors; nothing if there are none."""
+    if func is aten.copy_.default:
+        non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
+        return _copy(args[0], args[1], non_blocking)
+    if func is aten._to_copy.default:
+        return _to(args[0], kwargs)
+    if func is aten.lift_fresh.default:
+        made = args[0]
+        return (
+            [copy("h2d_pageable", nbytes_of(made)), SYNC] if made.is_cuda and made.numel() else []
+        )
+    if not any(_on_cuda(value) for value in (*args, *kwargs.values())):
+        return []
+    return effects_of(name, args, kwargs).actions(name, 0, 0, "vector")
+
+
+def _copy(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> list[Action]:
+    if target.is_cuda and not source.is_cuda:
+        return upload(target, source, non_blocking)
+    if source.is_cuda and not target.is_cuda:
+        return download(target, source, non_blocking)
+    return []
+
+
+def _to(source: torch.Tensor, kwargs: dict) -> list[Action]:
+    """`to` makes its own target; one on the host is pinned if the copy is not to block."""
+    place = torch.device(kwargs.get("device") or source.device)
+    non_blocking = bool(kwargs.get("non_blocking"))
+    if source.is_cuda == (place.type == "cuda"):
+        return []
+    dtype = kwargs.get("dtype") or source.dtype
+    target = torch.empty_like(source, dtype=dtype, device="meta")
+    if place.type == "cuda":
+        return upload(target, source, non_blocking)
+    return [SYNC] if not non_blocking and source.numel() else []
+
+
+def _on_cuda(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.is_cuda
+    return isinstance(value, (list, tuple)) and any(_on_cuda(item) for item in value)

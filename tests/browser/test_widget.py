@@ -1,0 +1,354 @@
+"""The live timeline in a real Chromium: what a mouse, a keyboard and a screen reader get."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from debubble.views.palette import EVENT_STYLES
+from tests.timeline.recordings import Recording, transformer_step
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytest.importorskip("playwright", reason="playwright is not installed here")
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+HOST_Y, STREAM_Y, IDLE_Y = 44, 84, 116
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    if not CHROMIUM.exists():
+        pytest.skip(f"{CHROMIUM} is not installed here")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def show(browser):
+    """show(timeline, before) opens a page; at the end nothing may have gone wrong or outside."""
+    from .timeline_page import TimelinePage
+
+    page = browser.new_page(viewport={"width": 1000, "height": 600})
+    trouble = []
+    page.on("console", lambda message: trouble.append(message.text))
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.on("request", lambda request: outside(request) and trouble.append(request.url))
+    yield lambda timeline, before=None: TimelinePage(page, timeline, before)
+    page.close()
+    assert trouble == []
+
+
+def outside(request) -> bool:
+    return not request.url.startswith(("data:", "about:"))
+
+
+def test_the_wheel_zooms_about_the_pointer_and_a_double_click_resets(show):
+    view = show(transformer_step(4))
+    everything = view.range
+    moment = view.moment_at(500)
+    view.wheel(500, STREAM_Y, -200, times=5)
+    assert view.seen < (everything[1] - everything[0]) / 3
+    assert view.x_of(moment) == pytest.approx(500, abs=0.5)
+    view.canvas.dblclick(position={"x": 500, "y": STREAM_Y})
+    view.settle()
+    assert view.range == everything
+
+
+def test_zooming_ends_at_everything_and_at_nanoseconds(show):
+    view = show(transformer_step(4))
+    everything = view.range
+    view.wheel(500, STREAM_Y, -300, times=40)
+    assert 0.04 < view.seen < 0.06
+    view.wheel(500, STREAM_Y, 300, times=60)
+    assert view.range == everything
+
+
+def test_dragging_pans_and_stops_at_the_ends(show):
+    view = show(transformer_step(4))
+    everything = view.range
+    view.wheel(500, STREAM_Y, -200, times=4)
+    start, seen = view.range[0], view.seen
+    box = view.canvas.bounding_box()
+    for shift in (-200, 3000):
+        view.move(500, STREAM_Y)
+        view.page.mouse.down()
+        view.page.mouse.move(box["x"] + 500 + shift, box["y"] + STREAM_Y, steps=4)
+        view.page.mouse.up()
+        view.settle()
+        assert view.seen == pytest.approx(seen, rel=1e-3)
+        if shift < 0:
+            assert view.range[0] > start + seen * 0.15
+    assert view.range[0] == everything[0]
+
+
+def test_a_page_that_scrolls_under_a_resting_pointer_is_not_caught(show):
+    view = show(transformer_step(4))
+    everything = view.range
+    view.page.evaluate("document.body.style.paddingBottom = '3000px'")
+    prevented = view.canvas.evaluate(
+        """(canvas) => !canvas.dispatchEvent(
+             new WheelEvent("wheel", { deltaY: -200, cancelable: true, bubbles: true }))"""
+    )
+    assert not prevented
+    assert view.range == everything
+
+
+def test_the_keyboard_pans_zooms_and_resets(show):
+    view = show(transformer_step(4))
+    everything = view.range
+    view.press("+", "+", "+")
+    assert view.seen == pytest.approx((everything[1] - everything[0]) * 0.7**3, rel=1e-3)
+    start = view.range[0]
+    view.press("ArrowRight")
+    assert view.range[0] > start
+    view.press("ArrowLeft")
+    assert view.range[0] == pytest.approx(start, abs=0.01)
+    view.press("-")
+    assert view.seen == pytest.approx((everything[1] - everything[0]) * 0.7**2, rel=1e-3)
+    view.press("Home")
+    assert view.range == everything
+
+
+def test_enter_steps_through_events_and_tells_a_screen_reader(show):
+    timeline = transformer_step(1, layers=1)
+    view = show(timeline)
+    live = view.page.locator("[aria-live]")
+    heard = []
+    for _ in range(3):
+        view.press("Enter")
+        heard.append(live.inner_text())
+    assert heard[0].startswith("launch: cudaLaunchKernel")
+    assert heard[1].startswith("host sync: cudaStreamSynchronize")
+    assert heard[2].startswith("pageable upload: Memcpy HtoD")
+    assert "launched by cudaLaunchKernel" in heard[2]
+    assert "before.py:41, torch.tensor(spans, device=device)" in heard[2]
+    view.press("Shift+Enter")
+    assert live.inner_text() == heard[1]
+    view.press("Escape")
+    assert view.root.get_attribute("data-selected") == ""
+
+
+def test_stepping_shows_what_it_steps_to_and_ends_at_the_last(show):
+    timeline = transformer_step(4)
+    view = show(timeline)
+    for _ in range(len(timeline.events) + 1):
+        view.page.evaluate(
+            """document.querySelector("canvas").dispatchEvent(
+                 new KeyboardEvent("keydown", { key: "Enter" }))"""
+        )
+    view.settle()
+    assert view.page.locator("[aria-live]").inner_text() == "No more events."
+    last = max(event.start for event in timeline.events) - 10
+    assert view.range[0] <= last <= view.range[1]
+
+
+def test_b_steps_through_bubbles_with_their_cause_and_line(show):
+    view = show(transformer_step(1, layers=1))
+    heard = []
+    for _ in range(2):
+        view.press("b")
+        heard.append(view.page.locator("[aria-live]").inner_text())
+    assert heard[0].startswith("bubble: waiting for a copy, 1.6 µs, before.py:41")
+    assert heard[1].startswith("bubble: waiting for the host")
+
+
+def test_tab_is_no_trap(show):
+    view = show(transformer_step(1))
+    view.canvas.focus()
+    view.page.keyboard.press("Shift+Tab")
+    assert view.page.evaluate("document.activeElement.tagName") == "BUTTON"
+    view.page.keyboard.press("Tab")
+    assert view.page.evaluate("document.activeElement.tagName") == "CANVAS"
+    ring = view.canvas.evaluate("(canvas) => getComputedStyle(canvas).outlineStyle")
+    assert ring == "solid"
+    view.page.keyboard.press("Tab")
+    assert view.page.evaluate("document.activeElement.tagName") != "CANVAS"
+
+
+def test_hovering_tells_name_duration_line_and_launch(show):
+    recording = Recording()
+    call = recording.launch(0, 4)
+    recording.kernel(10, 60, call, name="unified_attention")
+    recording.kernel(100, 140, recording.launch(90, 95))
+    view = show(recording.timeline)
+    tip = view.page.locator(".tip")
+    assert tip.is_hidden()
+    view.move(view.x_of(30), STREAM_Y)
+    words = tip.inner_text()
+    assert "kernel: unified_attention" in words and "50.0 µs" in words
+    assert "launched by cudaLaunchKernel, 10.0 µs before it ran" in words
+    assert "attention.py:88" in words and "kernel[grid](query, key)" in words
+    view.move(view.x_of(80), STREAM_Y)
+    assert tip.inner_text().startswith("bubble: waiting for the host")
+    view.move(view.x_of(80), IDLE_Y)
+    assert tip.inner_text().startswith("bubble: waiting for the host")
+    view.move(view.x_of(2), HOST_Y)
+    assert tip.inner_text().startswith("launch: cudaLaunchKernel")
+    view.move(40, STREAM_Y)
+    assert tip.is_hidden()
+
+
+def test_names_from_the_recording_are_text_and_never_markup(show):
+    recording = Recording()
+    recording.kernel(0, 10, name="<img src=x onerror=console.log(1)>")
+    view = show(recording.timeline)
+    view.move(view.x_of(5), STREAM_Y - 40)
+    view.page.get_by_role("button", name="table").click()
+    view.settle()
+    assert view.page.locator("img").count() == 0
+    assert "<img src=x" in view.page.locator(".table").inner_text()
+
+
+def test_the_table_holds_what_is_in_view(show):
+    timeline = transformer_step(4)
+    view = show(timeline)
+    button = view.page.get_by_role("button", name="Show the events as a table")
+    assert button.get_attribute("aria-pressed") == "false"
+    assert view.page.locator("table").count() == 0
+    button.click()
+    view.settle()
+    assert button.get_attribute("aria-pressed") == "true"
+    caption = view.page.locator("caption")
+    assert f"1 to 100 of {len(timeline.events)} (sim, modelled on" in caption.inner_text()
+    assert view.page.locator("tbody tr").count() == 100
+    view.page.get_by_role("button", name="Later events").click()
+    view.settle()
+    rest = len(timeline.events) - 100
+    assert view.page.locator("tbody tr").count() == rest
+    view.wheel(500, STREAM_Y, -300, times=10)
+    assert view.page.locator("tbody tr").count() < 10
+    button.click()
+    view.settle()
+    assert view.page.locator(".table").is_hidden()
+
+
+def test_a_screen_reader_hears_counts_and_idle_shares_before_and_after(show):
+    view = show(transformer_step(0), before=transformer_step(4))
+    label = view.canvas.get_attribute("aria-label")
+    assert "sim, modelled on NVIDIA H200" in label
+    assert "32 → 0 host syncs" in label
+    assert "Device idle 3% of" in label
+    assert "before: device idle 27% of" in label
+
+
+@pytest.mark.parametrize(
+    ("modelled", "says", "axis"),
+    [(True, "sim, modelled on NVIDIA H200", "dashed"), (False, "measured on NVIDIA H200", "solid")],
+)
+def test_the_badge_always_says_modelled_or_measured(show, modelled, says, axis):
+    view = show(transformer_step(1, modelled=modelled))
+    badge = view.page.locator(".badge")
+    assert badge.inner_text() == says
+    assert badge.evaluate("(badge) => getComputedStyle(badge).borderTopStyle") == axis
+    view.wheel(500, STREAM_Y, -300, times=10)
+    assert badge.is_visible()
+
+
+def test_the_legend_gives_idle_shares_by_cause(show):
+    view = show(transformer_step(0), before=transformer_step(4))
+    before, after = view.page.locator(".share").all_inner_texts()
+    assert re.search(r"idle 27% of 1\.8. ms", before) and "waiting for the host 2" in before
+    assert "waiting for the host" not in after
+    assert "waiting for a copy <1%" in after
+
+
+def test_the_ghost_lies_behind_and_goes_with_an_update(show):
+    after, before = transformer_step(0), transformer_step(4)
+    view = show(after)
+    kernel = EVENT_STYLES["kernel"][1]
+    assert kernel in view.colours()
+    alone = ghost_pixels(view)
+    view.update(after, before)
+    assert kernel in view.colours()
+    assert ghost_pixels(view) > alone + 5000
+    view.update(after)
+    assert ghost_pixels(view) == alone
+
+
+def ghost_pixels(view) -> int:
+    """Pixels that are painted faintly, as only a ghost and a bubble's band are."""
+    opacity = view.image()[..., 3]
+    return int(((opacity > 55) & (opacity < 90)).sum())
+
+
+def test_an_update_redraws_and_keeps_what_was_zoomed_to(show):
+    view = show(transformer_step(4))
+    view.wheel(300, STREAM_Y, -200, times=3)
+    zoomed = view.range
+    view.update(transformer_step(2))
+    assert view.range == zoomed
+    assert "16 host syncs" in view.page.locator(".counts").inner_text()
+    view.press("Home")
+    view.update(transformer_step(4, layers=16))
+    assert view.range[1] > 3000
+
+
+def test_the_theme_is_followed_while_the_page_is_open(show):
+    from .timeline_page import DARK, LIGHT
+
+    view = show(transformer_step(4))
+    _, light, dark = EVENT_STYLES["kernel"]
+    assert light in view.colours() and dark not in view.colours()
+    view.theme(DARK)
+    assert dark in view.colours() and light not in view.colours()
+    view.theme(LIGHT)
+    assert light in view.colours()
+
+
+def test_twenty_thousand_events_stay_fluid(show):
+    timeline = transformer_step(10, layers=530)
+    assert len(timeline.events) > 20_000
+    view = show(timeline, before=timeline)
+    frames = view.page.evaluate(
+        """async () => {
+        const canvas = document.querySelector("canvas");
+        const root = document.querySelector(".debubble-timeline");
+        canvas.focus();
+        const drawn = [];
+        for (let i = 0; i < 40; i++) {
+          canvas.dispatchEvent(new KeyboardEvent("keydown", { key: i % 8 < 4 ? "+" : "-" }));
+          await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+          drawn.push(Number(root.dataset.drawMs));
+        }
+        return drawn.sort((a, b) => a - b);
+        }"""
+    )
+    assert frames[len(frames) // 2] < 33, f"median frame {frames[len(frames) // 2]} ms"
+
+
+def test_events_that_share_a_pixel_do_not_hide_the_rare_one(show):
+    recording = Recording()
+    for number in range(20_000):
+        recording.kernel(10 * number, 10 * number + 9)
+    recording.copy(100_000, 100_001, "d2h", stream=1)
+    view = show(recording.timeline)
+    red, green, blue, _ = np.moveaxis(view.image().astype(int), -1, 0)
+    purple = (red > green + 60) & (blue > green + 20)
+    assert purple.sum() > 10
+
+
+def test_an_empty_timeline_can_be_shown(show):
+    view = show(Recording().timeline)
+    view.press("Enter", "b", "+", "Home")
+    assert "nothing recorded" in view.canvas.get_attribute("aria-label")
+
+
+def test_a_removed_view_stops_listening(show):
+    view = show(transformer_step(1))
+    assert view.page.evaluate("window.timeline.listeners.length") == 1
+    view.page.evaluate("window.timeline.remove()")
+    assert view.page.evaluate("window.timeline.listeners.length") == 0

@@ -1,0 +1,143 @@
+"""The kernel against dense attention in float32."""
+
+import itertools
+
+import pytest
+import torch
+
+from solutions.pinned_h2d import NOT_COMPUTED, check_ranges
+
+from .oracle import AttentionCase, padded
+
+TOLERANCE = {torch.bfloat16: 2e-2, torch.float16: 2e-2, torch.float32: 1e-4}
+MIXED = [(1, 1328), (5, 18), (129, 463)]
+DECODE = [(1, 523), (1, 37), (1, 2011)]
+HEADS = [(4, 4), (8, 2), (5, 1)]
+WINDOWS = [None, 64, 128, 256]
+RANGES = {
+    "none": None,
+    "one each": [[(100, 1327)], [(2, 15)], [(300, 400)]],
+    "overlapping and degenerate": [
+        [(0, 0), (1200, 1327)],
+        [(0, 1), (14, 17), (10, 15), (7, 7)],
+        [(350, 420), (400, 462), (0, 1), (0, 0), (334, 340)],
+    ],
+    "reaching past the cache": [[(5, 9)], [(10, 40)], [(330, 2000), (340, 350)]],
+}
+
+
+def expect_agreement(lengths, heads, head_size, window, dtype, ranges, padding=0):
+    if ranges is not None:
+        check_ranges(dict(enumerate(ranges)))
+    case = AttentionCase.random(lengths, heads, head_size, dtype, padding)
+    tensor = None if ranges is None else padded(ranges, num_seqs=len(lengths) + padding)
+    output = case.attention(tensor, window=window)
+    error = (output - case.oracle(ranges, window)).abs().max().item()
+    assert error < TOLERANCE[dtype]
+
+
+# Each value of each dimension, and each of the pairs that the kernel treats as one case.
+SHORT_GRID = [
+    (MIXED, (8, 2), 128, None, torch.float32, "one each"),
+    (MIXED, (5, 1), 256, 64, torch.float32, "overlapping and degenerate"),
+    (MIXED, (4, 4), 128, 128, torch.bfloat16, "overlapping and degenerate"),
+    (MIXED, (8, 2), 256, 256, torch.bfloat16, "reaching past the cache"),
+    (MIXED, (5, 1), 128, None, torch.bfloat16, "none"),
+    (DECODE, (4, 4), 256, None, torch.bfloat16, "none"),
+    (DECODE, (5, 1), 128, 64, torch.float32, "none"),
+    (MIXED, (8, 2), 64, 64, torch.float16, "one each"),
+    (MIXED, (2, 1), 80, 64, torch.bfloat16, "one each"),
+    (MIXED, (6, 2), 96, None, torch.float32, "overlapping and degenerate"),
+]
+FULL_GRID = list(
+    itertools.product(
+        [MIXED, DECODE],
+        HEADS,
+        [128, 256],
+        WINDOWS,
+        [torch.bfloat16, torch.float32],
+        RANGES,
+    )
+)
+
+
+@pytest.mark.parametrize(("lengths", "heads", "head_size", "window", "dtype", "ranges"), SHORT_GRID)
+def test_it_agrees_with_dense_attention(lengths, heads, head_size, window, dtype, ranges):
+    expect_agreement(lengths, heads, head_size, window, dtype, RANGES[ranges])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("lengths", "heads", "head_size", "window", "dtype", "ranges"), FULL_GRID)
+def test_it_agrees_on_the_whole_grid(lengths, heads, head_size, window, dtype, ranges):
+    if lengths is DECODE and RANGES[ranges] is not None:
+        # Spans that hold the tokens which these sequences decode.
+        spans = [[(3, 522)], [(30, 36), (0, 1)], [(1990, 2010), (1800, 2040)]]
+        expect_agreement(lengths, heads, head_size, window, dtype, spans)
+    else:
+        expect_agreement(lengths, heads, head_size, window, dtype, RANGES[ranges])
+
+
+def test_prefill_from_the_first_token_with_bidirectional_images():
+    ranges = [[(2, 9), (20, 33)], [(0, 39)], []]
+    expect_agreement(
+        [(48, 48), (40, 40), (33, 33)],
+        (4, 2),
+        64,
+        8,
+        torch.float32,
+        [r or [(0, 0)] for r in ranges],
+    )
+
+
+def test_padding_rows_of_a_graph_are_harmless():
+    expect_agreement([(5, 18), (1, 7)], (4, 2), 64, None, torch.float32, [[(2, 15)], [(1, 6)]], 3)
+
+
+def test_ranges_are_read_at_any_capacity_and_alignment(accelerator):
+    """The rows of a micro-batch begin anywhere in the buffer."""
+    case = AttentionCase.random([(16, 16), (16, 16)], (2, 1), 64)
+    ranges = [[(2, 9)], [(3, 14), (1, 2)]]
+    for capacity, first in [(2, 0), (3, 1), (5, 3)]:
+        buffer = padded([[(1, 15)]] * first + ranges, capacity)
+        output = case.attention(buffer[first:])
+        assert (output - case.oracle(ranges)).abs().max() < 1e-4
+
+
+def test_keys_that_no_query_may_see_are_not_even_read(accelerator):
+    """A value of NaN spoils every output whose program reads it, with a weight of zero too."""
+    case = AttentionCase.random([(16, 1024)], (2, 1), 64)
+    blocks = torch.from_numpy(case.requests.blocks[0])
+    case.value_cache[blocks[: (1024 - 16 - 64) // 16 - 8]] = float("nan")  # but for one tile
+    spans = padded([[(1000, 1020)]])
+    assert case.attention(window=64).isfinite().all()
+    assert case.attention(spans, window=64).isfinite().all()
+    far = padded([[(100, 1020)]])
+    assert case.attention(far, window=64).isnan().any()
+    assert case.attention(far, window=64, clamp_to_window=True).isfinite().all()
+
+
+def test_an_empty_batch_is_no_launch(accelerator):
+    case = AttentionCase.random([(1, 4)], (2, 1), 64)
+    case.batch = case.requests.batch([range(0, 0)], accelerator.device)
+    case.query = case.query[:0]
+    assert case.attention().shape == (0, 2, 64)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        ({"head_size": 512}, ValueError, "head size 512: this kernel holds 16 to 256"),
+        ({"heads": (5, 2)}, ValueError, "5 heads for 2 KV heads: must be a multiple"),
+        ({"dtype": torch.float64}, TypeError, "queries of torch.float64: use bfloat16"),
+        ({"window": 0}, ValueError, "window 0: must be at least 1, or None"),
+        ({"clamp_to_window": True}, ValueError, "clamp_to_window needs a window"),
+        ({"ranges": NOT_COMPUTED}, TypeError, "give the metadata its ranges before the first"),
+    ],
+)
+def test_what_the_kernel_cannot_do_is_refused(change, error, text):
+    shape = {"heads": (4, 2), "head_size": 64, "dtype": torch.float32}
+    case = AttentionCase.random(
+        [(5, 18)], **{name: change.get(name, value) for name, value in shape.items()}
+    )
+    with pytest.raises(error, match=text):
+        case.attention(**{name: value for name, value in change.items() if name not in shape})

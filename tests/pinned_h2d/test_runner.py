@@ -1,0 +1,103 @@
+"""Once a step, for all layers and micro-batches."""
+
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import debubble
+from debubble.accelerator import current
+from solutions.pinned_h2d import ModelRunner, TritonAttentionMetadata, before
+
+from . import strategies
+
+EVERYTHING = range(0, 64)
+
+
+def layers_of(first, scheduled, padding=0, num_layers=3):
+    batch = SimpleNamespace(
+        requests=range(first, first + len(scheduled)),
+        scheduled=tuple(scheduled),
+        num_seqs=len(scheduled) + padding,
+    )
+    return {f"layers.{i}": TritonAttentionMetadata(batch) for i in range(num_layers)}
+
+
+def tensor_of(layers):
+    """The tensor that all layers hold: one and the same."""
+    tensors = [metadata.mm_prefix_range_tensor for metadata in layers.values()]
+    assert all(tensor is tensors[0] for tensor in tensors)
+    return tensors[0]
+
+
+def test_all_layers_get_the_same_tensor_from_one_upload(accelerator):
+    runner = ModelRunner(8, 4, accelerator.device)
+    layers = layers_of(0, [EVERYTHING] * 8, num_layers=48)
+    with debubble.record(accelerator) as timeline:
+        runner._set_mm_prefix_range_for_metadata(layers, {2: [(3, 9)]})
+    assert timeline.counts()["h2d_pinned"] == accelerator.pin_memory
+    assert timeline.counts()["host_syncs"] == 0
+    assert tensor_of(layers)[2, 0].tolist() == [3, 9]
+
+
+@pytest.mark.parametrize("num_micro_batches", [1, 2, 4])
+def test_micro_batches_share_one_upload(accelerator, num_micro_batches):
+    runner = ModelRunner(8, 4, accelerator.device)
+    size = 8 // num_micro_batches
+    micro_batches = [layers_of(first, [EVERYTHING] * size) for first in range(0, 8, size)]
+    with debubble.record(accelerator) as timeline:
+        runner._set_mm_prefix_range_for_metadata(
+            micro_batches, {request: [(request, 20)] for request in range(8)}
+        )
+    assert timeline.counts()["h2d_pinned"] == accelerator.pin_memory
+    rows = [row for layers in micro_batches for row in tensor_of(layers)[:, 0].tolist()]
+    assert rows == [[request, 20] for request in range(8)]
+
+
+@given(ranges=strategies.ranges, sizes=st.lists(st.integers(0, 4), min_size=1, max_size=3))
+@settings(max_examples=100)
+def test_a_micro_batch_sees_what_it_would_alone(ranges, sizes):
+    """Alone: its own requests' ranges, keyed from zero, through the code as it was."""
+    firsts = [sum(sizes[:i]) for i in range(len(sizes))]
+    batches = [
+        layers_of(first, [EVERYTHING] * size, padding=i)
+        for i, (first, size) in enumerate(zip(firsts, sizes, strict=True))
+    ]
+    ModelRunner(16, 4, current().device)._set_mm_prefix_range_for_metadata(batches, ranges)
+    for first, size, layers in zip(firsts, sizes, batches, strict=True):
+        num_seqs = layers["layers.0"].batch.num_seqs
+        own = {key - first: spans for key, spans in (ranges or {}).items()}
+        own = {key: spans for key, spans in own.items() if 0 <= key < size}
+        alone = before.compute_mm_prefix_range_tensor(own, num_seqs, current().device)
+        together = tensor_of(layers)
+        if not any(start < end for spans in own.values() for start, end in spans):
+            assert together is None
+        else:
+            assert together.shape == (num_seqs, 4, 2)
+            assert together[:, : alone.shape[1]].tolist() == alone.tolist()
+            assert not together[:, alone.shape[1] :].any()
+
+
+def test_a_decode_step_uploads_nothing(accelerator):
+    runner = ModelRunner(8, 4, accelerator.device)
+    layers = layers_of(0, [range(30, 31)] * 8)
+    with debubble.record(accelerator) as timeline:
+        runner._set_mm_prefix_range_for_metadata(layers, {i: [(2, 9)] for i in range(8)})
+    assert timeline.events == []
+    assert tensor_of(layers) is None
+
+
+def test_one_chunk_of_a_prompt_that_a_span_reaches_is_enough(accelerator):
+    runner = ModelRunner(8, 4, accelerator.device)
+    layers = layers_of(0, [range(30, 31), range(8, 12)])
+    runner._set_mm_prefix_range_for_metadata(layers, {0: [(2, 9)], 1: [(2, 9)]})
+    assert tensor_of(layers)[:, 0].tolist() == [[2, 9], [2, 9]]
+
+
+def test_a_micro_batch_without_a_span_of_its_own_gets_none(accelerator):
+    runner = ModelRunner(8, 4, accelerator.device)
+    micro_batches = [layers_of(0, [EVERYTHING] * 2), layers_of(2, [EVERYTHING] * 2)]
+    runner._set_mm_prefix_range_for_metadata(micro_batches, {3: [(2, 9)]})
+    assert tensor_of(micro_batches[0]) is None
+    assert tensor_of(micro_batches[1])[:, 0].tolist() == [[0, 0], [2, 9]]

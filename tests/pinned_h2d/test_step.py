@@ -1,0 +1,99 @@
+"""The whole step, as it was and as it is: the same result, and what each makes the host do."""
+
+from dataclasses import replace
+
+import pytest
+
+import debubble
+from solutions.pinned_h2d import Engine, StepConfig
+
+LAYERS, REQUESTS = 48, 16
+
+
+@pytest.fixture(scope="module")
+def engine(accelerator):
+    return Engine(StepConfig.small(), accelerator.device)
+
+
+def record(accelerator, engine, variant, kind):
+    engine.use(variant)
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(1.0)
+        output = getattr(engine, kind)()
+    return output.float().cpu(), timeline
+
+
+def test_48_layers_of_16_requests(accelerator, engine):
+    outputs = {}
+    for variant in ("before", "after"):
+        outputs[variant], timeline = record(accelerator, engine, variant, "prefill")
+        counts = timeline.counts()
+        assert timeline.hazards == []
+        if variant == "before":
+            assert counts["h2d_pageable"] == LAYERS * REQUESTS == 768
+            assert counts["host_syncs"] == 768
+            assert counts["h2d_pinned"] == 0
+        else:
+            assert counts["h2d_pinned"] == accelerator.pin_memory
+            assert counts["h2d_pageable"] == (not accelerator.pin_memory)
+            assert counts["host_syncs"] == 0
+    assert outputs["before"].isfinite().all()
+    assert (outputs["before"] - outputs["after"]).abs().max() == 0
+
+
+def test_a_decode_step_uploads_nothing_any_more(accelerator, engine):
+    output, timeline = record(accelerator, engine, "after", "decode")
+    assert output.isfinite().all()
+    counts = timeline.counts()
+    assert counts["h2d_pinned"] == counts["h2d_pageable"] == counts["host_syncs"] == 0
+
+
+@pytest.fixture(scope="module")
+def shallow(accelerator):
+    return Engine(replace(StepConfig.small(), num_layers=2, num_requests=3), accelerator.device)
+
+
+def test_prefill_then_decode_agree_with_the_code_as_it_was(accelerator, shallow):
+    then = [record(accelerator, shallow, "before", kind)[0] for kind in ("prefill", "decode")]
+    now = [record(accelerator, shallow, "after", kind)[0] for kind in ("prefill", "decode")]
+    assert all((a - b).abs().max() == 0 for a, b in zip(then, now, strict=True))
+
+
+def test_the_ranges_reach_the_attention(accelerator, shallow):
+    with_images, _ = record(accelerator, shallow, "after", "prefill")
+    ranges, shallow.ranges = shallow.ranges, None
+    without, _ = record(accelerator, shallow, "after", "prefill")
+    shallow.ranges = ranges
+    assert (with_images - without).abs().max() > 0.1
+
+
+def test_no_step_of_now_makes_the_host_wait(accelerator, shallow):
+    shallow.use("after")
+    steps = (shallow.prefill, shallow.decode)
+    for step in steps:
+        step()  # Compiling a kernel for the first time may make the host wait.
+    with debubble.no_host_syncs():
+        for step in steps:
+            step()
+
+
+def test_the_step_as_it_was_is_refused_where_syncs_are(accelerator, shallow):
+    shallow.use("before")
+    with pytest.raises(debubble.HostSyncError, match=r"before\.py"), debubble.no_host_syncs():
+        shallow.prefill()
+
+
+def test_an_unknown_variant_is_refused(accelerator, shallow):
+    with pytest.raises(ValueError, match="variant 'later': choose 'before' or 'after'"):
+        shallow.use("later")
+
+
+def test_images_that_do_not_fit_are_refused():
+    config = replace(StepConfig.small(), images_per_request=3)
+    with pytest.raises(ValueError, match="3 images of 8 tokens do not fit into a prompt of 16"):
+        config.ranges()
+
+
+def test_images_are_spread_over_the_prompt():
+    config = replace(StepConfig.small(), images_per_request=2, image_tokens=4, num_requests=1)
+    assert config.ranges() == {0: [(2, 5), (10, 13)]}

@@ -1,0 +1,72 @@
+"""`debubble trace FILE`."""
+
+import json
+
+import pytest
+import typer
+
+from debubble.commands.trace import trace
+from debubble.timeline import Hazard
+from tests.timeline.recordings import LAUNCH, UPLOAD, Recording, transformer_step
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "step.json"
+    transformer_step(4).save(path)
+    return path
+
+
+def test_it_prints_lanes_counts_and_bubbles(file, capsys):
+    trace(file, width=90)
+    printed = capsys.readouterr().out
+    assert "sim, modelled on NVIDIA H200" in printed
+    assert "stream 0 ┊" in printed
+    assert ["pageable", "uploads", "32"] in [line.split() for line in printed.splitlines()]
+    (longest,) = [line for line in printed.splitlines() if "waiting for the host  before" in line]
+    assert "before.py:41" in longest
+    assert max(map(len, printed.splitlines())) <= 90
+
+
+def test_hazards_are_told(tmp_path, capsys):
+    recording = Recording()
+    recording.kernel(0, 1)
+    message = "line 3 overwrites [slot 0] while its copy is in flight"
+    recording.timeline.hazards.append(Hazard("overwritten_in_flight", message, UPLOAD, LAUNCH))
+    recording.timeline.save(tmp_path / "race.json")
+    trace(tmp_path / "race.json", width=120)
+    assert f"hazard: {message}" in capsys.readouterr().out
+
+
+def test_a_timeline_without_events_can_be_printed(tmp_path, capsys):
+    Recording().timeline.save(tmp_path / "empty.json")
+    trace(tmp_path / "empty.json")
+    assert "The device did nothing." in capsys.readouterr().out
+
+
+def test_it_writes_perfetto_json_instead(file, tmp_path, capsys):
+    target = tmp_path / "trace.json"
+    trace(file, perfetto=target)
+    assert json.loads(target.read_text())["traceEvents"]
+    printed = capsys.readouterr().out
+    assert "stream 0" not in printed and "modelled" in printed and "ui.perfetto.dev" in printed
+
+
+def test_a_file_that_can_not_be_read_is_one_sentence_and_status_2(tmp_path, capsys):
+    damaged = tmp_path / "damaged.json"
+    damaged.write_text("{")
+    for path in (damaged, tmp_path / "missing.json"):
+        with pytest.raises(typer.Exit) as exit:
+            trace(path)
+        assert exit.value.exit_code == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert str(path) in captured.err and captured.err.count("\n") == 1
+
+
+def test_a_target_that_can_not_be_written_is_named(file, tmp_path, capsys):
+    target = tmp_path / "nowhere" / "trace.json"
+    with pytest.raises(typer.Exit) as exit:
+        trace(file, perfetto=target)
+    assert exit.value.exit_code == 2
+    assert f"{target} can't be written" in capsys.readouterr().err

@@ -1,0 +1,23 @@
+"""Fixtures for the tests of the katas' machinery."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from .workbook import Workbook
+
+
+@pytest.fixture
+def workbook(tmp_path, monkeypatch):
+    """A tiny workbook, in whose folder the test runs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    # Its solutions must not be taken for the real ones, nor any of it for the next workbook's.
+    for name in [name for name in sys.modules if name.partition(".")[0] == "solutions"]:
+        monkeypatch.delitem(sys.modules, name)
+    yield Workbook(tmp_path)
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and Path(file).is_relative_to(tmp_path):
+            del sys.modules[name]

@@ -1,0 +1,79 @@
+"""The catalogue: what it reads, and what it says of a name or an entry that is wrong."""
+
+import pytest
+
+from debubble.workshop.catalogue import (
+    Catalogue,
+    Target,
+    UnknownKata,
+    WorkshopError,
+    find_catalogue,
+)
+
+from .workbook import ENTRY
+
+
+def test_a_kata_knows_its_files(workbook):
+    kata = workbook.kata
+    assert kata.stub_path == workbook.root / "katas" / "tiny" / "add_up.py"
+    assert kata.test_path == workbook.root / "katas" / "tiny" / "test_add_up.py"
+    assert kata.exported_names == ("add_up",)
+    assert kata.time_limit is None
+
+
+@pytest.mark.parametrize("name", ["add_up", "tiny/add_up", "katas/tiny/test_add_up.py"])
+def test_a_kata_is_found_by_its_name_or_its_files(workbook, name):
+    assert workbook.catalogue.kata(name).name == "add_up"
+
+
+def test_an_unknown_name_suggests_the_nearest(workbook):
+    with pytest.raises(UnknownKata, match="no kata 'ad_upp': did you mean 'add_up'"):
+        workbook.catalogue.kata("ad_upp")
+
+
+def test_a_name_far_from_all_lists_what_there_is(workbook):
+    with pytest.raises(UnknownKata, match="choose one of add_up"):
+        workbook.catalogue.kata("zzzz")
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ('hint = "There is a function for that."\n', "", "lacks hint"),
+        ("[[kata]]", '[[kata]]\nhnit = "x"', "unknown keys"),
+        ("[[kata]]", "[[kata", "not valid TOML"),
+        ("solutions.tiny.add_up:add_up", "tiny.add_up", "names nothing"),
+        ("before:add_up", "before:other", "must name the same functions"),
+    ],
+)
+def test_a_wrong_entry_says_what_is_wrong(workbook, old, new, message):
+    workbook.edit("katas/katas.toml", old, new)
+    with pytest.raises(WorkshopError, match=message):
+        _ = workbook.catalogue.katas
+
+
+def test_two_katas_of_one_name_are_refused(workbook):
+    workbook.write("katas/katas.toml", ENTRY + ENTRY)
+    with pytest.raises(WorkshopError, match="two katas are called 'add_up'"):
+        _ = workbook.catalogue.katas
+
+
+def test_the_workbook_is_found_from_a_folder_inside_it(workbook):
+    assert find_catalogue(workbook.root / "katas" / "tiny").root == workbook.root
+
+
+def test_elsewhere_it_is_that_of_the_checkout(tmp_path):
+    names = [kata.name for kata in find_catalogue(tmp_path).katas]
+    assert "keep_it_on_the_device" in names
+
+
+def test_a_target_may_be_a_package(tmp_path):
+    (tmp_path / "solutions" / "tiny").mkdir(parents=True)
+    file = Target.parse("solutions.tiny:add_up").file(tmp_path)
+    assert file == tmp_path / "solutions" / "tiny" / "__init__.py"
+
+
+def test_an_empty_catalogue_has_no_katas(tmp_path):
+    (tmp_path / "katas").mkdir()
+    (tmp_path / "katas" / "katas.toml").write_text("")
+    assert Catalogue(tmp_path).katas == ()

@@ -1,0 +1,170 @@
+"""The pytest plugin as a learner meets it: header, failures, summary, options."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def run(workbook, monkeypatch, request):
+    """Runs pytest on the tiny workbook in this process, and gives what it printed."""
+    monkeypatch.setenv("DEBUBBLE_DEVICE", os.environ.get("DEBUBBLE_DEVICE", "auto"))
+    pytester = request.getfixturevalue("pytester")
+    monkeypatch.chdir(workbook.root)
+    workbook.write("pytest.ini", "[pytest]\n")
+
+    def run(*arguments: str) -> str:
+        result = pytester.runpytest_inprocess("katas", "-p", "no:cacheprovider", *arguments)
+        return "\n".join([*result.outlines, *result.errlines])
+
+    return run
+
+
+def in_a_process(workbook, *arguments: str) -> str:
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "COLUMNS": "100"}
+    result = subprocess.run(
+        command, cwd=workbook.root, env=environment, capture_output=True, text=True, timeout=120
+    )
+    return result.stdout + result.stderr
+
+
+def test_the_header_says_where_and_whose(run):
+    text = run()
+    assert "accelerator: " in text
+    assert "code under test: yours (--impl solutions tests ours)" in text
+
+
+def test_a_failure_is_the_diagnosis_and_no_traceback(run):
+    text = run()
+    assert "Expected no counting.\nYour code counted 3 times.\n\nSlow.\n\nEdit katas/tiny/" in text
+    assert "Traceback" not in text and "raise KataFailure" not in text
+
+
+def test_the_summary_says_what_is_next(run):
+    text = run()
+    assert "· tiny/add_up  1 of 2 tests pass" in text
+    assert "run   pytest katas/tiny/test_add_up.py" in text
+    assert "FAILED" not in text
+
+
+def test_solutions_are_tested_on_request(run):
+    text = run("--impl", "solutions")
+    assert "code under test: our solutions, not yours" in text
+    assert "✔ tiny/add_up  2 of 2 tests pass" in text
+    assert "Next:" not in text
+
+
+def test_a_file_is_tested_on_request(run):
+    text = run("--impl", "tests/wrong_attempts/tiny/add_up/forgets_one.py")
+    assert "Your code returned 5." in text
+    assert "This is tests/wrong_attempts/tiny/add_up/forgets_one.py, not your code." in text
+
+
+def test_a_solved_kata_is_praised(run, workbook):
+    workbook.edit_stub("        counter.append(number)\n", "")
+    assert "All solved: on to the next chapter." in run()
+
+
+def test_an_exception_is_short_and_underlines_its_place(run, workbook):
+    workbook.edit_stub("total += number", "total += number / 0 + 1")
+    text = run()
+    assert (
+        "Your code raised ZeroDivisionError: division by zero\n\n"
+        "At katas/tiny/add_up.py, line 19, in add_up:\n"
+        "    total += number / 0 + 1\n"
+        "             ^^^^^^^^^^\n"
+    ) in text
+    assert "loader.py" not in text
+
+
+def test_the_same_failure_is_told_once(run, workbook):
+    workbook.edit_stub("total = 0", "total = (0")
+    text = run()
+    assert text.count("Python cannot read katas/tiny/add_up.py") == 2
+    assert "The same again: Python cannot read" in text
+
+
+def test_a_changed_signature_is_told(run, workbook):
+    workbook.edit_stub("counter: list[int])", "counter: list[int], more: int)")
+    text = run()
+    assert "The test could not call your code: TypeError: add_up() missing 1" in text
+    assert "Keep the names and the parameters" in text
+
+
+def test_an_endless_loop_names_the_kata_and_the_line(run, workbook):
+    workbook.edit_stub("total = 0", "while True:\n        total = 0")
+    text = run("--time-limit", "0.2")
+    assert "Time limit: add_up was still running after 0.2 s, and was stopped." in text
+    assert "At katas/tiny/add_up.py, line 1" in text
+    assert "--time-limit SECONDS" in text
+
+
+def test_a_kata_has_a_limit_of_its_own(run, workbook):
+    workbook.edit_stub("total = 0", "while True:\n        total = 0")
+    workbook.edit("katas/katas.toml", "stub_fails", "time_limit = 0.3\nstub_fails")
+    assert "add_up was still running after 0.3 s" in run()
+
+
+def test_with_full_trace_pytest_shows_everything(run):
+    assert "raise KataFailure" in run("--full-trace")
+
+
+def test_a_mistake_in_a_test_keeps_its_traceback(run, workbook):
+    workbook.edit("katas/tiny/test_add_up.py", "counter = []", "counter = [] + 1")
+    assert 'can only concatenate list (not "int")' in run()
+
+
+def test_of_many_unsolved_katas_one_is_shown(run, workbook):
+    catalogue = (workbook.root / "katas" / "katas.toml").read_text()
+    second = catalogue.replace('name = "add_up"', 'name = "add_more"').replace("Add up", "Add more")
+    workbook.write("katas/katas.toml", second + catalogue)
+    test = (workbook.root / "katas" / "tiny" / "test_add_up.py").read_text()
+    workbook.write("katas/tiny/test_add_more.py", test)
+    workbook.files.write_all()
+    text = run()
+    assert "Next: Add more." in text and "Edit katas/tiny/add_more.py" in text
+    assert "Edit katas/tiny/add_up.py" not in text
+    assert "-v shows those of the other katas too" in text
+    assert text.index("test_add_more.py") < text.index("test_add_up.py")  # as the catalogue has it
+    assert "Edit katas/tiny/add_up.py" in run("-v")
+
+
+@pytest.mark.parametrize(
+    "options, sentence",
+    [
+        (["--impl", "nowhere.py"], "--impl nowhere.py: there is no such file"),
+        (["--device", "tpu"], "invalid choice: 'tpu'"),
+    ],
+)
+def test_a_wrong_option_is_a_sentence(run, options, sentence):
+    text = run(*options)
+    assert sentence in text and "Traceback" not in text
+
+
+def test_a_test_of_no_kata_cannot_ask_for_one(run, workbook):
+    workbook.write("katas/tiny/test_other.py", "def test_other(kata):\n    pass\n")
+    assert "is not the test of a kata in katas.toml" in run()
+
+
+def test_a_checkout_needs_no_installation(workbook):
+    conftest = (CHECKOUT / "katas" / "conftest.py").read_text()
+    workbook.write("katas/conftest.py", conftest)
+    text = in_a_process(workbook, "katas", "-q")
+    assert "1 of 2 tests pass" in text and "1 failed, 1 passed" in text
+
+
+def test_workers_of_xdist_stop_loops_and_teach_as_well(workbook):
+    pytest.importorskip("xdist")
+    workbook.edit_stub("total = 0", "while True:\n        total = 0")
+    workbook.write("katas/conftest.py", (CHECKOUT / "katas" / "conftest.py").read_text())
+    text = in_a_process(workbook, "katas", "-n", "2", "--time-limit", "0.2")
+    assert "Time limit: add_up was still running after 0.2 s, and was stopped." in text
+    assert "code under test: yours" in text
+    assert "· tiny/add_up  0 of 2 tests pass" in text

@@ -1,0 +1,176 @@
+"""Stubs: the solution's face around the body of `before`, from one source and always the same."""
+
+import ast
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from debubble.workshop.catalogue import find_catalogue
+from debubble.workshop.stub_source import StubError
+from debubble.workshop.stubs import generate, is_current
+
+CLASSES = """
+solution = "solutions.tiny.add_up:Adder"
+before = "solutions.tiny.before:Adder"
+"""
+
+
+def with_classes(workbook, before, solution):
+    text = (workbook.root / "katas" / "katas.toml").read_text().splitlines()
+    kept = [line for line in text if not line.startswith(("solution", "before"))]
+    workbook.write("katas/katas.toml", "\n".join(kept) + CLASSES)
+    workbook.write("solutions/tiny/before.py", before)
+    workbook.write("solutions/tiny/add_up.py", solution)
+    return generate(workbook.kata)
+
+
+def test_a_stub_has_the_docstring_of_the_solution_and_the_body_of_before(workbook):
+    text = generate(workbook.kata)
+    assert "The sum of `numbers`" in text and "The old docstring" not in text
+    assert "counter.append(number)" in text and "return sum(numbers)" not in text
+
+
+def test_a_stub_says_what_to_do(workbook):
+    docstring = ast.get_docstring(ast.parse(generate(workbook.kata)))
+    assert docstring.startswith("Add up (chapter 00).\n\nAdd them up without counting.")
+    assert "pytest katas/tiny/test_add_up.py" in docstring
+    assert "debubble hint add_up" in docstring
+
+
+def test_a_stub_is_always_the_same(workbook):
+    assert generate(workbook.kata) == generate(workbook.kata)
+    assert is_current(workbook.kata)
+
+
+def test_what_the_body_reads_comes_along(workbook):
+    workbook.write(
+        "solutions/tiny/shared.py",
+        """
+        import math
+
+        STEP = 2
+
+
+        def rounded(number: float) -> int:
+            return math.floor(number) * STEP
+        """,
+    )
+    workbook.write(
+        "solutions/tiny/before.py",
+        """
+        import os
+        from collections import deque
+
+        from .shared import rounded
+
+        UNUSED = 1
+
+
+        def add_up(numbers: list[int], counter: list[int]) -> int:
+            # Slow on purpose.
+            return sum(deque(rounded(number) for number in numbers))
+        """,
+    )
+    text = generate(workbook.kata)
+    assert "import math\nfrom collections import deque\n\nSTEP = 2\n\n\ndef rounded" in text
+    assert "# Slow on purpose." in text
+    assert "import os" not in text and "UNUSED" not in text and "solutions" not in text
+
+
+def test_a_class_keeps_its_methods_and_comments(workbook):
+    text = with_classes(
+        workbook,
+        before='''
+        class Adder:
+            step = 1
+
+            # It counts.
+            def __init__(self) -> None:
+                self.seen = []
+
+            def add(self, number: int) -> int:
+                """Old words."""
+                self.seen.append(number)
+                return sum(self.seen)
+        ''',
+        solution='''
+        class Adder:
+            """Adds as it goes."""
+
+            def __init__(self) -> None:
+                """Nothing was added yet."""
+                self.total = 0
+
+            def add(self, number: int) -> int:
+                """The sum of all numbers so far."""
+                self._grow(number)
+                return self.total
+
+            def _grow(self, number: int) -> None:
+                self.total += number
+        ''',
+    )
+    body = text[text.index("class Adder") :]
+    assert body == (
+        "class Adder:\n"
+        '    """Adds as it goes."""\n\n'
+        "    step = 1\n\n"
+        "    # It counts.\n"
+        "    def __init__(self) -> None:\n"
+        '        """Nothing was added yet."""\n'
+        "        self.seen = []\n\n"
+        "    def add(self, number: int) -> int:\n"
+        '        """The sum of all numbers so far."""\n'
+        "        self.seen.append(number)\n"
+        "        return sum(self.seen)\n"
+    )
+
+
+def test_a_public_method_that_before_lacks_is_refused(workbook):
+    with pytest.raises(StubError, match="lacks reset, which the solution has"):
+        with_classes(
+            workbook,
+            before="class Adder:\n    pass\n",
+            solution="class Adder:\n    def reset(self):\n        pass\n",
+        )
+
+
+def test_another_signature_is_refused(workbook):
+    workbook.edit("solutions/tiny/add_up.py", "counter: list[int]", "counter: list")
+    with pytest.raises(StubError, match="add_up has another signature"):
+        generate(workbook.kata)
+
+
+def test_a_solution_that_is_not_there_is_named(workbook):
+    (workbook.root / "solutions" / "tiny" / "add_up.py").unlink()
+    with pytest.raises(StubError, match=r"add_up\.py is not there"):
+        generate(workbook.kata)
+    workbook.write("solutions/tiny/add_up.py", "x = 1\n")
+    with pytest.raises(StubError, match="defines no function or class 'add_up'"):
+        generate(workbook.kata)
+
+
+def test_a_task_that_would_break_its_docstring_is_refused(workbook):
+    workbook.edit("katas/katas.toml", "without counting.", r"without \\n counting.")
+    with pytest.raises(StubError, match="backslash or triple quotes"):
+        generate(workbook.kata)
+
+
+@pytest.mark.parametrize("kata", find_catalogue().katas, ids=lambda kata: kata.name)
+def test_our_stubs_import_no_solution(kata):
+    imports = [node for node in ast.walk(ast.parse(generate(kata))) if hasattr(node, "names")]
+    modules = [getattr(node, "module", None) or node.names[0].name for node in imports]
+    assert not [name for name in modules if name.startswith("solutions")]
+
+
+@pytest.mark.skipif(not shutil.which("ruff", path=sys.prefix + "/bin"), reason="needs ruff")
+def test_our_stubs_are_formatted(tmp_path):
+    for kata in find_catalogue().katas:
+        (tmp_path / f"{kata.name}.py").write_text(generate(kata))
+    ruff = [sys.executable, "-m", "ruff"]
+    options = ["--config", str(find_catalogue().root / "pyproject.toml"), str(tmp_path)]
+    for verb in (["format", "--check"], ["check"]):
+        result = subprocess.run([*ruff, *verb, *options], capture_output=True, text=True)
+        assert result.returncode == 0, result.stdout
