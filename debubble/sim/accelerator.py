@@ -12,7 +12,7 @@ from ..accelerator.protocol import Work
 from ..rules.action import Action
 from ..rules.copies import nbytes_of
 from ..timeline import Timeline
-from . import backend
+from . import backend, pinning
 from .computing import on_cpu, on_sim
 from .cost import CostModel
 from .device import SimDevice
@@ -20,19 +20,18 @@ from .execution import Operation, execute
 from .graph import SimGraph
 from .host_watch import HostWatch
 from .streams import SimEvent, SimStream
-from .tape import flat_tensors
 from .tensor import SimTensor
 
 
 class SimAccelerator:
     name = "sim"
-    pin_memory = True
     modelled = True
 
     def __init__(self, cost: CostModel | None = None) -> None:
         self._device = SimDevice(cost or CostModel.load())
         backend.register(self._device)
         self.device = torch.device("sim", 0)
+        self.pin_memory = pinning.is_possible()
 
     @property
     def description(self) -> str:
@@ -69,6 +68,8 @@ class SimAccelerator:
         **meta: Any,
     ) -> Any:
         """Runs a kernel on the CPU data, as one launch of modelled length."""
+        if grid is not None and 0 in grid:
+            return None
         inputs: list[torch.Tensor] = []
         cpu_args = on_cpu(args, inputs)
         cpu_meta = {name: on_cpu(value, inputs) for name, value in meta.items()}
@@ -85,7 +86,7 @@ class SimAccelerator:
         action = Action("kernel", _name_of(kernel), moved, work.flops if work else 0.0, unit)
         operation = Operation(
             lambda: call(*cpu_args, **cpu_meta),
-            lambda _: [] if grid is not None and 0 in grid else [action],
+            lambda _: [action],
             reads=on_device,
             writes=on_device,
             makes_memory=grid is None,
@@ -93,7 +94,7 @@ class SimAccelerator:
         )
         with self._device.lock:
             out = execute(self._device, operation)
-        return on_sim(out) if flat_tensors(out) else out
+        return on_sim(out, self._device)
 
     @contextmanager
     def recording(self, timeline: Timeline) -> Iterator[None]:

@@ -73,13 +73,14 @@ class Computation:
             writes=written,
             makes_memory=not self.returns_written,
             repeatable=self.repeatable,
+            waits=bool(effects.reads or effects.syncs or effects.uploads),
         )
         out = execute(self.device, operation)
         for tensor in written:
             if tensor.data_on_cpu.shape != tensor.shape:
                 tensor.follow(tensor.data_on_cpu, tensor.block)
         if not self.returns_written:
-            return on_sim(out)
+            return on_sim(out, self.device)
         return written[0] if isinstance(out, torch.Tensor) else tuple(written)
 
     def _actions(
@@ -119,10 +120,10 @@ def on_cpu(value: Any, inputs: list[torch.Tensor]) -> Any:
     return value
 
 
-def on_sim(value: Any) -> Any:
+def on_sim(value: Any, device: SimDevice) -> Any:
     """The same results as sim tensors, each in memory of its own."""
     if isinstance(value, torch.Tensor):
-        return SimTensor(value)
+        return device.made(SimTensor(value))
     if isinstance(value, (list, tuple)):
-        return type(value)([on_sim(item) for item in value])
+        return type(value)([on_sim(item, device) for item in value])
     return value

@@ -31,7 +31,7 @@ class Copies:
         to_host = torch.device(kwargs.get("device") or source.device).type == "cpu"
         non_blocking = bool(kwargs.get("non_blocking"))
         shape, stride = tuple(source.shape), _stride_of_copy(source, kwargs.get("memory_format"))
-        if to_host and (non_blocking or kwargs.get("pin_memory")):
+        if to_host and non_blocking and pinning.is_possible():
             target = pinning.pinned_empty_strided(shape, stride, dtype)
         else:
             target = torch.empty_strided(shape, stride, dtype=dtype)
@@ -58,9 +58,16 @@ class Copies:
         device, data = self.device, target.data_on_cpu
         actions = upload(data, source, non_blocking)
         device.check("copy_", actions)
-        if device.capturing is not None or not (non_blocking and _reads_pinned(actions)):
-            execute(device, Operation(lambda: data.copy_(source), lambda _: actions, [], [target]))
+        if non_blocking and _reads_pinned(actions) and device.capturing is None:
+            self._upload_later(target, source, actions)
             return
+        # What goes by way of a copy of the driver's own is safe from the host from now on.
+        staged = source.clone() if device.in_flight.uploads else source
+        execute(device, Operation(lambda: data.copy_(staged), lambda _: actions, [], [target]))
+
+    def _upload_later(self, target: SimTensor, source: torch.Tensor, actions: list[Action]) -> None:
+        """The device reads the host's memory when the stream gets there."""
+        device, data = self.device, target.data_on_cpu
         tape = device.in_flight.tape
         tape.will_write([data])
         device.host_works(device.cost.op_us)
@@ -73,16 +80,18 @@ class Copies:
         device, data = self.device, source.data_on_cpu
         actions = download(target, data, non_blocking)
         device.check("copy_", actions)
+        comes_later = non_blocking and target.numel() > 0 and pinning.is_pinned(target)
         if device.capturing is not None:
             execute(device, Operation(lambda: target.copy_(data), lambda _: actions, [source]))
-            return
-        device.host_works(device.cost.op_us)
-        done_at = device.perform(actions, reads=[source])
-        if non_blocking and target.numel() > 0 and pinning.is_pinned(target):
-            result = data.to(target.dtype).broadcast_to(target.shape).clone()
+        elif comes_later:
+            result = torch.empty_like(target)
+            execute(device, Operation(lambda: result.copy_(data), lambda _: actions, [source]))
+            done_at = device.current_stream().free_at
             device.in_flight.download(target, result, done_at, device.source())
             device.settle()
         else:
+            device.host_works(device.cost.op_us)
+            device.perform(actions, reads=[source])
             target.copy_(data)
 
 

@@ -116,8 +116,7 @@ class SimDevice:
                 self.host_waits(action.name, stream.free_at, stream.knowledge())
             else:
                 self._submit(action, stream, source)
-        if len(self._streams) > 1:
-            self._order(stream, source, reads, writes)
+        self._order(stream, source, reads, writes)
         if self.now >= self.in_flight.next_done_at:
             self.settle()
         return stream.free_at
@@ -181,13 +180,20 @@ class SimDevice:
         writes: Iterable[SimTensor],
     ) -> None:
         """Finds two accesses to one allocation, on two streams, with nothing that orders them."""
-        for block in (tensor.block for tensor in reads):
-            self._expect_before(block.last_write, stream, source, "written")
-            block.last_read = Access(stream.number, stream.submitted, source)
-        for block in (tensor.block for tensor in writes):
-            self._expect_before(block.last_write, stream, source, "written")
-            self._expect_before(block.last_read, stream, source, "read")
-            block.last_write = Access(stream.number, stream.submitted, source)
+        access = Access(stream.number, stream.submitted, source)
+        for tensor in writes:
+            self._expect_before(tensor.block.last_write, stream, source, "written")
+            self._expect_before(tensor.block.last_read, stream, source, "read")
+            tensor.block.last_write = access
+        for tensor in reads:
+            self._expect_before(tensor.block.last_write, stream, source, "written")
+            tensor.block.last_read = access
+
+    def made(self, tensor: SimTensor) -> SimTensor:
+        """A result: written by what was queued last."""
+        stream = self.current_stream()
+        tensor.block.last_write = Access(stream.number, stream.submitted, self.source())
+        return tensor
 
     def _expect_before(
         self, access: Access | None, stream: SimStream, source: SourceLine | None, verb: str
@@ -201,14 +207,16 @@ class SimDevice:
             Hazard(
                 "unordered_streams",
                 f"{source} uses on {stream.lane} what is {verb} on stream {access.stream} by "
-                f"{access.source}, and nothing makes it wait: record an event there and wait for it here",
+                f"{access.source or 'earlier work'}, and nothing orders the two: record an event "
+                "behind the one and make the other wait for it",
                 access.source,
                 source,
             )
         )
 
-    def settle(self) -> None:
-        self.hazards.extend(self.in_flight.settle(self.now))
+    def settle(self, by: float | None = None) -> None:
+        """Finishes the copies that are done by now, or by a time that the host will wait for."""
+        self.hazards.extend(self.in_flight.settle(self.now if by is None else by))
 
     # Recording.
 

@@ -27,6 +27,8 @@ class Operation:
     repeatable: bool = True
     has_result: bool = True
     """False for a kernel: nothing has to run during a capture to know the shape of a result."""
+    waits: bool = False
+    """The host has to know the result, so that all that is queued is done before it."""
 
 
 def execute(device: SimDevice, operation: Operation) -> Any:
@@ -35,6 +37,8 @@ def execute(device: SimDevice, operation: Operation) -> Any:
     device.host_works(device.cost.op_us)
     if device.capturing is not None:
         return _capture(device, operation)
+    if operation.waits:
+        device.settle(by=device.current_stream().free_at)
     journal = device.in_flight.tape if device.in_flight.uploads else None
     if journal is not None:
         journal.will_write(tensor.data_on_cpu for tensor in operation.writes)
@@ -55,11 +59,13 @@ def _capture(device: SimDevice, operation: Operation) -> Any:
 
 
 def _step(device: SimDevice, operation: Operation, out: Any, actions: list[Action]) -> Step:
+    outputs = flat_tensors(out) if operation.makes_memory else []
+    drawn = [] if operation.repeatable else [*outputs, *(t.data_on_cpu for t in operation.writes)]
     return Step(
         operation.call,
-        flat_tensors(out) if operation.makes_memory else [],
+        outputs,
         actions,
         device.source(),
         [(tensor.block, tensor.data_on_cpu) for tensor in (*operation.reads, *operation.writes)],
-        operation.repeatable,
+        [(tensor, tensor.clone()) for tensor in drawn],
     )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import mmap
+import os
 import threading
 import weakref
 from bisect import bisect_right, insort
 
 import torch
+
+VARIABLE = "DEBUBBLE_PINNING"
 
 _lock = threading.Lock()
 _ranges: list[tuple[int, int]] = []
@@ -51,10 +54,17 @@ def is_pinned(tensor: torch.Tensor) -> bool:
     return at >= 0 and _ranges[at][0] <= address < _ranges[at][1]
 
 
+def is_possible() -> bool:
+    """False stands for a platform that can't pin, such as WSL."""
+    return os.environ.get(VARIABLE, "on") != "off"
+
+
 def pinned_empty_strided(
     shape: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype
 ) -> torch.Tensor:
     """A CPU tensor of that shape, stride and dtype in pinned memory."""
+    if not is_possible():
+        raise RuntimeError(f"host memory can't be pinned here: {VARIABLE} is off")
     span = 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
     if 0 in shape:
         return torch.empty_strided(shape, stride, dtype=dtype)

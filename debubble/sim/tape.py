@@ -24,13 +24,20 @@ class Step:
     source: SourceLine | None
     inputs: list[tuple[Block, torch.Tensor]] = field(default_factory=list)
     """The allocations that it touches, with their data."""
-    repeatable: bool = True
-    """False for random numbers: drawing them again would give others."""
+    drawn: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
+    """Where random numbers went, and which: drawing them again would give others."""
 
     def run(self) -> None:
         for output, value in zip(self.outputs, flat_tensors(self.call()), strict=False):
             if output.data_ptr() != value.data_ptr():
                 output.copy_(value)
+
+    def run_again(self) -> None:
+        """Like `run`, with the random numbers of the first time."""
+        if not self.drawn:
+            self.run()
+        for tensor, numbers in self.drawn:
+            tensor.copy_(numbers)
 
 
 class Tape:
@@ -64,8 +71,7 @@ class Tape:
         """Runs every step again, from the memory that the tape started with."""
         self.undo()
         for step in self.steps:
-            if step.repeatable:
-                step.run()
+            step.run_again()
 
 
 def flat_tensors(value: Any) -> list[torch.Tensor]:

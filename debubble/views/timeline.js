@@ -100,9 +100,8 @@ class TimelineView {
     const lanes = [...facts.after.lanes];
     for (const lane of facts.before?.lanes ?? []) if (!lanes.includes(lane)) lanes.push(lane);
     this.lanes = lanes;
-    const set = (which, events, bubbles) => new EventSet(this.model, facts, which, events, bubbles, lanes);
-    this.after = set("after", "events", "bubbles");
-    this.before = facts.before ? set("before", "ghost_events", "ghost_bubbles") : null;
+    this.after = new EventSet(this.model, facts, "after", lanes);
+    this.before = facts.before ? new EventSet(this.model, facts, "before", lanes) : null;
     this.length = Math.max(this.after.length, this.before?.length ?? 0, 1);
     this.selected = this.hovered = null;
     this.tablePage = 0;
@@ -386,12 +385,13 @@ class TimelineView {
       this.tip.replaceChildren();
       add(this.tip, "b", {}, title);
       for (const line of rest) {
-        add(this.tip, "div", { class: line.startsWith("› ") ? "code" : "" }, line.replace(/^› /, ""));
+        const code = line.startsWith("› ");
+        add(this.tip, "div", { class: code ? "code" : "" }, code ? line.slice(2) : line);
       }
     }
     const [start, end] = this.spanOf(target);
     const x = pointer ? pointer.offsetX : GUTTER + this.x((start + end) / 2);
-    const y = pointer ? pointer.offsetY : AXIS + 10;
+    const y = pointer ? pointer.offsetY : this.height - 18;
     const room = this.canvas.clientWidth - this.tip.offsetWidth - 8;
     this.tip.style.left = `${Math.max(Math.min(x + 14, room), 4)}px`;
     this.tip.style.top = `${y + 18}px`;
@@ -413,7 +413,10 @@ class TimelineView {
     const set = this.after, kind = this.kinds[set.kind[index]];
     const name = this.facts.after.names[set.name[index]];
     const size = set.bytes[index] ? `, ${bytes(set.bytes[index])}` : "";
-    const lines = [`${kind.words}: ${name}`, `${time(set.duration[index])}${size}, at ${time(set.start[index])}`];
+    const lines = [
+      `${kind.words}: ${name}`,
+      `${time(set.duration[index])}${size}, at ${time(set.start[index])}`,
+    ];
     const launch = set.launched_by[index];
     if (launch >= 0) {
       const late = set.start[index] - set.start[launch];
@@ -615,7 +618,8 @@ class TimelineView {
     if (right - left < 26) return;
     const arrows = { h2d_pageable: "▲ ", h2d_pinned: "▲ ", d2h: "▼ ", d2d: "◆ " };
     const [top, height] = this.slot(row, kind.key, false);
-    const words = kind.key === "kernel" ? shortName(this.facts.after.names[set.name[index]]) : kind.words;
+    const name = this.facts.after.names[set.name[index]];
+    const words = kind.key === "kernel" ? shortName(name) : kind.words;
     const room = right - left - 10;
     let text = fit(pen, (arrows[kind.key] ?? "") + words, room);
     if (kind.key === "sync" && text !== words) text = fit(pen, "sync", room);
@@ -654,7 +658,8 @@ class TimelineView {
     const last = upper(bubbles.start, end);
     for (let index = lower(bubbles.reach, start); index < last; index++) {
       const left = Math.max(this.x(bubbles.start[index]), 0);
-      const right = Math.min(this.x(bubbles.start[index] + bubbles.duration[index]), this.plotWidth);
+      const end = bubbles.start[index] + bubbles.duration[index];
+      const right = Math.min(this.x(end), this.plotWidth);
       const cause = bubbles.cause[index];
       if (right - left >= 2) paint(cause, left, right - left, 1);
       else if (right > left) {
@@ -665,7 +670,9 @@ class TimelineView {
       }
     }
     columns.forEach((shares, cause) => {
-      shares.forEach((share, column) => share > 0.04 && paint(cause, column, 1, Math.min(share, 1)));
+      shares.forEach((share, column) => {
+        if (share > 0.04) paint(cause, column, 1, Math.min(share, 1));
+      });
     });
     pen.globalAlpha = alpha;
   }
@@ -736,7 +743,8 @@ class TimelineView {
     if (!this.view) return;
     const left = Math.max(start / this.length, 0), right = Math.min(end / this.length, 1);
     pen.fillStyle = this.faint;
-    pen.fillRect(GUTTER + left * this.plotWidth, top, Math.max((right - left) * this.plotWidth, 3), 4);
+    const thumb = Math.max((right - left) * this.plotWidth, 3);
+    pen.fillRect(GUTTER + left * this.plotWidth, top, thumb, 4);
   }
 
   // ---- the same as a table
@@ -753,12 +761,16 @@ class TimelineView {
     if (this.tableFor === key) return;
     const [start, end] = this.range;
     const set = this.after;
-    const seen = set.order.filter((i) => set.start[i] <= end && set.start[i] + set.duration[i] >= start);
+    const seen = set.order.filter(
+      (i) => set.start[i] <= end && set.start[i] + set.duration[i] >= start,
+    );
     const pages = Math.max(Math.ceil(seen.length / TABLE_PAGE), 1);
     this.tablePage = Math.min(this.tablePage, pages - 1);
     this.tableFor = `${this.range} ${this.tablePage} ${this.facts.revision}`;
     const from = this.tablePage * TABLE_PAGE;
     const rows = seen.slice(from, from + TABLE_PAGE);
+    const active = document.activeElement;
+    const held = this.table.contains(active) ? active.getAttribute("aria-label") : null;
     this.table.replaceChildren();
     const table = add(this.table, "table", {});
     const words = seen.length ? `${from + 1} to ${from + rows.length} of ${seen.length}` : "none";
@@ -790,17 +802,26 @@ class TimelineView {
       this.redraw();
     };
     const pager = add(this.table, "div", { class: "pager" });
-    this.button(pager, "‹ earlier", "Earlier events", () => turn(-1)).disabled = !this.tablePage;
-    this.button(pager, "later ›", "Later events", () => turn(1)).disabled = this.tablePage === pages - 1;
+    const earlier = this.button(pager, "‹ earlier", "Earlier events", () => turn(-1));
+    const later = this.button(pager, "later ›", "Later events", () => turn(1));
+    earlier.disabled = this.tablePage === 0;
+    later.disabled = this.tablePage === pages - 1;
+    // The button that was pressed has been replaced: stay where the reader was.
+    if (held === "Earlier events") (earlier.disabled ? later : earlier).focus();
+    if (held === "Later events") (later.disabled ? earlier : later).focus();
   }
 }
 
-/** One recording, unpacked, with what makes looking up a moment quick. Times start at its first event. */
+/** One recording, unpacked, ordered for quick look-up; time 0 is its first event. */
 class EventSet {
-  constructor(model, facts, which, events, bubbles, lanes) {
+  constructor(model, facts, which, lanes) {
     const about = facts[which];
-    Object.assign(this, columns(model.get(events), about.events, facts.layout.events));
-    this.bubbles = new Bubbles(columns(model.get(bubbles), about.bubbles, facts.layout.bubbles));
+    const unpack = (what) => {
+      const bytes = model.get(which === "before" ? `ghost_${what}` : what);
+      return columns(bytes, about[what], facts.layout[what]);
+    };
+    Object.assign(this, unpack("events"));
+    this.bubbles = new Bubbles(unpack("bubbles"));
     const first = this.start.reduce((least, start) => Math.min(least, start), Infinity);
     for (const starts of [this.start, this.bubbles.start]) {
       for (let i = 0; i < starts.length; i++) starts[i] -= first;
@@ -916,11 +937,13 @@ function percent(share) {
 
 function tickStep(span, most) {
   const base = 10 ** Math.floor(Math.log10(span / Math.max(most, 2)));
-  return [1, 2, 5, 10].map((factor) => base * factor).find((step) => span / step <= Math.max(most, 2));
+  const steps = [1, 2, 5, 10].map((factor) => base * factor);
+  return steps.find((step) => span / step <= Math.max(most, 2));
 }
 
 function tickLabel(us, step) {
-  const [unit, size] = Math.abs(us) >= 1e6 ? ["s", 1e6] : Math.abs(us) >= 1000 ? ["ms", 1000] : ["µs", 1];
+  const units = [["s", 1e6], ["ms", 1000], ["µs", 1]];
+  const [unit, size] = units.find(([, size]) => Math.abs(us) >= size) ?? units[2];
   const digits = Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9));
   return `${(us / size).toFixed(us === 0 ? 0 : Math.min(digits, 6))} ${unit}`;
 }
@@ -936,61 +959,92 @@ function fit(pen, text, width) {
   return letters >= 3 ? `${text.slice(0, letters)}…` : "";
 }
 
+// Nested below our own class: nothing of it reaches the page around.
 const STYLE = `
-.debubble-timeline { color: var(--jp-ui-font-color1, var(--vscode-foreground, CanvasText)); position: relative;
-  font: 12px/1.45 var(--jp-ui-font-family, system-ui, sans-serif); padding: 4px 2px; }
-.debubble-timeline [hidden] { display: none !important; }
-.debubble-timeline .head { display: flex; flex-wrap: wrap; gap: 4px 12px; align-items: center;
-  justify-content: space-between; margin-bottom: 3px; }
-.debubble-timeline .badge { border: 1px solid currentColor; border-radius: 999px; padding: 0 9px; font-weight: 600;
-  color: #00694c; white-space: nowrap; }
-.debubble-timeline .badge.modelled { color: #7a4b00; border-style: dashed; }
-.debubble-timeline.dark .badge { color: #5fe0b7; }
-.debubble-timeline.dark .badge.modelled { color: #f5c35b; }
-.debubble-timeline .counts { display: flex; flex-wrap: wrap; gap: 0 14px; margin-bottom: 4px; }
-.debubble-timeline .counts s { opacity: .65; }
-.debubble-timeline .tools { display: inline-flex; gap: 4px; }
-.debubble-timeline button { font: inherit; color: inherit; background: transparent; cursor: pointer; min-width: 26px;
-  border: 1px solid var(--jp-border-color1, rgba(128,128,128,.5)); border-radius: 5px; padding: 1px 8px; }
-.debubble-timeline button:hover { background: rgba(128,128,128,.16); }
-.debubble-timeline button:disabled { opacity: .4; cursor: default; }
-.debubble-timeline button[aria-pressed=true] { background: rgba(128,128,128,.26); }
-.debubble-timeline button:focus-visible, .debubble-timeline canvas:focus-visible { outline: 2px solid
-  var(--jp-brand-color1, #1976d2); outline-offset: 1px; border-radius: 4px; }
-.debubble-timeline .stage { position: relative; margin-bottom: 6px; }
-.debubble-timeline canvas { display: block; width: 100%; cursor: crosshair; touch-action: pan-y; }
-.debubble-timeline .tip { position: absolute; z-index: 10; pointer-events: none; max-width: min(520px, 92%);
-  background: var(--jp-layout-color1, Canvas); color: inherit; padding: 6px 9px; border-radius: 6px;
-  border: 1px solid var(--jp-border-color1, rgba(128,128,128,.5)); box-shadow: 0 4px 14px rgba(0,0,0,.22);
-  overflow-wrap: anywhere; }
-.debubble-timeline .tip .code { font-family: var(--jp-code-font-family, ui-monospace, monospace); margin-top: 3px; }
-.debubble-timeline .legend { display: flex; flex-wrap: wrap; gap: 2px 14px; align-items: center; }
-.debubble-timeline .share { display: grid; grid-template-columns: 44px minmax(60px, 22%) 1fr; gap: 0 10px;
-  align-items: center; }
-.debubble-timeline .legend > span, .debubble-timeline .cause, .debubble-timeline .words { display: inline-flex; align-items: center; }
-.debubble-timeline .words { flex-wrap: wrap; }
-.debubble-timeline .legend { margin: 2px 0 6px; }
-.debubble-timeline .cause { margin-left: 14px; }
-.debubble-timeline .which { opacity: .8; }
-.debubble-timeline .bar { display: inline-flex; height: 9px; border-radius: 3px; overflow: hidden; min-width: 12px; }
-.debubble-timeline .bar i { background: var(--tone); flex: 0 0 0; min-width: 0; }
-.debubble-timeline .bar .working { background: #0072b2; }
-.debubble-timeline.dark .bar .working { background: #4ba6dd; }
-.debubble-timeline .swatch { width: 11px; height: 11px; border-radius: 2px; background: var(--tone); margin-right: 5px;
-  flex: none; }
-.debubble-timeline .swatch.launch { height: 6px; margin-top: 4px; }
-.debubble-timeline .swatch.sync { background: repeating-linear-gradient(135deg, var(--tone) 0 2px,
-  color-mix(in srgb, var(--tone) 45%, transparent) 2px 4px); }
-.debubble-timeline .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
-  margin: 0; white-space: nowrap; }
-.debubble-timeline .table { max-height: 320px; overflow: auto; margin-top: 6px; }
-.debubble-timeline table { border-collapse: collapse; width: 100%; font-size: 12px; }
-.debubble-timeline caption { text-align: left; padding: 2px 0 4px; font-weight: 600; }
-.debubble-timeline th, .debubble-timeline td { text-align: left; padding: 1px 10px 1px 0; font-weight: 400; vertical-align: top;
-  overflow-wrap: anywhere; }
-.debubble-timeline thead th { font-weight: 600; border-bottom: 1px solid rgba(128,128,128,.4); }
-.debubble-timeline td:nth-child(-n+2), .debubble-timeline thead th:nth-child(-n+2) { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
-.debubble-timeline tbody tr { cursor: pointer; }
-.debubble-timeline tbody tr:hover { background: rgba(128,128,128,.12); }
-.debubble-timeline .pager { display: flex; gap: 6px; padding: 4px 0; }
+.debubble-timeline {
+  color: var(--jp-ui-font-color1, var(--vscode-foreground, CanvasText));
+  position: relative;
+  font: 12px/1.45 var(--jp-ui-font-family, system-ui, sans-serif);
+  padding: 4px 2px;
+  [hidden] { display: none !important; }
+  .head {
+    display: flex; flex-wrap: wrap; gap: 4px 12px; align-items: center;
+    justify-content: space-between; margin-bottom: 3px;
+  }
+  .badge {
+    border: 1px solid currentColor; border-radius: 999px; padding: 0 9px; font-weight: 600;
+    color: #00694c; white-space: nowrap;
+  }
+  .badge.modelled { color: #7a4b00; border-style: dashed; }
+  &.dark .badge { color: #5fe0b7; }
+  &.dark .badge.modelled { color: #f5c35b; }
+  .counts { display: flex; flex-wrap: wrap; gap: 0 14px; margin-bottom: 4px; }
+  .counts s { opacity: .65; }
+  .tools { display: inline-flex; gap: 4px; }
+  button {
+    font: inherit; color: inherit; background: transparent; cursor: pointer; min-width: 26px;
+    border: 1px solid var(--jp-border-color1, rgba(128,128,128,.5)); border-radius: 5px;
+    padding: 1px 8px;
+  }
+  button:hover { background: rgba(128,128,128,.16); }
+  button:disabled { opacity: .4; cursor: default; }
+  button[aria-pressed=true] { background: rgba(128,128,128,.26); }
+  button:focus-visible, canvas:focus-visible {
+    outline: 2px solid var(--jp-brand-color1, #1976d2); outline-offset: 1px; border-radius: 4px;
+  }
+  .stage { position: relative; margin-bottom: 6px; }
+  canvas { display: block; width: 100%; cursor: crosshair; touch-action: pan-y; }
+  .tip {
+    position: absolute; z-index: 10; pointer-events: none; max-width: min(520px, 92%);
+    background: var(--jp-layout-color1, Canvas); color: inherit; padding: 6px 9px;
+    border-radius: 6px; border: 1px solid var(--jp-border-color1, rgba(128,128,128,.5));
+    box-shadow: 0 4px 14px rgba(0,0,0,.22); overflow-wrap: anywhere;
+  }
+  .tip .code {
+    font-family: var(--jp-code-font-family, ui-monospace, monospace); margin-top: 3px;
+  }
+  .legend { display: flex; flex-wrap: wrap; gap: 2px 14px; align-items: center; }
+  .share {
+    display: grid; grid-template-columns: 44px minmax(60px, 22%) 1fr; gap: 0 10px;
+    align-items: center;
+  }
+  .legend > span, .cause, .words { display: inline-flex; align-items: center; }
+  .words { flex-wrap: wrap; }
+  .legend { margin: 2px 0 6px; }
+  .cause { margin-left: 14px; }
+  .which { opacity: .8; }
+  .bar {
+    display: inline-flex; height: 9px; border-radius: 3px; overflow: hidden; min-width: 12px;
+  }
+  .bar i { background: var(--tone); flex: 0 0 0; min-width: 0; }
+  .bar .working { background: #0072b2; }
+  &.dark .bar .working { background: #4ba6dd; }
+  .swatch {
+    width: 11px; height: 11px; border-radius: 2px; background: var(--tone); margin-right: 5px;
+    flex: none;
+  }
+  .swatch.launch { height: 6px; margin-top: 4px; }
+  .swatch.sync {
+    background: repeating-linear-gradient(135deg, var(--tone) 0 2px,
+      color-mix(in srgb, var(--tone) 45%, transparent) 2px 4px);
+  }
+  .unseen {
+    position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
+    margin: 0; white-space: nowrap;
+  }
+  .table { max-height: 320px; overflow: auto; margin-top: 6px; }
+  table { border-collapse: collapse; width: 100%; font-size: 12px; }
+  caption { text-align: left; padding: 2px 0 4px; font-weight: 600; }
+  th, td {
+    text-align: left; padding: 1px 10px 1px 0; font-weight: 400; vertical-align: top;
+    overflow-wrap: anywhere;
+  }
+  thead th { font-weight: 600; border-bottom: 1px solid rgba(128,128,128,.4); }
+  td:nth-child(-n+2), thead th:nth-child(-n+2) {
+    text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums;
+  }
+  tbody tr { cursor: pointer; }
+  tbody tr:hover { background: rgba(128,128,128,.12); }
+  .pager { display: flex; gap: 6px; padding: 4px 0; }
+}
 `;

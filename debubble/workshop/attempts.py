@@ -36,7 +36,11 @@ def wrong_attempts(kata: Kata) -> list[WrongAttempt]:
 
 
 def _read(kata: Kata, path: Path) -> WrongAttempt:
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"), str(path))) or ""
+    try:
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    except SyntaxError as error:
+        place = f"{kata.relative(path)}, line {error.lineno}"
+        raise WorkshopError(f"Python cannot read {place}: {error.msg}") from error
     marks: dict[str, list[str]] = {"fails": [], "may fail": [], "says": [], "on": []}
     summary = []
     for line in docstring.splitlines():

@@ -28,8 +28,8 @@ class Diagnosis:
 
     def __str__(self) -> str:
         opening = f"Expected {self.expected}.\nYour code {self.did}."
-        parts = [_wrap(opening), *(_quoted(line, times) for line, times in self.lines)]
-        parts += [textwrap.indent(self.drawing, "  ") if self.drawing else "", _wrap(self.why)]
+        parts = [wrap(opening), *(_quoted(line, times) for line, times in self.lines)]
+        parts += [textwrap.indent(self.drawing, "  ") if self.drawing else "", wrap(self.why)]
         return "\n\n".join(part for part in parts if part)
 
 
@@ -54,7 +54,7 @@ def _shown_place(line: SourceLine) -> str:
     return line.place
 
 
-def _wrap(text: str) -> str:
+def wrap(text: str) -> str:
     """Wrapped by paragraph; indented lines are code and stay as they are."""
     lines = []
     for line in text.strip().splitlines():

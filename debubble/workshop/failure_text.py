@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import linecache
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .diagnosis import KataFailure
+from debubble.guard import HostSyncError
+
+from .diagnosis import KataFailure, wrap
 from .loader import Implementation, LoadError
 from .time_limit import TimeLimitExceeded
 
@@ -39,19 +41,21 @@ class FailureText:
     def reprcrash(self) -> Summary:
         return Summary(self.text.splitlines()[0])
 
-    def brief(self) -> str:
-        return f"The same again: {self.text.splitlines()[0]}"
+    def brief(self) -> FailureText:
+        """What is left to say when the same text has been read before."""
+        return replace(self, text=f"The same again: {self.text.splitlines()[0]}", ending="")
 
     def toterminal(self, writer: pytest.TerminalReporter) -> None:
         first, *rest = self.text.splitlines()
         writer.line(first, red=True, bold=True)
         for line in rest:
             writer.line(line)
-        writer.line()
-        writer.line(self.ending, cyan=True)
+        if self.ending:
+            writer.line()
+            writer.line(self.ending, cyan=True)
 
     def __str__(self) -> str:
-        return f"{self.text}\n\n{self.ending}"
+        return f"{self.text}\n\n{self.ending}".strip()
 
 
 def failure_text(
@@ -68,16 +72,17 @@ def failure_text(
     if isinstance(error, TimeLimitExceeded):
         return FailureText(_too_long_text(error, own, implementation), ending, taught=False)
     if own:
-        text = f"Your code raised {_headline(error)}\n\n{_quoted(own[-1], implementation)}"
-    elif isinstance(error, TypeError | AttributeError) and Path(frames[-1].filename) == test:
+        headline = wrap(f"Your code raised {_headline(error)}")
+        text = f"{headline}\n\n{_quoted(own[-1], implementation)}"
+        return FailureText(text, ending, taught=isinstance(error, HostSyncError))
+    if isinstance(error, TypeError | AttributeError) and Path(frames[-1].filename) == test:
         text = (
             f"The test could not call your code: {_headline(error)}\n\n"
             f"{_quoted(frames[-1], implementation)}\n\n"
             "Keep the names and the parameters that the exercise came with."
         )
-    else:
-        return None
-    return FailureText(text, ending, taught=False)
+        return FailureText(text, ending, taught=False)
+    return None
 
 
 def _too_long_text(

@@ -1,7 +1,4 @@
-"""The pytest plugin: whose code is tested, on which accelerator, and how a failure reads.
-
-Nothing here costs anything in a test run without katas: torch is imported where it is needed.
-"""
+"""The pytest plugin: whose code is tested, on which accelerator, and how a failure reads."""
 
 from __future__ import annotations
 
@@ -11,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+import debubble
 
 from . import scoreboard
 from .catalogue import Catalogue, Kata
@@ -70,7 +69,6 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Katas run in the order in which they are taught."""
-
     items.sort(key=lambda item: _place(config, kata_of(config, item.path)))
 
 
@@ -189,8 +187,6 @@ def _place(config: pytest.Config, kata: Kata | None) -> int:
 
 
 def _accelerator(config: pytest.Config) -> Accelerator:
-    import debubble
-
     return debubble.accelerator(config.getoption("device", None) or "auto")
 
 
@@ -216,8 +212,9 @@ def _device_line(config: pytest.Config) -> str:
         accelerator = _accelerator(config)
     except Exception as error:
         raise pytest.UsageError(str(error)) from error
-    times = "its times are modelled, " if accelerator.modelled else "its times are measured, "
-    return f"accelerator: {accelerator.description} ({times}and no verdict rests on them)"
+    modelled = "counts are a GPU's, times are modelled"
+    times = modelled if accelerator.modelled else "times are measured"
+    return f"accelerator: {accelerator.description}; {times}"
 
 
 def _code_line(config: pytest.Config) -> str:

@@ -37,9 +37,14 @@ class SourceModule:
             raise StubError(f"{path} is not there, but katas.toml names it as {name}")
         text = path.read_text(encoding="utf-8")
         self.lines = text.splitlines()
-        self.tree = ast.parse(text, str(path))
+        try:
+            self.body = ast.parse(text).body
+        except SyntaxError as error:
+            raise StubError(
+                f"Python cannot read {path}, line {error.lineno}: {error.msg}"
+            ) from error
         self.statements = {
-            name: statement for statement in self.tree.body for name in _defined_names(statement)
+            name: statement for statement in self.body for name in _defined_names(statement)
         }
         self.imports = dict(self._imports())
 
@@ -65,7 +70,7 @@ class SourceModule:
         return self.text(first_line(node), node.end_lineno)
 
     def _imports(self):
-        for statement in self.tree.body:
+        for statement in self.body:
             if isinstance(statement, ast.Import):
                 for alias in statement.names:
                     bound = alias.asname or alias.name.partition(".")[0]

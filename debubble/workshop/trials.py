@@ -28,20 +28,15 @@ class Outcome:
     taught: bool = False
     """Whether it failed by a claim of the kata, and not by an error in the code."""
 
+    @property
+    def failed(self) -> bool:
+        return not (self.passed or self.skipped)
+
 
 @dataclass
 class Trial:
     implementation: Implementation
     outcomes: list[Outcome] = field(default_factory=list)
-
-    @property
-    def failing(self) -> list[str]:
-        """Names of tests that failed, each once however many parameters it has."""
-        return list(dict.fromkeys(o.test for o in self.outcomes if not (o.passed or o.skipped)))
-
-    @property
-    def said(self) -> str:
-        return "\n".join(outcome.text for outcome in self.outcomes if not outcome.passed)
 
 
 class CannotRun(Exception):

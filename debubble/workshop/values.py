@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from .diagnosis import Diagnosis, KataFailure
 
 LONGEST = 60
@@ -40,7 +42,7 @@ def expect_equal(
 
 def shown(value: Any) -> str:
     """The value in a few words: a short tensor in full, a long one by its shape."""
-    if _is_tensor(value):
+    if isinstance(value, torch.Tensor):
         values = str(_on_cpu(value).tolist())
         kind = f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
         return f"{values} ({kind})" if len(values) <= LONGEST else f"a tensor of {kind}"
@@ -50,9 +52,9 @@ def shown(value: Any) -> str:
 
 def _difference(actual: Any, expected: Any, tolerance: float) -> str | None:
     """What differs, as the rest of "returned …", or None when nothing does."""
-    if _is_tensor(expected):
+    if isinstance(expected, torch.Tensor):
         return _tensor_difference(actual, expected, tolerance)
-    if _is_tensor(actual):
+    if isinstance(actual, torch.Tensor):
         return f", a tensor and no {type(expected).__name__}"
     if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
         return _sequence_difference(actual, expected, tolerance)
@@ -63,7 +65,7 @@ def _difference(actual: Any, expected: Any, tolerance: float) -> str | None:
 
 
 def _tensor_difference(actual: Any, expected: Any, tolerance: float) -> str | None:
-    if not _is_tensor(actual):
+    if not isinstance(actual, torch.Tensor):
         return ", which is no tensor"
     if actual.shape != expected.shape:
         return f": its shape is {list(actual.shape)} and not {list(expected.shape)}"
@@ -95,11 +97,5 @@ def _sequence_difference(actual: Any, expected: Any, tolerance: float) -> str | 
     return None
 
 
-def _is_tensor(value: Any) -> bool:
-    import torch  # here, because the plugin must not cost seconds where no kata runs
-
-    return isinstance(value, torch.Tensor)
-
-
-def _on_cpu(tensor: Any) -> Any:
+def _on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().cpu()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .attempts import WrongAttempt
@@ -29,53 +29,58 @@ def on_stub(trial: Trial) -> Verdict:
     kata = trial.implementation.kata
     if not kata.stub_fails:
         return Verdict(kata.name, "stub", "stub_fails is empty: there is nothing to solve")
-    problem = _differs(trial, kata.stub_fails, "on the stub, which katas.toml")
-    untaught = [o for o in trial.outcomes if o.test in trial.failing and o.text and not o.taught]
+    problem = _unforeseen(trial, "the stub", "katas.toml", kata.stub_fails)
+    untaught = [outcome for outcome in trial.outcomes if outcome.failed and not outcome.taught]
     if not problem and untaught:
         problem = (
             f"{untaught[0].test} fails on the stub by an error and not by a claim that teaches: "
-            f"{_first_line(untaught[0])}"
+            f"{_first_lines(untaught[0])}"
         )
     return Verdict(kata.name, "stub", problem)
 
 
 def on_solution(trial: Trial) -> Verdict:
-    kata, label = trial.implementation.kata, "solution"
-    if not any(outcome.passed for outcome in trial.outcomes):
-        problem = "no test passes on the solution"
+    """No test fails, and at least one was not skipped."""
+    failed = [outcome for outcome in trial.outcomes if outcome.failed]
+    if failed:
+        problem = f"{failed[0].test} fails on the solution: {_first_lines(failed[0])}"
     else:
-        problem = _differs(trial, (), "on the solution, which")
-    return Verdict(kata.name, label, problem)
+        passed = any(outcome.passed for outcome in trial.outcomes)
+        problem = "" if passed else "no test ran on the solution"
+    return Verdict(trial.implementation.kata.name, "solution", problem)
 
 
 def on_attempt(trial: Trial, attempt: WrongAttempt) -> Verdict:
     """Exactly the tests of its docstring fail, and they say its words."""
     place = attempt.kata.relative(attempt.path)
-    problem = _differs(trial, attempt.fails, f"on {place}, whose docstring", attempt.may_fail)
-    missing = [words for words in attempt.says if words not in " ".join(trial.said.split())]
-    if not problem and missing and trial.failing:
-        failed = next(outcome for outcome in trial.outcomes if outcome.text)
-        problem = f"{place} is not told {missing[0]!r}, but: {_first_line(failed)}"
+    problem = _unforeseen(trial, place, "its docstring", attempt.fails, attempt.may_fail)
+    failed = [outcome for outcome in trial.outcomes if outcome.failed]
+    said = " ".join(" ".join(outcome.text for outcome in failed).split())
+    missing = [words for words in attempt.says if words not in said]
+    if not problem and missing and failed:
+        problem = f"{place} is not told {missing[0]!r}, but: {_first_lines(failed[0])}"
     return Verdict(attempt.kata.name, attempt.label, problem)
 
 
-def _differs(trial: Trial, expected: Iterable[str], where: str, allowed: Iterable[str] = ()) -> str:
-    """Where the failing tests are not the expected ones; a skipped test may be either."""
-    outcomes = {outcome.test: outcome for outcome in trial.outcomes}
-    for name in (*expected, *allowed):
-        if name not in outcomes:
-            return f"there is no test {name}, {where.partition(', ')[2]} names"
-        skipped = all(o.skipped for o in trial.outcomes if o.test == name)
-        if name in expected and name not in trial.failing and not skipped:
-            return f"{name} passes {where} says it fails"
-    for name in trial.failing:
-        if name not in (*expected, *allowed):
-            outcome = next(o for o in trial.outcomes if o.test == name and o.text)
-            says = "should pass" if where.endswith("which") else "does not name"
-            return f"{name} fails {where} {says}: {_first_line(outcome)}"
-    return "" if outcomes else "no test ran"
+def _unforeseen(
+    trial: Trial, place: str, source: str, fails: Sequence[str], may_fail: Sequence[str] = ()
+) -> str:
+    """Where the failing tests are not those that `source` names; a skipped test is neither."""
+    tests = {outcome.test for outcome in trial.outcomes}
+    failed = {outcome.test: outcome for outcome in trial.outcomes if outcome.failed}
+    skipped = tests - {outcome.test for outcome in trial.outcomes if not outcome.skipped}
+    for name in (*fails, *may_fail):
+        if name not in tests:
+            return f"{source} names the test {name}, but there is none"
+    for name in fails:
+        if name not in failed and name not in skipped:
+            return f"{name} passes on {place}, but {source} says that it fails"
+    for name, outcome in failed.items():
+        if name not in (*fails, *may_fail):
+            return f"{name} fails on {place}, but {source} does not say so: {_first_lines(outcome)}"
+    return ""
 
 
-def _first_line(outcome: Outcome) -> str:
-    """The first two lines: what was expected, and what came."""
+def _first_lines(outcome: Outcome) -> str:
+    """What was expected, and what came instead."""
     return " ".join(outcome.text.splitlines()[:2]) or "without a word"

@@ -56,20 +56,19 @@ def _set_mm_prefix_range_for_metadata(
 def range_tensors_by_micro_batch(
     ranges: PrefixRanges | None, batches: Sequence[Batch], upload: Upload
 ) -> list[torch.Tensor | None]:
-    """For each micro-batch, in order, the rows of its own sequences, or None if none matters.
+    """For each micro-batch, in order, the rows of its own sequences; zero rows may be None.
 
     `ranges` is keyed by the request's index in the whole step, and `batch.requests` are those of
-    one micro-batch. Its rows beyond them are padding, and zero. A span matters if it holds one of
-    the scheduled positions. `upload(ranges, num_seqs)` is called once.
+    one micro-batch; its rows beyond them are padding, and zero. `upload(ranges, num_seqs)` is
+    called once, and with None if no span holds a scheduled position.
     """
-    rows, first_row, matters = {}, 0, []
+    rows, first_row, matters = {}, 0, False
     for batch in batches:
         spans_of = [(ranges or {}).get(request, ()) for request in batch.requests]
         rows.update(enumerate(spans_of, start=first_row))
-        matters.append(any(map(touches, spans_of, batch.scheduled)))
+        matters = matters or any(map(touches, spans_of, batch.scheduled))
         first_row += batch.num_seqs
-    tensor = upload(rows if any(matters) else None, first_row)
+    tensor = upload(rows if matters else None, first_row)
     if tensor is None:
         return [None] * len(batches)
-    parts = tensor.split([batch.num_seqs for batch in batches])
-    return [part if matter else None for part, matter in zip(parts, matters, strict=True)]
+    return list(tensor.split([batch.num_seqs for batch in batches]))

@@ -227,6 +227,8 @@ def test_the_table_holds_what_is_in_view(show):
     assert view.page.locator("tbody tr").count() == 100
     view.page.get_by_role("button", name="Later events").click()
     view.settle()
+    focused = view.page.evaluate("document.activeElement.getAttribute('aria-label')")
+    assert focused == "Earlier events", "the last page has no later one"
     rest = len(timeline.events) - 100
     assert view.page.locator("tbody tr").count() == rest
     view.wheel(500, STREAM_Y, -300, times=10)

@@ -71,8 +71,10 @@ def test_a_micro_batch_sees_what_it_would_alone(ranges, sizes):
         own = {key: spans for key, spans in own.items() if 0 <= key < size}
         alone = before.compute_mm_prefix_range_tensor(own, num_seqs, current().device)
         together = tensor_of(layers)
-        if not any(start < end for spans in own.values() for start, end in spans):
-            assert together is None
+        if together is None:
+            assert not any(start < end for spans in own.values() for start, end in spans)
+        elif alone is None:
+            assert not together.any()
         else:
             assert together.shape == (num_seqs, 4, 2)
             assert together[:, : alone.shape[1]].tolist() == alone.tolist()
@@ -95,9 +97,24 @@ def test_one_chunk_of_a_prompt_that_a_span_reaches_is_enough(accelerator):
     assert tensor_of(layers)[:, 0].tolist() == [[2, 9], [2, 9]]
 
 
-def test_a_micro_batch_without_a_span_of_its_own_gets_none(accelerator):
+def test_a_micro_batch_without_a_span_of_its_own_gets_zeros(accelerator):
     runner = ModelRunner(8, 4, accelerator.device)
     micro_batches = [layers_of(0, [EVERYTHING] * 2), layers_of(2, [EVERYTHING] * 2)]
     runner._set_mm_prefix_range_for_metadata(micro_batches, {3: [(2, 9)]})
-    assert tensor_of(micro_batches[0]) is None
+    assert not tensor_of(micro_batches[0]).any()
     assert tensor_of(micro_batches[1])[:, 0].tolist() == [[0, 0], [2, 9]]
+
+
+def test_for_graphs_every_step_has_its_tensor_at_one_address(accelerator):
+    runner = ModelRunner(8, 4, accelerator.device, for_graphs=True)
+    addresses = set()
+    for ranges in ({0: [(2, 9)]}, None, {7: [(1, 3)]}):
+        micro_batches = [layers_of(0, [EVERYTHING] * 4), layers_of(4, [EVERYTHING] * 4)]
+        runner._set_mm_prefix_range_for_metadata(micro_batches, ranges)
+        tensors = [tensor_of(layers) for layers in micro_batches]
+        addresses.add(tuple(tensor.data_ptr() for tensor in tensors))
+        expected = [[[0, 0]] * 4 for _ in range(8)]
+        for request, spans in (ranges or {}).items():
+            expected[request][: len(spans)] = [list(span) for span in spans]
+        assert [row for tensor in tensors for row in tensor.tolist()] == expected
+    assert len(addresses) == 1

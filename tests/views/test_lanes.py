@@ -67,6 +67,14 @@ def test_a_short_copy_stays_visible_in_a_long_recording():
     assert row_of(text_lanes(recording.timeline), "stream 1").count("▲") == 1
 
 
+def test_a_short_copy_stays_visible_where_kernels_share_its_column():
+    recording = Recording()
+    recording.copy(500_000, 500_001)
+    recording.kernel(0, 500_000)
+    recording.kernel(500_001, 1_000_000)
+    assert row_of(text_lanes(recording.timeline), "stream 0").count("▲") == 1
+
+
 def test_many_tiny_gaps_do_not_look_like_one_bubble():
     recording = Recording()
     for start in range(0, 10_000, 10):

@@ -42,11 +42,11 @@ def test_the_picture_says_modelled_or_measured():
         assert axes.get_xlabel() == f"{word} time"
 
 
-def test_before_is_ghosted_paler_than_after():
-    after, before = transformer_step(0), transformer_step(4)
-    alone, both = pixels(draw_png(after)), pixels(draw_png(after, before))
+def test_before_is_ghosted_paler_than_after_and_stands_out_behind_it():
+    timeline = transformer_step(4)
+    alone, both = pixels(draw_png(timeline)), pixels(draw_png(timeline, before=timeline))
     kernel = EVENT_STYLES["kernel"][1]
-    assert 0 < share_of(both, kernel) < share_of(alone, kernel)
+    assert 0.5 < share_of(both, kernel) / share_of(alone, kernel) < 0.85
     assert share_of(both, "#bfdbeb") > 0.01
 
 

@@ -1,4 +1,4 @@
-"""`check` finds what it is there to find: each test spoils one thing of a workbook that is right."""
+"""`check` finds what it is there to find: each test spoils one thing of a sound workbook."""
 
 import os
 
@@ -45,14 +45,14 @@ def test_a_stub_that_passes_is_found(problems, workbook):
     workbook.edit("solutions/tiny/before.py", "        counter.append(number)\n", "")
     workbook.files.write_all()
     assert one(problems()) == (
-        "stub: test_it_counts_nothing passes on the stub, which katas.toml says it fails"
+        "stub: test_it_counts_nothing passes on the stub, but katas.toml says that it fails"
     )
 
 
 def test_a_stub_that_fails_more_than_it_should_is_found(problems, workbook):
     workbook.edit("solutions/tiny/before.py", "total = 0", "total = 1")
     workbook.files.write_all()
-    assert "test_the_sum_is_right fails on the stub, which katas.toml does not name" in one(
+    assert "test_the_sum_is_right fails on the stub, but katas.toml does not say so" in one(
         problems()
     )
 
@@ -62,6 +62,17 @@ def test_a_stub_that_fails_by_an_error_is_found(problems, workbook):
     assert "fails on the stub by an error and not by a claim" in problems()[0]
 
 
+def test_a_stub_may_fail_two_tests_for_one_reason(problems, workbook):
+    test = workbook.root / "katas" / "tiny" / "test_add_up.py"
+    again = test.read_text().partition("def test_it_counts_nothing")[2]
+    test.write_text(f"{test.read_text()}\n\ndef test_it_counts_nothing_again{again}")
+    both = '["test_it_counts_nothing", "test_it_counts_nothing_again"]'
+    workbook.edit("katas/katas.toml", '["test_it_counts_nothing"]', both)
+    attempt = "tests/wrong_attempts/tiny/add_up/counts_once.py"
+    workbook.edit(attempt, "says:", "fails: test_it_counts_nothing_again\nsays:")
+    assert problems() == []
+
+
 def test_a_kata_with_nothing_to_solve_is_found(problems, workbook):
     workbook.edit("katas/katas.toml", '["test_it_counts_nothing"]', "[]")
     assert "stub_fails is empty" in one(problems())
@@ -69,7 +80,7 @@ def test_a_kata_with_nothing_to_solve_is_found(problems, workbook):
 
 def test_a_test_that_does_not_exist_is_found(problems, workbook):
     workbook.edit("katas/katas.toml", "test_it_counts_nothing", "test_it_counts")
-    assert "there is no test test_it_counts" in one(problems())
+    assert "names the test test_it_counts, but there is none" in one(problems())
 
 
 def test_a_solution_that_fails_is_found(problems, workbook):
@@ -102,6 +113,18 @@ def test_a_wrong_attempt_that_never_ends_is_stopped(problems, workbook):
 def test_a_wrong_attempt_without_its_marks_is_found(problems, workbook):
     workbook.edit("tests/wrong_attempts/tiny/add_up/forgets_one.py", "fails:", "breaks:")
     assert "needs a line `fails: ...` in its docstring" in one(problems())
+
+
+def test_an_attempt_that_python_cannot_read_is_found(problems, workbook):
+    workbook.attempt("forgets_one", ["test_the_sum_is_right"], "5", "    return (")
+    assert "Python cannot read tests/wrong_attempts/tiny/add_up/forgets_one.py, line" in one(
+        problems()
+    )
+
+
+def test_a_before_that_python_cannot_read_is_found(problems, workbook):
+    workbook.edit("solutions/tiny/before.py", "total = 0", "total = (0")
+    assert "before.py, line 3: '(' was never closed" in one(problems())
 
 
 def test_an_attempt_for_the_other_accelerator_is_left_out(problems, workbook):

@@ -26,9 +26,11 @@ def run(workbook, monkeypatch, request):
     return run
 
 
-def in_a_process(workbook, *arguments: str) -> str:
+def in_a_process(workbook, *arguments: str, **environment: str) -> str:
+    """The same in a process of its own, with the conftest of the real katas."""
+    workbook.write("katas/conftest.py", (CHECKOUT / "katas" / "conftest.py").read_text())
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "COLUMNS": "100"}
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), **environment}
     result = subprocess.run(
         command, cwd=workbook.root, env=environment, capture_output=True, text=True, timeout=120
     )
@@ -154,17 +156,35 @@ def test_a_test_of_no_kata_cannot_ask_for_one(run, workbook):
 
 
 def test_a_checkout_needs_no_installation(workbook):
-    conftest = (CHECKOUT / "katas" / "conftest.py").read_text()
-    workbook.write("katas/conftest.py", conftest)
-    text = in_a_process(workbook, "katas", "-q")
+    text = in_a_process(workbook, "katas", "-q", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     assert "1 of 2 tests pass" in text and "1 failed, 1 passed" in text
 
 
 def test_workers_of_xdist_stop_loops_and_teach_as_well(workbook):
     pytest.importorskip("xdist")
     workbook.edit_stub("total = 0", "while True:\n        total = 0")
-    workbook.write("katas/conftest.py", (CHECKOUT / "katas" / "conftest.py").read_text())
     text = in_a_process(workbook, "katas", "-n", "2", "--time-limit", "0.2")
     assert "Time limit: add_up was still running after 0.2 s, and was stopped." in text
     assert "code under test: yours" in text
     assert "· tiny/add_up  0 of 2 tests pass" in text
+
+
+def test_a_host_sync_that_the_guard_forbids_is_a_lesson(run, workbook):
+    workbook.edit(
+        "katas/tiny/test_add_up.py",
+        "    kata.add_up([1, 2, 3], counter)",
+        "    with debubble.no_host_syncs():\n"
+        "        kata.add_up(torch.ones(3, device=accelerator.device), counter)",
+    )
+    workbook.edit(
+        "katas/tiny/test_add_up.py", "counts_nothing(kata", "counts_nothing(kata, accelerator"
+    )
+    workbook.edit(
+        "katas/tiny/test_add_up.py",
+        "from debubble.workshop",
+        "import torch\n\nimport debubble\nfrom debubble.workshop",
+    )
+    workbook.edit_stub("total += number", "total += number.item()")
+    text = run()
+    assert "Your code raised HostSyncError" in text
+    assert "    total += number.item()" in text

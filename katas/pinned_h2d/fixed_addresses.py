@@ -1,0 +1,75 @@
+"""Addresses that survive a replay (chapter 01).
+
+A captured graph reads the memory that it read when it was captured. The class below makes a new
+tensor for each step, so a replay goes on reading the ranges of the step that was captured.
+
+Make one tensor on the device for all steps, as large as the largest step, and let `update` write
+each step's ranges into it. What it does not write stays as it was.
+
+Edit this file, then run
+
+    pytest katas/pinned_h2d/test_fixed_addresses.py
+
+Stuck?         debubble hint fixed_addresses
+Start afresh?  debubble reset fixed_addresses
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from debubble.accelerator import current
+
+Span = tuple[int, int]
+PrefixRanges = Mapping[int, Sequence[Span]]
+NO_RANGE: Span = (0, 0)
+
+
+def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]] | None:
+    """The spans of requests 0 to num_seqs - 1, or None when that says nothing.
+
+    A request without spans has the one span (0, 0). Keys may be missing, or lie past num_seqs.
+    """
+    if ranges is None:
+        return None
+    rows = [[tuple(span) for span in ranges.get(i) or [NO_RANGE]] for i in range(num_seqs)]
+    if all(row == [NO_RANGE] for row in rows):
+        return None
+    return rows
+
+
+class PrefixRangeBuffer:
+    """[max_num_seqs, max_ranges, 2] int32 on the device, with the capacity of the largest step.
+
+    A captured graph reads the buffer in every replay. With `for_graphs` a step without ranges is
+    zeros too; otherwise it is None and uploads nothing.
+    """
+
+    def __init__(
+        self,
+        max_num_seqs: int,
+        max_ranges: int,
+        device: torch.device,
+        *,
+        steps_in_flight: int = 2,
+        for_graphs: bool = False,
+    ) -> None:
+        self.max_num_seqs, self.max_ranges = max_num_seqs, max_ranges
+        self.device = device
+        self.for_graphs = for_graphs
+
+    def update(self, ranges: PrefixRanges | None, num_seqs: int) -> torch.Tensor | None:
+        """[num_seqs, max_ranges, 2], the first rows of the buffer; zero padded. At most one upload.
+
+        Queued on the current stream, behind the kernels that still read the last step's ranges.
+        """
+        rows = ranges_by_row(ranges, num_seqs)
+        if rows is None and not self.for_graphs:
+            return None
+        shape = (num_seqs, self.max_ranges, 2)
+        padded = torch.zeros(shape, dtype=torch.int32, pin_memory=current().pin_memory)
+        for row, spans in enumerate(rows or []):
+            padded[row, : len(spans)] = torch.tensor(spans)
+        return padded.to(self.device, non_blocking=True)

@@ -1,0 +1,84 @@
+"""One upload for all micro-batches (chapter 01).
+
+A step may be split into micro-batches, and each of them knows a part of the requests. The ranges
+are keyed by the request's index in the whole step; row 0 of a micro-batch is its own first
+request. The function below gets that right, with an upload for each micro-batch.
+
+Lay the rows of all micro-batches one behind the other, upload them once, and give each micro-batch
+its part.
+
+Edit this file, then run
+
+    pytest katas/pinned_h2d/test_micro_batches.py
+
+Stuck?         debubble hint micro_batches
+Start afresh?  debubble reset micro_batches
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+Span = tuple[int, int]
+PrefixRanges = Mapping[int, Sequence[Span]]
+Upload = Callable[[PrefixRanges | None, int], torch.Tensor | None]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows are requests, in order, then padding rows that have no tokens.
+
+    On the device: query_start_loc [num_seqs + 1] int32, seq_lens [num_seqs] int32, block_table
+    [num_seqs, max_blocks] int32, slot_mapping [num_tokens] int64. On the host: `requests`, the
+    indices that these requests have in the whole step, and `scheduled`, for each of them the
+    absolute positions of its tokens in this step.
+    """
+
+    query_start_loc: torch.Tensor
+    seq_lens: torch.Tensor
+    block_table: torch.Tensor
+    slot_mapping: torch.Tensor
+    requests: range
+    scheduled: tuple[range, ...]
+
+    @property
+    def num_seqs(self) -> int:
+        """Rows, those of padding included."""
+        return self.seq_lens.shape[0]
+
+    @property
+    def num_tokens(self) -> int:
+        return self.slot_mapping.shape[0]
+
+    @property
+    def max_query_len(self) -> int:
+        return max((len(positions) for positions in self.scheduled), default=0)
+
+
+def touches(spans: Sequence[Span], positions: range) -> bool:
+    """Whether a valid span holds one of the consecutive positions."""
+    return any(
+        start < end and start < positions.stop and end >= positions.start
+        for start, end in spans
+        if len(positions)
+    )
+
+
+def range_tensors_by_micro_batch(
+    ranges: PrefixRanges | None, batches: Sequence[Batch], upload: Upload
+) -> list[torch.Tensor | None]:
+    """For each micro-batch, in order, the rows of its own sequences; zero rows may be None.
+
+    `ranges` is keyed by the request's index in the whole step, and `batch.requests` are those of
+    one micro-batch; its rows beyond them are padding, and zero. `upload(ranges, num_seqs)` is
+    called once, and with None if no span holds a scheduled position.
+    """
+    tensors = []
+    for batch in batches:
+        own = [(ranges or {}).get(request, ()) for request in batch.requests]
+        matters = any(map(touches, own, batch.scheduled))
+        tensors.append(upload(dict(enumerate(own)) if matters else None, batch.num_seqs))
+    return tensors

@@ -1,0 +1,41 @@
+"""Once a step (chapter 01).
+
+48 layers read the ranges, and they are the same for all of them. The function below gives each
+layer its tensor, and uploads it anew for each: `upload(ranges, num_seqs)` returns a tensor on the
+device, or None when the ranges say nothing.
+
+Call `upload` once in each step, and give all layers what it returned. (A step in micro-batches is
+a list of such dicts. Here one upload for each of them will do; the last kata is about them.)
+
+Edit this file, then run
+
+    pytest katas/pinned_h2d/test_once_a_step.py
+
+Stuck?         debubble hint once_a_step
+Start afresh?  debubble reset once_a_step
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+
+Span = tuple[int, int]
+PrefixRanges = Mapping[int, Sequence[Span]]
+Upload = Callable[[PrefixRanges | None, int], torch.Tensor | None]
+
+
+def _set_mm_prefix_range_for_metadata(
+    attn_metadata: dict | list[dict], ranges: PrefixRanges | None, upload: Upload
+) -> None:
+    """Sets `mm_prefix_range_tensor` of all metadata: by layer, or a list of such dicts, one for
+    each micro-batch. `upload(ranges, num_seqs)` is called once a step, however many there are.
+    """
+    micro_batches = attn_metadata if isinstance(attn_metadata, list) else [attn_metadata]
+    for layers in micro_batches:
+        for metadata in layers.values():
+            batch = metadata.batch
+            own = [(ranges or {}).get(request, ()) for request in batch.requests]
+            tensor = upload(dict(enumerate(own)), batch.num_seqs)
+            metadata.mm_prefix_range_tensor = tensor

@@ -1,0 +1,50 @@
+"""One tensor for all requests (chapter 01).
+
+Tokens of an image may attend to each other both ways, so attention needs to know where the images
+lie: a span (start, end) of positions for each, by request. The function below works. But it
+uploads the spans of every request by themselves, and waits each time.
+
+Build the whole padded tensor on the host, in pinned memory, and upload it once without waiting.
+
+Edit this file, then run
+
+    pytest katas/pinned_h2d/test_padded_ranges.py
+
+Stuck?         debubble hint padded_ranges
+Start afresh?  debubble reset padded_ranges
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+Span = tuple[int, int]
+PrefixRanges = Mapping[int, Sequence[Span]]
+NO_RANGE: Span = (0, 0)
+
+
+def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]] | None:
+    """The spans of requests 0 to num_seqs - 1, or None when that says nothing.
+
+    A request without spans has the one span (0, 0). Keys may be missing, or lie past num_seqs.
+    """
+    if ranges is None:
+        return None
+    rows = [[tuple(span) for span in ranges.get(i) or [NO_RANGE]] for i in range(num_seqs)]
+    if all(row == [NO_RANGE] for row in rows):
+        return None
+    return rows
+
+
+def compute_mm_prefix_range_tensor(
+    ranges: PrefixRanges | None, num_seqs: int, device: torch.device
+) -> torch.Tensor | None:
+    """[num_seqs, max_ranges, 2] int32 on the device, zero padded, or None without any range."""
+    rows = ranges_by_row(ranges, num_seqs)
+    if rows is None:
+        return None
+    uploaded = [torch.tensor(spans, dtype=torch.int32, device=device) for spans in rows]
+    return pad_sequence(uploaded, batch_first=True)

@@ -1,0 +1,34 @@
+"""A ring of staging buffers (chapter 01).
+
+Pinning memory takes long, so an engine pins a few buffers once and uses them in turn, as many as
+it has steps in flight. The class below pins nothing: each of its uploads waits for the device.
+
+Let `__init__` pin `depth` buffers, and let `upload` take the next one: write the values to it,
+and queue the copy from there. A copy that is queued has not yet read its buffer. Before a buffer
+is written to again, make sure that its last copy is done, and wait for nothing else.
+
+Edit this file, then run
+
+    pytest katas/pinned_h2d/test_staging_ring.py
+
+Stuck?         debubble hint staging_ring
+Start afresh?  debubble reset staging_ring
+"""
+
+from __future__ import annotations
+
+import torch
+
+
+class StagingRing:
+    """`depth` pinned buffers of one shape. As deep as the steps in flight, it never waits."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, depth: int) -> None:
+        self.shape, self.dtype, self.depth = shape, dtype, depth
+
+    def upload(self, values: torch.Tensor, destination: torch.Tensor) -> None:
+        """Copies host `values` to `destination`, both of the ring's shape, on the current stream.
+
+        `values` may be changed or dropped at once.
+        """
+        destination.copy_(values)

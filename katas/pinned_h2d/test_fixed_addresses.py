@@ -1,0 +1,157 @@
+"""Tests of the kata `fixed_addresses`."""
+
+import torch
+
+import debubble
+from debubble.workshop import expect, expect_equal
+
+SEQUENCES, RANGES = 8, 2
+MOVED = (
+    "A graph that was captured with the first tensor reads that address in each replay, whatever "
+    "is there by then. Make the tensor in `__init__` and copy each step's ranges into it. A tensor "
+    "that is made anew when a larger step comes has a new address too."
+)
+LEFT_BEHIND = (
+    "Rows that a step does not write still hold the ranges of an earlier, larger one, and a "
+    "captured graph reads its padding rows too. Write all rows, zeros where there is nothing to "
+    "say."
+)
+STILL_THERE = (
+    "A replay runs the kernels that were captured: they cannot be told None, and read the buffer "
+    "as it is. With for_graphs a step without ranges has to write zeros."
+)
+MANY = (
+    "What costs is each copy, not its bytes. Fill one pinned tensor on the host, and copy it once "
+    "and without waiting."
+)
+TOO_EARLY = (
+    "Did the second step's ranges overwrite a pinned buffer that the first step's copy had not "
+    "read yet? Take a fresh pinned tensor, or wait for that copy's event."
+)
+
+
+def buffer_of(kata, accelerator, for_graphs=False):
+    return kata.PrefixRangeBuffer(SEQUENCES, RANGES, accelerator.device, for_graphs=for_graphs)
+
+
+def rows_of(ranges, num_seqs):
+    rows = torch.zeros(num_seqs, RANGES, 2, dtype=torch.int32)
+    for row, spans in ranges.items():
+        rows[row, : len(spans)] = torch.tensor(spans, dtype=torch.int32)
+    return rows
+
+
+STEPS = [
+    ({0: [(2, 5)], 3: [(1, 3), (6, 9)]}, 4),
+    ({1: [(7, 9)]}, 2),
+    ({row: [(row, 20), (30, 40)] for row in range(SEQUENCES)}, SEQUENCES),
+    ({2: [(4, 6)]}, 3),
+]
+
+
+def test_each_step_has_its_rows(kata, accelerator):
+    buffer = buffer_of(kata, accelerator)
+    for ranges, num_seqs in STEPS:
+        tensor = buffer.update(ranges, num_seqs)
+        expect_equal(
+            tensor,
+            rows_of(ranges, num_seqs),
+            call=f"update(ranges of {len(ranges)} requests, {num_seqs})",
+            likely=LEFT_BEHIND,
+        )
+
+
+def test_a_step_without_ranges_is_none(kata, accelerator):
+    expect_equal(buffer_of(kata, accelerator).update({}, 4), None, call="update({}, 4)")
+
+
+def test_the_address_is_always_the_same(kata, accelerator):
+    buffer = buffer_of(kata, accelerator)
+    with debubble.record(accelerator) as timeline:
+        tensors = [buffer.update(ranges, num_seqs) for ranges, num_seqs in STEPS]
+    addresses = {tensor.data_ptr() for tensor in tensors}
+    expect(timeline).that(
+        len(addresses) == 1,
+        expected=f"the tensors of {len(STEPS)} steps to begin at 1 address",
+        did=f"returned tensors at {len(addresses)} addresses",
+        why=MOVED,
+    )
+
+
+def capture_reading(accelerator, tensor):
+    """A graph that reads the tensor, as a layer's kernel does, and what it read."""
+    seen = torch.zeros_like(tensor)
+    seen.add_(tensor)
+    graph = accelerator.graph()
+    with graph.capture():
+        seen.zero_()
+        seen.add_(tensor)
+    return graph, seen
+
+
+def test_a_replay_reads_the_ranges_of_its_step(kata, accelerator):
+    buffer = buffer_of(kata, accelerator, for_graphs=True)
+    first = buffer.update({0: [(2, 5)]}, 4)
+    graph, seen = capture_reading(accelerator, first)
+    for ranges in ({1: [(7, 9)]}, {0: [(1, 3)], 3: [(4, 6), (8, 9)]}):
+        kept = buffer.update(ranges, 4)
+        graph.replay()
+        expect_equal(
+            seen,
+            rows_of(ranges, 4),
+            call=f"a replay after update({ranges}, 4)",
+            likely=MOVED,
+        )
+    del kept
+
+
+def test_nothing_of_a_larger_step_stays_behind(kata, accelerator):
+    buffer = buffer_of(kata, accelerator, for_graphs=True)
+    every_row = buffer.update({row: [(1, 9), (20, 30)] for row in range(SEQUENCES)}, SEQUENCES)
+    graph, seen = capture_reading(accelerator, every_row)
+    kept = buffer.update({0: [(2, 5)]}, 2)
+    graph.replay()
+    expect_equal(
+        seen,
+        rows_of({0: [(2, 5)]}, SEQUENCES),
+        call="a replay with 8 rows, after update({0: [(2, 5)]}, 2),",
+        likely=LEFT_BEHIND,
+    )
+    del kept
+
+
+def test_a_step_without_ranges_replays_zeros(kata, accelerator):
+    buffer = buffer_of(kata, accelerator, for_graphs=True)
+    first = buffer.update({0: [(2, 5)]}, 4)
+    graph, seen = capture_reading(accelerator, first)
+    kept = buffer.update(None, 4)
+    graph.replay()
+    expect_equal(seen, rows_of({}, 4), call="a replay after update(None, 4)", likely=STILL_THERE)
+    del kept
+
+
+def test_a_step_is_one_upload_that_nobody_waits_for(kata, accelerator):
+    buffer = buffer_of(kata, accelerator)
+    buffer.update({0: [(2, 5)]}, 4)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(1.0)
+        buffer.update({row: [(row, 20), (30, 40)] for row in range(SEQUENCES)}, SEQUENCES)
+    expect(timeline).counts(host_syncs=0, why=MANY)
+    if accelerator.pin_memory:
+        expect(timeline).counts(h2d_pinned=1, h2d_pageable=0, why=MANY)
+
+
+def test_each_of_two_steps_in_flight_reads_its_own_ranges(kata, accelerator):
+    buffer = buffer_of(kata, accelerator)
+    seen = [torch.zeros(4, RANGES, 2, dtype=torch.int32, device=accelerator.device) for _ in STEPS]
+    steps = [{0: [(2, 5)]}, {0: [(7, 9)]}]
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(20.0)
+        for ranges, target in zip(steps, seen, strict=False):
+            target.add_(buffer.update(ranges, 4))
+    expect(timeline).no_hazards(why=TOO_EARLY)
+    for ranges, target in zip(steps, seen, strict=False):
+        call = f"the step with {ranges}, while another one is in flight,"
+        expect_equal(target, rows_of(ranges, 4), call=call, likely=TOO_EARLY)

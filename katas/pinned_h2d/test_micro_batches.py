@@ -1,0 +1,128 @@
+"""Tests of the kata `micro_batches`."""
+
+import torch
+
+import debubble
+from debubble.workshop import expect, expect_equal
+
+PROMPT, DECODE = range(64), range(64, 65)
+ONE_EACH = (
+    "A step in four micro-batches makes four uploads where one would do. Their rows fit into one "
+    "tensor, one micro-batch behind the other."
+)
+REKEYED = (
+    "The keys of `ranges` count through the whole step, the rows of a micro-batch begin at 0. Row "
+    "i of a micro-batch belongs to request `batch.requests[i]`."
+)
+PADDING = (
+    "A micro-batch may have more rows than requests, to reach a size that a graph was captured "
+    "with. These rows hold no request, and so no span: not even that of the request which begins "
+    "the next micro-batch."
+)
+
+
+class Batch:
+    def __init__(self, first, scheduled, padding=0):
+        self.requests = range(first, first + len(scheduled))
+        self.scheduled = tuple(scheduled)
+        self.num_seqs = len(scheduled) + padding
+
+
+class Upload:
+    """One pinned upload in each call, or None without any range."""
+
+    def __init__(self, accelerator):
+        self.accelerator = accelerator
+
+    def __call__(self, ranges, num_seqs):
+        rows = [list((ranges or {}).get(row, ())) for row in range(num_seqs)]
+        if not any(rows):
+            return None
+        padded = torch.zeros(
+            num_seqs, 2, 2, dtype=torch.int32, pin_memory=self.accelerator.pin_memory
+        )
+        for row, spans in enumerate(rows):
+            if spans:
+                padded[row, : len(spans)] = torch.tensor(spans, dtype=torch.int32)
+        return padded.to(self.accelerator.device, non_blocking=True)
+
+
+def expect_spans(tensors, spans_by_batch, likely):
+    """The first span of each row, for each micro-batch; rows of zeros may be None."""
+    expect_equal(
+        len(tensors),
+        len(spans_by_batch),
+        call="len(range_tensors_by_micro_batch(...))",
+        likely=likely,
+    )
+    for number, (tensor, spans) in enumerate(zip(tensors, spans_by_batch, strict=True)):
+        wanted = torch.tensor(spans, dtype=torch.int32)
+        if tensor is None and not wanted.any():
+            continue
+        expect_equal(
+            tensor[:, 0] if tensor is not None else None,
+            wanted,
+            call=f"reading the first span of each row of micro-batch {number}",
+            likely=likely,
+        )
+
+
+def test_each_micro_batch_has_its_own_rows(kata, accelerator):
+    batches = [Batch(0, [PROMPT] * 2), Batch(2, [PROMPT]), Batch(3, [PROMPT] * 3)]
+    ranges = {1: [(2, 5)], 2: [(1, 3)], 5: [(7, 9)]}
+    tensors = kata.range_tensors_by_micro_batch(ranges, batches, Upload(accelerator))
+    spans = [[[0, 0], [2, 5]], [[1, 3]], [[0, 0], [0, 0], [7, 9]]]
+    expect_spans(tensors, spans, REKEYED)
+
+
+def test_padding_rows_are_zero(kata, accelerator):
+    batches = [Batch(0, [PROMPT] * 2, padding=2), Batch(2, [PROMPT] * 2, padding=1)]
+    ranges = {request: [(request + 1, 9)] for request in range(4)}
+    tensors = kata.range_tensors_by_micro_batch(ranges, batches, Upload(accelerator))
+    spans = [[[1, 9], [2, 9], [0, 0], [0, 0]], [[3, 9], [4, 9], [0, 0]]]
+    expect_spans(tensors, spans, PADDING)
+
+
+def test_all_micro_batches_share_one_upload(kata, accelerator):
+    batches = [Batch(first, [PROMPT] * 2) for first in range(0, 8, 2)]
+    ranges = {request: [(request, 9)] for request in range(8)}
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(1.0)
+        tensors = kata.range_tensors_by_micro_batch(ranges, batches, Upload(accelerator))
+    uploads = [event for event in timeline.events if (event.copy_kind or "").startswith("h2d")]
+    expect(timeline).that(
+        len(uploads) == 1,
+        expected="1 upload for 4 micro-batches",
+        did=f"made {len(uploads)} uploads",
+        why=ONE_EACH,
+    )
+    del tensors
+
+
+def test_nobody_waits(kata, accelerator):
+    batches = [Batch(first, [PROMPT] * 2) for first in range(0, 8, 2)]
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(1.0)
+        tensors = kata.range_tensors_by_micro_batch({3: [(2, 5)]}, batches, Upload(accelerator))
+    expect(timeline).counts(
+        host_syncs=0,
+        why="Rows that lie one behind the other can be cut out as views: slicing and `split` copy "
+        "nothing. An index made of a list is uploaded first, and the host waits for it.",
+    )
+    del tensors
+
+
+def test_a_step_that_only_decodes_uploads_nothing(kata, accelerator):
+    batches = [Batch(0, [DECODE] * 2), Batch(2, [DECODE] * 2)]
+    ranges = {request: [(2, 5)] for request in range(4)}
+    with debubble.record(accelerator) as timeline:
+        tensors = kata.range_tensors_by_micro_batch(ranges, batches, Upload(accelerator))
+    uploads = [event for event in timeline.events if (event.copy_kind or "").startswith("h2d")]
+    expect(timeline).that(
+        not uploads,
+        expected="no upload in a step whose tokens lie behind all spans",
+        did=f"made {len(uploads)} uploads",
+        why="A request keeps its spans while it decodes, but no span holds the tokens of this "
+        "step any more. `touches(spans, positions)` says so, with `batch.scheduled`.",
+    )
+    expect_equal(tensors, [None, None], call="range_tensors_by_micro_batch of a decode step")

@@ -1,0 +1,131 @@
+"""Tests of the kata `once_a_step`."""
+
+import torch
+
+import debubble
+from debubble.workshop import expect, expect_equal
+
+LAYERS, REQUESTS = 48, 4
+PER_LAYER = (
+    "All layers of a step read the same ranges. An upload for each of them puts a copy between "
+    "every two layers, and each copy is a place where the device can run dry."
+)
+NONE_IS_AN_ANSWER = (
+    "Did you take None for 'not computed yet'? It is also what `upload` returns when there is "
+    "nothing to say, which is most steps: all layers then compute it once more. Call `upload` "
+    "before the loop, or keep apart what has not been computed from what is None."
+)
+STALE = (
+    "Did you keep the tensor of an earlier step? The runner changes its dict in place when a "
+    "request comes or goes, so the same dict does not mean the same ranges. Compute them in each "
+    "step: once is cheap."
+)
+
+
+class Batch:
+    def __init__(self, first, num_requests):
+        self.requests = range(first, first + num_requests)
+        self.scheduled = (range(64),) * num_requests
+        self.num_seqs = num_requests
+
+
+class Metadata:
+    def __init__(self, batch):
+        self.batch = batch
+        self.mm_prefix_range_tensor = "not set"
+
+
+def layers_of(first=0, num_requests=REQUESTS, num_layers=LAYERS):
+    """As upstream has them: layers of two kinds, each with a batch object of its own."""
+    batches = [Batch(first, num_requests), Batch(first, num_requests)]
+    return {f"layers.{i}": Metadata(batches[i % 2]) for i in range(num_layers)}
+
+
+class Upload:
+    """One pinned upload in each call, or None without any range; counts its calls."""
+
+    def __init__(self, accelerator):
+        self.accelerator = accelerator
+        self.calls = 0
+
+    def __call__(self, ranges, num_seqs):
+        self.calls += 1
+        rows = [list((ranges or {}).get(row, ())) for row in range(num_seqs)]
+        if not any(rows):
+            return None
+        padded = torch.zeros(
+            num_seqs, 2, 2, dtype=torch.int32, pin_memory=self.accelerator.pin_memory
+        )
+        for row, spans in enumerate(rows):
+            if spans:
+                padded[row, : len(spans)] = torch.tensor(spans, dtype=torch.int32)
+        return padded.to(self.accelerator.device, non_blocking=True)
+
+
+def expect_rows(layers, rows, likely=""):
+    """All layers have these spans, one for each row."""
+    for name, metadata in layers.items():
+        tensor = metadata.mm_prefix_range_tensor
+        expect_equal(
+            tensor[:, 0] if isinstance(tensor, torch.Tensor) else tensor,
+            torch.tensor(rows, dtype=torch.int32),
+            call=f"reading the first span of each row in the metadata of {name}",
+            likely=likely,
+        )
+
+
+def test_every_layer_has_the_ranges(kata, accelerator):
+    layers = layers_of()
+    kata._set_mm_prefix_range_for_metadata(layers, {1: [(2, 5)]}, Upload(accelerator))
+    expect_rows(layers, [[0, 0], [2, 5], [0, 0], [0, 0]], "Every layer reads its own metadata.")
+
+
+def test_every_layer_has_none_when_there_is_nothing_to_say(kata, accelerator):
+    layers = layers_of()
+    kata._set_mm_prefix_range_for_metadata(layers, {}, Upload(accelerator))
+    for name, metadata in layers.items():
+        call = f"reading the tensor in the metadata of {name}"
+        expect_equal(metadata.mm_prefix_range_tensor, None, call=call)
+
+
+def test_all_layers_share_one_upload(kata, accelerator):
+    with debubble.record(accelerator) as timeline:
+        kata._set_mm_prefix_range_for_metadata(layers_of(), {1: [(2, 5)]}, Upload(accelerator))
+    uploads = [event for event in timeline.events if (event.copy_kind or "").startswith("h2d")]
+    expect(timeline).that(
+        len(uploads) == 1,
+        expected=f"1 upload for {LAYERS} layers",
+        did=f"made {len(uploads)} uploads",
+        why=PER_LAYER,
+    )
+
+
+def test_none_is_an_answer_too(kata, accelerator):
+    upload = Upload(accelerator)
+    with debubble.record(accelerator) as timeline:
+        kata._set_mm_prefix_range_for_metadata(layers_of(), {0: []}, upload)
+    expect(timeline).that(
+        upload.calls == 1,
+        expected=f"upload to be called once for {LAYERS} layers, also when it returns None",
+        did=f"called upload {upload.calls} times",
+        why=NONE_IS_AN_ANSWER,
+    )
+
+
+def test_each_step_has_its_own_ranges(kata, accelerator):
+    upload, ranges = Upload(accelerator), {0: [(2, 5)]}
+    kata._set_mm_prefix_range_for_metadata(layers_of(), ranges, upload)
+    del ranges[0]
+    ranges[3] = [(7, 9)]
+    layers = layers_of()
+    kata._set_mm_prefix_range_for_metadata(layers, ranges, upload)
+    expect_rows(layers, [[0, 0], [0, 0], [0, 0], [7, 9]], STALE)
+
+
+def test_micro_batches_have_the_ranges_of_their_own_requests(kata, accelerator):
+    micro_batches = [layers_of(0, 2), layers_of(2, 2)]
+    upload = Upload(accelerator)
+    kata._set_mm_prefix_range_for_metadata(micro_batches, {0: [(2, 5)], 3: [(7, 9)]}, upload)
+    likely = "Row 0 of a micro-batch is its own first request, `batch.requests[0]`."
+    expect_rows(micro_batches[0], [[2, 5], [0, 0]], likely)
+    expect_rows(micro_batches[1], [[0, 0], [7, 9]], likely)

@@ -1,0 +1,108 @@
+"""Tests of the kata `padded_ranges`."""
+
+import pytest
+import torch
+
+import debubble
+from debubble.workshop import expect, expect_equal
+
+REQUESTS = 16
+ONE_BY_ONE = (
+    "An upload of 8 bytes takes as long as one of 8 KB: what costs is that there is one. With 48 "
+    "layers and 16 requests these are 768 a step. Gather on the host what belongs together, and "
+    "send it as one tensor."
+)
+WAITS = (
+    "A copy from pageable memory cannot be left to the device: the host waits until everything "
+    "queued before it is done, and then the device waits for the host's next launch. That is a "
+    "bubble. From pinned memory, and with non_blocking=True, nobody waits."
+)
+ROWS = (
+    "Row i belongs to request i, whether it has spans or not: a request without spans has a row "
+    "of zeros. The dict may skip requests, and may name some beyond num_seqs."
+)
+NONE = (
+    "None says that no range matters, and the layers then skip all that ranges cost. A request "
+    "without spans has the one span (0, 0); when that is all there is, the answer is None."
+)
+
+CASES = [
+    ({0: [(2, 5)], 1: [(1, 3)]}, 2, [[[2, 5]], [[1, 3]]]),
+    ({1: [(2, 5), (7, 9)]}, 3, [[[0, 0], [0, 0]], [[2, 5], [7, 9]], [[0, 0], [0, 0]]]),
+    ({2: [(4, 6)], 0: [(1, 3)]}, 3, [[[1, 3]], [[0, 0]], [[4, 6]]]),
+    ({0: [(1, 3)], 7: [(2, 5), (6, 8)]}, 2, [[[1, 3]], [[0, 0]]]),
+    ({0: [(0, 1)], 1: []}, 2, [[[0, 1]], [[0, 0]]]),
+    ({0: [(3, 3)]}, 1, [[[3, 3]]]),
+]
+
+
+@pytest.mark.parametrize(("ranges", "num_seqs", "rows"), CASES)
+def test_each_request_has_its_row(kata, accelerator, ranges, num_seqs, rows):
+    tensor = kata.compute_mm_prefix_range_tensor(ranges, num_seqs, accelerator.device)
+    expect_equal(
+        tensor,
+        torch.tensor(rows, dtype=torch.int32),
+        call=f"compute_mm_prefix_range_tensor({ranges}, {num_seqs}, device)",
+        likely=ROWS,
+    )
+
+
+def test_it_is_on_the_device(kata, accelerator):
+    tensor = kata.compute_mm_prefix_range_tensor({0: [(2, 5)]}, 1, accelerator.device)
+    expect_equal(
+        str(tensor.device.type),
+        accelerator.device.type,
+        call="reading the tensor's device.type",
+        likely="The layers' kernels read the tensor: it has to be in the device's memory.",
+    )
+
+
+@pytest.mark.parametrize("ranges", [None, {}, {0: []}, {1: [(0, 0)]}, {9: [(2, 5)]}])
+def test_nothing_to_say_is_none(kata, accelerator, ranges):
+    expect_equal(
+        kata.compute_mm_prefix_range_tensor(ranges, 4, accelerator.device),
+        None,
+        call=f"compute_mm_prefix_range_tensor({ranges}, 4, device)",
+        likely=NONE,
+    )
+
+
+def record_upload(kata, accelerator):
+    """The ranges of 16 requests, behind a kernel of 1 ms."""
+    ranges = {request: [(request, request + 8)] for request in range(REQUESTS)}
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(1.0)
+        tensor = kata.compute_mm_prefix_range_tensor(ranges, REQUESTS, accelerator.device)
+    expect_equal(
+        tensor[:, 0, 1],
+        torch.arange(8, 8 + REQUESTS, dtype=torch.int32),
+        call="reading the ends of the 16 ranges",
+        likely="What the host wrote may have been changed before the copy took it.",
+    )
+    return timeline
+
+
+def uploads_of(timeline):
+    return [event for event in timeline.events if (event.copy_kind or "").startswith("h2d")]
+
+
+def test_all_requests_share_one_upload(kata, accelerator):
+    timeline = record_upload(kata, accelerator)
+    uploads = uploads_of(timeline)
+    expect(timeline).that(
+        len(uploads) == 1,
+        expected=f"1 upload for the ranges of {REQUESTS} requests",
+        did=f"made {len(uploads)} uploads",
+        events=uploads,
+        why=ONE_BY_ONE,
+    )
+
+
+def test_the_upload_is_pinned_and_nobody_waits(kata, accelerator):
+    timeline = record_upload(kata, accelerator)
+    if accelerator.pin_memory:
+        expect(timeline).counts(host_syncs=0, h2d_pageable=0, why=WAITS)
+    expect(timeline).no_hazards(
+        why="A pinned tensor that is used again may be overwritten while a copy still reads it. "
+        "Take a fresh one in each call."
+    )

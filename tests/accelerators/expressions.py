@@ -1,0 +1,61 @@
+"""Expressions whose effects were measured on a GPU, and how to measure them here."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy
+
+import debubble
+
+EFFECTS = Path(__file__).parents[2] / "assets" / "effects"
+COPIES_AND_WAITS = ("host_syncs", "h2d_pageable", "h2d_pinned", "d2h", "d2d")
+
+
+@dataclass(frozen=True)
+class Expression:
+    text: str
+    setup: str
+    effects: dict[str, int]
+
+    def __str__(self) -> str:
+        return self.text
+
+    def prepare(self, accelerator) -> dict:
+        """The names that the expression uses, on this accelerator."""
+        names = {"D": accelerator.device.type, "acc": accelerator, "np": numpy, "io": io}
+        exec(for_accelerator(self.setup), names)
+        return names
+
+    def run(self, names: dict) -> None:
+        exec(for_accelerator(self.text), names)
+
+    def counts(self, accelerator) -> dict[str, int]:
+        names = self.prepare(accelerator)
+        with debubble.record(accelerator) as timeline:
+            self.run(names)
+        return timeline.counts()
+
+
+def for_accelerator(text: str) -> str:
+    """The few calls of torch.cuda as those of the accelerator."""
+    for cuda, ours in {
+        "torch.cuda.current_stream()": "acc.current_stream()",
+        "torch.cuda.synchronize()": "acc.synchronize()",
+        "torch.cuda.Stream()": "acc.stream()",
+        "torch.cuda.Event()": "acc.event()",
+        "torch.cuda.empty_cache()": "None",
+    }.items():
+        text = text.replace(cuda, ours)
+    return text
+
+
+def measured_on_h200(name: str) -> list[Expression]:
+    recorded = json.loads((EFFECTS / f"{name}.json").read_text())
+    setup = recorded["meta"]["setup"]
+    return [Expression(row["expr"], setup, row["effects"]) for row in recorded["expressions"]]
+
+

@@ -1,0 +1,64 @@
+"""Choosing an accelerator, and what is said when that is not possible."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import debubble
+from debubble.accelerator import current, launch
+
+
+def test_a_process_has_one_accelerator(accelerator):
+    assert debubble.accelerator() is accelerator
+    assert current() is accelerator
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones():
+    with pytest.raises(ValueError, match=r"'smi' is unknown.*auto, cuda, sim.*did you mean 'sim'"):
+        debubble.accelerator("smi")
+
+
+def test_an_unknown_name_in_the_environment_is_named(monkeypatch):
+    monkeypatch.setenv("DEBUBBLE_DEVICE", "tpu")
+    with pytest.raises(ValueError, match=r"DEBUBBLE_DEVICE 'tpu' is unknown"):
+        debubble.accelerator()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_cuda_without_a_gpu_says_what_to_do():
+    code = "import debubble; debubble.accelerator('cuda')"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "PyTorch finds no GPU here: use accelerator('sim')" in run.stderr.splitlines()[-1]
+
+
+def test_the_other_accelerator_is_refused_in_one_process(accelerator):
+    other = {"sim": "cuda", "cuda": "sim"}[accelerator.name]
+    with pytest.raises(RuntimeError, match=f"uses '{accelerator.name}' already.*DEBUBBLE_DEVICE"):
+        debubble.accelerator(other)
+
+
+def test_a_plain_function_is_one_launch(accelerator):
+    x = torch.ones(4, device=accelerator.device)
+
+    def twice(tensor):
+        return torch.add(tensor, tensor)
+
+    with debubble.record(accelerator) as timeline:
+        y = launch(twice, None, x)
+    assert timeline.counts()["kernels"] == 1
+    assert y.device == x.device
+    assert y.tolist() == [2.0] * 4
+
+
+def test_an_empty_grid_launches_nothing(accelerator):
+    x = torch.ones(4, device=accelerator.device)
+    with debubble.record(accelerator) as timeline:
+        launch(None, (0, 3), x)
+    assert timeline.counts()["kernels"] == 0
+
+
+def test_a_negative_sleep_is_refused(accelerator):
+    with pytest.raises(ValueError, match="not -1"):
+        accelerator.sleep(-1)

@@ -1,0 +1,77 @@
+"""What an expression does to the device: the same here as it was measured on an H200.
+
+Three sets: the one that the rules were first held to, a larger one that they were written with,
+and one that was written after them.
+"""
+
+import pytest
+
+import debubble
+
+from .expressions import COPIES_AND_WAITS, measured_on_h200
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+GIVEN = measured_on_h200("nvidia-h200")
+MORE = measured_on_h200("nvidia-h200-more")
+UNSEEN = measured_on_h200("nvidia-h200-unseen")
+
+NOT_AS_MEASURED = {
+    "torch.nested.nested_tensor([x[0],x[1,:3]],layout=torch.jagged)": "PyTorch's jagged layout "
+    "does not take a tensor class inside",
+    "torch.nested.nested_tensor([x[0],x[1,:3]],layout=torch.jagged).to_padded_tensor(0.0)": "the "
+    "same",
+    "torch.nn.LSTM(5,3,device=D)(x)": "cuDNN packs the weights of a new LSTM into one buffer",
+    "torch.linalg.solve(torch.eye(4, device=D), torch.ones(4, 1, device=D))": "one copy depends on "
+    "the layout that the solver library wants",
+}
+"""The expressions that sim gets wrong, each with its reason."""
+
+KEPT_BY_THE_DRIVER = {
+    "torch.empty(4,5).copy_(x,non_blocking=True)",
+}
+"""Copies into pageable memory: no call that synchronises, and yet the host is held."""
+
+SETS = pytest.mark.parametrize(
+    "expressions", [GIVEN, MORE, UNSEEN], ids=["given", "more", "unseen"]
+)
+SHARE_OF_KERNEL_COUNTS = 0.9
+
+
+@SETS
+def test_counts_are_as_measured(expressions, accelerator):
+    """Copies and waits all; kernels mostly, since libraries split their work by version."""
+    wrong, kernels_right = {}, 0
+    for expression in expressions:
+        if accelerator.modelled and expression.text in NOT_AS_MEASURED:
+            continue
+        counts = expression.counts(accelerator)
+        expected = expression.effects
+        if any(counts[name] != expected[name] for name in COPIES_AND_WAITS):
+            wrong[expression.text] = (expected, counts)
+        kernels_right += counts["kernels"] == expected["kernels"]
+    assert not wrong
+    assert kernels_right / len(expressions) >= SHARE_OF_KERNEL_COUNTS
+
+
+@SETS
+def test_the_guard_refuses_exactly_what_makes_the_host_wait(expressions, accelerator):
+    wrong = []
+    for expression in expressions:
+        if expression.text in NOT_AS_MEASURED:
+            continue
+        effects = expression.effects
+        holds = effects["host_syncs"] or effects["h2d_pageable"]
+        names = expression.prepare(accelerator)
+        if is_refused(expression, names) != bool(holds or expression.text in KEPT_BY_THE_DRIVER):
+            wrong.append(expression.text)
+    assert not wrong
+
+
+def is_refused(expression, names: dict) -> bool:
+    try:
+        with debubble.no_host_syncs():
+            expression.run(names)
+    except debubble.HostSyncError:
+        return True
+    return False

@@ -1,0 +1,137 @@
+"""What a recording holds, on a GPU and on sim alike."""
+
+import threading
+
+import torch
+
+import debubble
+
+
+def test_counts_a_small_step(accelerator):
+    x = torch.randn(4, 4, device=accelerator.device)
+    pinned = torch.ones(4, pin_memory=accelerator.pin_memory)
+    torch.mm(x, x)
+    with debubble.record(accelerator) as timeline:
+        y = torch.mm(x, x)
+        y.add_(1)
+        pinned.to(accelerator.device, non_blocking=True)
+        torch.tensor([1, 2], device=accelerator.device)
+        y.sum().item()
+    assert timeline.counts() == {
+        "host_syncs": 2,
+        "h2d_pageable": 1,
+        "h2d_pinned": 1,
+        "d2h": 1,
+        "d2d": 0,
+        "kernels": 3,
+        "graph_launches": 0,
+    }
+
+
+def test_waiting_for_the_device_around_a_recording_is_not_in_it(accelerator):
+    x = torch.ones(4, device=accelerator.device)
+    accelerator.sleep(2)
+    with debubble.record(accelerator) as timeline:
+        x + 1
+    assert timeline.counts()["host_syncs"] == 0
+    assert timeline.counts()["kernels"] == 1
+
+
+def test_every_wait_and_copy_carries_its_exact_line(accelerator):
+    device = accelerator.device
+    x = torch.ones(4, 4, device=device)
+    pinned = torch.ones(4, pin_memory=accelerator.pin_memory)
+    event = accelerator.event()
+    with debubble.record(accelerator) as timeline:
+        x.sum().item()  # line: item
+        torch.tensor([1, 2], device=device)  # line: tensor
+        x[[0, 1]]  # line: list index
+        accelerator.synchronize()  # line: synchronize
+        x[0, 0] = 3.0  # line: assignment
+        repr(x[0])  # line: repr
+        pinned.to(device, non_blocking=True)  # line: pinned
+        event.record()
+        event.synchronize()  # line: event
+        if x[0, 0] > 2:  # line: branch
+            x.cpu()  # line: cpu
+    lines = {e.source.text.partition("# line: ")[2] for e in timeline.events if waits_or_copies(e)}
+    assert lines == {
+        *("item", "tensor", "list index", "synchronize", "assignment", "repr", "pinned"),
+        *("event", "branch", "cpu"),
+    }
+
+
+def waits_or_copies(event) -> bool:
+    return event.kind in ("sync", "copy")
+
+
+def test_a_copy_knows_its_bytes_and_the_call_behind_it(accelerator):
+    pinned = torch.ones(1000, pin_memory=accelerator.pin_memory)
+    with debubble.record(accelerator) as timeline:
+        pinned.to(accelerator.device, non_blocking=True)
+    (copy,) = [event for event in timeline.events if event.kind == "copy"]
+    assert copy.bytes == 4000
+    call = timeline.events[copy.launched_by]
+    assert not call.on_device
+    assert call.start <= copy.start
+
+
+def test_a_second_stream_has_a_lane_of_its_own(accelerator):
+    x = torch.ones(4, device=accelerator.device)
+    stream = accelerator.stream()
+    stream.wait_stream(accelerator.current_stream())
+    with debubble.record(accelerator) as timeline:
+        x + 1
+        with stream:
+            x * 2
+    lanes = [event.lane for event in timeline.events if event.kind == "kernel"]
+    assert len(set(lanes)) == 2
+    assert "stream 0" in lanes
+
+
+def test_a_sleep_keeps_the_device_busy_and_lets_the_host_go_on(accelerator):
+    x = torch.ones(4, device=accelerator.device)
+    accelerator.sleep(0.1)
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(20)
+        x + 1
+    sleep, add = [event for event in timeline.events if event.kind == "kernel"]
+    assert sleep.name == "sleep"
+    assert sleep.duration >= 20_000
+    assert timeline.events[add.launched_by].end < sleep.end
+
+
+def test_a_graph_is_one_launch_of_many_kernels(accelerator):
+    x = torch.ones(4, device=accelerator.device)
+    x + 1
+    graph = accelerator.graph()
+    with graph.capture():
+        y = (x + 1) * 2
+    with debubble.record(accelerator) as timeline:
+        graph.replay()
+    assert timeline.counts()["graph_launches"] == 1
+    assert timeline.counts()["kernels"] == 2
+    assert y.tolist() == [4.0] * 4
+
+
+def test_work_of_another_thread_is_recorded(accelerator):
+    x = torch.ones(4, device=accelerator.device)
+    with debubble.record(accelerator) as timeline:
+        worker = threading.Thread(target=lambda: x + 1)
+        worker.start()
+        worker.join()
+    assert timeline.counts()["kernels"] == 1
+
+
+def test_an_error_inside_a_recording_leaves_what_was_recorded(accelerator):
+    x = torch.ones(4, device=accelerator.device)
+    try:
+        with debubble.record(accelerator) as timeline:
+            x + 1
+            raise KeyError("stop")
+    except KeyError:
+        pass
+    assert timeline.counts()["kernels"] == 1
+    with debubble.record(accelerator) as again:
+        x + 1
+    assert again.counts()["kernels"] == 1

@@ -1,0 +1,139 @@
+"""Modelled time: what overlaps, what waits for what, and what a wait costs."""
+
+import pytest
+import torch
+
+import debubble
+from debubble.sim.cost import CostModel
+
+pytestmark = pytest.mark.sim
+
+
+def device_events(timeline, kind="kernel"):
+    return [event for event in timeline.events if event.kind == kind]
+
+
+def test_time_is_the_same_in_every_run(accelerator):
+    x = torch.ones(64, 64, device=accelerator.device)
+
+    def record():
+        with debubble.record(accelerator) as timeline:
+            (x @ x).sum().item()
+        return [(event.name, event.start, event.duration) for event in timeline.events]
+
+    first, second = record(), record()
+    assert [row[0] for row in first] == [row[0] for row in second]
+    assert [row[1:] for row in first] == [pytest.approx(row[1:]) for row in second]
+
+
+def test_a_stream_runs_one_thing_after_the_other(accelerator):
+    x = torch.ones(64, device=accelerator.device)
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(1)
+        x + 1
+        x + 2
+    kernels = device_events(timeline)
+    assert all(a.end <= b.start for a, b in zip(kernels, kernels[1:], strict=False))
+
+
+def test_two_streams_overlap(accelerator):
+    side = accelerator.stream()
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(1)
+        with side:
+            accelerator.sleep(1)
+    first, second = device_events(timeline)
+    assert second.start < first.end
+
+
+def test_two_uploads_share_one_copy_engine(accelerator):
+    side = accelerator.stream()
+    pinned = torch.zeros(1 << 20, pin_memory=True)
+    with debubble.record(accelerator) as timeline:
+        pinned.to(accelerator.device, non_blocking=True)
+        with side:
+            pinned.to(accelerator.device, non_blocking=True)
+    first, second = device_events(timeline, "copy")
+    assert second.start >= first.end
+
+
+def test_an_upload_and_a_download_overlap(accelerator):
+    side = accelerator.stream()
+    pinned = torch.zeros(1 << 20, pin_memory=True)
+    x = torch.zeros(1 << 20, device=accelerator.device)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        pinned.to(accelerator.device, non_blocking=True)
+        with side:
+            x.to("cpu", non_blocking=True)
+    up, down = device_events(timeline, "copy")
+    assert down.start < up.end
+
+
+def test_a_wait_lasts_until_the_queue_is_empty(accelerator):
+    x = torch.ones(4, device=accelerator.device)
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(10)
+        x.sum().item()
+    (wait,) = [event for event in timeline.events if event.kind == "sync"]
+    assert wait.duration > 9_900
+
+
+def test_a_small_pageable_copy_lets_the_host_go_and_a_large_one_holds_it(accelerator):
+    ends = {}
+    for size in (16, 1 << 20):
+        with debubble.record(accelerator) as timeline:
+            accelerator.sleep(10)
+            torch.zeros(size).to(accelerator.device, non_blocking=True)
+            torch.empty(1, device=accelerator.device).fill_(0)
+        ends[size] = max(event.end for event in timeline.events if not event.on_device)
+    assert ends[16] < 1_000
+    assert ends[1 << 20] > 10_000
+
+
+def test_the_launch_queue_holds_the_host_when_it_is_full(accelerator):
+    x = torch.ones(4, device=accelerator.device)
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(50)
+        for _ in range(1100):
+            x + 1
+    launches = [event for event in timeline.events if event.kind == "launch"]
+    assert launches[1000].end < 50_000
+    assert launches[1099].end > 50_000
+
+
+def test_more_bytes_and_more_operations_take_longer(accelerator):
+    durations = []
+    for size in (256, 1024, 2048):
+        x = torch.ones(size, size, device=accelerator.device)
+        with debubble.record(accelerator) as timeline:
+            x + 1
+            x @ x
+        durations.append([event.duration for event in device_events(timeline)])
+    assert durations[0][0] < durations[1][0] < durations[2][0]
+    assert durations[0][1] < durations[1][1] < durations[2][1]
+
+
+def test_the_shipped_calibration_is_that_of_an_h200():
+    assert CostModel.load("nvidia-h200").gpu == "NVIDIA H200"
+
+
+def test_an_unknown_calibration_is_answered_with_the_known_ones():
+    with pytest.raises(ValueError, match="no calibration for 'h100'.*nvidia-h200"):
+        CostModel.load("h100")
+
+
+def test_a_calibration_that_is_cut_off_is_refused(tmp_path):
+    path = tmp_path / "gpu.json"
+    path.write_text('{"gpu": "x"')
+    with pytest.raises(ValueError, match="is not a calibration"):
+        CostModel.load(str(path))
+    path.write_text('{"gpu": "x"}')
+    with pytest.raises(ValueError, match="it lacks .*launch_us"):
+        CostModel.load(str(path))
+
+
+def test_a_calibration_survives_its_file(tmp_path):
+    model = CostModel.load()
+    model.save(tmp_path / "copy.json")
+    assert CostModel.load(str(tmp_path / "copy.json")) == model

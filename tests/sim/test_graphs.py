@@ -1,0 +1,155 @@
+"""Capture and replay on sim: what is baked in, what goes stale, what is refused."""
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import debubble
+from debubble.accelerator import launch
+from debubble.sim.device import CaptureError
+
+pytestmark = pytest.mark.sim
+
+
+@triton.jit
+def add_one(source, target, size, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    inside = offsets < size
+    tl.store(target + offsets, tl.load(source + offsets, mask=inside) + 1, mask=inside)
+
+
+def captured(accelerator, work):
+    graph = accelerator.graph()
+    with graph.capture():
+        result = work()
+    return graph, result
+
+
+def test_a_replay_reads_the_same_address_with_new_values(accelerator):
+    x = torch.zeros(3, device=accelerator.device)
+    graph, y = captured(accelerator, lambda: x * 2 + 1)
+    for value in (1, 5):
+        x.fill_(value)
+        graph.replay()
+        assert y.tolist() == [2.0 * value + 1] * 3
+
+
+def test_nothing_runs_during_a_capture(accelerator):
+    x = torch.zeros(3, device=accelerator.device)
+    _, y = captured(accelerator, lambda: x.add_(1) * 2)
+    assert x.tolist() == [0.0] * 3
+    assert y.isnan().all()
+
+
+def test_a_triton_kernel_is_captured_and_replayed(accelerator):
+    x = torch.zeros(3, device=accelerator.device)
+    y = torch.zeros(3, device=accelerator.device)
+    graph, _ = captured(accelerator, lambda: launch(add_one, (1,), x, y, 3, BLOCK=4))
+    assert y.tolist() == [0.0] * 3
+    x.fill_(4)
+    graph.replay()
+    assert y.tolist() == [5.0] * 3
+
+
+def test_python_values_are_baked_in(accelerator):
+    x = torch.zeros(3, device=accelerator.device)
+    scale = 2
+    graph, y = captured(accelerator, lambda: (x + 1) * scale)
+    scale = 100
+    graph.replay()
+    assert y.tolist() == [2.0] * 3
+
+
+def test_a_replay_does_not_see_a_tensor_that_took_the_place_of_its_input(accelerator):
+    inputs = {"x": torch.zeros(3, device=accelerator.device)}
+    kept = inputs["x"]
+    graph, y = captured(accelerator, lambda: inputs["x"] + 1)
+    inputs["x"] = torch.full((3,), 9.0, device=accelerator.device)
+    graph.replay()
+    assert y.tolist() == [1.0] * 3
+    assert kept.tolist() == [0.0] * 3
+
+
+def test_a_freed_input_is_a_hazard_with_both_lines(accelerator):
+    inputs = {"x": torch.zeros(3, device=accelerator.device)}
+    graph = accelerator.graph()
+    with graph.capture():
+        y = inputs["x"] + 1  # used here
+    del inputs["x"]  # freed here
+    with debubble.record(accelerator) as timeline:
+        graph.replay()
+    assert y.isnan().all()
+    (hazard,) = timeline.hazards
+    assert hazard.kind == "graph_input_freed"
+    assert "# used here" in hazard.first.text
+    assert "# freed here" in hazard.second.text
+
+
+def test_an_input_that_was_written_in_place_is_no_hazard(accelerator):
+    x = torch.zeros(3, device=accelerator.device)
+    graph, _ = captured(accelerator, lambda: x + 1)
+    x.copy_(torch.ones(3))
+    with debubble.record(accelerator) as timeline:
+        graph.replay()
+    assert timeline.hazards == []
+
+
+def test_a_pinned_upload_is_captured_with_its_address(accelerator):
+    pinned = torch.zeros(3, pin_memory=True)
+    x = torch.zeros(3, device=accelerator.device)
+    graph, _ = captured(accelerator, lambda: x.copy_(pinned, non_blocking=True))
+    pinned.fill_(6)
+    graph.replay()
+    assert x.tolist() == [6.0] * 3
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda x: x.sum().item(),
+        lambda x: x.cpu(),
+        lambda x: x[x > 0],
+        lambda x: torch.tensor([1.0], device=x.device),
+        lambda x: x.copy_(torch.zeros(3), non_blocking=True),
+        lambda x: debubble.accelerator().synchronize(),
+    ],
+    ids=["item", "cpu", "mask", "list", "pageable", "synchronize"],
+)
+def test_what_a_graph_can_not_hold_is_refused_at_its_line(accelerator, work):
+    x = torch.ones(3, device=accelerator.device)
+    graph = accelerator.graph()
+    with pytest.raises(CaptureError, match=r"test_graphs\.py"), graph.capture():
+        work(x)
+    assert x.tolist() == [1.0] * 3
+
+
+def test_after_a_failed_capture_everything_works(accelerator):
+    x = torch.ones(3, device=accelerator.device)
+    graph = accelerator.graph()
+    with pytest.raises(CaptureError), graph.capture():
+        x.add_(1)
+        x.sum().item()
+    assert x.tolist() == [1.0] * 3
+    assert (x + 1).tolist() == [2.0] * 3
+    with graph.capture():
+        y = x + 1
+    graph.replay()
+    assert y.tolist() == [2.0] * 3
+
+
+def test_a_second_capture_inside_a_first_is_refused(accelerator):
+    with pytest.raises(CaptureError, match="being captured already"), accelerator.graph().capture():
+        with accelerator.graph().capture():
+            pass
+
+
+def test_a_replay_without_a_capture_is_refused(accelerator):
+    with pytest.raises(CaptureError, match="nothing was captured"):
+        accelerator.graph().replay()
+
+
+def test_a_graph_is_captured_once(accelerator):
+    graph, _ = captured(accelerator, lambda: torch.ones(3, device=accelerator.device))
+    with pytest.raises(CaptureError, match="holds a capture already"), graph.capture():
+        pass

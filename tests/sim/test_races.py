@@ -1,0 +1,191 @@
+"""Races that a GPU shows now and then, and sim every time, with both lines."""
+
+import pytest
+import torch
+
+import debubble
+
+pytestmark = pytest.mark.sim
+
+
+@pytest.fixture
+def pinned():
+    return torch.zeros(4, pin_memory=True)
+
+
+def test_a_reused_pinned_buffer_brings_the_last_value_to_every_copy(accelerator, pinned):
+    results = []
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(5)
+        for value in range(3):
+            pinned.fill_(value)  # the write
+            results.append(pinned.to(accelerator.device, non_blocking=True) * 10)  # the copy
+        assert [result[0].item() for result in results] == [20, 20, 20]
+    assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"] * 2
+    assert "# the copy" in timeline.hazards[0].first.text
+    assert "# the write" in timeline.hazards[0].second.text
+
+
+def test_a_write_through_numpy_is_found_too(accelerator, pinned):
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(5)
+        copied = pinned.to(accelerator.device, non_blocking=True)
+        pinned.numpy()[:] = 7
+        assert (copied + 1).tolist() == [8.0] * 4
+    assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]
+
+
+def test_a_write_after_the_copy_is_done_is_no_race(accelerator, pinned):
+    event = accelerator.event()
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(5)
+        copied = pinned.to(accelerator.device, non_blocking=True)
+        event.record()
+        event.synchronize()
+        pinned.fill_(9)
+        assert copied.tolist() == [0.0] * 4
+    assert timeline.hazards == []
+
+
+def test_the_same_bytes_written_again_are_no_race(accelerator, pinned):
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(5)
+        pinned.to(accelerator.device, non_blocking=True)
+        pinned.fill_(0)
+    assert timeline.hazards == []
+
+
+def test_nan_in_a_pinned_buffer_is_no_race(accelerator):
+    pinned = torch.full((4,), float("nan"), pin_memory=True)
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(5)
+        pinned.to(accelerator.device, non_blocking=True)
+    assert timeline.hazards == []
+
+
+def test_a_fresh_pinned_buffer_may_be_dropped_at_once(accelerator):
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(5)
+        copies = [
+            torch.full((4,), float(n), pin_memory=True).to(accelerator.device, non_blocking=True)
+            for n in range(8)
+        ]
+        assert [copy[0].item() for copy in copies] == list(range(8))
+    assert timeline.hazards == []
+
+
+def test_in_place_work_behind_the_copy_is_done_over_with_the_new_bytes(accelerator, pinned):
+    total = torch.zeros(4, device=accelerator.device)
+    with debubble.record(accelerator):
+        accelerator.sleep(5)
+        total.add_(1)
+        total.add_(pinned.to(accelerator.device, non_blocking=True))
+        total.mul_(2)
+        pinned.fill_(3)
+        assert total.tolist() == [8.0] * 4
+
+
+def test_random_numbers_are_not_drawn_again(accelerator, pinned):
+    with debubble.record(accelerator):
+        accelerator.sleep(5)
+        pinned.to(accelerator.device, non_blocking=True)
+        noise = torch.randn(4, device=accelerator.device)
+        before = noise.data_on_cpu.clone()
+        pinned.fill_(1)
+        accelerator.synchronize()
+    assert noise.tolist() == before.tolist()
+
+
+def test_a_result_read_before_its_copy_is_done_is_poison(accelerator):
+    x = torch.ones(3, device=accelerator.device)
+    with debubble.record(accelerator) as timeline:
+        host = x.to("cpu", non_blocking=True)  # the copy
+        assert host.isnan().all()  # the read
+        accelerator.synchronize()
+        assert host.tolist() == [1.0] * 3
+    (hazard,) = {(h.kind, h.first.text, h.second.text) for h in timeline.hazards}
+    assert hazard[0] == "read_before_sync"
+    assert "# the copy" in hazard[1]
+    assert "# the read" in hazard[2]
+
+
+@pytest.mark.parametrize("read", [torch.Tensor.tolist, torch.Tensor.numpy, torch.sum])
+def test_every_way_of_reading_too_early_is_found(accelerator, read):
+    x = torch.ones(3, device=accelerator.device)
+    with debubble.record(accelerator) as timeline:
+        read(x.to("cpu", non_blocking=True))
+    assert [hazard.kind for hazard in timeline.hazards] == ["read_before_sync"]
+
+
+def test_a_read_behind_an_event_is_no_race(accelerator):
+    x = torch.ones(3, device=accelerator.device)
+    with debubble.record(accelerator) as timeline:
+        host = x.to("cpu", non_blocking=True)
+        event = accelerator.current_stream().record_event()
+        event.synchronize()
+        assert host.tolist() == [1.0] * 3
+    assert timeline.hazards == []
+
+
+def test_a_stream_that_does_not_wait_for_another_is_a_race(accelerator):
+    side = accelerator.stream()
+    x = torch.ones(3, device=accelerator.device)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        with side:
+            y = x * 2  # made there
+        y + 1  # used here
+    (hazard,) = timeline.hazards
+    assert hazard.kind == "unordered_streams"
+    assert "# made there" in hazard.first.text
+    assert "# used here" in hazard.second.text
+
+
+@pytest.mark.parametrize("how", ["event", "stream", "host"])
+def test_waiting_orders_two_streams(accelerator, how):
+    side = accelerator.stream()
+    x = torch.ones(3, device=accelerator.device)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        with side:
+            y = x * 2
+        if how == "event":
+            side.record_event().wait()
+        elif how == "stream":
+            accelerator.current_stream().wait_stream(side)
+        else:
+            side.synchronize()
+        y + 1
+    assert timeline.hazards == []
+
+
+def test_writing_to_what_another_stream_still_reads_is_a_race(accelerator):
+    side = accelerator.stream()
+    x = torch.ones(3, device=accelerator.device)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        with side:
+            x * 2
+        x.fill_(0)
+    assert [hazard.kind for hazard in timeline.hazards] == ["unordered_streams"]
+
+
+def test_what_went_by_a_pageable_copy_is_safe_from_the_host(accelerator, pinned):
+    pageable = torch.zeros(4)
+    with debubble.record(accelerator):
+        accelerator.sleep(5)
+        early = pinned.to(accelerator.device, non_blocking=True)
+        safe = pageable.to(accelerator.device, non_blocking=True)
+        pinned.fill_(1)
+        pageable.fill_(1)
+        assert early.tolist() == [1.0] * 4
+        assert safe.tolist() == [0.0] * 4
+
+
+def test_a_download_behind_a_race_brings_the_new_bytes(accelerator, pinned):
+    with debubble.record(accelerator):
+        accelerator.sleep(5)
+        host = (pinned.to(accelerator.device, non_blocking=True) * 2).to("cpu", non_blocking=True)
+        pinned.fill_(4)
+        accelerator.synchronize()
+        assert host.tolist() == [8.0] * 4

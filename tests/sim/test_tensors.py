@@ -1,0 +1,191 @@
+"""A tensor on sim behaves as one on CUDA does."""
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+
+import debubble
+
+pytestmark = pytest.mark.sim
+
+
+@pytest.fixture
+def x(accelerator):
+    return torch.arange(20.0, device=accelerator.device).view(4, 5)
+
+
+def test_it_says_where_it_is(x):
+    assert x.device == torch.device("sim", 0)
+    assert not x.is_cpu
+    assert not x.is_cuda
+
+
+def test_values_come_back(x):
+    assert x.cpu().tolist() == x.tolist() == torch.arange(20.0).view(4, 5).tolist()
+    assert x[1, 2].item() == 7.0
+    assert f"{x[1, 2]:.1f}" == "7.0"
+
+
+def test_it_prints_as_a_tensor(x):
+    assert repr(x[0]) == "tensor([0., 1., 2., 3., 4.], device='sim:0')"
+    first, second = repr(x[:2, :2]).splitlines()
+    assert first.index("[0") == second.index("[5")
+
+
+def test_numpy_is_refused_as_on_cuda(x):
+    with pytest.raises(TypeError, match="can't convert sim:0 device type tensor to numpy"):
+        x.numpy()
+
+
+def test_a_cpu_tensor_beside_it_is_refused(x):
+    with pytest.raises(RuntimeError, match=r"one device.*sim:0 and cpu.*\(4, 5\)"):
+        x + torch.ones(4, 5)
+
+
+def test_a_cpu_number_beside_it_is_fine(x):
+    assert (x + torch.tensor(1.0))[0, 0].item() == 1.0
+
+
+def test_views_share_memory_and_address(x):
+    row = x[1]
+    row.zero_()
+    assert x[1].tolist() == [0.0] * 5
+    assert row.data_ptr() == x.data_ptr() + 5 * 4
+    assert x.view(20).untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+
+
+@pytest.mark.parametrize(
+    "assign",
+    [
+        "t[0] = 1.0",
+        "t[0, 0] = 1.0",
+        "t[-1, ::2] = 2.0",
+        "t[..., 0] = 3.0",
+        "t[None] = 4.0",
+        "t[:, 1:3] = torch.ones(2)",
+        "t[i] = 5.0",
+        "t[i, i] = 6.0",
+        "t[:, i] = 7.0",
+        "t[0, i] = 7.5",
+        "t[t > 3] = 8.0",
+        "t[[0, 2]] = 9.0",
+        "t[[0, 1], [2, 3]] = 10.0",
+        "t[1:3] = t[2:4].clone()",
+        "t[i[1]] = 11.0",
+        "t[torch.tensor([0, 2])] = 12.0",
+        "t[t[:, 0] > 4] = 13.0",
+        "t[t[:, 0] > 4, 1] = 14.0",
+        "t[True] = 15.0",
+        "t[range(2)] = 16.0",
+    ],
+)
+def test_assignment_does_what_it_does_on_the_cpu(assign, accelerator):
+    results = []
+    for device in ("cpu", accelerator.device):
+        names = {
+            "t": torch.arange(20.0).view(4, 5).to(device),
+            "i": torch.tensor([0, 1]).to(device),
+            "torch": torch,
+        }
+        exec(assign, names)
+        results.append(names["t"].tolist())
+    assert results[0] == results[1]
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_a_result_is_resized_to_fit(x):
+    out = torch.empty(0, device=x.device)
+    torch.add(x, x, out=out)
+    assert out.shape == (4, 5)
+    assert out[0, 1].item() == 2.0
+
+
+def test_modules_move_and_run(accelerator):
+    layer = torch.nn.Linear(3, 2).to(accelerator.device)
+    with torch.inference_mode():
+        y = layer(torch.ones(1, 3, device=accelerator.device))
+    torch.testing.assert_close(y.cpu(), layer.cpu()(torch.ones(1, 3)).detach())
+
+
+def test_gradients_flow(accelerator):
+    w = torch.ones(3, device=accelerator.device, requires_grad=True)
+    (w * 2).sum().backward()
+    assert w.grad.tolist() == [2.0] * 3
+
+
+def test_copies_of_the_object_are_on_sim(x):
+    for other in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert other.device == x.device
+        assert other.tolist() == x.tolist()
+        assert other.data_ptr() != x.data_ptr()
+
+
+def test_pinned_memory_is_known_as_such():
+    assert torch.empty(3, pin_memory=True).is_pinned()
+    assert torch.ones(3).pin_memory()[1:].is_pinned()
+    assert torch.zeros(3, 4, pin_memory=True).t().is_pinned()
+    assert torch.from_numpy(torch.zeros(3, pin_memory=True).numpy()).is_pinned()
+    assert not torch.empty(3).is_pinned()
+    assert not torch.zeros(3, pin_memory=True).clone().is_pinned()
+
+
+def test_pageable_memory_never_takes_a_pinned_address():
+    address = torch.zeros(1000, pin_memory=True).data_ptr()
+    later = [torch.zeros(1000) for _ in range(50)]
+    assert not any(tensor.is_pinned() for tensor in later)
+    assert address not in [tensor.data_ptr() for tensor in later]
+
+
+def test_another_thread_can_pin_and_compute(accelerator):
+    seen = []
+
+    def work():
+        pinned = torch.ones(3, pin_memory=True)
+        seen.append((pinned.is_pinned(), (pinned.to(accelerator.device) + 1).tolist()))
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    worker.join()
+    assert seen == [(True, [2.0] * 3)]
+
+
+def test_a_device_tensor_can_not_be_pinned(x):
+    with pytest.raises(RuntimeError, match="only dense CPU tensors can be pinned"):
+        x.pin_memory()
+
+
+def test_pinning_can_be_impossible():
+    """As on WSL: everything still works, with pageable copies."""
+    code = """
+import debubble, torch
+gpu = debubble.accelerator("sim")
+host = torch.ones(3, pin_memory=gpu.pin_memory)
+with debubble.record(gpu) as timeline:
+    assert host.to(gpu.device, non_blocking=True).tolist() == [1.0] * 3
+print(gpu.pin_memory, timeline.counts()["h2d_pageable"])
+try:
+    torch.ones(3).pin_memory()
+except RuntimeError as error:
+    print(error)
+"""
+    environment = os.environ | {"DEBUBBLE_PINNING": "off", "DEBUBBLE_DEVICE": "sim"}
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
+    )
+    first, second = run.stdout.splitlines()
+    assert first == "False 1"
+    assert "can't be pinned here" in second
+
+
+def test_an_operator_that_is_recorded_knows_its_name(x):
+    accelerator = debubble.accelerator()
+    with debubble.record(accelerator) as timeline:
+        x.softmax(-1)
+    (kernel,) = [event for event in timeline.events if event.kind == "kernel"]
+    assert "softmax" in kernel.name
