@@ -39,14 +39,14 @@ class Dispatcher:
             return run(args, kwargs)
 
     def _classify(self, func: Any) -> Operator:
+        implicit = has_kernel(func, torch.DispatchKey.CompositeImplicitAutograd)
+        if implicit and name_of(func) not in TABLE:
+            return lambda args, kwargs: func.decompose(*args, **kwargs)
         if is_view(func):
             return partial(self._view, func)
         key = composition_of(func)
         if key is not None:
             return lambda args, kwargs: func._op_dk(key, *args, **kwargs)
-        implicit = has_kernel(func, torch.DispatchKey.CompositeImplicitAutograd)
-        if implicit and name_of(func) not in TABLE:
-            return lambda args, kwargs: func.decompose(*args, **kwargs)
         return Computation(self.device, func)
 
     def _view(self, func: Any, args: tuple, kwargs: dict) -> Any:

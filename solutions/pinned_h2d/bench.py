@@ -7,6 +7,7 @@ measured behind a kernel that keeps the device busy while the host queues the st
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import platform
 import statistics
@@ -48,11 +49,11 @@ class StepCost:
     counts: dict[str, int]
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, help="folder for pinned_h2d.json")
     parser.add_argument("--quick", action="store_true", help="few runs, the small model only")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     accelerator = debubble.accelerator()
     console = Console()
     presets = choose_presets(accelerator, options.quick)
@@ -129,8 +130,6 @@ def record_step(accelerator: Accelerator, step) -> debubble.Timeline:
 @contextmanager
 def no_garbage() -> Iterator[None]:
     """A collection in the middle would be taken for a bubble."""
-    import gc
-
     gc.collect()
     gc.disable()
     try:

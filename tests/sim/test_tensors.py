@@ -113,6 +113,14 @@ def test_modules_move_and_run(accelerator):
     torch.testing.assert_close(y.cpu(), layer.cpu()(torch.ones(1, 3)).detach())
 
 
+def test_inference_mode_changes_nothing(x, accelerator):
+    with torch.inference_mode(), debubble.record(accelerator) as timeline:
+        y = torch.ones(4, 5).to(accelerator.device) + x.reshape(4, 5)
+        assert y.cpu()[0].tolist() == y[0].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert timeline.counts()["d2h"] == 2
+    assert timeline.counts()["kernels"] == 1
+
+
 def test_gradients_flow(accelerator):
     w = torch.ones(3, device=accelerator.device, requires_grad=True)
     (w * 2).sum().backward()

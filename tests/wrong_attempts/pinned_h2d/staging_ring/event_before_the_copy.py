@@ -1,5 +1,6 @@
 """Records the event before the copy that it should stand for.
 
+on: sim
 fails: test_all_values_arrive
 says: that was recorded right after the copy
 """

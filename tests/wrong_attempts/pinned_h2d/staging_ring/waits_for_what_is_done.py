@@ -1,7 +1,7 @@
 """Waits for the event without asking whether it is done.
 
 fails: test_a_buffer_whose_copy_is_done_is_free
-fails: test_nobody_waits_while_there_are_free_buffers
+may fail: test_nobody_waits_while_there_are_free_buffers
 says: The copy was done long ago
 says: copied.synchronize()
 """

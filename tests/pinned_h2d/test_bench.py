@@ -1,0 +1,39 @@
+"""The benchmark runs both variants, says how it came by its times, and keeps them."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from solutions.pinned_h2d import StepConfig, bench
+
+
+@pytest.fixture
+def shallow_model(monkeypatch):
+    shallow = replace(StepConfig.small(), num_layers=2, num_requests=3)
+    monkeypatch.setattr(StepConfig, "small", lambda: shallow)
+
+
+def test_it_prints_a_table_and_saves_a_record(accelerator, shallow_model, tmp_path, capsys):
+    bench.main(["--quick", "--output", str(tmp_path / "new")])
+    how = "modelled" if accelerator.modelled else "measured"
+    printed = capsys.readouterr().out
+    assert f": {how}, behind 40 ms of work" in " ".join(printed.split())
+
+    record = json.loads((tmp_path / "new" / "pinned_h2d.json").read_text())
+    assert record["modelled"] is accelerator.modelled
+    steps = record["presets"]["small"]["steps"]
+    assert steps["prefill"]["before"]["counts"]["h2d_pageable"] == 2 * 3
+    assert steps["prefill"]["after"]["counts"]["h2d_pinned"] == accelerator.pin_memory
+    assert steps["decode"]["after"]["counts"]["h2d_pinned"] == 0
+    for variants in steps.values():
+        before, after = variants["before"], variants["after"]
+        assert before["device_us"] > after["device_us"] > 0
+        assert 0 <= after["idle_share"] < before["idle_share"] < 1
+        assert before["host_us"] > bench.LOAD_MS * 1e3 > after["host_us"] > 0
+        assert after["attention_us"] > 0
+
+
+def test_progress_and_table_stay_within_a_terminal(accelerator, shallow_model, capsys):
+    bench.main(["--quick"])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
