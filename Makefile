@@ -33,7 +33,7 @@ lab: $(STAMP)
 	@'$(VENV)/bin/debubble' doctor
 	@PATH='$(CURDIR)/$(VENV)/bin':"$$PATH" '$(VENV)/bin/python' -m jupyterlab \
 	    --ServerApp.ip=127.0.0.1 --ServerApp.port='$(PORT)' \
-	    --ServerApp.root_dir='$(CURDIR)' --ServerApp.preferred_dir='$(CURDIR)/chapters' \
+	    --ServerApp.root_dir='$(CURDIR)' --FileContentsManager.preferred_dir='$(CURDIR)/chapters' \
 	    $$(test "$$(id -u)" -ne 0 || echo --allow-root)
 
 doctor: $(STAMP)

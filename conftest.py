@@ -2,9 +2,10 @@
 
 import pytest
 
+from debubble.workshop import plugin
+
 
 def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
-    if not pluginmanager.has_plugin("debubble"):
-        from debubble.workshop import plugin
-
+    # An installed debubble has registered its plugin by itself.
+    if not pluginmanager.is_registered(plugin):
         pluginmanager.register(plugin, "debubble")

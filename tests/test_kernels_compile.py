@@ -73,11 +73,12 @@ def attention(
 
 
 LAUNCHES = {
-    "solutions.pinned_h2d.attention:prefix_attention_kernel": {
+    "solutions.pinned_h2d.attention_kernel:prefix_attention_kernel": {
         "bf16, head 256": attention("bf16", 256, group=2, window=1024),
         "bf16, head 128, clamped": attention("bf16", 128, group=4, window=256, clamp=True),
         "bf16, head 80": attention("bf16", 80, group=5, window=0),
         "fp16, head 64, no ranges": attention("fp16", 64, group=1, window=64, ranges=False),
+        "bf16, head 128, causal alone": attention("bf16", 128, group=1, window=0, ranges=False),
         "fp32, head 256": attention("fp32", 256, group=2, window=64),
         "bf16, decode": attention("bf16", 256, group=2, window=0, max_query_len=1),
     },
@@ -116,7 +117,7 @@ for path, launches in json.loads(sys.argv[1]).items():
 """
 
 NEVER_SPECIALIZED = """
-from solutions.pinned_h2d.attention import prefix_attention_kernel
+from solutions.pinned_h2d.attention_kernel import prefix_attention_kernel
 
 for parameter in prefix_attention_kernel.params:
     print(

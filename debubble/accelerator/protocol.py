@@ -75,7 +75,10 @@ class Accelerator(Protocol):
         kernel: Callable[..., Any],
         grid: tuple[int, ...] | None,
         *args: Any,
-        work: Work | None = None,
+        work: Work | Callable[[], Work] | None = None,
         **meta: Any,
     ) -> Any:
-        """Runs a kernel: one launch. `grid` belongs to a Triton kernel; None calls a plain function."""
+        """Runs a kernel as one launch. `grid` is a Triton kernel's; None calls a plain function.
+
+        `work` may be a function, so that a GPU never has to wait for what only sim needs.
+        """

@@ -65,7 +65,7 @@ class CudaAccelerator:
         kernel: Callable[..., Any],
         grid: tuple[int, ...] | None,
         *args: Any,
-        work: Work | None = None,
+        work: Work | Callable[[], Work] | None = None,
         **meta: Any,
     ) -> Any:
         """Runs a kernel; `work` is for sim's cost model and ignored here."""
@@ -80,17 +80,12 @@ class CudaAccelerator:
         torch.cuda.synchronize()
         marks = Marks()
         profiler = profile(activities=ACTIVITIES)
-        with profiler:
-            with annotate(BEGIN):
-                pass
-            try:
+        try:
+            with profiler, _bounded():
                 with marks:
                     yield
-            finally:
-                with annotate(END):
-                    pass
-                torch.cuda.synchronize()
-        timeline.events.extend(events_of(_trace_of(profiler), marks))
+        finally:
+            timeline.events.extend(events_of(_trace_of(profiler), marks))
 
     @contextmanager
     def watching_for_syncs(self) -> Iterator[None]:
@@ -104,6 +99,19 @@ class CudaAccelerator:
             with profile(activities=ACTIVITIES):
                 torch.zeros(1, device=self.device)
                 torch.cuda.synchronize()
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    """Says in the trace where the learner's part begins and ends; then waits for its work."""
+    with annotate(BEGIN):
+        pass
+    try:
+        yield
+    finally:
+        with annotate(END):
+            pass
+        torch.cuda.synchronize()
 
 
 def _trace_of(profiler: profile) -> dict[str, Any]:

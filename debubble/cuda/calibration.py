@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import torch
 
@@ -12,6 +13,7 @@ from ..recording import record
 from ..sim.cost import CostModel
 from .accelerator import CudaAccelerator
 from .calibration_kernels import many_arguments, matrix_product
+from .calibration_layer import CalibrationLayer
 
 REPEATS = 300
 MATRIX = 8192
@@ -22,31 +24,36 @@ BIG = 1 << 28
 
 
 def calibrate(accelerator: CudaAccelerator) -> Iterator[tuple[str, float]]:
-    """Yields (constant, value) as they are measured: microseconds, bytes or operations a microsecond."""
+    """Yields (constant, value): microseconds, or bytes or operations a microsecond."""
     bench = _Bench(accelerator)
     op = bench.host(lambda: bench.tiny[0])
     launch = bench.host(lambda: bench.tiny.add_(1)) - op
+    gemm = bench.host(lambda: torch.mm(bench.tiny, bench.tiny)) - op - launch
+    triton = bench.host(bench.launch_triton) - op
+    layer = CalibrationLayer(accelerator)
+    in_a_model = bench.host(layer.run) / layer.host_us(op, launch, gemm, triton)
+    yield "op_us", op * in_a_model
+    yield "launch_us", launch * in_a_model
+    yield "gemm_launch_us", gemm * in_a_model
+    yield "triton_launch_us", triton * in_a_model
     copy_call = bench.host(lambda: bench.tiny.copy_(bench.pinned, non_blocking=True)) - op
-    event = torch.cuda.Event()
-    yield "op_us", op
-    yield "launch_us", launch
-    yield "gemm_launch_us", bench.host(lambda: torch.mm(bench.tiny, bench.tiny)) - op - launch
-    yield "triton_launch_us", bench.host(bench.launch_triton) - op
     yield "copy_call_us", copy_call
+    event = torch.cuda.Event()
     sync = bench.host(event.synchronize)
     yield "sync_us", sync
     wait = bench.host(lambda: accelerator.current_stream().wait_event(event))
     yield "event_us", statistics.mean([bench.host(event.record), wait])
     yield "graph_launch_us", bench.host(bench.graph().replay)
 
-    kernel, gap = bench.chain(lambda: bench.tiny.add_(1))
     stream = accelerator.current_stream()
+    kernel, _ = bench.chain(lambda: bench.tiny.add_(1))
     round_trip = bench.host(lambda: (bench.tiny.add_(1), stream.synchronize()))
     start = max(0.5, round_trip - op - launch - kernel - sync)
     yield "start_latency_us", start
+    durations, gap = layer.durations_and_gap()
     yield "gap_us", gap
-    yield "kernel_us", kernel
-    yield "gemm_us", bench.chain(lambda: torch.mm(bench.tiny, bench.tiny, out=bench.tiny_out))[0]
+    yield "kernel_us", durations["vector"]
+    yield "gemm_us", durations["library"]
     yield "triton_us", bench.chain(bench.tiny_product)[0]
     blocking = bench.host(lambda: bench.tiny.copy_(bench.pageable))
     yield "copy_us", max(0.5, blocking - op - copy_call - start - sync)
@@ -74,6 +81,7 @@ class _Bench:
         self.pageable = torch.randn(TINY, TINY)
         self.pinned = torch.randn(TINY, TINY, pin_memory=accelerator.pin_memory)
         self.half = torch.randn(TINY, TINY, device=device, dtype=torch.bfloat16)
+        self.half_out = torch.empty_like(self.half)
         self.big = torch.zeros(BIG, dtype=torch.uint8, device=device)
 
     def host(self, call: Callable[[], object], repeats: int = REPEATS) -> float:
@@ -98,7 +106,7 @@ class _Bench:
             for _ in range(100):
                 call()
         kernels = [e for e in timeline.events if e.kind == "kernel"][1:]
-        gaps = [b.start - a.end for a, b in zip(kernels, kernels[1:], strict=False)]
+        gaps = [b.start - a.end for a, b in pairwise(kernels)]
         return statistics.median(e.duration for e in kernels), statistics.median(gaps)
 
     def duration(self, call: Callable[[], object], kind: str, repeats: int = 10) -> float:
@@ -118,25 +126,43 @@ class _Bench:
     def launch_triton(self) -> None:
         tiny, out = self.tiny, self.tiny_out
         numbers = (TINY, TINY, 1, 2, 3, 4, 5, 0.5)
-        self.accelerator.launch(many_arguments, (4,), tiny, out, tiny, out, tiny, out, *numbers, BLOCK=1024)
+        self.accelerator.launch(
+            many_arguments, (4,), tiny, out, tiny, out, tiny, out, *numbers, BLOCK=1024
+        )
 
     def tiny_product(self) -> None:
-        self._product(self.half, TINY, TINY)
+        self.accelerator.launch(
+            matrix_product,
+            (1, 1),
+            self.half,
+            self.half,
+            self.half_out,
+            SIZE=TINY,
+            BLOCK=TINY,
+            INNER=16,
+        )
 
     def arithmetic(self) -> Iterator[tuple[str, float]]:
         operations = 2.0 * MATRIX**3
         half = torch.randn(MATRIX, MATRIX, device=self.accelerator.device, dtype=torch.bfloat16)
+        out = torch.empty_like(half)
         yield "tensor_flops", operations / self.duration(lambda: half @ half, "kernel", repeats=5)
-        self._out = torch.empty_like(half)
-        triton = self.duration(lambda: self._product(half, MATRIX, TILE), "kernel", repeats=5)
-        yield "triton_flops", operations / triton
-        single = half[:4096, :4096].float()
-        yield "vector_flops", 2.0 * 4096**3 / self.duration(lambda: single @ single, "kernel", repeats=5)
 
-    def _product(self, matrix: torch.Tensor, size: int, tile: int) -> None:
-        out = self._out if size == MATRIX else torch.empty_like(matrix)
-        grid = (size // tile, size // tile)
-        options = {"num_warps": 8, "num_stages": 3} if size == MATRIX else {}
-        self.accelerator.launch(
-            matrix_product, grid, matrix, matrix, out, SIZE=size, BLOCK=tile, INNER=64, **options
-        )
+        def product() -> None:
+            self.accelerator.launch(
+                matrix_product,
+                (MATRIX // TILE, MATRIX // TILE),
+                half,
+                half,
+                out,
+                SIZE=MATRIX,
+                BLOCK=TILE,
+                INNER=64,
+                num_warps=8,
+                num_stages=3,
+            )
+
+        yield "triton_flops", operations / self.duration(product, "kernel", repeats=5)
+        single = half[:4096, :4096].float()
+        product_of_singles = self.duration(lambda: single @ single, "kernel", repeats=5)
+        yield "vector_flops", 2.0 * 4096**3 / product_of_singles

@@ -7,9 +7,7 @@ import triton.language as tl
 
 
 @triton.jit
-def many_arguments(
-    a, b, c, d, e, f, rows, columns, s0, s1, s2, s3, s4, scale, BLOCK: tl.constexpr
-):
+def many_arguments(a, b, c, d, e, f, rows, columns, s0, s1, s2, s3, s4, scale, BLOCK: tl.constexpr):
     """As many arguments as an attention kernel has, and hardly any work."""
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = offsets < rows * columns

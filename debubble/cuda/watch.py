@@ -10,21 +10,23 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..guard import refuse, syncs_are_forbidden
 from ..rules.action import SYNC, Action, copy
-from ..rules.composition import composition_of, name_of
+from ..rules.composition import name_of, parts_of
 from ..rules.copies import download, nbytes_of, upload
 from ..rules.operators import effects_of
 from ..rules.refusal import refusal
 
 aten = torch.ops.aten
-COPIES = {aten.copy_.default, aten._to_copy.default}
+NUMBERS_FOR_TENSORS = {"Scalar", "Scalar_out"}
+"""Overloads whose parts would be handed a number where they want a tensor; none of them waits."""
+
 PRINTING = {torch.Tensor.__repr__, torch.Tensor.__format__, torch.Tensor.__str__}
 
 
 class SyncWatch:
-    """Two modes of this thread: operators, and printing, which PyTorch hides from operator modes."""
+    """Two modes of this thread: operators, and what PyTorch hides from a mode of operators."""
 
     def __init__(self) -> None:
-        self._modes = (_Operators(), _Printing())
+        self._modes = (_Operators(), _Hidden())
 
     def __enter__(self) -> SyncWatch:
         for mode in self._modes:
@@ -40,11 +42,10 @@ class _Operators(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if syncs_are_forbidden():
-            if func not in COPIES and not func._overloadname.startswith("Scalar"):
-                composition = composition_of(func)
-                if composition is not None:
-                    with self:
-                        return func._op_dk(composition, *args, **kwargs)
+            parts = parts_of(func)
+            if parts is not None and func._overloadname not in NUMBERS_FOR_TENSORS:
+                with self:
+                    return parts(*args, **kwargs)
             name = name_of(func)
             reason = refusal(name, actions_of(func, name, args, kwargs))
             if reason:
@@ -52,10 +53,13 @@ class _Operators(TorchDispatchMode):
         return func(*args, **kwargs)
 
 
-class _Printing(TorchFunctionMode):
+class _Hidden(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        if func in PRINTING and args[0].is_cuda and syncs_are_forbidden():
-            refuse("printing a tensor makes the host wait for the device")
+        if syncs_are_forbidden():
+            if func in PRINTING and args[0].is_cuda:
+                refuse("printing a tensor makes the host wait for the device")
+            if func is torch.tensor and isinstance(args[0], (list, tuple)) and _on_cuda(args[0]):
+                refuse("making a tensor from a list of tensors reads each of them")
         return func(*args, **(kwargs or {}))
 
 

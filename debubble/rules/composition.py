@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,16 +15,22 @@ COMPOSITE_KEYS = (
     torch.DispatchKey.CompositeExplicitAutograd,
     torch.DispatchKey.CompositeExplicitAutogradNonFunctional,
 )
+COPIES = {"copy_", "_to_copy"}
+"""Composed of others by name, and ruled by `debubble.rules.copies`."""
 
 
 @functools.cache
-def composition_of(func: Any) -> torch.DispatchKey | None:
-    """The key of an operator's composition, or None if it computes by itself."""
-    if name_of(func) in TABLE or name_of(func).startswith("_foreach_") or is_view(func):
+def parts_of(func: Any) -> Callable[..., Any] | None:
+    """Calls the others in place of an operator, or None if it computes, copies or is a view."""
+    name = name_of(func)
+    if name in TABLE or name in COPIES or name.startswith("_foreach_"):
         return None
-    if has_kernel(func, torch.DispatchKey.CPU) or has_kernel(func, torch.DispatchKey.CUDA):
+    if has_kernel(func, torch.DispatchKey.CompositeImplicitAutograd):
+        return func.decompose
+    if is_view(func) or has_kernel(func, torch.DispatchKey.CPU):
         return None
-    return next((key for key in COMPOSITE_KEYS if has_kernel(func, key)), None)
+    key = next((key for key in COMPOSITE_KEYS if has_kernel(func, key)), None)
+    return partial(func._op_dk, key) if key is not None else None
 
 
 def is_view(func: Any) -> bool:

@@ -64,7 +64,7 @@ class SimAccelerator:
         kernel: Callable[..., Any],
         grid: tuple[int, ...] | None,
         *args: Any,
-        work: Work | None = None,
+        work: Work | Callable[[], Work] | None = None,
         **meta: Any,
     ) -> Any:
         """Runs a kernel on the CPU data, as one launch of modelled length."""
@@ -81,9 +81,7 @@ class SimAccelerator:
                 )
         on_device = [tensor for tensor in inputs if type(tensor) is SimTensor]
         call = kernel if grid is None else kernel[grid]
-        moved = work.bytes if work and work.bytes is not None else sum(map(nbytes_of, inputs))
-        unit = "triton" if work is None or work.tensor_cores else "vector"
-        action = Action("kernel", _name_of(kernel), moved, work.flops if work else 0.0, unit)
+        action = _kernel(kernel, work() if callable(work) else work or Work(), inputs)
         operation = Operation(
             lambda: call(*cpu_args, **cpu_meta),
             lambda _: [action],
@@ -111,6 +109,12 @@ class SimAccelerator:
     def watching_for_syncs(self) -> Iterator[None]:
         """Nothing to install: every wait passes through the simulated device, which asks."""
         yield
+
+
+def _kernel(kernel: Any, work: Work, inputs: list[torch.Tensor]) -> Action:
+    moved = sum(map(nbytes_of, inputs)) if work.bytes is None else work.bytes
+    unit = "triton" if work.tensor_cores else "vector"
+    return Action("kernel", _name_of(kernel), moved, work.flops, unit)
 
 
 def _name_of(kernel: Any) -> str:

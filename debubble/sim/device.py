@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 
 from ..guard import refuse, syncs_are_forbidden
 from ..rules.action import Action
@@ -144,6 +145,7 @@ class SimDevice:
         self._schedule(action, stream, source, launch)
         if action.host_blocks:
             self.now = max(self.now, stream.free_at)
+            self._lengthen(launch, self.now - start)
 
     def _schedule(
         self, action: Action, stream: SimStream, source: SourceLine | None, launch: int | None
@@ -269,6 +271,10 @@ class SimDevice:
             )
         )
         return len(self.events) - 1
+
+    def _lengthen(self, index: int | None, duration: float) -> None:
+        if index is not None:
+            self.events[index] = replace(self.events[index], duration=duration)
 
 
 ENGINES = {"h2d_pinned": "in", "h2d_pageable": "in", "d2h": "out"}

@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from ..rules.composition import composition_of, has_kernel, is_view, name_of
-from ..rules.operators import TABLE
+from ..rules.composition import is_view, parts_of
 from .computing import Computation, on_cpu
 from .copying import Copies
 from .device import SimDevice
@@ -39,14 +38,11 @@ class Dispatcher:
             return run(args, kwargs)
 
     def _classify(self, func: Any) -> Operator:
-        implicit = has_kernel(func, torch.DispatchKey.CompositeImplicitAutograd)
-        if implicit and name_of(func) not in TABLE:
-            return lambda args, kwargs: func.decompose(*args, **kwargs)
+        parts = parts_of(func)
+        if parts is not None:
+            return lambda args, kwargs: parts(*args, **kwargs)
         if is_view(func):
             return partial(self._view, func)
-        key = composition_of(func)
-        if key is not None:
-            return lambda args, kwargs: func._op_dk(key, *args, **kwargs)
         return Computation(self.device, func)
 
     def _view(self, func: Any, args: tuple, kwargs: dict) -> Any:

@@ -1,7 +1,8 @@
 """Multimodal prefix ranges: one pinned upload a step instead of one per layer and request.
 
-Read in this order: ranges, batch, before, metadata, staging_ring, range_buffer, runner, attention;
-then config, model and step, which run it all, and bench, which measures it.
+Read in this order: ranges, batch, before, metadata, staging_ring, range_buffer, runner, attention,
+attention_kernel; then config, model and step, which run it all, and bench, which measures it. The
+katas begin with first_attempts.
 """
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.

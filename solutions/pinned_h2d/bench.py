@@ -19,6 +19,7 @@ from pathlib import Path
 
 import torch
 import triton
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -161,13 +162,12 @@ def step_cost(times: list[tuple[float, float]], timeline: debubble.Timeline) -> 
 
 def as_table(preset: str, steps: dict, accelerator: Accelerator) -> Table:
     how = "modelled" if accelerator.modelled else "measured"
-    table = Table(
-        title=f"{preset}, {accelerator.description}: {how}, behind {LOAD_MS:g} ms of work"
-    )
+    title = f"{preset}, {accelerator.description}: {how}, behind {LOAD_MS:g} ms of work"
+    table = Table(title=title, box=SIMPLE)
     for column in ("step", "variant"):
         table.add_column(column)
-    for column in ("device ms", "ratio", "host ms", "idle", "attention µs", "uploads"):
-        table.add_column(column, justify="right")
+    for column in ("device ms", "ratio", "host ms", "idle", "kernel µs", "uploads"):
+        table.add_column(column, justify="right", no_wrap=True)
     for kind, variants in steps.items():
         for variant, cost in variants.items():
             table.add_row(

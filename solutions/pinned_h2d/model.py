@@ -34,21 +34,23 @@ class DecoderLayer:
         self.head_size = config.head_size
         self.window = config.window_of_layer(index)
 
-        def weight(rows: int, columns: int) -> torch.Tensor:
-            values = torch.randn(rows, columns, dtype=config.dtype, device=device)
-            return values.mul_(columns**-0.5)
+        def weight(rows: int, columns: int, scale: float) -> torch.Tensor:
+            return torch.randn(rows, columns, dtype=config.dtype, device=device).mul_(scale)
 
         heads = (self.num_heads + 2 * self.num_kv_heads) * self.head_size
-        self.qkv = weight(heads, config.hidden_size)
-        self.out = weight(config.hidden_size, self.num_heads * self.head_size)
-        self.gate_up = weight(2 * config.intermediate_size, config.hidden_size)
-        self.down = weight(config.hidden_size, config.intermediate_size)
+        # Normalized inputs have length 1, the others a length that grows with their size.
+        self.qkv = weight(heads, config.hidden_size, 1.0)
+        attended = self.num_heads * self.head_size
+        self.out = weight(config.hidden_size, attended, attended**-0.5)
+        intermediate = config.intermediate_size
+        self.gate_up = weight(2 * intermediate, config.hidden_size, 1.0)
+        self.down = weight(config.hidden_size, intermediate, intermediate**-0.5)
         cache_shape = (num_blocks, config.block_size, self.num_kv_heads, self.head_size)
         self.key_cache = torch.zeros(cache_shape, dtype=config.dtype, device=device)
         self.value_cache = torch.zeros(cache_shape, dtype=config.dtype, device=device)
 
     def forward(self, hidden: torch.Tensor, metadata) -> torch.Tensor:
-        heads = F.linear(rms_norm(hidden), self.qkv).unflatten(-1, (-1, self.head_size))
+        heads = F.linear(F.normalize(hidden, dim=-1), self.qkv).unflatten(-1, (-1, self.head_size))
         query, key, value = heads.split([self.num_heads, *[self.num_kv_heads] * 2], dim=1)
         slots = metadata.batch.slot_mapping
         self.key_cache.flatten(0, 1).index_copy_(0, slots, key)
@@ -62,9 +64,5 @@ class DecoderLayer:
             window=self.window,
         )
         hidden = hidden + F.linear(attended.flatten(1), self.out)
-        gate, up = F.linear(rms_norm(hidden), self.gate_up).chunk(2, dim=-1)
+        gate, up = F.linear(F.normalize(hidden, dim=-1), self.gate_up).chunk(2, dim=-1)
         return hidden + F.linear(F.gelu(gate, approximate="tanh") * up, self.down)
-
-
-def rms_norm(hidden: torch.Tensor) -> torch.Tensor:
-    return F.normalize(hidden, dim=-1) * hidden.shape[-1] ** 0.5

@@ -57,5 +57,3 @@ def measured_on_h200(name: str) -> list[Expression]:
     recorded = json.loads((EFFECTS / f"{name}.json").read_text())
     setup = recorded["meta"]["setup"]
     return [Expression(row["expr"], setup, row["effects"]) for row in recorded["expressions"]]
-
-

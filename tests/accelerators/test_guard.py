@@ -48,7 +48,11 @@ def test_a_copy_into_pageable_memory_is_refused(x):
 def test_a_synchronisation_is_refused(accelerator):
     event = accelerator.event()
     event.record()
-    for wait in (accelerator.synchronize, accelerator.current_stream().synchronize, event.synchronize):
+    for wait in (
+        accelerator.synchronize,
+        accelerator.current_stream().synchronize,
+        event.synchronize,
+    ):
         with debubble.no_host_syncs(), pytest.raises(debubble.HostSyncError, match="synchronize"):
             wait()
 

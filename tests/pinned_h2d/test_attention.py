@@ -24,6 +24,9 @@ RANGES = {
     ],
     "reaching past the cache": [[(5, 9)], [(10, 40)], [(330, 2000), (340, 350)]],
 }
+# Spans that hold the tokens which the sequences of DECODE decode.
+DECODED = [[(3, 522)], [(30, 36), (0, 1)], [(1990, 2010), (1800, 2040)]]
+ALL_RANGES = RANGES | {"decoded": DECODED}
 
 
 def expect_agreement(lengths, heads, head_size, window, dtype, ranges, padding=0):
@@ -44,37 +47,28 @@ SHORT_GRID = [
     (MIXED, (8, 2), 256, 256, torch.bfloat16, "reaching past the cache"),
     (MIXED, (5, 1), 128, None, torch.bfloat16, "none"),
     (DECODE, (4, 4), 256, None, torch.bfloat16, "none"),
-    (DECODE, (5, 1), 128, 64, torch.float32, "none"),
+    (DECODE, (5, 1), 128, 64, torch.float32, "decoded"),
     (MIXED, (8, 2), 64, 64, torch.float16, "one each"),
     (MIXED, (2, 1), 80, 64, torch.bfloat16, "one each"),
     (MIXED, (6, 2), 96, None, torch.float32, "overlapping and degenerate"),
 ]
-FULL_GRID = list(
-    itertools.product(
-        [MIXED, DECODE],
-        HEADS,
-        [128, 256],
-        WINDOWS,
-        [torch.bfloat16, torch.float32],
-        RANGES,
-    )
-)
+FULL_GRID = [
+    (lengths, *shape, name)
+    for lengths, names in ((MIXED, RANGES), (DECODE, ["none", "decoded"]))
+    for shape in itertools.product(HEADS, [128, 256], WINDOWS, [torch.bfloat16, torch.float32])
+    for name in names
+]
 
 
 @pytest.mark.parametrize(("lengths", "heads", "head_size", "window", "dtype", "ranges"), SHORT_GRID)
 def test_it_agrees_with_dense_attention(lengths, heads, head_size, window, dtype, ranges):
-    expect_agreement(lengths, heads, head_size, window, dtype, RANGES[ranges])
+    expect_agreement(lengths, heads, head_size, window, dtype, ALL_RANGES[ranges])
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("lengths", "heads", "head_size", "window", "dtype", "ranges"), FULL_GRID)
 def test_it_agrees_on_the_whole_grid(lengths, heads, head_size, window, dtype, ranges):
-    if lengths is DECODE and RANGES[ranges] is not None:
-        # Spans that hold the tokens which these sequences decode.
-        spans = [[(3, 522)], [(30, 36), (0, 1)], [(1990, 2010), (1800, 2040)]]
-        expect_agreement(lengths, heads, head_size, window, dtype, spans)
-    else:
-        expect_agreement(lengths, heads, head_size, window, dtype, RANGES[ranges])
+    expect_agreement(lengths, heads, head_size, window, dtype, ALL_RANGES[ranges])
 
 
 def test_prefill_from_the_first_token_with_bidirectional_images():

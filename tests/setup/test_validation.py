@@ -42,6 +42,21 @@ def test_a_choice_of_parts_is_not_a_finished_validation(two_parts, tmp_path):
     assert [part["part"] for part in recorded["parts"]] == ["second"]
 
 
+def test_parts_that_run_one_at_a_time_come_together_in_one_record(two_parts, tmp_path):
+    validate(tmp_path, "--only", "second")
+    _, recorded = validate(tmp_path, "--only", "first")
+    assert [part["part"] for part in recorded["parts"]] == ["first", "second"]
+    assert recorded["finished"]
+
+
+def test_what_passed_on_another_source_is_not_kept(two_parts, tmp_path, monkeypatch):
+    validate(tmp_path, "--only", "first")
+    monkeypatch.setattr(record, "source_hash", lambda root: "of an edited source")
+    _, recorded = validate(tmp_path, "--only", "second")
+    assert [part["part"] for part in recorded["parts"]] == ["second"]
+    assert not recorded["finished"]
+
+
 def test_an_unknown_part_is_refused_with_the_names_there_are(two_parts, tmp_path, capsys):
     with pytest.raises(SystemExit):
         validate(tmp_path, "--only", "third")
@@ -63,10 +78,13 @@ def test_tests_are_counted_with_the_reasons_of_the_skipped(tmp_path):
         "def test_bad(): assert False\n"
         "def test_elsewhere(): pytest.skip('needs the moon')\n"
     )
+    (tmp_path / "test_whole_module.py").write_text(
+        "import pytest\npytest.importorskip('a_moon', reason='has no moon')\n"
+    )
     result = parts.run(parts.Part("three", "sim", parts.pytest(str(tmp_path))))
-    assert (result["passed"], result["failed"], result["skipped"]) == (1, 1, 1)
+    assert (result["passed"], result["failed"], result["skipped"]) == (1, 1, 2)
     assert result["failures"][0].endswith("test_bad")
-    assert result["skipped_because"] == ["needs the moon"]
+    assert result["skipped_because"] == ["has no moon", "needs the moon"]
     assert result["status"] == "failed"
 
 

@@ -54,7 +54,7 @@ def test_two_uploads_share_one_copy_engine(accelerator):
         with side:
             pinned.to(accelerator.device, non_blocking=True)
     first, second = device_events(timeline, "copy")
-    assert second.start >= first.end
+    assert second.start >= first.end - 1e-3
 
 
 def test_an_upload_and_a_download_overlap(accelerator):

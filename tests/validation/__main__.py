@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from .parts import ROOT, all_parts, run
-from .record import new_record, slug, write
+from .record import earlier_parts, new_record, slug, write
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -29,12 +29,14 @@ def main(arguments: list[str] | None = None) -> int:
     record = new_record(options.device, ROOT)
     gpu = slug(record["gpu"])
     path = options.assets / "validation" / f"{gpu}.json"
-    for part in all_parts(options.device, options.assets / "benchmarks" / gpu):
+    parts = all_parts(options.device, options.assets / "benchmarks" / gpu)
+    results = {part["part"]: part for part in earlier_parts(record, path)} if options.only else {}
+    for part in parts:
         if not options.only or part.name in options.only:
-            record["parts"].append(run(part))
+            results[part.name] = run(part)
+            record["parts"] = [results[part.name] for part in parts if part.name in results]
+            record["finished"] = len(record["parts"]) == len(parts)
             write(record, path)
-    record["finished"] = not options.only
-    write(record, path)
     return summary(record, path)
 
 
@@ -46,7 +48,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         "--only",
         action="append",
         metavar="PART",
-        help="tests-sim, tests-cuda, katas, chapters or benchmark; may be given more than once",
+        help="tests-sim, tests-cuda, katas, chapters or benchmark, to run by itself and keep what "
+        "the others left on this machine and source; may be given more than once",
     )
     options = parser.parse_args(arguments)
     names = [part.name for part in all_parts(options.device, options.assets)]

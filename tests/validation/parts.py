@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
@@ -31,9 +33,9 @@ class Part:
 def all_parts(device: str, benchmarks: Path) -> list[Part]:
     """`device` is "cuda", or "sim" to try the validation itself where there is no GPU."""
     chapters = ("-p", "no:python", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=120")
+    devices = dict.fromkeys(["sim", device])
     return [
-        Part("tests-sim", "sim", tests_on("sim", without="gpu")),
-        Part(f"tests-{device}", device, tests_on(device, without="sim")),
+        *(Part(f"tests-{name}", name, tests_on(name)) for name in devices),
         Part("katas", device, pytest("katas", "--impl", "solutions", "--device", device)),
         Part("chapters", device, pytest(*chapters, "chapters")),
         Part("benchmark", device, benchmark("pinned_h2d", benchmarks)),
@@ -44,12 +46,13 @@ def pytest(*arguments: str) -> tuple[str, ...]:
     return ("-m", "pytest", "-p", "no:cacheprovider", *arguments)
 
 
-def tests_on(device: str, *, without: str) -> tuple[str, ...]:
+def tests_on(device: str) -> tuple[str, ...]:
     """A part on sim leaves the GPU's tests out, and the other way round; none needs a browser."""
-    arguments = pytest("tests", "-m", f"not browser and not {without}", "--device", device)
-    if device == "sim" and find_spec("xdist"):
-        return (*arguments, "-n", str(min(8, os.cpu_count() or 1)))
-    return arguments
+    others = {"sim": "gpu", "cuda": "sim"}[device]
+    arguments = pytest("tests", "-m", f"not browser and not {others}", "--device", device)
+    # Verdicts rest on no clock, so they may share the GPU; most of their time is compilation.
+    workers = min(8 if device == "sim" else 4, os.cpu_count() or 1)
+    return (*arguments, "-n", str(workers)) if find_spec("xdist") else arguments
 
 
 def benchmark(system: str, folder: Path) -> tuple[str, ...]:
@@ -85,9 +88,12 @@ def run(part: Part) -> dict[str, object]:
 
 
 def environment(device: str) -> dict[str, str]:
-    """The checkout comes first on the path, so that nothing has to be installed."""
+    """The checkout comes first on the path, and its plugin is known, without installing it."""
     path = filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
-    return os.environ | {"DEBUBBLE_DEVICE": device, "PYTHONPATH": os.pathsep.join(path)}
+    variables = {"DEBUBBLE_DEVICE": device, "PYTHONPATH": os.pathsep.join(path)}
+    if not entry_points(group="pytest11", name="debubble"):
+        variables["PYTEST_PLUGINS"] = "debubble.workshop.plugin"
+    return os.environ | variables
 
 
 def counts(report: Path) -> dict[str, object]:
@@ -98,7 +104,7 @@ def counts(report: Path) -> dict[str, object]:
         if case.find("failure") is not None or case.find("error") is not None:
             outcomes["failed"].append(f"{case.get('classname')}::{case.get('name')}")
         elif (skipped := case.find("skipped")) is not None:
-            outcomes["skipped"].append(skipped.get("message", ""))
+            outcomes["skipped"].append(reason(skipped))
     failed, skipped = outcomes["failed"], outcomes["skipped"]
     return {
         "passed": len(cases) - len(failed) - len(skipped),
@@ -107,3 +113,11 @@ def counts(report: Path) -> dict[str, object]:
         "failures": failed,
         "skipped_because": sorted(set(skipped)),
     }
+
+
+def reason(skipped: ElementTree.Element) -> str:
+    """Of a module that was skipped whole, JUnit keeps it in the text: `(file, line, reason)`."""
+    message = skipped.get("message", "")
+    if message == "collection skipped" and skipped.text:
+        return ast.literal_eval(skipped.text)[2].removeprefix("Skipped: ")
+    return message

@@ -62,6 +62,16 @@ def new_record(device: str, root: Path) -> dict[str, object]:
     }
 
 
+def earlier_parts(record: dict[str, object], path: Path) -> list[dict[str, object]]:
+    """What ran before on this very machine and source, so that parts can run one at a time."""
+    if not path.exists():
+        return []
+    earlier = json.loads(path.read_text())
+    may_differ = ("date", "finished", "parts")
+    same = all(earlier.get(key) == record[key] for key in record if key not in may_differ)
+    return earlier["parts"] if same else []
+
+
 def write(record: dict[str, object], path: Path) -> None:
     """In one step: a reader finds the old record or the new one, never half of one."""
     path.parent.mkdir(parents=True, exist_ok=True)
