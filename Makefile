@@ -49,7 +49,7 @@ lint: $(STAMP)
 	'$(VENV)/bin/lint-imports'
 
 unit: $(STAMP)
-	'$(VENV)/bin/python' -m pytest tests --device sim -n '$(JOBS)'
+	'$(VENV)/bin/python' -m pytest tests --device sim -n '$(JOBS)' --timeout=300
 
 katas: $(STAMP)
 	'$(VENV)/bin/debubble' check --device sim $(if $(CI),--pristine)

@@ -1,5 +1,7 @@
 """debubble: instruments that show where a GPU waits, on a real GPU and on a simulated one."""
 
+from contextlib import suppress
+
 from .accelerator import accelerator
 from .accelerator.choice import resolve
 from .accelerator.triton_mode import interpret_triton
@@ -16,5 +18,7 @@ __all__ = [
     "record",
 ]
 
-if resolve("auto") == "sim":
-    interpret_triton()
+# A wrong DEBUBBLE_DEVICE is answered where an accelerator is asked for, not by every import.
+with suppress(ValueError):
+    if resolve("auto") == "sim":
+        interpret_triton()

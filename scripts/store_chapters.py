@@ -4,6 +4,7 @@ What would differ from one run to the next (widget state, run times) is left out
 cell fails stays as it was.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -41,6 +42,7 @@ def clear(notebook: nbformat.NotebookNode) -> None:
 
 
 if __name__ == "__main__":
+    os.environ["DEBUBBLE_PROGRESS"] = "off"  # A bar would leave an empty output behind.
     for argument in sys.argv[1:]:
         print(f"running {argument}", flush=True)
         store(Path(argument))

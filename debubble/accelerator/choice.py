@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from . import triton_mode
 from .protocol import Accelerator
 
 NAMES = ("auto", "cuda", "sim")
@@ -41,8 +42,17 @@ def current() -> Accelerator:
 
 
 def launch(kernel: Any, grid: Any, *args: Any, **options: Any) -> Any:
-    """`current().launch(...)`: runs a kernel as one launch."""
-    return current().launch(kernel, grid, *args, **options)
+    """`current().launch(...)`: runs a kernel as one launch.
+
+    RuntimeError for a Triton kernel that was decorated for the other accelerator.
+    """
+    accelerator = current()
+    triton_mode.check_kernel(kernel, accelerator.name)
+    try:
+        return accelerator.launch(kernel, grid, *args, **options)
+    except Exception as error:
+        triton_mode.explain(error, kernel)
+        raise
 
 
 def resolve(name: str) -> str:
@@ -56,21 +66,23 @@ def resolve(name: str) -> str:
         raise ValueError(f"{origin} {name!r} is unknown: choose one of {', '.join(NAMES)}{hint}")
     if name != "auto":
         return name
-    return "cuda" if torch.cuda.is_available() else "sim"
+    return "cuda" if torch.cuda.is_available() and triton_mode.is_there() else "sim"
 
 
 def _make(name: str) -> Accelerator:
     if name == "sim":
         from ..sim.accelerator import SimAccelerator
-        from .triton_mode import interpret_triton
 
-        interpret_triton()
+        triton_mode.interpret_triton()
         return SimAccelerator()
     if not torch.cuda.is_available():
         raise RuntimeError(
             "CUDA was asked for, and PyTorch finds no GPU here: use accelerator('sim'), or check "
             "the driver with nvidia-smi"
         )
+    if not triton_mode.is_there():
+        raise RuntimeError(triton_mode.missing_triton("the accelerator 'cuda'"))
+    triton_mode.compile_triton()
     from ..cuda.accelerator import CudaAccelerator
 
     return CudaAccelerator()

@@ -1,10 +1,16 @@
-"""Whether Triton kernels of this process are compiled or interpreted: settled before the first one."""
+"""Whether this process compiles Triton kernels or interprets them, and what is said if neither."""
 
 from __future__ import annotations
 
 import os
+import platform
+from importlib.util import find_spec
+from typing import Any
 
 VARIABLE = "TRITON_INTERPRET"
+MADE_FOR = {"JITFunction": "cuda", "InterpretedFunction": "sim"}
+"""What `@triton.jit` gave, by its class's name: Triton need not be here to ask."""
+WRAPPERS = {"Autotuner", "Heuristics"}
 
 
 def interpret_triton() -> None:
@@ -12,5 +18,55 @@ def interpret_triton() -> None:
     os.environ[VARIABLE] = "1"
 
 
+def compile_triton() -> None:
+    """From now on `@triton.jit` gives kernels that run on the GPU."""
+    os.environ.pop(VARIABLE, None)
+
+
 def is_interpreted() -> bool:
     return os.environ.get(VARIABLE) == "1"
+
+
+def check_kernel(kernel: Any, accelerator: str) -> None:
+    """RuntimeError for a Triton kernel that was decorated for the other accelerator."""
+    while type(kernel).__name__ in WRAPPERS:
+        kernel = kernel.fn
+    made_for = MADE_FOR.get(type(kernel).__name__, accelerator)
+    if made_for == accelerator:
+        return
+    name = kernel.fn.__name__
+    if accelerator == "sim":
+        raise RuntimeError(
+            f"kernel {name} was made for a GPU, and this process runs on sim: import debubble "
+            f"before the module that defines it, or set {VARIABLE}=1 before Python starts"
+        )
+    raise RuntimeError(
+        f"kernel {name} was made for the CPU, and this process runs on CUDA: unset {VARIABLE}, and "
+        "choose the accelerator before importing the module that defines it"
+    )
+
+
+def explain(error: Exception, kernel: Any) -> None:
+    """RuntimeError instead of `error` if an interpreted kernel called what was made for a GPU.
+
+    Triton's own library has such functions when Triton was imported too early.
+    """
+    if "Cannot call @triton.jit'd outside" in str(error):
+        raise RuntimeError(
+            f"kernel {kernel.fn.__name__} calls a function that was made for a GPU, and this "
+            "process runs on sim: import debubble before triton, and before the module that "
+            f"defines that function, or set {VARIABLE}=1 before Python starts"
+        ) from error
+
+
+def is_there() -> bool:
+    return find_spec("triton") is not None
+
+
+def missing_triton(what: str) -> str:
+    """What to say where `what` needs Triton and there is none."""
+    return (
+        f"{what} needs Triton, which is not installed here ({platform.system()}). Without it "
+        "chapter 00, your own katas, timelines and sim work; the rest needs Linux, in a "
+        "container, in WSL 2 or on another host"
+    )

@@ -1,4 +1,4 @@
-"""`debubble calibrate`: measures this machine's GPU into a file that sim can take its times from."""
+"""`debubble calibrate`: measures this machine's GPU into a file that sim takes its times from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def calibrate(output: Path | None = None) -> None:
     from ..cuda.calibration import cost_model
 
     console = Console()
-    table = Table("constant", "measured", title=f"{gpu.description}: microseconds, or units a microsecond")
+    title = f"{gpu.description}: microseconds, or units a microsecond"
+    table = Table("constant", "measured", title=title)
     constants: dict[str, float] = {}
     with console.status("measuring") as status:
         for name, value in measure(gpu):

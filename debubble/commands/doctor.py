@@ -22,8 +22,8 @@ def doctor() -> None:
     try:
         accelerator = debubble.accelerator("auto")
     except (RuntimeError, ValueError) as error:
-        show({"accelerator": f"none: {error}", **software()})
-        raise typer.Exit(1) from None
+        show({"accelerator": f"none: {error}", "GPU": gpu(), **software()})
+        raise typer.Exit(2) from None
     show({**hardware(accelerator), **software(), **tools()})
 
 
@@ -71,7 +71,7 @@ def software() -> dict[str, str]:
 def triton() -> str:
     found = installed("triton")
     if found is None:
-        return f"not there ({platform.system()}): Triton kernels can't run, everything else can"
+        return "not installed: the attention kernel of chapter 01 can't run, chapter 00 and katas can"
     return f"{found}, kernels are {'interpreted on the CPU' if is_interpreted() else 'compiled'}"
 
 

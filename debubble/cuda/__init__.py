@@ -1,1 +1,1 @@
-"""CUDA through PyTorch: the accelerator, its recordings from Kineto, and its guard against waits."""
+"""CUDA through PyTorch: the accelerator, its recordings from Kineto, its guard against waits."""

@@ -81,9 +81,8 @@ class CudaAccelerator:
         marks = Marks()
         profiler = profile(activities=ACTIVITIES)
         try:
-            with profiler, _bounded():
-                with marks:
-                    yield
+            with profiler, _bounded(), marks:
+                yield
         finally:
             timeline.events.extend(events_of(_trace_of(profiler), marks))
 

@@ -37,7 +37,7 @@ def calibrate(accelerator: CudaAccelerator) -> Iterator[tuple[str, float]]:
     yield "gemm_launch_us", gemm * in_a_model
     yield "triton_launch_us", triton * in_a_model
     copy_call = bench.host(lambda: bench.tiny.copy_(bench.pinned, non_blocking=True)) - op
-    yield "copy_call_us", copy_call
+    yield "copy_call_us", copy_call * in_a_model
     event = torch.cuda.Event()
     sync = bench.host(event.synchronize)
     yield "sync_us", sync

@@ -358,6 +358,7 @@ TABLE: dict[str, Rule] = {
     "_native_batch_norm_legit": batch_normalisation,
     "scaled_dot_product_attention": attention,
     "convolution": convolution,
+    "convolution_backward": Effects(kernels=3),
     "lstm.input": Effects(kernels=3),
     "gru.input": Effects(kernels=3),
     "lstm_cell": Effects(kernels=3),

@@ -20,8 +20,8 @@ def register(device: SimDevice) -> Dispatcher:
     tensor.connect(torch.device("sim", 0), dispatcher)
     factories.install(dispatcher)
     pinning.install()
-    # A parameter of another tensor class can't take its data: `module.cpu()` makes a new one.
-    torch.__future__.set_overwrite_module_params_on_conversion(True)
+    # A CPU parameter can't take data of this tensor class: `module.to()` swaps the two objects.
+    torch.__future__.set_swap_module_params_on_conversion(True)
     return dispatcher
 
 

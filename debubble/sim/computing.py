@@ -78,7 +78,7 @@ class Computation:
         out = execute(self.device, operation)
         for tensor in written:
             if tensor.data_on_cpu.shape != tensor.shape:
-                tensor.follow(tensor.data_on_cpu, tensor.block)
+                tensor.look_at(tensor.data_on_cpu, tensor.block)
         if not self.returns_written:
             return on_sim(out, self.device)
         return written[0] if isinstance(out, torch.Tensor) else tuple(written)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from ..rules.action import Action
 
 CALIBRATIONS = Path(__file__).resolve().parents[2] / "assets" / "calibration"
 DEFAULT_GPU = "nvidia-h200"
+VARIABLE = "DEBUBBLE_CALIBRATION"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +89,12 @@ class CostModel:
         path.write_text(json.dumps(asdict(self), indent=2) + "\n")
 
     @classmethod
-    def load(cls, gpu: str = DEFAULT_GPU) -> CostModel:
-        """The calibration of a GPU by its slug, such as `nvidia-h200`, or from a JSON file."""
+    def load(cls, gpu: str | None = None) -> CostModel:
+        """The calibration of a GPU by its slug, such as `nvidia-h200`, or from a JSON file.
+
+        Without a name it is that of DEBUBBLE_CALIBRATION, or the H200's.
+        """
+        gpu = gpu or os.environ.get(VARIABLE) or DEFAULT_GPU
         path = Path(gpu) if gpu.endswith(".json") else CALIBRATIONS / f"{gpu}.json"
         try:
             values = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""Which way an ATen operator goes on sim: a view, a copy, a composition of others, or a computation."""
+"""Which way an ATen operator goes on sim: a view, a copy, a composition, or a computation."""
 
 from __future__ import annotations
 
@@ -38,12 +38,24 @@ class Dispatcher:
             return run(args, kwargs)
 
     def _classify(self, func: Any) -> Operator:
+        if torch.Tag.inplace_view in func.tags:
+            return partial(self._view_in_place, func)
         parts = parts_of(func)
         if parts is not None:
             return lambda args, kwargs: parts(*args, **kwargs)
         if is_view(func):
             return partial(self._view, func)
         return Computation(self.device, func)
+
+    def _view_in_place(self, func: Any, args: tuple, kwargs: dict) -> SimTensor:
+        """`t_`, `resize_`, `set_` and their like: the tensor looks at memory in another way."""
+        self.device.host_works(self.device.cost.op_us)
+        tensors: list[torch.Tensor] = []
+        data = func(*on_cpu(args, tensors), **kwargs)
+        looked_at = next((t for t in reversed(tensors) if type(t) is SimTensor), args[0])
+        is_set = func.overloadpacket is aten.set_
+        args[0].look_at(data, (looked_at if is_set else args[0]).block)
+        return args[0]
 
     def _view(self, func: Any, args: tuple, kwargs: dict) -> Any:
         self.device.host_works(self.device.cost.op_us)

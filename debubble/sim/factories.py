@@ -40,6 +40,8 @@ class Factories:
     def copy_from(
         self, source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False
     ) -> torch.Tensor:
+        """How `torch.tensor(values, device=...)` goes: first a tensor on the CPU, then its copy."""
+        self.device.host_works(self.device.cost.op_us)
         self.dispatcher.copies.copy(target, source, non_blocking)
         return target
 

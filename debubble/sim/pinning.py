@@ -92,6 +92,8 @@ def install() -> None:
     global _library
     if _library is not None:
         return
+    with torch.device("cpu"):
+        torch.empty(0)  # PyTorch notes now which functions a default device is for.
     _library = torch.library.Library("aten", "IMPL")
     _library.impl("is_pinned", lambda tensor, device=None: is_pinned(tensor), "CPU")
     _library.impl("_pin_memory", lambda tensor, device=None: pinned_copy(tensor), "CPU")

@@ -1,4 +1,4 @@
-"""SimTensor: a tensor on the device "sim", a thin wrapper around a CPU tensor that holds its data."""
+"""SimTensor: a tensor on the device "sim", a thin wrapper around the CPU tensor with its data."""
 
 from __future__ import annotations
 
@@ -35,10 +35,23 @@ class SimTensor(torch.Tensor):
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         return _run(func, args, kwargs or {})
 
-    def follow(self, data_on_cpu: torch.Tensor, block: Block) -> None:
-        """Becomes another view, as `resize_`, `set_` and `out=` do to a tensor."""
-        self.data = SimTensor(data_on_cpu, block)
+    def look_at(self, data_on_cpu: torch.Tensor, block: Block) -> None:
+        """Becomes another view, as `resize_`, `t_` and `out=` do to a tensor."""
+        torch.Tensor.data.__set__(self, SimTensor(data_on_cpu, block))
         self.data_on_cpu, self.block = data_on_cpu, block
+
+    @property
+    def data(self) -> torch.Tensor:
+        return torch.Tensor.data.__get__(self)
+
+    @data.setter
+    def data(self, other: torch.Tensor) -> None:
+        if type(other) is not SimTensor:
+            raise RuntimeError(
+                f"a tensor on {self.device} can't take its data from one on {other.device}: "
+                "move it there first"
+            )
+        self.look_at(other.data_on_cpu, other.block)
 
     def data_ptr(self) -> int:
         """The address of the first element; constant for as long as the allocation lives."""
@@ -78,11 +91,14 @@ class SimTensor(torch.Tensor):
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         """As a CUDA tensor prints: value by value, each read a wait for the device."""
         text = torch._tensor_str._str(self, tensor_contents=tensor_contents)
-        return text.replace("SimTensor(", "tensor(", 1).replace("\n" + " " * 10, "\n" + " " * 7)
+        text = text.replace("SimTensor(", "tensor(", 1).replace("\n" + " " * 10, "\n" + " " * 7)
+        return "Parameter containing:\n" + text if isinstance(self, torch.nn.Parameter) else text
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SimTensor:
         if id(self) not in memo:
-            memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
+            copy = memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
+            if isinstance(self, torch.nn.Parameter):
+                memo[id(self)] = torch.nn.Parameter(copy, self.requires_grad)
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: int) -> Any:

@@ -48,7 +48,7 @@ def progress(items: Iterable[Item], label: str, total: int | None = None) -> Ite
 
 def can_show() -> bool:
     """Kernels that nbval starts inherit pytest's environment."""
-    if "PYTEST_VERSION" in os.environ:
+    if "PYTEST_VERSION" in os.environ or os.environ.get("DEBUBBLE_PROGRESS") == "off":
         return False
     return in_notebook() or sys.stderr.isatty()
 

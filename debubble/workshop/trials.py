@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 
 import pytest
 
@@ -55,16 +54,10 @@ def run_trials(
     arguments = [str(kata.test_path) for kata in katas]
     options = ["--device", device, "--rootdir", str(root), "-c", os.devnull]
     quiet = ["-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    status = pytest.main([*arguments, *options, *quiet], plugins=[runner, *_unregistered()])
+    status = pytest.main([*arguments, *options, *quiet], plugins=[runner, plugin])
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or runner.refusals:
         raise CannotRun("\n".join(runner.refusals) or f"pytest ended with {status!r}")
     return runner.trials
-
-
-def _unregistered() -> list[object]:
-    """Our pytest plugin, unless pytest finds it by itself because debubble is installed."""
-    installed = entry_points(group="pytest11")
-    return [] if any(entry.value == plugin.__name__ for entry in installed) else [plugin]
 
 
 class _Runner:

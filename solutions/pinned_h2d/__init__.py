@@ -6,9 +6,8 @@ katas begin with first_attempts.
 """
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
-import debubble.accelerator  # noqa: F401
+from debubble.accelerator.triton_mode import missing_triton
 
-from .attention import prefix_attention
 from .batch import Batch, PagedRequests
 from .config import StepConfig
 from .metadata import NOT_COMPUTED, TritonAttentionMetadata, compute_mm_prefix_range_tensor
@@ -16,7 +15,14 @@ from .range_buffer import PrefixRangeBuffer
 from .ranges import PrefixRanges, check_ranges
 from .runner import ModelRunner, range_tensors_by_micro_batch
 from .staging_ring import StagingRing
-from .step import Engine
+
+try:
+    from .attention import prefix_attention
+    from .step import Engine
+except ModuleNotFoundError as error:
+    if error.name != "triton":
+        raise
+    raise ImportError(missing_triton("solutions.pinned_h2d (its attention kernel)")) from error
 
 __all__ = [
     "NOT_COMPUTED",

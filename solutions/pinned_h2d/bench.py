@@ -32,6 +32,8 @@ from .step import Engine
 
 LOAD_MS = 40.0
 """Longer than the host needs to queue a step: afterwards the device never waits for a launch."""
+PROFILED_LOAD_MS = 120.0
+"""The same under a profiler, which slows every call of the host."""
 GEMMA_BYTES = 40 * 2**30
 ATTENTION = "prefix_attention_kernel"
 
@@ -45,6 +47,7 @@ class StepCost:
     host_us: float
     """Until the host has queued the step; an upload that waits makes it sit out the load too."""
     idle_share: float
+    """Of device_us; how long the device is busy comes from a recording."""
     attention_us: float
     """Of one layer's attention kernel."""
     counts: dict[str, int]
@@ -53,6 +56,7 @@ class StepCost:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, help="folder for pinned_h2d.json")
+    parser.add_argument("--timelines", type=Path, help="folder for recordings of the small step")
     parser.add_argument("--quick", action="store_true", help="few runs, the small model only")
     options = parser.parse_args(arguments)
     accelerator = debubble.accelerator()
@@ -71,6 +75,9 @@ def main(arguments: list[str] | None = None) -> None:
         options.output.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(as_record(accelerator, presets, results), indent=2) + "\n")
         console.print(f"written to {path}")
+    if options.timelines:
+        save_timelines(accelerator, options.timelines)
+        console.print(f"recordings in {options.timelines}")
 
 
 def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, StepConfig]:
@@ -123,9 +130,19 @@ def time_step(accelerator: Accelerator, step) -> tuple[float, float]:
 
 def record_step(accelerator: Accelerator, step) -> debubble.Timeline:
     with no_garbage(), debubble.record(accelerator) as timeline:
-        accelerator.sleep(LOAD_MS)
+        accelerator.sleep(LOAD_MS if accelerator.modelled else PROFILED_LOAD_MS)
         step()
     return timeline
+
+
+def save_timelines(accelerator: Accelerator, folder: Path) -> None:
+    """pinned_h2d_before.json and pinned_h2d_after.json: one small prefill step each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    engine = Engine(StepConfig.small(), accelerator.device)
+    for variant in ("before", "after"):
+        engine.use(variant)
+        engine.prefill()
+        record_step(accelerator, engine.prefill).save(folder / f"pinned_h2d_{variant}.json")
 
 
 @contextmanager
@@ -140,21 +157,22 @@ def no_garbage() -> Iterator[None]:
 
 
 def step_cost(times: list[tuple[float, float]], timeline: debubble.Timeline) -> StepCost:
-    """Times from the clock, or from the recording when it is modelled; the rest from there."""
+    """Times from the clock, or from the recording when they are modelled; the rest from there."""
     device = sorted((e for e in timeline.events if e.on_device), key=lambda event: event.start)
     load, *work = device
     busy, end = 0.0, load.end
     for event in work:
         busy += max(0.0, event.end - max(event.start, end))
         end = max(end, event.end)
-    modelled_host = max(e.end for e in timeline.events if not e.on_device)
-    times = times or [(end - load.end, modelled_host)]
+    if timeline.modelled:
+        times = [(end - load.end, max(e.end for e in timeline.events if not e.on_device))]
+    device_us = statistics.median(device_us for device_us, _ in times)
     attention = [event.duration for event in work if ATTENTION in event.name]
     return StepCost(
         runs=len(times),
-        device_us=statistics.median(device_us for device_us, _ in times),
+        device_us=device_us,
         host_us=statistics.median(host_us for _, host_us in times),
-        idle_share=1.0 - busy / (end - load.end),
+        idle_share=max(0.0, 1.0 - busy / device_us),
         attention_us=statistics.median(attention),
         counts=timeline.counts(),
     )
@@ -163,9 +181,9 @@ def step_cost(times: list[tuple[float, float]], timeline: debubble.Timeline) -> 
 def as_table(preset: str, steps: dict, accelerator: Accelerator) -> Table:
     how = "modelled" if accelerator.modelled else "measured"
     title = f"{preset}, {accelerator.description}: {how}, behind {LOAD_MS:g} ms of work"
-    table = Table(title=title, box=SIMPLE)
-    for column in ("step", "variant"):
-        table.add_column(column)
+    table = Table(title=title, box=SIMPLE, padding=(0, 1))
+    for column in ("step", ""):
+        table.add_column(column, no_wrap=True)
     for column in ("device ms", "ratio", "host ms", "idle", "kernel µs", "uploads"):
         table.add_column(column, justify="right", no_wrap=True)
     for kind, variants in steps.items():

@@ -1,7 +1,6 @@
 """The live timeline in a real Chromium: what a mouse, a keyboard and a screen reader get."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,32 +8,17 @@ import pytest
 from debubble.views.palette import EVENT_STYLES
 from tests.timeline.recordings import Recording, transformer_step
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
-pytest.importorskip("playwright", reason="playwright is not installed here")
+from .chromium import chromium
 
-CHROMIUM = Path("/usr/bin/chromium")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+
 HOST_Y, STREAM_Y, IDLE_Y = 44, 84, 116
 
 
 @pytest.fixture(scope="module")
 def browser():
-    from playwright.sync_api import sync_playwright
-
-    if not CHROMIUM.exists():
-        pytest.skip(f"{CHROMIUM} is not installed here")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

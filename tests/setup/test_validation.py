@@ -14,7 +14,7 @@ def two_parts(monkeypatch):
     """A validation whose first part fails and whose second passes."""
     failing = parts.Part("first", "sim", ("-c", "raise SystemExit(3)"))
     passing = parts.Part("second", "sim", ("-c", "pass"))
-    monkeypatch.setattr(validation, "all_parts", lambda device, benchmarks: [failing, passing])
+    monkeypatch.setattr(validation, "all_parts", lambda device, *folders: [failing, passing])
 
 
 def validate(folder, *more: str) -> tuple[int, dict]:

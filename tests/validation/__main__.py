@@ -29,7 +29,8 @@ def main(arguments: list[str] | None = None) -> int:
     record = new_record(options.device, ROOT)
     gpu = slug(record["gpu"])
     path = options.assets / "validation" / f"{gpu}.json"
-    parts = all_parts(options.device, options.assets / "benchmarks" / gpu)
+    folders = (options.assets / kind / gpu for kind in ("benchmarks", "timelines"))
+    parts = all_parts(options.device, *folders)
     results = {part["part"]: part for part in earlier_parts(record, path)} if options.only else {}
     for part in parts:
         if not options.only or part.name in options.only:
@@ -52,7 +53,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         "the others left on this machine and source; may be given more than once",
     )
     options = parser.parse_args(arguments)
-    names = [part.name for part in all_parts(options.device, options.assets)]
+    names = [part.name for part in all_parts(options.device, options.assets, options.assets)]
     for name in options.only or []:
         if name not in names:
             parser.error(f"no part is called {name!r}; there are {', '.join(names)}")

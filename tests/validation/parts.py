@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
@@ -30,7 +29,7 @@ class Part:
         return self.arguments[:2] == ("-m", "pytest")
 
 
-def all_parts(device: str, benchmarks: Path) -> list[Part]:
+def all_parts(device: str, benchmarks: Path, timelines: Path) -> list[Part]:
     """`device` is "cuda", or "sim" to try the validation itself where there is no GPU."""
     chapters = ("-p", "no:python", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=120")
     devices = dict.fromkeys(["sim", device])
@@ -38,7 +37,7 @@ def all_parts(device: str, benchmarks: Path) -> list[Part]:
         *(Part(f"tests-{name}", name, tests_on(name)) for name in devices),
         Part("katas", device, pytest("katas", "--impl", "solutions", "--device", device)),
         Part("chapters", device, pytest(*chapters, "chapters")),
-        Part("benchmark", device, benchmark("pinned_h2d", benchmarks)),
+        Part("benchmark", device, benchmark("pinned_h2d", benchmarks, timelines)),
     ]
 
 
@@ -52,11 +51,14 @@ def tests_on(device: str) -> tuple[str, ...]:
     arguments = pytest("tests", "-m", f"not browser and not {others}", "--device", device)
     # Verdicts rest on no clock, so they may share the GPU; most of their time is compilation.
     workers = min(8 if device == "sim" else 4, os.cpu_count() or 1)
-    return (*arguments, "-n", str(workers)) if find_spec("xdist") else arguments
+    parallel = ("-n", str(workers)) if find_spec("xdist") else ()
+    limited = ("--timeout=300",) if find_spec("pytest_timeout") else ()
+    return (*arguments, *parallel, *limited)
 
 
-def benchmark(system: str, folder: Path) -> tuple[str, ...]:
-    return ("-m", f"solutions.{system}.bench", "--output", str(folder))
+def benchmark(system: str, folder: Path, timelines: Path) -> tuple[str, ...]:
+    module = f"solutions.{system}.bench"
+    return ("-m", module, "--output", str(folder), "--timelines", str(timelines))
 
 
 def run(part: Part) -> dict[str, object]:
@@ -90,10 +92,11 @@ def run(part: Part) -> dict[str, object]:
 def environment(device: str) -> dict[str, str]:
     """The checkout comes first on the path, and its plugin is known, without installing it."""
     path = filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
-    variables = {"DEBUBBLE_DEVICE": device, "PYTHONPATH": os.pathsep.join(path)}
-    if not entry_points(group="pytest11", name="debubble"):
-        variables["PYTEST_PLUGINS"] = "debubble.workshop.plugin"
-    return os.environ | variables
+    return os.environ | {
+        "DEBUBBLE_DEVICE": device,
+        "PYTHONPATH": os.pathsep.join(path),
+        "PYTEST_PLUGINS": "debubble.workshop.plugin",
+    }
 
 
 def counts(report: Path) -> dict[str, object]:

@@ -27,8 +27,9 @@ def run(workbook, monkeypatch, request):
 
 
 def in_a_process(workbook, *arguments: str, **environment: str) -> str:
-    """The same in a process of its own, with the conftest of the real katas."""
-    workbook.write("katas/conftest.py", (CHECKOUT / "katas" / "conftest.py").read_text())
+    """The same in a process of its own, with the conftest of the real checkout."""
+    workbook.write("conftest.py", (CHECKOUT / "conftest.py").read_text())
+    workbook.write("pytest.ini", "[pytest]\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), **environment}
     result = subprocess.run(
@@ -155,8 +156,9 @@ def test_a_test_of_no_kata_cannot_ask_for_one(run, workbook):
     assert "is not the test of a kata in katas.toml" in run()
 
 
-def test_a_checkout_needs_no_installation(workbook):
-    text = in_a_process(workbook, "katas", "-q", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+@pytest.mark.parametrize("options", [[], ["-p", "debubble.workshop.plugin"]])
+def test_a_checkout_needs_no_installation(workbook, options):
+    text = in_a_process(workbook, "katas", "-q", *options, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     assert "1 of 2 tests pass" in text and "1 failed, 1 passed" in text
 
 
