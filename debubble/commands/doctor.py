@@ -71,7 +71,7 @@ def software() -> dict[str, str]:
 def triton() -> str:
     found = installed("triton")
     if found is None:
-        return "not installed: the attention kernel of chapter 01 can't run, chapter 00 and katas can"
+        return "not installed: chapter 00 and your katas work, chapter 01 and our solutions need it"
     return f"{found}, kernels are {'interpreted on the CPU' if is_interpreted() else 'compiled'}"
 
 

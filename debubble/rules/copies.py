@@ -41,6 +41,11 @@ def upload(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> li
     return actions
 
 
+def upload_of_bytes(nbytes: int) -> list[Action]:
+    """A blocking copy of so many bytes from pageable memory."""
+    return _between("h2d_pageable", nbytes, non_blocking=False) if nbytes else []
+
+
 def download(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> list[Action]:
     """Device to host: made dense on the device, and converted there if the copy is not to block."""
     if target.numel() == 0:

@@ -91,8 +91,7 @@ class SimAccelerator:
             has_result=grid is None,
         )
         with self._device.lock:
-            out = execute(self._device, operation)
-        return on_sim(out, self._device)
+            return on_sim(execute(self._device, operation), self._device)
 
     @contextmanager
     def recording(self, timeline: Timeline) -> Iterator[None]:

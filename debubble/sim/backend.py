@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from . import factories, pinning, tensor
+from . import factories, generator, loading, pinning, tensor
 from .device import SimDevice
 from .dispatch import Dispatcher
 
@@ -20,6 +20,8 @@ def register(device: SimDevice) -> Dispatcher:
     tensor.connect(torch.device("sim", 0), dispatcher)
     factories.install(dispatcher)
     pinning.install()
+    generator.install()
+    loading.install(device)
     # A CPU parameter can't take data of this tensor class: `module.to()` swaps the two objects.
     torch.__future__.set_swap_module_params_on_conversion(True)
     return dispatcher
@@ -34,8 +36,9 @@ def _device_module(device: SimDevice) -> ModuleType:
     module.current_device = lambda: 0
     module.synchronize = lambda device_index=None: device.synchronize()
     module.current_stream = lambda device_index=None: device.current_stream()
-    module.manual_seed_all = lambda seed: None
-    module.manual_seed = lambda seed: None
+    module.manual_seed_all = module.manual_seed = lambda seed: None
+    module.get_rng_state = lambda device_index=None: torch.get_rng_state()
+    module.set_rng_state = lambda state, device_index=None: torch.set_rng_state(state)
     module._is_in_bad_fork = lambda: False
     module.get_amp_supported_dtype = lambda: [torch.float16, torch.bfloat16]
     return module

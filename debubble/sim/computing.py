@@ -123,6 +123,8 @@ def on_cpu(value: Any, inputs: list[torch.Tensor]) -> Any:
 def on_sim(value: Any, device: SimDevice) -> Any:
     """The same results as sim tensors, each in memory of its own."""
     if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided:
+            raise NotImplementedError(f"sim has no {value.layout} tensors: keep this one on the CPU")
         return device.made(SimTensor(value))
     if isinstance(value, (list, tuple)):
         return type(value)([on_sim(item, device) for item in value])

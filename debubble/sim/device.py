@@ -44,6 +44,7 @@ class SimDevice:
         self._engine_free = {"in": 0.0, "out": 0.0}
         self._starts: deque[float] = deque(maxlen=LAUNCH_QUEUE)
         self._host_seen: dict[int, int] = {}
+        self._last_access: Access | None = None
         self._time_zero = 0.0
 
     # Streams.
@@ -182,7 +183,7 @@ class SimDevice:
         writes: Iterable[SimTensor],
     ) -> None:
         """Finds two accesses to one allocation, on two streams, with nothing that orders them."""
-        access = Access(stream.number, stream.submitted, source)
+        access = self._last_access = Access(stream.number, stream.submitted, source)
         for tensor in writes:
             self._expect_before(tensor.block.last_write, stream, source, "written")
             self._expect_before(tensor.block.last_read, stream, source, "read")
@@ -193,8 +194,7 @@ class SimDevice:
 
     def made(self, tensor: SimTensor) -> SimTensor:
         """A result: written by what was queued last."""
-        stream = self.current_stream()
-        tensor.block.last_write = Access(stream.number, stream.submitted, self.source())
+        tensor.block.last_write = self._last_access
         return tensor
 
     def _expect_before(

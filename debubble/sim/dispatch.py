@@ -62,5 +62,9 @@ class Dispatcher:
         out = func(*on_cpu(args, []), **kwargs)
         block = args[0].block
         if isinstance(out, torch.Tensor):
-            return SimTensor(out, block)
+            view = SimTensor(out, block)
+            if out.is_conj() or out.is_neg():
+                torch._C._set_conj(view, out.is_conj())
+                torch._C._set_neg(view, out.is_neg())
+            return view
         return [SimTensor(part, block) for part in out]

@@ -8,10 +8,12 @@ from typing import Any
 import torch
 
 from ..rules.action import kernel
+from ..rules.composition import has_kernel
 from ..rules.copies import nbytes_of
 from ..rules.operators import TAKEN_APART_ELSEWHERE
 from .dispatch import Dispatcher
 from .execution import Operation, execute
+from .tape import flat_tensors
 from .tensor import SimTensor
 
 _library: torch.library.Library | None = None
@@ -19,7 +21,7 @@ _fallback: torch.library.Library | None = None
 
 
 class Factories:
-    """The operators that have no sim tensor among their arguments, so that no tensor class sees them."""
+    """The operators without a sim tensor among their arguments: no tensor class sees them."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.dispatcher, self.device = dispatcher, dispatcher.device
@@ -65,13 +67,25 @@ def install(dispatcher: Dispatcher) -> None:
     }.items():
         _library.impl(name, call, "PrivateUse1")
     for name in (*TAKEN_APART_ELSEWHERE, "_local_scalar_dense"):
-        _library.impl(name, partial(_in_one_piece, dispatcher, _overload(name)), "PrivateUse1")
+        func = _overload(name)
+        _library.impl(name, partial(_in_one_piece, dispatcher, func), "PrivateUse1")
+        if has_kernel(func, torch.DispatchKey.CompositeImplicitAutograd):
+            _library.impl(name, partial(_differentiable, func), "AutogradPrivateUse1")
     _fallback = torch.library.Library("_", "IMPL")
     _fallback.fallback(lambda func, *args, **kwargs: dispatcher(func, args, kwargs), "PrivateUse1")
 
 
 def _in_one_piece(dispatcher: Dispatcher, func: Any, *args: Any, **kwargs: Any) -> Any:
     return dispatcher(func, args, kwargs)
+
+
+def _differentiable(func: Any, *args: Any, **kwargs: Any) -> Any:
+    """Where gradients are wanted the parts are run, since PyTorch can differentiate those."""
+    tensors = flat_tensors([args, list(kwargs.values())])
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        return func.decompose(*args, **kwargs)
+    with torch._C._AutoDispatchBelowAutograd():
+        return func(*args, **kwargs)
 
 
 def _overload(name: str) -> Any:

@@ -38,6 +38,11 @@ class _Operators(TorchDispatchMode):
         super().__init__()
         self.device = device
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Else PyTorch imports its compiler, for a second, before the first operator."""
+        return False
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         in_flight = self.device.in_flight
         if (in_flight.uploads or in_flight.downloads) and SimTensor not in types:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from numbers import Number
 from typing import Any
 
 import torch
@@ -92,7 +94,9 @@ class SimTensor(torch.Tensor):
         """As a CUDA tensor prints: value by value, each read a wait for the device."""
         text = torch._tensor_str._str(self, tensor_contents=tensor_contents)
         text = text.replace("SimTensor(", "tensor(", 1).replace("\n" + " " * 10, "\n" + " " * 7)
-        return "Parameter containing:\n" + text if isinstance(self, torch.nn.Parameter) else text
+        if isinstance(self, torch.nn.Parameter):
+            return "Parameter containing:\n" + text.removeprefix("Parameter(")[:-1]
+        return text
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SimTensor:
         if id(self) not in memo:
@@ -102,7 +106,9 @@ class SimTensor(torch.Tensor):
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: int) -> Any:
-        return _on_sim, (self.cpu(),)
+        """As a device tensor of PyTorch's own is saved: `torch.load(map_location=)` can move it."""
+        arguments = (self.detach().cpu(), self.dtype, str(self.device), self.requires_grad)
+        return torch._utils._rebuild_device_tensor_from_cpu_tensor, arguments
 
     def __setitem__(self, index: Any, value: Any) -> None:
         assign(self, index, value)
@@ -118,10 +124,6 @@ def connect(device: torch.device, run: Any) -> None:
     _DEVICE, _run = device, run
 
 
-def _on_sim(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to("sim")
-
-
 def assign(tensor: SimTensor, index: Any, value: Any) -> None:
     """`tensor[index] = value` by CUDA's rules.
 
@@ -129,9 +131,11 @@ def assign(tensor: SimTensor, index: Any, value: Any) -> None:
     is then filled from it, which needs no copy; an index tensor needs it on the device, which is
     a blocking upload; a boolean mask becomes a masked fill.
     """
-    if not isinstance(value, torch.Tensor):
+    if isinstance(value, Number):
         value = torch.tensor(value, dtype=tensor.dtype)
-    view, index_tensors = _narrow(tensor, index if isinstance(index, tuple) else (index,))
+    elif not isinstance(value, torch.Tensor):
+        raise TypeError(f"can't assign a {type(value).__name__} to a tensor: make it a tensor first")
+    view, index_tensors = _narrow(tensor, _parts_of(index))
     if index_tensors:
         torch.ops.aten.index_put_(view, index_tensors, value)
     elif view.shape == value.shape:
@@ -142,6 +146,17 @@ def assign(tensor: SimTensor, index: Any, value: Any) -> None:
         while value.dim() > view.dim() and value.size(0) == 1:
             value = value.squeeze(0)
         view.copy_(value)
+
+
+def _parts_of(index: Any) -> tuple[Any, ...]:
+    """A short list that holds more than numbers counts as a tuple, as in NumPy of old."""
+    if isinstance(index, tuple):
+        return index
+    if isinstance(index, Sequence) and len(index) < 32:
+        compound = (torch.Tensor, Sequence, slice, type(None), type(Ellipsis))
+        if any(isinstance(part, compound) for part in index):
+            return tuple(index)
+    return (index,)
 
 
 def _narrow(tensor: torch.Tensor, parts: tuple[Any, ...]) -> tuple[torch.Tensor, list[Any]]:

@@ -70,17 +70,17 @@ def text_lanes(
     margin = max(len(lane) for lane in [*lanes, "bubbles"]) + 2
     window = choose_window(timeline, around, width - margin)
     rows = [(lane, lane_row(timeline.events, lane, window)) for lane in lanes]
+    drawn_glyphs = set("".join(row for _, row in rows))
     if mark is not None:
         place = next((i for i, (lane, _) in enumerate(rows) if lane == mark.lane), len(rows) - 1)
         rows[place + 1 : place + 1] = [("", row) for row in mark_rows(mark, note, window)]
     bubbles = [bubble for bubble in timeline.bubbles() if overlaps(bubble, window)]
-    rows.append(("bubbles", bubble_row(bubbles, window)))
+    letters = bubble_row(bubbles, window)
+    rows.append(("bubbles", letters))
     rows += [("", row) for row in axis_rows(window, timeline.modelled)]
     drawn = [f"{name:<{margin - 2}} ┊{row}".rstrip() for name, row in rows]
-    keys = {glyph_key(event) for event in timeline.events if overlaps(event, window)}
-    legend = [f"{GLYPHS[key][0]} {GLYPHS[key][1]}" for key in GLYPHS if key in keys]
-    causes = {bubble.cause for bubble in bubbles}
-    legend += [f"{CAUSE_LETTERS[cause]} {cause}" for cause in CAUSES if cause in causes]
+    legend = [f"{glyph} {word}" for glyph, word in GLYPHS.values() if glyph in drawn_glyphs]
+    legend += [f"{letter} {cause}" for cause, letter in CAUSE_LETTERS.items() if letter in letters]
     return "\n".join([heading[:width], *drawn, *wrap(legend, width)])
 
 

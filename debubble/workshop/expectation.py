@@ -76,14 +76,23 @@ class Expectation:
         )
 
     def that(
-        self, holds: bool, *, expected: str, did: str, events: Sequence[Event] = (), why: str = ""
+        self,
+        holds: bool,
+        *,
+        expected: str,
+        did: str,
+        events: Sequence[Event] = (),
+        quote: bool = True,
+        why: str = "",
     ) -> Expectation:
-        """Any other claim. The texts complete "Expected …" and "Your code …"."""
+        """Any other claim. The texts complete "Expected …" and "Your code …".
+
+        `events` are pointed at, and their lines quoted, unless these are not the learner's.
+        """
         if holds:
             return self
-        raise KataFailure(
-            Diagnosis(expected, did, source_lines(events), draw(self.timeline, events), why)
-        )
+        lines = source_lines(events) if quote else ()
+        raise KataFailure(Diagnosis(expected, did, lines, draw(self.timeline, events), why))
 
     def _actual(self, names: Iterable[str]) -> dict[str, int]:
         counts = self.timeline.counts()

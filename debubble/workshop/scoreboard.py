@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -55,9 +56,15 @@ def write(
     others = " (-v shows those of the other katas too)" if quiet and unsolved[1:] else ""
     reporter.write_line("")
     reporter.write_line(f"Next: {kata.title}. Its failures are above{others}.")
-    reporter.write_line(f"  edit  {kata.relative(kata.stub_path)}", cyan=True)
-    reporter.write_line(f"  run   pytest {kata.relative(kata.test_path)}", cyan=True)
+    reporter.write_line(f"  edit  {_as_typed(kata, kata.stub_path)}", cyan=True)
+    reporter.write_line(f"  run   pytest {_as_typed(kata, kata.test_path)}", cyan=True)
     reporter.write_line(f"  hint  debubble hint {kata.name}", cyan=True)
+
+
+def _as_typed(kata: Kata, path: Path) -> str:
+    """As it is typed in the current folder, which may be that of the katas."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else kata.relative(path)
 
 
 def _solved(reports: list[pytest.TestReport]) -> bool:

@@ -1,4 +1,4 @@
-"""`expect_equal`: claims about what the code under test returned."""
+"""`expect_equal`: claims about what the code under test returned, or about what came of it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ def expect_equal(
     actual: Any,
     expected: Any,
     *,
-    call: str,
+    call: str = "",
+    value: str = "",
     likely: str | Callable[[Any, Any], str] = "",
     tolerance: float = 0.0,
 ) -> None:
-    """`actual`, which `call` returned, equals `expected`.
+    """`actual` equals `expected`: what `call` returned, or else what `value` names.
 
-    Tensors are compared by shape, dtype, then values, wherever they lie; `tolerance` is absolute.
+    Tensors are compared by shape, dtype, then values, wherever they lie; of a long one the first
+    row that differs is shown. `tolerance` is absolute.
     `likely` is the likely cause of a difference, or a function that finds it from the two values.
     Raises KataFailure.
     """
@@ -31,10 +33,14 @@ def expect_equal(
     if difference is None:
         return
     cause = likely(actual, expected) if callable(likely) else likely
+    row = _row_that_differs(actual, expected, tolerance)
+    if row is not None:
+        part = f"row {row} of {call or value}"
+        expect_equal(actual[row], expected[row], value=part, likely=cause, tolerance=tolerance)
     raise KataFailure(
         Diagnosis(
-            expected=f"{call} to return {shown(expected)}",
-            did=f"returned {shown(actual)}{difference}",
+            expected=f"{call or value} to {'return' if call else 'be'} {shown(expected)}",
+            did=f"{'returned' if call else 'made it'} {shown(actual)}{difference}",
             why=cause,
         )
     )
@@ -85,6 +91,17 @@ def _tensor_difference(actual: Any, expected: Any, tolerance: float) -> str | No
         f": the first difference is{place}, {ours[tuple(index)].item()} "
         f"and not {theirs[tuple(index)].item()}"
     )
+
+
+def _row_that_differs(actual: Any, expected: Any, tolerance: float) -> int | None:
+    """The first one of two tensors that agree in all but values, and are too long to be shown."""
+    if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
+        return None
+    alike = actual.shape == expected.shape and actual.dtype == expected.dtype
+    if not alike or expected.dim() < 2 or len(str(_on_cpu(expected).tolist())) <= LONGEST:
+        return None
+    rows = range(len(expected))
+    return next(i for i in rows if _tensor_difference(actual[i], expected[i], tolerance))
 
 
 def _sequence_difference(actual: Any, expected: Any, tolerance: float) -> str | None:

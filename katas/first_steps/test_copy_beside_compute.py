@@ -62,10 +62,10 @@ def kernels_of(timeline):
 
 
 def expect_right_outputs(outputs, batches, likely=""):
-    expect_equal(len(outputs), BATCHES, call="len(run_batches(4 batches, double))")
+    expect_equal(len(outputs), BATCHES, value="the number of outputs of 4 batches")
     for number, (output, batch) in enumerate(zip(outputs, batches, strict=True)):
-        call = f"run_batches(4 batches, double)[{number}]"
-        expect_equal(output, double(batch), call=call, likely=likely)
+        value = f"output {number} of run_batches(4 batches, double)"
+        expect_equal(output, double(batch), value=value, likely=likely)
 
 
 def test_the_outputs_are_right(kata, accelerator):

@@ -26,9 +26,7 @@ def test_the_ids_arrive(kata, accelerator):
 
 def test_the_ids_are_on_the_device(kata, accelerator):
     place = kata.upload_tokens(TOKEN_IDS).device.type
-    expect_equal(
-        place, accelerator.device.type, call="the tensor's .device.type of upload_tokens(...)"
-    )
+    expect_equal(place, accelerator.device.type, value="the `device.type` of the tensor")
 
 
 def test_uploads_in_a_row_all_arrive(kata, accelerator):
@@ -39,8 +37,8 @@ def test_uploads_in_a_row_all_arrive(kata, accelerator):
         arrived = [kata.upload_tokens(token_ids) for token_ids in lists]
     expect(timeline).no_hazards(why=OVERWRITTEN)
     for row, token_ids in enumerate(lists):
-        call = f"upload {row} of 4 in a row, upload_tokens({token_ids}),"
-        expect_equal(arrived[row], torch.tensor(token_ids), call=call, likely=OVERWRITTEN)
+        value = f"what arrived of {token_ids}, upload {row + 1} of 4 in a row,"
+        expect_equal(arrived[row], torch.tensor(token_ids), value=value, likely=OVERWRITTEN)
 
 
 def test_the_host_does_not_wait(kata, accelerator):

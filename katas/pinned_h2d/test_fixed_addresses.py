@@ -99,7 +99,7 @@ def test_a_replay_reads_the_ranges_of_its_step(kata, accelerator):
         expect_equal(
             seen,
             rows_of(ranges, 4),
-            call=f"a replay after update({ranges}, 4)",
+            value=f"what a replay reads after update({ranges}, 4)",
             likely=MOVED,
         )
     del kept
@@ -114,7 +114,7 @@ def test_nothing_of_a_larger_step_stays_behind(kata, accelerator):
     expect_equal(
         seen,
         rows_of({0: [(2, 5)]}, SEQUENCES),
-        call="a replay with 8 rows, after update({0: [(2, 5)]}, 2),",
+        value="what a replay of 8 rows reads after update({0: [(2, 5)]}, 2)",
         likely=LEFT_BEHIND,
     )
     del kept
@@ -126,7 +126,8 @@ def test_a_step_without_ranges_replays_zeros(kata, accelerator):
     graph, seen = capture_reading(accelerator, first)
     kept = buffer.update(None, 4)
     graph.replay()
-    expect_equal(seen, rows_of({}, 4), call="a replay after update(None, 4)", likely=STILL_THERE)
+    value = "what a replay reads after update(None, 4)"
+    expect_equal(seen, rows_of({}, 4), value=value, likely=STILL_THERE)
     del kept
 
 
@@ -153,5 +154,5 @@ def test_each_of_two_steps_in_flight_reads_its_own_ranges(kata, accelerator):
             target.add_(buffer.update(ranges, 4))
     expect(timeline).no_hazards(why=TOO_EARLY)
     for ranges, target in zip(steps, seen, strict=False):
-        call = f"the step with {ranges}, while another one is in flight,"
-        expect_equal(target, rows_of(ranges, 4), call=call, likely=TOO_EARLY)
+        value = f"what the step with {ranges} reads while another one is in flight"
+        expect_equal(target, rows_of(ranges, 4), value=value, likely=TOO_EARLY)

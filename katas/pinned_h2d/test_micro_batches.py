@@ -52,7 +52,7 @@ def expect_spans(tensors, spans_by_batch, likely):
     expect_equal(
         len(tensors),
         len(spans_by_batch),
-        call="len(range_tensors_by_micro_batch(...))",
+        value="the number of tensors",
         likely=likely,
     )
     for number, (tensor, spans) in enumerate(zip(tensors, spans_by_batch, strict=True)):
@@ -62,7 +62,7 @@ def expect_spans(tensors, spans_by_batch, likely):
         expect_equal(
             tensor[:, 0] if tensor is not None else None,
             wanted,
-            call=f"reading the first span of each row of micro-batch {number}",
+            value=f"the first span of each row of micro-batch {number}",
             likely=likely,
         )
 
@@ -87,13 +87,14 @@ def test_all_micro_batches_share_one_upload(kata, accelerator):
     batches = [Batch(first, [PROMPT] * 2) for first in range(0, 8, 2)]
     ranges = {request: [(request, 9)] for request in range(8)}
     with debubble.record(accelerator) as timeline:
-        accelerator.sleep(1.0)
         tensors = kata.range_tensors_by_micro_batch(ranges, batches, Upload(accelerator))
     uploads = [event for event in timeline.events if (event.copy_kind or "").startswith("h2d")]
     expect(timeline).that(
         len(uploads) == 1,
         expected="1 upload for 4 micro-batches",
         did=f"made {len(uploads)} uploads",
+        events=uploads,
+        quote=False,  # the line is in `Upload`, above
         why=ONE_EACH,
     )
     del tensors

@@ -69,7 +69,7 @@ def expect_rows(layers, rows, likely=""):
         expect_equal(
             tensor[:, 0] if isinstance(tensor, torch.Tensor) else tensor,
             torch.tensor(rows, dtype=torch.int32),
-            call=f"reading the first span of each row in the metadata of {name}",
+            value=f"the first span of each row in the metadata of {name}",
             likely=likely,
         )
 
@@ -84,8 +84,8 @@ def test_every_layer_has_none_when_there_is_nothing_to_say(kata, accelerator):
     layers = layers_of()
     kata._set_mm_prefix_range_for_metadata(layers, {}, Upload(accelerator))
     for name, metadata in layers.items():
-        call = f"reading the tensor in the metadata of {name}"
-        expect_equal(metadata.mm_prefix_range_tensor, None, call=call)
+        value = f"`mm_prefix_range_tensor` in the metadata of {name}"
+        expect_equal(metadata.mm_prefix_range_tensor, None, value=value)
 
 
 def test_all_layers_share_one_upload(kata, accelerator):
@@ -96,6 +96,8 @@ def test_all_layers_share_one_upload(kata, accelerator):
         len(uploads) == 1,
         expected=f"1 upload for {LAYERS} layers",
         did=f"made {len(uploads)} uploads",
+        events=uploads,
+        quote=False,  # the line is in `Upload`, above
         why=PER_LAYER,
     )
 
@@ -106,8 +108,8 @@ def test_none_is_an_answer_too(kata, accelerator):
         kata._set_mm_prefix_range_for_metadata(layers_of(), {0: []}, upload)
     expect(timeline).that(
         upload.calls == 1,
-        expected=f"upload to be called once for {LAYERS} layers, also when it returns None",
-        did=f"called upload {upload.calls} times",
+        expected=f"`upload` to be called once for {LAYERS} layers, also when it returns None",
+        did=f"called `upload` {upload.calls} times",
         why=NONE_IS_AN_ANSWER,
     )
 

@@ -1,5 +1,9 @@
 """`debubble doctor`: a dozen lines that say what this machine is and what is modelled."""
 
+import os
+import subprocess
+import sys
+
 import typer
 from typer.testing import CliRunner
 
@@ -28,6 +32,14 @@ def test_an_accelerator_that_is_not_there_is_said_and_the_rest_still_shown(monke
 
     monkeypatch.setattr(debubble, "accelerator", none_there)
     result = CliRunner().invoke(APP)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "accelerator    none: DEBUBBLE_DEVICE=cuda, but torch finds no CUDA GPU" in result.output
     assert "torch" in result.output
+
+
+def test_a_wrong_device_in_the_environment_stops_no_import():
+    environment = {**os.environ, "DEBUBBLE_DEVICE": "tpu"}
+    command = [sys.executable, "-m", "debubble.cli", "doctor"]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and not result.stderr
+    assert "none: DEBUBBLE_DEVICE 'tpu' is unknown: choose one of auto, cuda" in result.stdout

@@ -105,6 +105,15 @@ def test_check_refuses_an_accelerator_that_is_not_there(debubble):
     assert result.exit_code == 2 and "Traceback" not in result.output
 
 
+def test_a_wrong_device_in_the_environment_is_a_sentence(debubble, monkeypatch):
+    monkeypatch.setenv("DEBUBBLE_DEVICE", "smi")
+    result = debubble("check")
+    assert (result.exit_code, result.output) == (
+        2, "DEBUBBLE_DEVICE 'smi' is unknown: choose one of auto, cuda, sim, did you mean 'sim'?\n"
+    )  # fmt: skip
+    assert debubble("hint", "add_up").exit_code == 0
+
+
 def test_help_names_all_commands():
     command = [sys.executable, "-m", "debubble.cli", "--help"]
     result = subprocess.run(command, capture_output=True, text=True)

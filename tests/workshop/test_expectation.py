@@ -96,6 +96,13 @@ def test_any_other_claim_completes_the_sentences():
     assert text.startswith("Expected two streams.\nYour code uses one.\n\nAt ")
 
 
+def test_lines_that_are_not_the_learners_are_not_quoted():
+    text = failure_of(lambda: expect(timeline_of(copy(0))).that(
+        False, expected="two copies", did="made one", events=[copy(0)], quote=False
+    ))  # fmt: skip
+    assert "At " not in text and "here" in text
+
+
 def test_a_count_that_does_not_exist_is_a_mistake_of_the_test():
     with pytest.raises(TypeError, match="does not count 'syncs': choose from"):
         expect(timeline_of()).counts(syncs=0)

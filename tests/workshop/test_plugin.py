@@ -165,7 +165,7 @@ def test_a_checkout_needs_no_installation(workbook, options):
 def test_workers_of_xdist_stop_loops_and_teach_as_well(workbook):
     pytest.importorskip("xdist")
     workbook.edit_stub("total = 0", "while True:\n        total = 0")
-    text = in_a_process(workbook, "katas", "-n", "2", "--time-limit", "0.2")
+    text = in_a_process(workbook, "katas", "-n", "1", "--time-limit", "0.2")
     assert "Time limit: add_up was still running after 0.2 s, and was stopped." in text
     assert "code under test: yours" in text
     assert "· tiny/add_up  0 of 2 tests pass" in text

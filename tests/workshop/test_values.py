@@ -33,6 +33,12 @@ def test_two_sentences_name_both_values():
     assert difference(3, 4) == "Expected f() to return 4.\nYour code returned 3."
 
 
+def test_what_was_not_returned_is_named_as_a_value():
+    with pytest.raises(KataFailure) as raised:
+        expect_equal(3, 4, value="the second row")
+    assert str(raised.value) == "Expected the second row to be 4.\nYour code made it 3."
+
+
 def test_the_first_difference_of_two_tensors_is_named():
     actual = torch.tensor([[1, 2], [3, 9]])
     text = difference(actual, torch.tensor([[1, 2], [3, 4]]))
@@ -41,7 +47,17 @@ def test_the_first_difference_of_two_tensors_is_named():
 
 
 def test_a_long_tensor_is_told_by_its_shape():
-    assert "a tensor of float32 [64, 64]" in difference(torch.zeros(64, 64), torch.ones(64, 64))
+    assert "a tensor of float32 [64]" in difference(torch.zeros(64), torch.ones(64))
+
+
+def test_of_a_long_table_the_first_row_that_differs_is_shown():
+    expected = torch.arange(40).view(20, 2)
+    actual = expected.clone()
+    actual[7, 1] = 0
+    assert difference(actual, expected) == (
+        "Expected row 7 of f() to be [14, 15] (int64 [2]).\n"
+        "Your code made it [14, 0] (int64 [2]): the first difference is at [1], 0 and not 15."
+    )
 
 
 def test_shape_comes_before_dtype_and_dtype_before_values():

@@ -1,7 +1,7 @@
 """Takes None for "not computed yet", and so computes it for every layer.
 
 fails: test_none_is_an_answer_too
-says: called upload 48 times
+says: called `upload` 48 times
 says: Did you take None for 'not computed yet'
 """
 
