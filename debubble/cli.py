@@ -1,6 +1,6 @@
 """The command `debubble`. Each subcommand's body is a module of `debubble.commands`.
 
-Those are imported when their command runs: asking for help must not load PyTorch.
+Those are imported when their command runs: none waits for what only another one needs.
 """
 
 from __future__ import annotations

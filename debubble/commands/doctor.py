@@ -71,7 +71,9 @@ def software() -> dict[str, str]:
 def triton() -> str:
     found = installed("triton")
     if found is None:
-        return "not installed: chapter 00 and your katas work, chapter 01 and our solutions need it"
+        return (
+            "not installed: the attention of chapter 01 needs it, chapter 00 and the katas do not"
+        )
     return f"{found}, kernels are {'interpreted on the CPU' if is_interpreted() else 'compiled'}"
 
 

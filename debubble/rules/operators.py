@@ -32,7 +32,9 @@ class Effects(NamedTuple):
     kernels_after: int = 0
 
     def actions(self, name: str, nbytes: float, flops: float, unit: str) -> list[Action]:
-        """One list for the device, with the operator's bytes and operations spread over its kernels."""
+        """One list for the device, with bytes and operations spread over the kernels."""
+        if self is ONE_KERNEL:
+            return [Action("kernel", name, nbytes, flops, unit)]
         count = max(1, self.kernels + self.kernels_after)
         one = Action("kernel", name, nbytes / count, flops / count, unit)
         return (
@@ -102,7 +104,7 @@ def unique(args: tuple, kwargs: dict) -> Effects:
 
 
 def repeat_interleave(args: tuple, kwargs: dict) -> Effects:
-    """Without `output_size` the host asks how much there will be, and whether a count is negative."""
+    """Without `output_size` the host asks how much there will be, and for negative counts."""
     uploads = index_tensors(args[:1]) if args[0].device.type == "cpu" else NOTHING
     if kwargs.get("output_size") is not None:
         return uploads + Effects(kernels=3)
@@ -387,4 +389,4 @@ TAKEN_APART_ELSEWHERE = (
     "lstm_cell",
     "gru_cell",
 )
-"""Operators that CUDA has in one piece, and that PyTorch composes of others for an unknown device."""
+"""Operators that CUDA has in one piece, and PyTorch composes of others for an unknown device."""

@@ -1,1 +1,1 @@
-"""sim: an accelerator that this project simulates on the CPU, with CUDA's rules and a modelled clock."""
+"""sim: an accelerator simulated on the CPU, with CUDA's rules and a modelled clock."""

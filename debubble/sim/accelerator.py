@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +29,9 @@ class SimAccelerator:
     modelled = True
 
     def __init__(self, cost: CostModel | None = None) -> None:
+        if "OMP_NUM_THREADS" not in os.environ:
+            # To wake a second thread costs more than the small tensors of a lesson take.
+            torch.set_num_threads(1)
         self._device = SimDevice(cost or CostModel.load())
         backend.register(self._device)
         self.device = torch.device("sim", 0)
@@ -76,8 +80,8 @@ class SimAccelerator:
         for tensor in inputs:
             if type(tensor) is not SimTensor and not tensor.is_pinned():
                 raise ValueError(
-                    f"{_name_of(kernel)} was given a tensor of shape {tuple(tensor.shape)} in pageable "
-                    "host memory: a kernel can only read device memory or pinned memory"
+                    f"{_name_of(kernel)} was given a tensor of shape {tuple(tensor.shape)} in "
+                    "pageable host memory: a kernel reads device memory or pinned memory only"
                 )
         on_device = [tensor for tensor in inputs if type(tensor) is SimTensor]
         call = kernel if grid is None else kernel[grid]

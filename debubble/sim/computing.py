@@ -18,6 +18,7 @@ from .tape import flat_tensors
 from .tensor import SimTensor
 from .work import flops_of, unit_of
 
+NUMBERS = (bool, int, float, complex)
 TAKES_CPU_TENSORS = {"index.Tensor", "index_put_", "index_put", "_index_put_impl_", "where.self"}
 
 
@@ -42,17 +43,16 @@ class Computation:
             for position, argument in enumerate(schema.arguments)
             if str(argument.type) in ("Tensor", "Optional[Tensor]")
         }
+        """Where PyTorch hands over a Python number as it is, though a tensor is declared."""
         self.takes_device = any(argument.name == "device" for argument in schema.arguments)
         self.repeatable = torch.Tag.nondeterministic_seeded not in func.tags
 
     def __call__(self, args: tuple, kwargs: dict) -> Any:
         inputs: list[torch.Tensor] = []
-        cpu_args = tuple(
-            torch.tensor(arg)
-            if position in self.tensor_arguments and isinstance(arg, (bool, int, float, complex))
-            else on_cpu(arg, inputs)
-            for position, arg in enumerate(args)
-        )
+        cpu_args = [on_cpu(arg, inputs) for arg in args]
+        for position in self.tensor_arguments:
+            if position < len(args) and isinstance(args[position], NUMBERS):
+                cpu_args[position] = torch.tensor(args[position])
         cpu_kwargs = {}
         for name, value in kwargs.items():
             cpu_kwargs[name] = on_cpu(value, inputs)
@@ -84,7 +84,7 @@ class Computation:
         return written[0] if isinstance(out, torch.Tensor) else tuple(written)
 
     def _actions(
-        self, effects: Effects, inputs: list[SimTensor], cpu_args: tuple, out: Any
+        self, effects: Effects, inputs: list[SimTensor], cpu_args: list, out: Any
     ) -> list[Action]:
         results = flat_tensors(out)
         if results and not effects.reads and not any(result.numel() for result in results):
@@ -124,7 +124,9 @@ def on_sim(value: Any, device: SimDevice) -> Any:
     """The same results as sim tensors, each in memory of its own."""
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided:
-            raise NotImplementedError(f"sim has no {value.layout} tensors: keep this one on the CPU")
+            raise NotImplementedError(
+                f"sim has no {value.layout} tensors: keep this one on the CPU"
+            )
         return device.made(SimTensor(value))
     if isinstance(value, (list, tuple)):
         return type(value)([on_sim(item, device) for item in value])

@@ -1,4 +1,4 @@
-"""`copy_` and `to` on sim: by the rules of copies, on the data, and under way until they are done."""
+"""`copy_` and `to` on sim: by the rules of copies, and under way until they are done."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from ..rules.copies import nbytes_of
 from ..rules.operators import TAKEN_APART_ELSEWHERE
 from .dispatch import Dispatcher
 from .execution import Operation, execute
-from .tape import flat_tensors
+from .gradient import differentiable
 from .tensor import SimTensor
 
 _library: torch.library.Library | None = None
@@ -70,22 +70,13 @@ def install(dispatcher: Dispatcher) -> None:
         func = _overload(name)
         _library.impl(name, partial(_in_one_piece, dispatcher, func), "PrivateUse1")
         if has_kernel(func, torch.DispatchKey.CompositeImplicitAutograd):
-            _library.impl(name, partial(_differentiable, func), "AutogradPrivateUse1")
+            _library.impl(name, partial(differentiable, func), "AutogradPrivateUse1")
     _fallback = torch.library.Library("_", "IMPL")
     _fallback.fallback(lambda func, *args, **kwargs: dispatcher(func, args, kwargs), "PrivateUse1")
 
 
 def _in_one_piece(dispatcher: Dispatcher, func: Any, *args: Any, **kwargs: Any) -> Any:
     return dispatcher(func, args, kwargs)
-
-
-def _differentiable(func: Any, *args: Any, **kwargs: Any) -> Any:
-    """Where gradients are wanted the parts are run, since PyTorch can differentiate those."""
-    tensors = flat_tensors([args, list(kwargs.values())])
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        return func.decompose(*args, **kwargs)
-    with torch._C._AutoDispatchBelowAutograd():
-        return func(*args, **kwargs)
 
 
 def _overload(name: str) -> Any:

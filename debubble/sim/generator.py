@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-
 _OfPyTorch = torch.Generator
 
 

@@ -14,9 +14,8 @@ from ..timeline.event import Hazard, SourceLine
 from .device import CaptureError, SimDevice
 from .tape import Tape, poison
 
-
 RANDOM_STATE = [kernel("fill_", 8)] * 2
-"""PyTorch writes the random seed and offset for a graph into device memory as its capture begins."""
+"""PyTorch writes a graph's random seed and offset into device memory as its capture begins."""
 
 
 class SimGraph:
@@ -85,8 +84,8 @@ class SimGraph:
 def _input_freed(used_at: SourceLine | None, freed_at: SourceLine | None) -> Hazard:
     return Hazard(
         "graph_input_freed",
-        f"the graph replays {used_at} on memory that was freed at {freed_at}: keep the tensor alive "
-        "and copy new values into it",
+        f"the graph replays {used_at} on memory that was freed at {freed_at}: keep the tensor "
+        "alive and copy new values into it",
         used_at,
         freed_at,
     )

@@ -1,4 +1,4 @@
-"""Watching what the host does to buffers with a copy under way, for as long as a recording lasts."""
+"""Watching what the host does to buffers with a copy under way, while a recording lasts."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def report_read(device: SimDevice, tensor: torch.Tensor) -> None:
     device.hazards.append(
         Hazard(
             "read_before_sync",
-            f"{here} reads what the copy at {pending.source} has not brought yet: wait for an event "
-            "recorded behind the copy first",
+            f"{here} reads what the copy at {pending.source} has not brought yet: wait for an "
+            "event recorded behind the copy first",
             pending.source,
             here,
         )

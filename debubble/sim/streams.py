@@ -86,7 +86,9 @@ class SimEvent:
         (stream or self.device.current_stream()).wait_event(self)
 
     def synchronize(self) -> None:
-        self.device.host_waits("event synchronize", self.at, self.seen)
+        """An event that was never recorded is complete, and asks nothing of the device."""
+        if self.recorded:
+            self.device.host_waits("event synchronize", self.at, self.seen)
 
     def query(self) -> bool:
         self.device.host_works(self.device.cost.event_us)

@@ -50,7 +50,7 @@ class Tape:
         self._before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def will_write(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Must be called before a step writes: keeps a copy of memory that is not the tape's own."""
+        """Must be called before a step writes: keeps what memory not made on the tape holds."""
         for tensor in tensors:
             storage = tensor.untyped_storage()
             address = storage.data_ptr()

@@ -134,7 +134,9 @@ def assign(tensor: SimTensor, index: Any, value: Any) -> None:
     if isinstance(value, Number):
         value = torch.tensor(value, dtype=tensor.dtype)
     elif not isinstance(value, torch.Tensor):
-        raise TypeError(f"can't assign a {type(value).__name__} to a tensor: make it a tensor first")
+        raise TypeError(
+            f"can't assign a {type(value).__name__} to a tensor: make it a tensor first"
+        )
     view, index_tensors = _narrow(tensor, _parts_of(index))
     if index_tensors:
         torch.ops.aten.index_put_(view, index_tensors, value)

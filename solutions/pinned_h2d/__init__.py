@@ -22,7 +22,6 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "triton":
         raise
-    raise ImportError(missing_triton("solutions.pinned_h2d (its attention kernel)")) from error
 
 __all__ = [
     "NOT_COMPUTED",
@@ -40,3 +39,10 @@ __all__ = [
     "prefix_attention",
     "range_tensors_by_micro_batch",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Without Triton all but the attention can be imported, and the katas pass."""
+    if name in __all__:
+        raise ImportError(missing_triton(f"solutions.pinned_h2d.{name}"))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

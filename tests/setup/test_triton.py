@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
+from debubble.accelerator import choice
 from debubble.accelerator.triton_mode import check_kernel, is_interpreted
 
 ROOT = Path(__file__).parents[2]
@@ -53,10 +55,10 @@ print("came to its end")
 """
 
 
-def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     without = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     return subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, *arguments],
         cwd=ROOT,
         env={**without, "DEBUBBLE_DEVICE": "sim", "PYTHONPATH": str(ROOT), **environment},
         capture_output=True,
@@ -72,8 +74,10 @@ def no_triton(tmp_path):
     return {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
 
 
-def test_a_kernel_that_was_made_too_early_is_told_what_to_do():
-    run = python(TOO_EARLY)
+def test_a_kernel_that_was_made_too_early_is_told_what_to_do(tmp_path):
+    script = tmp_path / "too_early.py"
+    script.write_text(TOO_EARLY)
+    run = python(str(script))
     assert run.returncode == 0, run.stderr
     kernel, library = run.stdout.splitlines()
     assert kernel == (
@@ -100,28 +104,27 @@ def test_a_kernel_of_the_other_accelerator_is_refused():
 
 def test_without_triton_the_first_chapter_runs(no_triton):
     pytest.importorskip("IPython")
-    run = python(FIRST_CHAPTER, **no_triton)
+    run = python("-c", FIRST_CHAPTER, **no_triton)
     assert run.stdout.endswith("came to its end\n"), run.stdout[-2000:] + run.stderr[-2000:]
 
 
-def test_without_triton_the_katas_run_and_chapter_01_says_what_it_needs(no_triton):
-    code = """
-import pytest, torch
-torch.cuda.is_available = lambda: True
-import debubble
-print(debubble.accelerator.__globals__["resolve"]("auto"))
-try:
-    import solutions.pinned_h2d
-except ImportError as error:
-    print(error)
-solved = ["--impl", "solutions", "-p", "no:cacheprovider", "-q"]
-print(pytest.main(["katas/first_steps", *solved]), flush=True)
-"""
-    run = python(code, **no_triton | {"DEBUBBLE_DEVICE": "auto"})
-    device, sentence, *rest = run.stdout.splitlines()
-    assert device == "sim"
-    assert sentence.startswith(
-        "solutions.pinned_h2d (its attention kernel) needs Triton, which is not installed here ("
+def test_without_triton_the_katas_pass_and_chapter_01_says_what_it_needs(no_triton):
+    solved = ["--impl", "solutions", "-p", "no:cacheprovider", "-q"]
+    katas = python("-m", "pytest", "katas", *solved, **no_triton)
+    assert katas.returncode == 0, katas.stdout[-2000:]
+    run = python("-c", "from solutions.pinned_h2d import StagingRing, Engine", **no_triton)
+    sentence = run.stderr.splitlines()[-1]
+    assert sentence.removeprefix("ImportError: ").startswith(
+        "solutions.pinned_h2d.Engine needs Triton, which is not installed here ("
     )
-    assert "chapter 00, your own katas, timelines and sim work" in sentence
-    assert rest[-1] == "0", run.stdout[-2000:]
+    assert "chapter 00, the katas, timelines and sim work" in sentence
+
+
+def test_a_gpu_without_triton_is_not_used(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setitem(sys.modules, "triton", None)
+    monkeypatch.delenv("DEBUBBLE_DEVICE", raising=False)
+    assert choice.resolve("auto") == "sim"
+    monkeypatch.setattr(choice, "_chosen", None)
+    with pytest.raises(RuntimeError, match="the accelerator 'cuda' needs Triton, which is not"):
+        choice.accelerator("cuda")
