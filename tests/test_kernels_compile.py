@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -44,9 +45,10 @@ def attention(
     clamp: bool = False,
     ranges: bool = True,
     max_query_len: int = 512,
+    shared_memory: int,
 ) -> dict:
     """One way to launch the attention kernel: types of its arguments, its constants, its tile."""
-    tile = choose_tile(DTYPES[dtype], head_size, group, max_query_len, interpreted=False)
+    tile = choose_tile(DTYPES[dtype], head_size, group, max_query_len, shared_memory)
     tensors = dict.fromkeys(("output", "query", "key_cache", "value_cache"), f"*{dtype}")
     tables = dict.fromkeys(("block_table", "seq_lens", "query_start_loc", "ranges"), "*i32")
     strides = ("output_stride", "query_stride", "cache_block_stride", "cache_slot_stride")
@@ -74,16 +76,30 @@ def attention(
 
 LAUNCHES = {
     "solutions.pinned_h2d.attention_kernel:prefix_attention_kernel": {
-        "bf16, head 256": attention("bf16", 256, group=2, window=1024),
-        "bf16, head 128, clamped": attention("bf16", 128, group=4, window=256, clamp=True),
-        "bf16, head 80": attention("bf16", 80, group=5, window=0),
-        "fp16, head 64, no ranges": attention("fp16", 64, group=1, window=64, ranges=False),
-        "bf16, head 128, causal alone": attention("bf16", 128, group=1, window=0, ranges=False),
-        "fp32, head 256": attention("fp32", 256, group=2, window=64),
-        "bf16, decode": attention("bf16", 256, group=2, window=0, max_query_len=1),
+        "bf16, head 256": partial(attention, "bf16", 256, group=2, window=1024),
+        "bf16, head 128, clamped": partial(attention, "bf16", 128, group=4, window=256, clamp=True),
+        "bf16, head 80": partial(attention, "bf16", 80, group=5, window=0),
+        "fp16, head 64, no ranges": partial(
+            attention, "fp16", 64, group=1, window=64, ranges=False
+        ),
+        "bf16, head 128, causal alone": partial(
+            attention, "bf16", 128, group=1, window=0, ranges=False
+        ),
+        "fp32, head 256": partial(attention, "fp32", 256, group=2, window=64),
+        "bf16, decode": partial(attention, "bf16", 256, group=2, window=0, max_query_len=1),
     },
 }
 EACH_LAUNCH = [(kernel, name) for kernel, launches in LAUNCHES.items() for name in launches]
+
+
+def launches_on(architecture: int) -> dict:
+    """{kernel: {launch: how}} with the tiles that fit this architecture."""
+    shared_memory = SHARED_MEMORY[architecture]
+    return {
+        kernel: {name: launch(shared_memory=shared_memory) for name, launch in launches.items()}
+        for kernel, launches in LAUNCHES.items()
+    }
+
 
 COMPILE_ALL = """
 import importlib, json, sys
@@ -107,13 +123,11 @@ def compiled(path, launch, architecture):
     return triton.compile(source, target=target, options=launch["options"])
 
 
-for path, launches in json.loads(sys.argv[1]).items():
+architecture = int(sys.argv[1])
+for path, launches in json.loads(sys.argv[2]).items():
     for name, launch in launches.items():
-        for architecture in json.loads(sys.argv[2]):
-            kernel = compiled(path, launch, architecture)
-            ptx = kernel.asm["ptx"]
-            record = [path, name, architecture, kernel.metadata.shared, ptx]
-            print(json.dumps(record))
+        kernel = compiled(path, launch, architecture)
+        print(json.dumps([path, name, architecture, kernel.metadata.shared, kernel.asm["ptx"]]))
 """
 
 NEVER_SPECIALIZED = """
@@ -152,8 +166,11 @@ def test_every_kernel_has_launches_here():
 @pytest.fixture(scope="module")
 def compiled() -> dict:
     """{(kernel, launch, architecture): (bytes of shared memory, PTX)}"""
-    output = run_compiling(COMPILE_ALL, json.dumps(LAUNCHES), json.dumps(ARCHITECTURES))
-    records = (json.loads(line) for line in output.splitlines())
+    outputs = [
+        run_compiling(COMPILE_ALL, str(architecture), json.dumps(launches_on(architecture)))
+        for architecture in ARCHITECTURES
+    ]
+    records = (json.loads(line) for output in outputs for line in output.splitlines())
     return {tuple(key): (shared, ptx) for *key, shared, ptx in records}
 
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .. import accelerator
+from ..assets import slug
 from ..sim.cost import CALIBRATIONS
 from .refusal import refuse
 
@@ -34,8 +35,3 @@ def calibrate(output: Path | None = None) -> None:
     path = output or CALIBRATIONS / f"{slug(gpu.description)}.json"
     cost_model(gpu.description, constants).save(path)
     console.print(f"written to {path}")
-
-
-def slug(gpu: str) -> str:
-    """`NVIDIA H200` as `nvidia-h200`."""
-    return "-".join(gpu.lower().split())

@@ -79,7 +79,7 @@ class CudaAccelerator:
         self._warm_up_the_profiler()
         torch.cuda.synchronize()
         marks = Marks()
-        profiler = profile(activities=ACTIVITIES)
+        profiler = profile(activities=ACTIVITIES, acc_events=True)
         try:
             with profiler, _bounded(), marks:
                 yield
@@ -95,7 +95,7 @@ class CudaAccelerator:
         """The first recording of a process would show the profiler's own start."""
         if not self._profiled_before:
             self._profiled_before = True
-            with profile(activities=ACTIVITIES):
+            with profile(activities=ACTIVITIES, acc_events=True):
                 torch.zeros(1, device=self.device)
                 torch.cuda.synchronize()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,8 +20,10 @@ from .cost import CostModel
 from .device import SimDevice
 from .execution import Operation, execute
 from .graph import SimGraph
+from .guard_bands import guarded
 from .host_watch import HostWatch
 from .streams import SimEvent, SimStream
+from .tape import flat_tensors, with_tensors
 from .tensor import SimTensor
 
 
@@ -84,10 +87,12 @@ class SimAccelerator:
                     "pageable host memory: a kernel reads device memory or pinned memory only"
                 )
         on_device = [tensor for tensor in inputs if type(tensor) is SimTensor]
-        call = kernel if grid is None else kernel[grid]
+        call = partial(kernel, *cpu_args, **cpu_meta)
+        if grid is not None:
+            call = partial(_run_guarded, kernel, grid, cpu_args, cpu_meta)
         action = _kernel(kernel, work() if callable(work) else work or Work(), inputs)
         operation = Operation(
-            lambda: call(*cpu_args, **cpu_meta),
+            call,
             lambda _: [action],
             reads=on_device,
             writes=on_device,
@@ -112,6 +117,18 @@ class SimAccelerator:
     def watching_for_syncs(self) -> Iterator[None]:
         """Nothing to install: every wait passes through the simulated device, which asks."""
         yield
+
+
+def _run_guarded(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str, Any]) -> None:
+    """A Triton kernel, which could write anywhere."""
+
+    def call(tensors: list[torch.Tensor]) -> None:
+        in_order = iter(tensors)
+        guarded_args = with_tensors(args, in_order)
+        values = with_tensors(list(meta.values()), in_order)
+        kernel[grid](*guarded_args, **dict(zip(meta, values, strict=True)))
+
+    guarded(call, flat_tensors([args, list(meta.values())]), _name_of(kernel))
 
 
 def _kernel(kernel: Any, work: Work, inputs: list[torch.Tensor]) -> Action:

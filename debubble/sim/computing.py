@@ -19,7 +19,7 @@ from .tensor import SimTensor
 from .work import flops_of, unit_of
 
 NUMBERS = (bool, int, float, complex)
-TAKES_CPU_TENSORS = {"index.Tensor", "index_put_", "index_put", "_index_put_impl_", "where.self"}
+TAKES_CPU_INDICES = {"index.Tensor", "index_put_", "index_put", "_index_put_impl_"}
 
 
 class Computation:
@@ -61,7 +61,8 @@ class Computation:
             cpu_kwargs.pop("pin_memory", None)
         on_device = [tensor for tensor in inputs if type(tensor) is SimTensor]
         if len(on_device) < len(inputs):
-            self._expect_one_device(inputs)
+            takes_indices = self.name in TAKES_CPU_INDICES
+            self._expect_one_device([args[0], *args[2:3]] if takes_indices else inputs)
         effects = effects_of(self.name, args, kwargs)
         if self.device.capturing is not None or syncs_are_forbidden():
             self.device.check(self.name, effects.actions(self.name, 0, 0, "vector"))
@@ -100,8 +101,7 @@ class Computation:
         return found
 
     def _expect_one_device(self, inputs: list[torch.Tensor]) -> None:
-        if self.name in TAKES_CPU_TENSORS:
-            return
+        """A CPU tensor without dimensions counts as a number."""
         for tensor in inputs:
             if type(tensor) is not SimTensor and tensor.dim() > 0:
                 raise RuntimeError(

@@ -7,9 +7,10 @@ import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from ..assets import ASSETS
 from ..rules.action import Action
 
-CALIBRATIONS = Path(__file__).resolve().parents[2] / "assets" / "calibration"
+CALIBRATIONS = ASSETS / "calibration"
 DEFAULT_GPU = "nvidia-h200"
 VARIABLE = "DEBUBBLE_CALIBRATION"
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-from .tape import flat_tensors
+from .tape import flat_tensors, with_tensors
 
 
 def differentiable(func: Any, *args: Any, **kwargs: Any) -> Any:
@@ -31,19 +30,10 @@ class _InParts(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple:
         inputs = [t.detach().requires_grad_(t.requires_grad) for t in ctx.saved_tensors]
         in_order = iter(inputs)
-        args = _with_tensors(ctx.args, in_order)
-        values = _with_tensors(list(ctx.kwargs.values()), in_order)
+        args = with_tensors(ctx.args, in_order)
+        values = with_tensors(list(ctx.kwargs.values()), in_order)
         with torch.enable_grad():
             out = ctx.func.decompose(*args, **dict(zip(ctx.kwargs, values, strict=True)))
         wanted = [tensor for tensor in inputs if tensor.requires_grad]
         found = iter(torch.autograd.grad(flat_tensors(out), wanted, gradients, allow_unused=True))
         return None, None, None, *(next(found) if t.requires_grad else None for t in inputs)
-
-
-def _with_tensors(value: Any, tensors: Iterator[torch.Tensor]) -> Any:
-    """The same structure with other tensors in it, in the order of `flat_tensors`."""
-    if isinstance(value, torch.Tensor):
-        return next(tensors)
-    if isinstance(value, (list, tuple)):
-        return type(value)([_with_tensors(item, tensors) for item in value])
-    return value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,6 +24,7 @@ class SimGraph:
         self.device = device
         self._tape: Tape | None = None
         self._freed: list[Hazard] = []
+        self._watchers: list[_InputWatcher] = []
 
     @contextmanager
     def capture(self) -> Iterator[None]:
@@ -66,19 +66,22 @@ class SimGraph:
                 address = data.untyped_storage().data_ptr()
                 if address not in watched:
                     watched.add(address)
-                    block.on_free = [*(block.on_free or ()), self._on_free(data, step.source)]
+                    watcher = _InputWatcher(data, step.source, self._freed)
+                    block.watch(watcher)
+                    self._watchers.append(watcher)
             step.inputs.clear()
 
-    def _on_free(self, data: torch.Tensor, used_at: SourceLine | None):
-        graph = weakref.ref(self)
 
-        def freed() -> None:
-            """Somebody else would get the memory: a replay must not find the old values there."""
-            if graph() is not None:
-                poison(data)
-                graph()._freed.append(_input_freed(used_at, source_line()))
+class _InputWatcher:
+    def __init__(
+        self, data: torch.Tensor, used_at: SourceLine | None, hazards: list[Hazard]
+    ) -> None:
+        self.data, self.used_at, self.hazards = data, used_at, hazards
 
-        return freed
+    def freed(self) -> None:
+        """Somebody else would get the memory: a replay must not find the old values there."""
+        poison(self.data)
+        self.hazards.append(_input_freed(self.used_at, source_line()))
 
 
 def _input_freed(used_at: SourceLine | None, freed_at: SourceLine | None) -> Hazard:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+from weakref import WeakSet
 
 from ..timeline.event import SourceLine
 
@@ -16,16 +16,25 @@ class Access(NamedTuple):
     source: SourceLine | None
 
 
-class Block:
-    """One allocation. `on_free` is called when the last tensor over it is gone."""
+class FreeWatcher(Protocol):
+    def freed(self) -> None: ...
 
-    __slots__ = ("__weakref__", "last_read", "last_write", "on_free")
+
+class Block:
+    """One allocation. Its watchers hear when the last tensor over it is gone."""
+
+    __slots__ = ("__weakref__", "last_read", "last_write", "watchers")
 
     def __init__(self) -> None:
         self.last_write: Access | None = None
         self.last_read: Access | None = None
-        self.on_free: list[Callable[[], None]] | None = None
+        self.watchers: WeakSet[FreeWatcher] | None = None
+
+    def watch(self, watcher: FreeWatcher) -> None:
+        """For as long as somebody else keeps the watcher."""
+        self.watchers = self.watchers or WeakSet()
+        self.watchers.add(watcher)
 
     def __del__(self) -> None:
-        for call in self.on_free or ():
-            call()
+        for watcher in self.watchers or ():
+            watcher.freed()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,6 +80,15 @@ def flat_tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, (list, tuple)):
         return [tensor for item in value for tensor in flat_tensors(item)]
     return []
+
+
+def with_tensors(value: Any, tensors: Iterator[torch.Tensor]) -> Any:
+    """The same structure with other tensors in it, in the order of `flat_tensors`."""
+    if isinstance(value, torch.Tensor):
+        return next(tensors)
+    if isinstance(value, (list, tuple)):
+        return type(value)([with_tensors(item, tensors) for item in value])
+    return value
 
 
 def poison(tensor: torch.Tensor) -> None:

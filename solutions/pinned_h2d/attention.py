@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -40,8 +41,8 @@ def prefix_attention(
     output = torch.empty_like(query, memory_format=torch.contiguous_format)
     if not batch.max_query_len:
         return output
-    interpreted = triton.knobs.runtime.interpret
-    tile = choose_tile(query.dtype, head_size, group, batch.max_query_len, interpreted)
+    shared_memory = shared_memory_of(query.device)
+    tile = choose_tile(query.dtype, head_size, group, batch.max_query_len, shared_memory)
     query_tiles = triton.cdiv(batch.max_query_len, tile.block_m // group)
     launch(
         prefix_attention_kernel,
@@ -68,7 +69,7 @@ def prefix_attention(
         WINDOW=window or 0,
         CLAMP_TO_WINDOW=clamp_to_window,
         HAS_RANGES=ranges is not None,
-        UPCAST=interpreted and query.dtype == torch.bfloat16,
+        UPCAST=shared_memory == INTERPRETED and query.dtype == torch.bfloat16,
         BLOCK_M=tile.block_m,
         BLOCK_N=tile.block_n,
         num_warps=tile.num_warps,
@@ -86,21 +87,37 @@ class Tile(NamedTuple):
 
 
 def choose_tile(
-    dtype: torch.dtype, head_size: int, group: int, max_query_len: int, interpreted: bool
+    dtype: torch.dtype, head_size: int, group: int, max_query_len: int, shared_memory: int
 ) -> Tile:
-    """As large as an SM's registers allow, and no larger than the longest query needs."""
-    if interpreted:
+    """As large as an SM's registers and `shared_memory` bytes allow, and no larger than the
+    longest query needs. Measured on an H200: of the tiles that fit, the fastest."""
+    if shared_memory == INTERPRETED:
         tile = Tile(128, 128, 1, 1)  # There a large tile takes as long as a small one.
     elif dtype == torch.float32:
         tile = Tile(16, 16, 8, 1)  # IEEE products don't run on tensor cores.
-    elif head_size > 128:
-        tile = Tile(128, 32, 8, 2)
-    else:
+    elif head_size <= 128:
+        tile = Tile(128, 64, 4, 2)
+    elif shared_memory >= WIDE_HEADS_SHARED_MEMORY:
         tile = Tile(128, 64, 8, 2)
+    else:
+        tile = Tile(128, 32, 8, 2)
     largest = triton.next_power_of_2(max(16, max_query_len * group))
     if largest < tile.block_m:
-        tile = tile._replace(block_m=largest, num_warps=4)
+        tile = tile._replace(block_m=largest, num_warps=8 if head_size > 128 else 4)
     return tile._replace(block_m=max(tile.block_m, triton.next_power_of_2(group)))
+
+
+INTERPRETED = 0
+WIDE_HEADS_SHARED_MEMORY = 192 << 10
+"""A query tile of 128 x 256, and two stages of 64 keys and values, in 2-byte numbers."""
+
+
+@functools.cache
+def shared_memory_of(device: torch.device) -> int:
+    """Bytes that one block can have, or INTERPRETED where kernels run on the CPU."""
+    if triton.knobs.runtime.interpret:
+        return INTERPRETED
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
 
 
 def check_shapes(query, key_cache, value_cache, ranges, window, clamp_to_window) -> None:

@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 
+from debubble.assets import slug
 from tests.validation import __main__ as validation
 from tests.validation import parts, record
 
@@ -105,7 +106,7 @@ def test_a_part_that_skips_everything_has_not_passed(tmp_path):
     ],
 )
 def test_files_are_named_after_the_gpu(gpu, name):
-    assert record.slug(gpu) == name
+    assert slug(gpu) == name
 
 
 def test_the_source_hash_changes_with_the_source_and_only_with_it(tmp_path):
@@ -122,6 +123,17 @@ def test_the_source_hash_changes_with_the_source_and_only_with_it(tmp_path):
 
     source.write_text("tick = 2\n")
     assert record.source_hash(tmp_path) != before
+
+
+def test_what_a_notebook_stored_is_no_part_of_its_source(tmp_path):
+    notebook = tmp_path / "chapters/00.ipynb"
+    notebook.parent.mkdir()
+    hashes = []
+    for source, count in (("1 + 1", 1), ("1 + 1", 2), ("1 + 2", 2)):
+        cell = {"cell_type": "code", "source": source, "execution_count": count, "outputs": []}
+        notebook.write_text(json.dumps({"cells": [cell]}))
+        hashes.append(record.source_hash(tmp_path))
+    assert hashes[0] == hashes[1] != hashes[2]
 
 
 def test_a_record_replaces_the_old_one_in_one_step(tmp_path):

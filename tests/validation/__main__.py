@@ -12,8 +12,10 @@ from pathlib import Path
 
 import torch
 
+from debubble.assets import slug
+
 from .parts import ROOT, all_parts, run
-from .record import earlier_parts, new_record, slug, write
+from .record import earlier_parts, new_record, write
 
 
 def main(arguments: list[str] | None = None) -> int:

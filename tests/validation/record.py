@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import platform
-import re
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -31,25 +30,25 @@ def machine(device: str) -> dict[str, str | None]:
     }
 
 
-def slug(gpu: str) -> str:
-    """`NVIDIA H200` -> `nvidia-h200`, the name of the GPU's files under assets/."""
-    return re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-")
-
-
 def source_hash(root: Path) -> str:
-    """SHA-256 over the names and bytes of all that is validated; caches don't count."""
+    """SHA-256 over the names and contents of all that is validated; caches don't count, and of a
+    notebook only what is run."""
     digest = hashlib.sha256()
     for folder in SOURCES:
         for file in sorted((root / folder).rglob("*")):
-            hidden = any(
-                part.startswith((".", "__pycache__")) for part in file.parts[len(root.parts) :]
-            )
-            if file.is_file() and not hidden:
-                digest.update(
-                    f"{file.relative_to(root).as_posix()}\0{file.stat().st_size}\0".encode()
-                )
-                digest.update(file.read_bytes())
+            parts = file.relative_to(root).parts
+            if file.is_file() and not any(p.startswith((".", "__pycache__")) for p in parts):
+                source = source_of(file)
+                digest.update(f"{file.relative_to(root).as_posix()}\0{len(source)}\0".encode())
+                digest.update(source)
     return digest.hexdigest()
+
+
+def source_of(file: Path) -> bytes:
+    if file.suffix != ".ipynb":
+        return file.read_bytes()
+    cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+    return json.dumps([(cell["cell_type"], "".join(cell["source"])) for cell in cells]).encode()
 
 
 def new_record(device: str, root: Path) -> dict[str, object]:

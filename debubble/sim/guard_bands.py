@@ -1,0 +1,77 @@
+"""Guard bands: a kernel works on memory with a margin, so that a write beside it is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+BAND = 4096
+"""Bytes on each side."""
+UNTOUCHED = 0xFF
+"""What a band holds: NaN in every floating point type, -1 in every integer."""
+LARGEST = 64 << 20
+"""Memory beyond this many bytes is used as it is: a second copy would cost too much."""
+
+
+def guarded(
+    call: Callable[[list[torch.Tensor]], None], tensors: list[torch.Tensor], name: str
+) -> None:
+    """Calls with tensors like those given, in memory between bands; then takes over what was
+    written. RuntimeError, and nothing changed, if it wrote to a band."""
+    copies: dict[int, _Guarded] = {}
+    for tensor in tensors:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in copies and 0 < storage.nbytes() <= LARGEST:
+            copies[storage.data_ptr()] = _Guarded(storage)
+    call([_over(copies, tensor) for tensor in tensors])
+    for tensor in tensors:
+        memory = copies.get(tensor.untyped_storage().data_ptr())
+        if memory is not None and memory.is_overrun():
+            raise RuntimeError(
+                f"{name} wrote outside the memory of its argument of shape {tuple(tensor.shape)}, "
+                f"{memory.where()}: mask the store, or check the grid and the strides"
+            )
+    for memory in copies.values():
+        memory.take_over()
+
+
+class _Guarded:
+    """A copy of a storage between two bands."""
+
+    def __init__(self, storage: torch.UntypedStorage) -> None:
+        self.size = storage.nbytes()
+        self.original = torch.empty(0, dtype=torch.uint8).set_(storage)
+        self.before = self.original.clone()
+        self.bytes = torch.full((self.size + 2 * BAND,), UNTOUCHED, dtype=torch.uint8)
+        self.inside = self.bytes[BAND : BAND + self.size].copy_(self.before)
+
+    def is_overrun(self) -> bool:
+        return bool((self._front() != UNTOUCHED).any() or (self._back() != UNTOUCHED).any())
+
+    def where(self) -> str:
+        front = (self._front() != UNTOUCHED).nonzero().flatten()
+        if len(front):
+            return f"{BAND - int(front[0])} bytes before its start"
+        return f"{int((self._back() != UNTOUCHED).nonzero()[0])} bytes behind its end"
+
+    def take_over(self) -> None:
+        """Only what changed: a kernel may also have written by an address that it was given."""
+        changed = self.inside != self.before
+        self.original[changed] = self.inside[changed]
+
+    def _front(self) -> torch.Tensor:
+        return self.bytes[:BAND]
+
+    def _back(self) -> torch.Tensor:
+        return self.bytes[BAND + self.size :]
+
+
+def _over(copies: dict[int, _Guarded], tensor: torch.Tensor) -> torch.Tensor:
+    """The same view of the copy."""
+    memory = copies.get(tensor.untyped_storage().data_ptr())
+    if memory is None:
+        return tensor
+    offset = tensor.storage_offset() + BAND // tensor.element_size()
+    like = torch.empty(0, dtype=tensor.dtype)
+    return like.set_(memory.bytes.untyped_storage(), offset, tensor.shape, tensor.stride())

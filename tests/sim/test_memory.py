@@ -1,0 +1,127 @@
+"""Simulated work leaves nothing behind, however long it goes on."""
+
+import gc
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import debubble
+from debubble.accelerator import launch
+from debubble.sim.tape import Step
+
+pytestmark = pytest.mark.sim
+
+
+@triton.jit
+def store_at(target, first, BLOCK: tl.constexpr):
+    tl.store(target + first + tl.arange(0, BLOCK), 7.0)
+
+
+def alive(*kinds):
+    gc.collect()
+    return sum(issubclass(type(thing), kinds) for thing in gc.get_objects())
+
+
+def left_behind(work, kinds=(torch.Tensor, Step)):
+    """How many more objects there are after more of the same work."""
+    work(20)
+    before = alive(*kinds)
+    work(1000)
+    return alive(*kinds) - before
+
+
+def test_operators_leave_nothing(accelerator):
+    x = torch.ones(8, device=accelerator.device)
+
+    def work(times):
+        for _ in range(times * 10):
+            x.add_(1)
+            (x * 2)[1:].sum()
+
+    assert left_behind(work) <= 0
+
+
+def test_copies_leave_nothing_once_they_are_done(accelerator):
+    pinned = torch.ones(8, pin_memory=True)
+    x = torch.ones(8, device=accelerator.device)
+
+    def work(times):
+        for _ in range(times):
+            x.copy_(pinned, non_blocking=True)
+            x.to("cpu", non_blocking=True)
+        accelerator.synchronize()
+
+    assert left_behind(work) <= 0
+
+
+def test_a_loop_that_never_waits_keeps_no_more_than_what_is_under_way(accelerator):
+    pinned = torch.ones(8, pin_memory=True)
+    x = torch.ones(8, device=accelerator.device)
+
+    def work(times):
+        for _ in range(times):
+            x.copy_(pinned, non_blocking=True)
+            x.mul_(2)
+
+    assert left_behind(work) < 100
+
+
+def test_replays_leave_nothing(accelerator):
+    x = torch.ones(8, device=accelerator.device)
+    graph = accelerator.graph()
+    with graph.capture():
+        x * 2 + 1
+
+    def work(times):
+        for _ in range(times):
+            graph.replay()
+
+    assert left_behind(work) <= 0
+
+
+def test_a_graph_that_is_dropped_leaves_its_inputs_free_of_it(accelerator):
+    x = torch.ones(8, device=accelerator.device)
+
+    def work(times):
+        for _ in range(times // 10):
+            graph = accelerator.graph()
+            with graph.capture():
+                x + 1
+
+    assert left_behind(work) <= 0
+    assert not x.block.watchers
+
+
+def test_recordings_leave_nothing(accelerator):
+    x = torch.ones(8, device=accelerator.device)
+
+    def work(times):
+        for _ in range(times // 10):
+            with debubble.record(accelerator):
+                (x + 1).sum().item()
+
+    assert left_behind(work) <= 0
+
+
+@pytest.mark.parametrize(
+    ("first", "where"), [(6, "0 bytes behind its end"), (-4, "16 bytes before its start")]
+)
+def test_a_kernel_that_writes_beside_its_memory_is_stopped(accelerator, first, where):
+    x = torch.zeros(6, device=accelerator.device)
+    with pytest.raises(RuntimeError, match=rf"store_at wrote outside .* shape \(6,\), {where}"):
+        launch(store_at, (1,), x, first, BLOCK=4)
+    assert x.tolist() == [0.0] * 6
+
+
+def test_a_kernel_writes_what_it_is_meant_to_through_a_view(accelerator):
+    x = torch.zeros(3, 6, device=accelerator.device)
+    launch(store_at, (1,), x[1, 1:], 1, BLOCK=4)
+    assert x[1].tolist() == [0.0, 0.0, 7.0, 7.0, 7.0, 7.0]
+    assert x[0].sum().item() == x[2].sum().item() == 0
+
+
+def test_a_kernel_can_not_be_given_pageable_memory(accelerator):
+    with pytest.raises(ValueError, match=r"store_at was given .* \(6,\) in pageable host memory"):
+        launch(store_at, (1,), torch.zeros(6), 0, BLOCK=4)
