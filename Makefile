@@ -48,8 +48,9 @@ lint: $(STAMP)
 	'$(VENV)/bin/ruff' format --check .
 	'$(VENV)/bin/lint-imports'
 
+# The workers share the cores: threads of their own would only stand in each other's way.
 unit: $(STAMP)
-	'$(VENV)/bin/python' -m pytest tests --device sim -n '$(JOBS)' --timeout=300
+	OMP_NUM_THREADS=1 '$(VENV)/bin/python' -m pytest tests --device sim -n '$(JOBS)' --timeout=300
 
 katas: $(STAMP)
 	'$(VENV)/bin/debubble' check --device sim $(if $(CI),--pristine)

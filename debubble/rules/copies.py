@@ -17,7 +17,8 @@ def device_copy(target: torch.Tensor, source: torch.Tensor) -> list[Action]:
     """On the device: one memcpy when both lie dense in one order, else one kernel."""
     if source.numel() == 0 or _is_same(target, source):
         return []
-    if target.dtype == source.dtype and dense_alike(target, source):
+    same_bits = target.is_conj() == source.is_conj() and target.is_neg() == source.is_neg()
+    if same_bits and target.dtype == source.dtype and dense_alike(target, source):
         return [copy("d2d", nbytes_of(source))]
     return [kernel("copy", nbytes_of(target) + nbytes_of(source))]
 

@@ -11,7 +11,8 @@ from ..guard import syncs_are_forbidden
 from ..rules.action import Action
 from ..rules.composition import name_of
 from ..rules.copies import nbytes_of
-from ..rules.operators import Effects, effects_of
+from ..rules.effects import Effects
+from ..rules.operators import effects_of
 from .device import SimDevice
 from .execution import Operation, execute
 from .tape import flat_tensors

@@ -72,7 +72,15 @@ def install(dispatcher: Dispatcher) -> None:
         if has_kernel(func, torch.DispatchKey.CompositeImplicitAutograd):
             _library.impl(name, partial(differentiable, func), "AutogradPrivateUse1")
     _fallback = torch.library.Library("_", "IMPL")
+    _fallback.fallback(_refuse_autocast, "AutocastPrivateUse1")
     _fallback.fallback(lambda func, *args, **kwargs: dispatcher(func, args, kwargs), "PrivateUse1")
+
+
+def _refuse_autocast(func: Any, *args: Any, **kwargs: Any) -> None:
+    raise NotImplementedError(
+        f"{func} under torch.autocast: sim doesn't choose dtypes by itself, so convert the module "
+        "or the tensors with .to(dtype)"
+    )
 
 
 def _in_one_piece(dispatcher: Dispatcher, func: Any, *args: Any, **kwargs: Any) -> Any:

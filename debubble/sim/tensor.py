@@ -187,7 +187,9 @@ def _narrow(tensor: torch.Tensor, parts: tuple[Any, ...]) -> tuple[torch.Tensor,
 
 
 def _index_tensor(part: Any, device: torch.device) -> torch.Tensor:
-    part = torch.as_tensor(part)
+    """PyTorch puts a list on the tensor's device, and leaves a mask on the CPU where it is."""
+    if not isinstance(part, torch.Tensor):
+        return torch.as_tensor(part).to(device)
     return part.to(device) if part.device.type == "cpu" and part.dtype != torch.bool else part
 
 

@@ -82,16 +82,17 @@ class Expectation:
         expected: str,
         did: str,
         events: Sequence[Event] = (),
-        quote: bool = True,
+        quoted: Sequence[Event] | None = None,
         why: str = "",
     ) -> Expectation:
         """Any other claim. The texts complete "Expected …" and "Your code …".
 
-        `events` are pointed at, and their lines quoted, unless these are not the learner's.
+        `events` are drawn. Their lines are quoted, or those of `quoted` alone where some of them
+        are not the learner's.
         """
         if holds:
             return self
-        lines = source_lines(events) if quote else ()
+        lines = source_lines(events if quoted is None else quoted)
         raise KataFailure(Diagnosis(expected, did, lines, draw(self.timeline, events), why))
 
     def _actual(self, names: Iterable[str]) -> dict[str, int]:

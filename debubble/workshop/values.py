@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -26,13 +27,16 @@ def expect_equal(
 
     Tensors are compared by shape, dtype, then values, wherever they lie; of a long one the first
     row that differs is shown. `tolerance` is absolute.
-    `likely` is the likely cause of a difference, or a function that finds it from the two values.
+    `likely` is the likely cause of a difference, or a function that finds it from the two values;
+    a wrong dtype explains itself.
     Raises KataFailure.
     """
     difference = _difference(actual, expected, tolerance)
     if difference is None:
         return
     cause = likely(actual, expected) if callable(likely) else likely
+    if _dtypes_differ(actual, expected):
+        cause = f"Name the dtype where the tensor is made: `dtype={expected.dtype}`."
     row = _row_that_differs(actual, expected, tolerance)
     if row is not None:
         part = f"row {row} of {call or value}"
@@ -61,12 +65,15 @@ def _difference(actual: Any, expected: Any, tolerance: float) -> str | None:
     if isinstance(expected, torch.Tensor):
         return _tensor_difference(actual, expected, tolerance)
     if isinstance(actual, torch.Tensor):
-        return f", a tensor and no {type(expected).__name__}"
+        kind = "not None" if expected is None else f"no {type(expected).__name__}"
+        return f", a tensor and {kind}"
     if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
         return _sequence_difference(actual, expected, tolerance)
     if isinstance(expected, float) and isinstance(actual, int | float):
-        close = abs(actual - expected) <= tolerance or actual == expected
-        return None if close else f": it differs by {abs(actual - expected):.3g}"
+        distance = abs(actual - expected)
+        if distance <= tolerance or actual == expected:
+            return None
+        return "" if math.isnan(distance) else f": it differs by {distance:.3g}"
     return None if actual == expected else ""
 
 
@@ -91,6 +98,12 @@ def _tensor_difference(actual: Any, expected: Any, tolerance: float) -> str | No
         f": the first difference is{place}, {ours[tuple(index)].item()} "
         f"and not {theirs[tuple(index)].item()}"
     )
+
+
+def _dtypes_differ(actual: Any, expected: Any) -> bool:
+    """Whether that is all there is to say of two tensors."""
+    tensors = isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)
+    return tensors and actual.shape == expected.shape and actual.dtype != expected.dtype
 
 
 def _row_that_differs(actual: Any, expected: Any, tolerance: float) -> int | None:

@@ -92,6 +92,7 @@ def test_copies_have_a_stream_of_their_own(kata, accelerator):
         expected=f"`compute` to run on {first.lane}, the stream that run_batches was called on",
         did=f"runs {len(strays)} kernels on {strays[0].lane}" if strays else "",
         events=strays,
+        quoted=(),  # the lines are those of `compute`, above
         why="Only the copies belong inside `with copying:`. Whoever called run_batches goes on "
         "with the outputs on its own stream, and would not wait for another one.",
     )

@@ -7,8 +7,8 @@ from debubble.workshop import expect, expect_equal
 
 PROMPT, DECODE = range(64), range(64, 65)
 ONE_EACH = (
-    "A step in four micro-batches makes four uploads where one would do. Their rows fit into one "
-    "tensor, one micro-batch behind the other."
+    "The rows of all micro-batches fit into one tensor, one micro-batch behind the other, and that "
+    "takes one upload. Each further one is a copy that the layers wait for."
 )
 REKEYED = (
     "The keys of `ranges` count through the whole step, the rows of a micro-batch begin at 0. Row "
@@ -94,7 +94,7 @@ def test_all_micro_batches_share_one_upload(kata, accelerator):
         expected="1 upload for 4 micro-batches",
         did=f"made {len(uploads)} uploads",
         events=uploads,
-        quote=False,  # the line is in `Upload`, above
+        quoted=[copy for copy in uploads if copy.source and copy.source.file != __file__],
         why=ONE_EACH,
     )
     del tensors
@@ -122,7 +122,7 @@ def test_a_step_that_only_decodes_uploads_nothing(kata, accelerator):
     expect(timeline).that(
         not uploads,
         expected="no upload in a step whose tokens lie behind all spans",
-        did=f"made {len(uploads)} uploads",
+        did="uploads the ranges all the same",
         why="A request keeps its spans while it decodes, but no span holds the tokens of this "
         "step any more. `touches(spans, positions)` says so, with `batch.scheduled`.",
     )

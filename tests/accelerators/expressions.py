@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
+import torch
 
 import debubble
 
@@ -25,7 +26,9 @@ class Expression:
         return self.text
 
     def prepare(self, accelerator) -> dict:
-        """The names that the expression uses, on this accelerator."""
+        """The names that the expression uses, on this accelerator: the same numbers every time,
+        since how a tensor is printed depends on them."""
+        torch.manual_seed(0)
         names = {"D": accelerator.device.type, "acc": accelerator, "np": numpy, "io": io}
         exec(for_accelerator(self.setup), names)
         return names

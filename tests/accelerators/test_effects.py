@@ -8,7 +8,7 @@ import pytest
 
 import debubble
 
-from .expressions import COPIES_AND_WAITS, measured_on_h200
+from .expressions import COPIES_AND_WAITS, Expression, measured_on_h200
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -75,3 +75,26 @@ def is_refused(expression, names: dict) -> bool:
     except debubble.HostSyncError:
         return True
     return False
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(
+    ("work", "effects"),
+    [
+        ("v.cumsum_(0)", {"kernels": 2}),
+        ("torch.sort(x, out=(x.clone(), xi.clone()))", {"d2d": 4, "kernels": 3}),
+        ("torch.histc(x, 4, min=0, max=1)", {"kernels": 2}),
+        ("torch.bincount(xi[:0, 0], minlength=4)", {"kernels": 1}),
+        ("h.sum(dtype=torch.float32)", {"kernels": 1}),
+        ("torch.complex(x, x).conj().resolve_conj()", {"kernels": 2}),
+        ("x[[True, False, True, False]] = 0", {"host_syncs": 1, "h2d_pageable": 1, "kernels": 1}),
+        ("x.data = x * 2", {"kernels": 1}),
+        ("x.t_()", {}),
+    ],
+)
+def test_an_expression_goes_by_the_rule_of_its_kind(accelerator, work, effects):
+    setup = (
+        "import torch\nx = torch.ones(4, 5, device=D); xi = x.long(); v = x.view(-1); h = x.half()"
+    )
+    counts = Expression(work, setup, {}).counts(accelerator)
+    assert {name: count for name, count in counts.items() if count} == effects

@@ -1,5 +1,7 @@
 """Modelled time: what overlaps, what waits for what, and what a wait costs."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -33,7 +35,7 @@ def test_a_stream_runs_one_thing_after_the_other(accelerator):
         x + 1
         x + 2
     kernels = device_events(timeline)
-    assert all(a.end <= b.start for a, b in zip(kernels, kernels[1:], strict=False))
+    assert all(a.end <= b.start for a, b in pairwise(kernels))
 
 
 def test_two_streams_overlap(accelerator):
@@ -119,7 +121,7 @@ def test_the_shipped_calibration_is_that_of_an_h200():
 
 
 def test_an_unknown_calibration_is_answered_with_the_known_ones():
-    with pytest.raises(ValueError, match="no calibration for 'h100'.*nvidia-h200"):
+    with pytest.raises(ValueError, match=r"no calibration for 'h100'.*nvidia-h200"):
         CostModel.load("h100")
 
 
@@ -129,7 +131,7 @@ def test_a_calibration_that_is_cut_off_is_refused(tmp_path):
     with pytest.raises(ValueError, match="is not a calibration"):
         CostModel.load(str(path))
     path.write_text('{"gpu": "x"}')
-    with pytest.raises(ValueError, match="it lacks .*launch_us"):
+    with pytest.raises(ValueError, match=r"it lacks .*launch_us"):
         CostModel.load(str(path))
 
 

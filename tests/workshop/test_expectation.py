@@ -98,7 +98,7 @@ def test_any_other_claim_completes_the_sentences():
 
 def test_lines_that_are_not_the_learners_are_not_quoted():
     text = failure_of(lambda: expect(timeline_of(copy(0))).that(
-        False, expected="two copies", did="made one", events=[copy(0)], quote=False
+        False, expected="two copies", did="made one", events=[copy(0)], quoted=[]
     ))  # fmt: skip
     assert "At " not in text and "here" in text
 

@@ -67,7 +67,13 @@ def test_shape_comes_before_dtype_and_dtype_before_values():
     )
 
 
+def test_a_wrong_dtype_has_a_cause_of_its_own():
+    text = difference(torch.tensor([1]), torch.ones(1, dtype=torch.int32), likely="A race?")
+    assert text.endswith("Name the dtype where the tensor is made: `dtype=torch.int32`.")
+
+
 def test_nan_is_never_right():
+    assert difference(float("nan"), 1.0).endswith("Your code returned nan.")
     assert "nan and not 1.0" in difference(torch.tensor([float("nan")]), torch.ones(1))
 
 
@@ -84,6 +90,7 @@ def test_an_item_of_a_list_is_named():
 
 def test_a_tensor_in_place_of_a_number_is_told():
     assert "a tensor and no float" in difference(torch.tensor(1.0), 1.0)
+    assert "a tensor and not None" in difference(torch.tensor(1.0), None)
     assert "Your code returned None, which is no tensor." in difference(None, torch.ones(1))
 
 

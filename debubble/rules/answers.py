@@ -1,0 +1,47 @@
+"""Operators whose result, or its size, the host has to know."""
+
+from __future__ import annotations
+
+from .effects import NOTHING, ONE_KERNEL, Effects
+
+SORTED_IN_ONE_BLOCK = 4096
+"""Elements that one block of threads sorts."""
+LARGE = 1 << 16
+"""Elements from which on counting takes a second kernel."""
+
+
+def nonzero(args: tuple, kwargs: dict) -> Effects:
+    """Counts, tells the host how many, then writes the positions."""
+    mask = args[0]
+    if mask.numel() == 0:
+        return NOTHING
+    return Effects(kernels=3 + (mask.dim() > 1) + (mask.numel() > LARGE), reads=1)
+
+
+def equal(args: tuple, kwargs: dict) -> Effects:
+    a, b = args[:2]
+    if a.shape != b.shape or (a.data_ptr() == b.data_ptr() and a.stride() == b.stride()):
+        return NOTHING
+    return Effects(kernels=2, reads=1)
+
+
+def bincount(args: tuple, kwargs: dict) -> Effects:
+    """Asks for the smallest and the largest value."""
+    if args[0].numel() == 0:
+        return ONE_KERNEL
+    return Effects(kernels=2, reads=2, kernels_after=2)
+
+
+def histc(args: tuple, kwargs: dict) -> Effects:
+    """Asks for the smallest and the largest value, unless it is told where to begin and end."""
+    low = args[2] if len(args) > 2 else kwargs.get("min", 0)
+    high = args[3] if len(args) > 3 else kwargs.get("max", 0)
+    if low != high or args[0].numel() == 0:
+        return Effects(kernels=2)
+    return Effects(kernels=2, reads=2, kernels_after=2)
+
+
+def unique(args: tuple, kwargs: dict) -> Effects:
+    inverse = args[2] if len(args) > 2 else kwargs.get("return_inverse", False)
+    large = args[0].numel() > SORTED_IN_ONE_BLOCK
+    return Effects(kernels=2 + 5 * inverse + 9 * large, reads=1, kernels_after=1)

@@ -1,0 +1,98 @@
+"""Operators that read, write or choose by index or mask."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+
+import torch
+
+from .answers import nonzero
+from .effects import NOTHING, ONE_KERNEL, Effects
+
+
+def index_tensors(indices: Iterable[torch.Tensor | None]) -> Effects:
+    """What it takes to have index tensors as integers on the device."""
+    total = NOTHING
+    for index in indices:
+        if index is None:
+            continue
+        is_mask = index.dtype in (torch.bool, torch.uint8)
+        if index.device.type == "cpu" and index.numel() > 0:
+            total += Effects(uploads=not is_mask, pinned_uploads=is_mask, kernels=0)
+        elif is_mask:
+            total += nonzero((index,), {})
+    return total
+
+
+def repeat_interleave(args: tuple, kwargs: dict) -> Effects:
+    """Without `output_size` the host asks how much there will be, and for negative counts."""
+    uploads = index_tensors(args[:1]) if args[0].device.type == "cpu" else NOTHING
+    if kwargs.get("output_size") is not None:
+        return uploads + Effects(kernels=3)
+    return uploads + Effects(kernels=4, reads=2, kernels_after=1)
+
+
+def index(args: tuple, kwargs: dict) -> Effects:
+    return index_tensors(args[1]) + Effects(kernels=0, kernels_after=1)
+
+
+def index_put_(args: tuple, kwargs: dict) -> Effects:
+    """A number through one mask is a masked fill; any other value has to be on the device."""
+    indices, value = args[1:3]
+    accumulate = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
+    from_host = value.device.type == "cpu"
+    masks = [i for i in indices if i is not None and i.dtype == torch.bool]
+    if (
+        from_host
+        and value.numel() == 1
+        and len(masks) == len([i for i in indices if i is not None]) == 1
+    ):
+        return ONE_KERNEL
+    put = Effects(kernels=0, kernels_after=21 if accumulate else 1)
+    return index_tensors(indices) + put + Effects(uploads=from_host, kernels=0)
+
+
+def index_put(args: tuple, kwargs: dict) -> Effects:
+    return Effects(d2d=1, kernels=0) + index_put_(args, kwargs)
+
+
+def fill_with_tensor(args: tuple, kwargs: dict) -> Effects:
+    """`index_fill_` and `masked_fill_` want a number: a value on the device is read back."""
+    return Effects(reads=args[-1].device.type != "cpu", kernels=0, kernels_after=1)
+
+
+def filled_with_tensor(args: tuple, kwargs: dict) -> Effects:
+    return Effects(d2d=1, kernels=0) + fill_with_tensor(args, kwargs)
+
+
+def where(args: tuple, kwargs: dict) -> Effects:
+    """Takes its values on the device; a CPU scalar is sent there first."""
+    scalars = [a for a in args if isinstance(a, torch.Tensor) and a.device.type == "cpu"]
+    return Effects(uploads=len(scalars))
+
+
+def concatenation(args: tuple, kwargs: dict) -> Effects:
+    tensors = args[0]
+    if len(tensors) == 1:
+        return Effects(kernels=0, d2d=1)
+    dtypes = {tensor.dtype for tensor in tensors}
+    if len(dtypes) == 1:
+        return ONE_KERNEL
+    widest = functools.reduce(torch.promote_types, dtypes)
+    kept = sum(tensor.dtype == widest for tensor in tensors)
+    return Effects(d2d=kept, kernels=len(tensors) - kept)
+
+
+def one_hot(args: tuple, kwargs: dict) -> Effects:
+    """Without `num_classes` the host asks for the largest index."""
+    classes = args[1] if len(args) > 1 else kwargs.get("num_classes", -1)
+    return Effects(kernels=2) if classes != -1 else Effects(kernels=1, reads=1, kernels_after=2)
+
+
+def isin(args: tuple, kwargs: dict) -> Effects:
+    """Few test values are compared one by one, many are sorted."""
+    elements, tests = args[:2]
+    if tests.numel() < 10 * elements.numel() ** 0.145:
+        return Effects(d2d=1, kernels=3)
+    return Effects(uploads=1, d2d=5, kernels=26, reads=2)

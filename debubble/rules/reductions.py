@@ -1,0 +1,61 @@
+"""Sorting, scans, sums and draws."""
+
+from __future__ import annotations
+
+import torch
+
+from .answers import LARGE, SORTED_IN_ONE_BLOCK
+from .effects import ONE_KERNEL, Effects
+
+
+def sort(args: tuple, kwargs: dict) -> Effects:
+    tensor = args[0]
+    length = tensor.size(dimension_of(args, kwargs)) if tensor.dim() else 1
+    if tensor.numel() <= 1:
+        return Effects(kernels=0, d2d=1)
+    if tensor.numel() == length:
+        return (
+            Effects(d2d=1, kernels=7) if length > SORTED_IN_ONE_BLOCK else Effects(d2d=3, kernels=2)
+        )
+    return (
+        Effects(d2d=2, kernels=3) if length <= SORTED_IN_ONE_BLOCK else Effects(d2d=1, kernels=11)
+    )
+
+
+def dimension_of(args: tuple, kwargs: dict) -> int:
+    integers = [a for a in args[1:] if isinstance(a, int) and not isinstance(a, bool)]
+    return integers[0] if integers else kwargs.get("dim", -1)
+
+
+def topk(args: tuple, kwargs: dict) -> Effects:
+    in_order = args[4] if len(args) > 4 else kwargs.get("sorted", True)
+    return Effects(kernels=1 + (in_order and args[1] > 1) if args[0].numel() <= LARGE else 20)
+
+
+def scan(args: tuple, kwargs: dict) -> Effects:
+    """One dimension is scanned by a library in two kernels; another dtype is converted first."""
+    return Effects(kernels=1 + _converts(args[0], kwargs) + (args[0].dim() == 1))
+
+
+def total(args: tuple, kwargs: dict) -> Effects:
+    """Another dtype is converted first, but half precision is added up in fp32 as it is read."""
+    halves = args[0].dtype in (torch.float16, torch.bfloat16)
+    if halves and kwargs.get("dtype") == torch.float32:
+        return ONE_KERNEL
+    return Effects(kernels=1 + _converts(args[0], kwargs))
+
+
+def _converts(tensor: torch.Tensor, kwargs: dict) -> bool:
+    """Whether the elements are added up in another dtype: small integers are in int64."""
+    whole = not tensor.is_floating_point() and not tensor.is_complex()
+    wanted = kwargs.get("dtype") or (torch.int64 if whole else tensor.dtype)
+    return wanted != tensor.dtype
+
+
+def permutation(args: tuple, kwargs: dict) -> Effects:
+    return Effects(kernels=5 if args[0] < 30000 else 11)
+
+
+def multinomial(args: tuple, kwargs: dict) -> Effects:
+    replacement = args[2] if len(args) > 2 else kwargs.get("replacement", False)
+    return Effects(d2d=2, kernels=3) if replacement and args[1] > 1 else Effects(kernels=14)

@@ -1,0 +1,107 @@
+"""Programs as users write them give on sim what they give on the CPU, recorded or not."""
+
+import inspect
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+import debubble
+
+from .programs import arithmetic, conversions, gradients, indexing, modules, serving, views
+
+pytestmark = [pytest.mark.sim, pytest.mark.filterwarnings("ignore")]
+
+PROGRAMS = [
+    program
+    for module in (views, indexing, arithmetic, conversions, serving, modules, gradients)
+    for _, program in inspect.getmembers(module, inspect.isfunction)
+    if program.__module__ == module.__name__
+]
+
+
+@pytest.mark.parametrize("recorded", [False, True], ids=["plain", "recorded"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_a_program_gives_what_it_gives_on_the_cpu(accelerator, program, recorded):
+    expected = program("cpu")
+    with debubble.record(accelerator) if recorded else nullcontext():
+        got = program("sim")
+    expect_same(got, expected)
+
+
+def expect_same(got, expected, where="result"):
+    """Values, shapes, dtypes and strides; and the wrapper tells the truth about its data."""
+    if isinstance(expected, torch.Tensor):
+        assert (got.shape, got.dtype) == (expected.shape, expected.dtype), where
+        if got.device.type == "sim":
+            data = got.data_on_cpu
+            assert got.stride() == expected.stride(), where
+            assert (got.shape, got.stride(), got.storage_offset()) == (
+                data.shape,
+                data.stride(),
+                data.storage_offset(),
+            ), where
+        torch.testing.assert_close(got.detach().cpu(), expected.detach(), equal_nan=True)
+    elif isinstance(expected, (list, tuple)):
+        assert len(got) == len(expected), where
+        for number, (a, b) in enumerate(zip(got, expected, strict=True)):
+            expect_same(a, b, f"{where}[{number}]")
+    elif isinstance(expected, dict):
+        expect_same(list(got.items()), list(expected.items()), where)
+    else:
+        assert got == expected or got != got, where
+
+
+@pytest.mark.parametrize("index", [[0, 1], torch.tensor([0, 1])], ids=["list", "CPU tensor"])
+def test_values_for_an_index_must_be_on_the_device(accelerator, index):
+    x = torch.zeros(3, 2, device=accelerator.device)
+    with pytest.raises(RuntimeError, match=r"one device.*\(2, 2\)"):
+        x[index] = torch.ones(2, 2)
+
+
+def test_a_list_can_not_be_assigned(accelerator):
+    x = torch.zeros(3, device=accelerator.device)
+    with pytest.raises(TypeError, match="can't assign a list to a tensor"):
+        x[0:2] = [1.0, 2.0]
+
+
+def test_data_of_the_cpu_is_no_data_of_the_device(accelerator):
+    x = torch.zeros(3, device=accelerator.device)
+    with pytest.raises(RuntimeError, match="can't take its data from one on cpu"):
+        x.data = torch.ones(3)
+
+
+def test_a_sparse_tensor_is_refused(accelerator):
+    with pytest.raises(NotImplementedError, match=r"sim has no torch\.sparse_coo tensors"):
+        torch.ones(2, 2, device=accelerator.device).to_sparse()
+
+
+def test_autocast_is_refused(accelerator):
+    x = torch.ones(2, 2, device=accelerator.device)
+    refused = pytest.raises(NotImplementedError, match=r"mm.* under torch\.autocast")
+    with refused, torch.autocast("sim", dtype=torch.bfloat16):
+        x @ x
+
+
+def test_a_file_is_loaded_onto_the_device_by_blocking_copies(accelerator, tmp_path):
+    torch.save({"a": torch.ones(2, 3)}, tmp_path / "weights.pt")
+    with debubble.record(accelerator) as timeline:
+        loaded = torch.load(tmp_path / "weights.pt", map_location=accelerator.device)
+    assert loaded["a"].device == accelerator.device
+    assert loaded["a"].tolist() == [[1.0] * 3] * 2
+    assert timeline.counts()["h2d_pageable"] == timeline.counts()["host_syncs"] == 1
+
+
+def test_a_generator_says_where_it_is(accelerator):
+    generator = torch.Generator(device=accelerator.device)
+    assert generator.device == accelerator.device
+    assert isinstance(torch.default_generator, torch.Generator)
+    assert torch.Generator().device == torch.device("cpu")
+
+
+def test_an_event_that_was_never_recorded_is_complete(accelerator):
+    event = accelerator.event()
+    with debubble.record(accelerator) as timeline, debubble.no_host_syncs():
+        assert event.query()
+        event.synchronize()
+    assert timeline.counts()["host_syncs"] == 0
