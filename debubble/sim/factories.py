@@ -11,6 +11,7 @@ from ..rules.action import kernel
 from ..rules.composition import has_kernel
 from ..rules.copies import nbytes_of
 from ..rules.operators import TAKEN_APART_ELSEWHERE
+from . import autocast
 from .dispatch import Dispatcher
 from .execution import Operation, execute
 from .gradient import differentiable
@@ -72,15 +73,8 @@ def install(dispatcher: Dispatcher) -> None:
         if has_kernel(func, torch.DispatchKey.CompositeImplicitAutograd):
             _library.impl(name, partial(differentiable, func), "AutogradPrivateUse1")
     _fallback = torch.library.Library("_", "IMPL")
-    _fallback.fallback(_refuse_autocast, "AutocastPrivateUse1")
     _fallback.fallback(lambda func, *args, **kwargs: dispatcher(func, args, kwargs), "PrivateUse1")
-
-
-def _refuse_autocast(func: Any, *args: Any, **kwargs: Any) -> None:
-    raise NotImplementedError(
-        f"{func} under torch.autocast: sim doesn't choose dtypes by itself, so convert the module "
-        "or the tensors with .to(dtype)"
-    )
+    autocast.install(_library, _fallback)
 
 
 def _in_one_piece(dispatcher: Dispatcher, func: Any, *args: Any, **kwargs: Any) -> Any:

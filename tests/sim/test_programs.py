@@ -76,11 +76,13 @@ def test_a_sparse_tensor_is_refused(accelerator):
         torch.ones(2, 2, device=accelerator.device).to_sparse()
 
 
-def test_autocast_is_refused(accelerator):
+def test_autocast_lowers_matrix_products_and_keeps_sums(accelerator):
     x = torch.ones(2, 2, device=accelerator.device)
-    refused = pytest.raises(NotImplementedError, match=r"mm.* under torch\.autocast")
-    with refused, torch.autocast("sim", dtype=torch.bfloat16):
-        x @ x
+    layer = torch.nn.Linear(2, 2).to(accelerator.device)
+    with torch.autocast("sim", dtype=torch.bfloat16):
+        assert (x @ x).dtype == layer(x).dtype == torch.bfloat16
+        assert (x @ x).softmax(-1).dtype == (x + 1).dtype == torch.float32
+    assert (x @ x).dtype == torch.float32
 
 
 def test_a_file_is_loaded_onto_the_device_by_blocking_copies(accelerator, tmp_path):
