@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from .source_line import source_line
 from .timeline.event import SourceLine
@@ -18,19 +18,15 @@ class HostSyncError(RuntimeError):
         super().__init__(f"{what} at {source}" if source else what)
 
 
-class _Regions(threading.local):
-    """The innermost region of this thread: True forbids, False allows, None was never asked."""
-
-    forbids: bool | None = None
-
-
-_regions = _Regions()
+_forbidden: ContextVar[bool] = ContextVar("host syncs are forbidden", default=False)
+"""Of the innermost region of this context: a new thread, or another task, starts without one."""
 
 
 @contextmanager
 def no_host_syncs() -> Iterator[None]:
     """Raises HostSyncError at the line where the host waits for the device, or copies to or from
-    pageable or non-contiguous memory "without blocking". Holds for this thread only."""
+    pageable or non-contiguous memory "without blocking". Holds for this
+    context only: other threads and tasks may wait."""
     from .accelerator import current
 
     with _region(forbids=True), current().watching_for_syncs():
@@ -45,7 +41,7 @@ def allow_host_sync() -> Iterator[None]:
 
 
 def syncs_are_forbidden() -> bool:
-    return bool(_regions.forbids)
+    return _forbidden.get()
 
 
 def refuse(what: str) -> None:
@@ -54,8 +50,8 @@ def refuse(what: str) -> None:
 
 @contextmanager
 def _region(forbids: bool) -> Iterator[None]:
-    outer, _regions.forbids = _regions.forbids, forbids
+    outer = _forbidden.set(forbids)
     try:
         yield
     finally:
-        _regions.forbids = outer
+        _forbidden.reset(outer)

@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..guard import refuse, syncs_are_forbidden
-from ..rules.action import SYNC, Action, copy
+from ..rules.action import SYNC, Action, copy, kernel
 from ..rules.composition import name_of, parts_of
 from ..rules.copies import download, nbytes_of, upload
 from ..rules.operators import effects_of
@@ -77,7 +77,7 @@ def actions_of(func: Any, name: str, args: tuple, kwargs: dict) -> list[Action]:
         )
     if not any(_on_cuda(value) for value in (*args, *kwargs.values())):
         return []
-    return effects_of(name, args, kwargs).actions(name, 0, 0, "vector")
+    return effects_of(name, args, kwargs).actions(kernel(name))
 
 
 def _copy(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> list[Action]:

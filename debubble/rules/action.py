@@ -14,8 +14,10 @@ class Action(NamedTuple):
     """What a kernel reads and writes, or what a copy moves."""
     flops: float = 0.0
     unit: Literal["vector", "library", "triton", "sleep"] = "vector"
-    """Who does the arithmetic: plain cores, a library's matrix product, a Triton kernel; a sleep
-    has its microseconds as `flops`."""
+    """Whose kernel it is: PyTorch's own, a library's matrix product, Triton's; a sleep has its
+    microseconds as `flops`."""
+    tensor_cores: bool = True
+    """Whether a matrix product runs there: in half precision it does, in fp32 it doesn't."""
     copy_kind: str | None = None
     host_blocks: bool = False
     """The driver keeps the host until the copy is done, without a synchronisation call."""

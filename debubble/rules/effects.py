@@ -22,16 +22,17 @@ class Effects(NamedTuple):
     """Host waits beyond those of the copies."""
     kernels_after: int = 0
 
-    def actions(self, name: str, nbytes: float, flops: float, unit: str) -> list[Action]:
-        """One list for the device, with bytes and operations spread over the kernels."""
+    def actions(self, whole: Action) -> list[Action]:
+        """One list for the device. `whole` is the operator as if it were one kernel: its bytes
+        and operations are spread over the kernels that there are."""
         if self is ONE_KERNEL:
-            return [Action("kernel", name, nbytes, flops, unit)]
+            return [whole]
         count = max(1, self.kernels + self.kernels_after)
-        one = Action("kernel", name, nbytes / count, flops / count, unit)
+        one = whole._replace(nbytes=whole.nbytes / count, flops=whole.flops / count)
         return (
             [copy("h2d_pageable", SCALAR_BYTES), SYNC] * self.uploads
             + [copy("h2d_pinned", SCALAR_BYTES)] * self.pinned_uploads
-            + [copy("d2d", nbytes / 2)] * self.d2d
+            + [copy("d2d", whole.nbytes / 2)] * self.d2d
             + [one] * self.kernels
             + [copy("d2h", SCALAR_BYTES), SYNC] * self.reads
             + [SYNC] * self.syncs

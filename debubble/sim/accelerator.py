@@ -133,8 +133,7 @@ def _run_guarded(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str
 
 def _kernel(kernel: Any, work: Work, inputs: list[torch.Tensor]) -> Action:
     moved = sum(map(nbytes_of, inputs)) if work.bytes is None else work.bytes
-    unit = "triton" if work.tensor_cores else "vector"
-    return Action("kernel", _name_of(kernel), moved, work.flops, unit)
+    return Action("kernel", _name_of(kernel), moved, work.flops, "triton", work.tensor_cores)
 
 
 def _name_of(kernel: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ..guard import syncs_are_forbidden
-from ..rules.action import Action
+from ..rules.action import Action, kernel
 from ..rules.composition import name_of
 from ..rules.copies import nbytes_of
 from ..rules.effects import Effects
@@ -17,7 +17,7 @@ from .device import SimDevice
 from .execution import Operation, execute
 from .tape import flat_tensors
 from .tensor import SimTensor
-from .work import flops_of, unit_of
+from .work import kernel_of
 
 NUMBERS = (bool, int, float, complex)
 TAKES_CPU_INDICES = {"index.Tensor", "index_put_", "index_put", "_index_put_impl_"}
@@ -66,7 +66,7 @@ class Computation:
             self._expect_one_device([args[0], *args[2:3]] if takes_indices else inputs)
         effects = effects_of(self.name, args, kwargs)
         if self.device.capturing is not None or syncs_are_forbidden():
-            self.device.check(self.name, effects.actions(self.name, 0, 0, "vector"))
+            self.device.check(self.name, effects.actions(kernel(self.name)))
         written = self._written(args, kwargs) if self.written_arguments else []
         operation = Operation(
             partial(self.func, *cpu_args, **cpu_kwargs),
@@ -92,7 +92,7 @@ class Computation:
         if results and not effects.reads and not any(result.numel() for result in results):
             return []
         moved = sum(map(nbytes_of, inputs)) + sum(map(nbytes_of, results))
-        return effects.actions(self.name, moved, flops_of(self.name, cpu_args), unit_of(self.name))
+        return effects.actions(kernel_of(self.name, moved, cpu_args))
 
     def _written(self, args: tuple, kwargs: dict) -> list[SimTensor]:
         found: list[SimTensor] = []

@@ -69,12 +69,15 @@ class CostModel:
         if action.kind == "copy":
             fixed = self.kernel_us if action.copy_kind == "d2d" else self.copy_us
             return fixed + action.nbytes / self._bandwidth(action.copy_kind)
+        if action.unit == "sleep":
+            return action.flops
         shortest, rate = {
             "vector": (self.kernel_us, self.vector_flops),
             "library": (self.gemm_us, self.tensor_flops),
             "triton": (self.triton_us, self.triton_flops),
-            "sleep": (0.0, 1.0),
         }[action.unit]
+        if not action.tensor_cores:
+            rate = self.vector_flops
         return max(shortest, action.nbytes / self.memory_bandwidth, action.flops / rate)
 
     def _bandwidth(self, copy_kind: str | None) -> float:

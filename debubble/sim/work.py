@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
-Flops = Callable[[tuple], float]
+from ..rules.action import Action
+
+Flops = Callable[[Sequence], float]
 
 
 def _product(a: torch.Tensor, b: torch.Tensor) -> float:
@@ -26,9 +28,16 @@ MATRIX_PRODUCTS: dict[str, Flops] = {
 }
 
 
-def flops_of(name: str, args: tuple) -> float:
-    count = MATRIX_PRODUCTS.get(name)
-    return count(args) if count else 0.0
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def kernel_of(name: str, nbytes: float, args: Sequence) -> Action:
+    """An operator as one kernel: matrix products are a library's, on tensor cores if in halves."""
+    flops = MATRIX_PRODUCTS.get(name)
+    if flops is None:
+        return Action("kernel", name, nbytes)
+    tensor_cores = args[1].dtype in HALVES
+    return Action("kernel", name, nbytes, flops(args), "library", tensor_cores)
 
 
 def unit_of(name: str) -> str:

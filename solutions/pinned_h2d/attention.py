@@ -162,4 +162,5 @@ def attention_work(
     return Work(
         flops=4.0 * pairs * num_heads * head_size,
         bytes=int(vectors * head_size * query.element_size()),
+        tensor_cores=query.dtype != torch.float32,
     )

@@ -1,5 +1,6 @@
 """no_host_syncs and allow_host_sync."""
 
+import asyncio
 import threading
 
 import pytest
@@ -90,3 +91,23 @@ def test_nothing_was_changed_by_a_refused_assignment(x, accelerator):
     with debubble.no_host_syncs(), pytest.raises(debubble.HostSyncError):
         x[index] = 0.0
     assert x.sum().item() == 16
+
+
+def test_another_task_may_wait(x):
+    async def guarded(started: asyncio.Event, done: asyncio.Event):
+        with debubble.no_host_syncs():
+            started.set()
+            await done.wait()
+            with pytest.raises(debubble.HostSyncError):
+                x.sum().item()
+
+    async def both():
+        started, done = asyncio.Event(), asyncio.Event()
+        task = asyncio.create_task(guarded(started, done))
+        await started.wait()
+        total = x.sum().item()
+        done.set()
+        await task
+        return total
+
+    assert asyncio.run(both()) == 16
