@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
 VARIABLE = "TRITON_INTERPRET"
 MADE_FOR = {"JITFunction": "cuda", "InterpretedFunction": "sim"}
 """What `@triton.jit` gave, by its class's name: Triton need not be here to ask."""
+NUMPY_TOO_NEW = (2, 5)
+"""From then on an array of one element is no number, and Triton up to 3.7 takes it for one."""
 WRAPPERS = {"Autotuner", "Heuristics"}
 
 
@@ -47,16 +50,28 @@ def check_kernel(kernel: Any, accelerator: str) -> None:
 
 
 def explain(error: Exception, kernel: Any) -> None:
-    """RuntimeError instead of `error` if an interpreted kernel called what was made for a GPU.
+    """RuntimeError instead of `error` if it is Triton's interpreter that can't go on.
 
-    Triton's own library has such functions when Triton was imported too early.
+    It can't call what was made for a GPU, as Triton's own library is when Triton was imported too
+    early; and it can't loop to a bound that a kernel computes with a numpy newer than it is.
     """
+    if "only 0-dimensional arrays can be converted" in str(error):
+        needed = ".".join(map(str, NUMPY_TOO_NEW))
+        raise RuntimeError(
+            f"kernel {kernel.fn.__name__} can't be interpreted here: Triton {version('triton')} "
+            f"needs numpy < {needed} for that, and this is numpy {version('numpy')}"
+        ) from error
     if "Cannot call @triton.jit'd outside" in str(error):
         raise RuntimeError(
             f"kernel {kernel.fn.__name__} calls a function that was made for a GPU, and this "
             "process runs on sim: import debubble before triton, and before the module that "
             f"defines that function, or set {VARIABLE}=1 before Python starts"
         ) from error
+
+
+def can_interpret() -> bool:
+    """Whether the numpy that is installed is one that Triton's interpreter works with."""
+    return tuple(map(int, version("numpy").split(".")[:2])) < NUMPY_TOO_NEW
 
 
 def is_there() -> bool:

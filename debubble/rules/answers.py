@@ -41,6 +41,14 @@ def histc(args: tuple, kwargs: dict) -> Effects:
     return Effects(kernels=2, reads=2, kernels_after=2)
 
 
+def unique_consecutive(args: tuple, kwargs: dict) -> Effects:
+    """Along a dimension rows are compared, and the number of them is waited for as well."""
+    dim = args[3] if len(args) > 3 else kwargs.get("dim")
+    if dim is None:
+        return Effects(kernels=1, reads=1, kernels_after=1)
+    return Effects(kernels=3, reads=1, syncs=1, kernels_after=1)
+
+
 def unique(args: tuple, kwargs: dict) -> Effects:
     inverse = args[2] if len(args) > 2 else kwargs.get("return_inverse", False)
     large = args[0].numel() > SORTED_IN_ONE_BLOCK

@@ -11,7 +11,7 @@ import functools
 
 import torch
 
-from .answers import bincount, equal, histc, nonzero, unique
+from .answers import bincount, equal, histc, nonzero, unique, unique_consecutive
 from .copies import dense_alike
 from .effects import COPIED_FIRST, ERROR_CHECK, ONE_KERNEL, READ, Effects, Rule
 from .indexing import (
@@ -76,7 +76,7 @@ TABLE: dict[str, Rule] = {
     "histc": histc,
     "_unique2": unique,
     "unique_dim": Effects(kernels=4, reads=1, syncs=2, kernels_after=1),
-    "unique_consecutive": Effects(kernels=1, reads=1, kernels_after=1),
+    "unique_consecutive": unique_consecutive,
     "repeat_interleave.Tensor": repeat_interleave,
     "segment_reduce": Effects(d2d=1, kernels=6, reads=2, kernels_after=2),
     "index.Tensor": index,
@@ -137,7 +137,7 @@ TABLE: dict[str, Rule] = {
     "_native_batch_norm_legit": batch_normalisation,
     "scaled_dot_product_attention": attention,
     "convolution": convolution,
-    "convolution_backward": Effects(kernels=3),
+    "convolution_backward": Effects(kernels=2),
     "lstm.input": Effects(kernels=3),
     "gru.input": Effects(kernels=3),
     "lstm_cell": Effects(kernels=3),

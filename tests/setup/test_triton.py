@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from debubble.accelerator import choice
+from debubble.accelerator import choice, triton_mode
 from debubble.accelerator.triton_mode import check_kernel, is_interpreted
 
 ROOT = Path(__file__).parents[2]
+IMPORT_PATH = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
 WITHOUT_TRITON = "import sys\nsys.modules['triton'] = None\n"
 
 TOO_EARLY = """
@@ -60,7 +61,12 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,
-        env={**without, "DEBUBBLE_DEVICE": "sim", "PYTHONPATH": str(ROOT), **environment},
+        env={
+            **without,
+            "DEBUBBLE_DEVICE": "sim",
+            "PYTHONPATH": os.pathsep.join(IMPORT_PATH),
+            **environment,
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -71,7 +77,7 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 def no_triton(tmp_path):
     """Environment variables of a Python that has no Triton, nor have the processes it starts."""
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_TRITON)
-    return {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    return {"PYTHONPATH": os.pathsep.join([str(tmp_path), *IMPORT_PATH])}
 
 
 def test_a_kernel_that_was_made_too_early_is_told_what_to_do(tmp_path):
@@ -128,3 +134,15 @@ def test_a_gpu_without_triton_is_not_used(monkeypatch):
     monkeypatch.setattr(choice, "_chosen", None)
     with pytest.raises(RuntimeError, match="the accelerator 'cuda' needs Triton, which is not"):
         choice.accelerator("cuda")
+
+
+def test_a_numpy_that_the_interpreter_does_not_work_with_is_named(monkeypatch):
+    def kernel():
+        pass
+
+    kernel.fn = kernel
+    monkeypatch.setattr(triton_mode, "version", {"triton": "3.6.0", "numpy": "2.5.2"}.get)
+    assert not triton_mode.can_interpret()
+    error = TypeError("only 0-dimensional arrays can be converted to Python scalars")
+    with pytest.raises(RuntimeError, match=r"Triton 3\.6\.0 needs numpy < 2\.5 .* numpy 2\.5\.2"):
+        triton_mode.explain(error, kernel)

@@ -26,6 +26,7 @@ def machine(device: str) -> dict[str, str | None]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "triton": installed("triton"),
+        "numpy": installed("numpy"),
         "platform": f"{platform.system()} {platform.machine()}",
     }
 
