@@ -11,8 +11,8 @@ from typing import Any
 VARIABLE = "TRITON_INTERPRET"
 MADE_FOR = {"JITFunction": "cuda", "InterpretedFunction": "sim"}
 """What `@triton.jit` gave, by its class's name: Triton need not be here to ask."""
-NUMPY_TOO_NEW = (2, 5)
-"""From then on an array of one element is no number, and Triton up to 3.7 takes it for one."""
+NUMPY_TOO_NEW, TRITON_NEW_ENOUGH = (2, 4), (3, 7)
+"""Since that numpy an array of one element is no number; older Tritons take it for one."""
 WRAPPERS = {"Autotuner", "Heuristics"}
 
 
@@ -70,8 +70,12 @@ def explain(error: Exception, kernel: Any) -> None:
 
 
 def can_interpret() -> bool:
-    """Whether the numpy that is installed is one that Triton's interpreter works with."""
-    return tuple(map(int, version("numpy").split(".")[:2])) < NUMPY_TOO_NEW
+    """Whether Triton's interpreter works with the numpy that is installed."""
+    return _release("numpy") < NUMPY_TOO_NEW or _release("triton") >= TRITON_NEW_ENOUGH
+
+
+def _release(package: str) -> tuple[int, ...]:
+    return tuple(map(int, version(package).split(".")[:2]))
 
 
 def is_there() -> bool:

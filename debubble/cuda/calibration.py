@@ -13,9 +13,11 @@ from ..recording import record
 from ..sim.cost import CostModel
 from .accelerator import CudaAccelerator
 from .calibration_kernels import many_arguments, matrix_product
-from .calibration_layer import CalibrationLayer
+from .calibration_model import Model
 
-REPEATS = 300
+REPEATS = 40
+"""Calls in a loop: fewer launches than a device queues before the host has to wait."""
+ROUNDS = 15
 MATRIX = 8192
 TILE = 128
 TINY = 64
@@ -26,17 +28,25 @@ BIG = 1 << 28
 def calibrate(accelerator: CudaAccelerator) -> Iterator[tuple[str, float]]:
     """Yields (constant, value): microseconds, or bytes or operations a microsecond."""
     bench = _Bench(accelerator)
-    op = bench.host(lambda: bench.tiny[0])
-    launch = bench.host(lambda: bench.tiny.add_(1)) - op
-    gemm = bench.host(lambda: torch.mm(bench.tiny, bench.tiny)) - op - launch
-    triton = bench.host(bench.launch_triton) - op
-    layer = CalibrationLayer(accelerator)
-    in_a_model = bench.host(layer.run) / layer.host_us(op, launch, gemm, triton)
+    model = Model(accelerator)
+    calls = bench.host_together(
+        {
+            "view": lambda: bench.tiny[0],
+            "add": lambda: bench.tiny.add_(1),
+            "product": lambda: torch.mm(bench.tiny, bench.tiny),
+            "triton": bench.launch_triton,
+            "copy": lambda: bench.tiny.copy_(bench.pinned, non_blocking=True),
+            "step": model,
+        }
+    )
+    op = calls["view"]
+    launch, triton, copy_call = (calls[name] - op for name in ("add", "triton", "copy"))
+    gemm = calls["product"] - calls["add"]
+    in_a_model = calls["step"] / model.host_us(op, launch, gemm, triton)
     yield "op_us", op * in_a_model
     yield "launch_us", launch * in_a_model
     yield "gemm_launch_us", gemm * in_a_model
     yield "triton_launch_us", triton * in_a_model
-    copy_call = bench.host(lambda: bench.tiny.copy_(bench.pinned, non_blocking=True)) - op
     yield "copy_call_us", copy_call * in_a_model
     event = torch.cuda.Event()
     sync = bench.host(event.synchronize)
@@ -50,7 +60,7 @@ def calibrate(accelerator: CudaAccelerator) -> Iterator[tuple[str, float]]:
     round_trip = bench.host(lambda: (bench.tiny.add_(1), stream.synchronize()))
     start = max(0.5, round_trip - op - launch - kernel - sync)
     yield "start_latency_us", start
-    durations, gap = layer.durations_and_gap()
+    durations, gap = model.durations_and_gap()
     yield "gap_us", gap
     yield "kernel_us", durations["vector"]
     yield "gemm_us", durations["library"]
@@ -85,18 +95,27 @@ class _Bench:
         self.big = torch.zeros(BIG, dtype=torch.uint8, device=device)
 
     def host(self, call: Callable[[], object], repeats: int = REPEATS) -> float:
-        """Host microseconds of one call: the median of five loops, each on an idle device."""
-        for _ in range(min(20, repeats)):
-            call()
-        loops = []
-        for _ in range(5):
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            for _ in range(repeats):
+        """Host microseconds of one call."""
+        return self.host_together({"call": call}, repeats)["call"]
+
+    def host_together(
+        self, calls: dict[str, Callable[[], object]], repeats: int = REPEATS
+    ) -> dict[str, float]:
+        """Host microseconds of each call: the median of several loops. The calls take turns, so
+        that a slow moment of the machine is one for all of them."""
+        loops: dict[str, list[float]] = {name: [] for name in calls}
+        for call in calls.values():
+            for _ in range(min(20, repeats)):
                 call()
-            loops.append((time.perf_counter() - start) / repeats * 1e6)
+        for _ in range(ROUNDS):
+            for name, call in calls.items():
+                torch.cuda.synchronize()
+                start = time.perf_counter()
+                for _ in range(repeats):
+                    call()
+                loops[name].append((time.perf_counter() - start) / repeats * 1e6)
         torch.cuda.synchronize()
-        return statistics.median(loops)
+        return {name: statistics.median(values) for name, values in loops.items()}
 
     def chain(self, call: Callable[[], object]) -> tuple[float, float]:
         """Median duration of a kernel, and of the gap to the next, behind a loaded queue."""

@@ -181,7 +181,7 @@ def step_cost(times: list[tuple[float, float]], timeline: debubble.Timeline) -> 
 def as_table(preset: str, steps: dict, accelerator: Accelerator) -> Table:
     how = "modelled" if accelerator.modelled else "measured"
     title = f"{preset}, {accelerator.description}: {how}, behind {LOAD_MS:g} ms of work"
-    table = Table(title=title, box=SIMPLE, padding=(0, 1))
+    table = Table(title=title, box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
     for column in ("step", ""):
         table.add_column(column, no_wrap=True)
     for column in ("device ms", "ratio", "host ms", "idle", "kernel µs", "uploads"):

@@ -1,0 +1,115 @@
+"""A small decoder of plain PyTorch, for what a loop over one call can't show.
+
+In the midst of a model the host is slower than in a loop: modules call modules, Python runs
+between the calls, and other code is in the caches. And small kernels take as long as such kernels
+do, not as the shortest one.
+"""
+
+from __future__ import annotations
+
+import statistics
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..recording import record
+from ..rules.composition import is_view, name_of
+from ..sim.work import unit_of
+from .accelerator import CudaAccelerator
+from .calibration_kernels import many_arguments
+
+TOKENS, WIDTH, LAYERS = 256, 64, 16
+
+
+class Model(nn.Module):
+    """`forward` is one step, from its hidden states to the next ones; nothing waits in it."""
+
+    def __init__(self, accelerator: CudaAccelerator) -> None:
+        super().__init__()
+        self.accelerator = accelerator
+        self.layers = nn.ModuleList(Layer(accelerator) for _ in range(LAYERS))
+        self.to(accelerator.device, torch.bfloat16).requires_grad_(False)
+        place = {"device": accelerator.device}
+        self.hidden = torch.randn(TOKENS, WIDTH, dtype=torch.bfloat16, **place)
+        self.slots = torch.arange(TOKENS, **place)
+
+    def forward(self) -> torch.Tensor:
+        hidden = self.hidden
+        for layer in self.layers:
+            hidden = layer(hidden, self.slots)
+        return hidden
+
+    def host_us(self, op: float, launch: float, gemm: float, triton: float) -> float:
+        """What one step should take by the constants of single calls."""
+        with _Calls() as calls:
+            self()
+        launches = calls.launches * (op + launch) + calls.products * gemm
+        return calls.views * op + launches + LAYERS * (op + triton)
+
+    def durations_and_gap(self) -> tuple[dict[str, float], float]:
+        """Mean microseconds of a small kernel by unit, and of the gap to the next one."""
+        self()
+        with record(self.accelerator) as timeline:
+            self.accelerator.sleep(50)
+            self()
+        kernels = [event for event in timeline.events if event.kind == "kernel"][1:]
+        by_unit: dict[str, list[float]] = {"vector": [], "library": []}
+        for event in kernels:
+            if event.name != many_arguments.__name__:
+                by_unit[unit_of(event.name)].append(event.duration)
+        gaps = [after.start - before.end for before, after in pairwise(kernels)]
+        means = {unit: statistics.mean(durations) for unit, durations in by_unit.items()}
+        return means, statistics.median(gaps)
+
+
+class Layer(nn.Module):
+    def __init__(self, accelerator: CudaAccelerator) -> None:
+        super().__init__()
+        self.accelerator = accelerator
+        self.normalise = Normalisation()
+        self.qkv = nn.Linear(WIDTH, 3 * WIDTH, bias=False)
+        self.out = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.gate_up = nn.Linear(WIDTH, 4 * WIDTH, bias=False)
+        self.down = nn.Linear(2 * WIDTH, WIDTH, bias=False)
+        self.register_buffer("cache", torch.zeros(TOKENS // 16, 16, WIDTH))
+
+    def forward(self, hidden: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
+        query, key, _ = self.qkv(self.normalise(hidden)).chunk(3, dim=-1)
+        self.cache.flatten(0, 1).index_copy_(0, slots, key)
+        hidden = hidden + self.out(self._attend(query))
+        gate, up = self.gate_up(self.normalise(hidden)).chunk(2, dim=-1)
+        return hidden + self.down(F.gelu(gate, approximate="tanh") * up)
+
+    def _attend(self, query: torch.Tensor) -> torch.Tensor:
+        """Not attention, but a kernel with as many arguments, and what comes with a launch."""
+        tokens, width = query.shape
+        out = torch.empty(tokens, width, dtype=query.dtype, device=query.device)
+        tensors = (query, out, self.cache, self.cache, query, out)
+        numbers = (tokens, width, query.stride(0), out.stride(0), 3, 4, 5, 0.5)
+        grid = (tokens * width // 1024,)
+        self.accelerator.launch(many_arguments, grid, *tensors, *numbers, BLOCK=1024)
+        return out
+
+
+class Normalisation(nn.Module):
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        return F.normalize(hidden, dim=-1) * hidden.shape[-1] ** 0.5
+
+
+class _Calls(TorchDispatchMode):
+    """Counts operators as sim's cost model tells them apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.views = self.launches = self.products = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if is_view(func) or "empty" in func.name():
+            self.views += 1
+        else:
+            self.launches += 1
+            self.products += unit_of(name_of(func)) == "library"
+        return func(*args, **(kwargs or {}))
