@@ -45,7 +45,7 @@ def trace(file: Path, perfetto: Path | None = None, width: int | None = None) ->
     console.print(bubbles_summary(timeline))
     rows = bubble_rows(timeline)
     if rows:
-        console.print(bubbles_rich_table(rows))
+        console.print(bubbles_rich_table(rows, console.width))
     for hazard in timeline.hazards:
         console.print(Text(f"hazard: {hazard}", style="bold red"))
 
@@ -64,18 +64,14 @@ def bubbles_summary(timeline: Timeline) -> Text:
     return Text(f"The device was idle for {share} of {span} ({timeline.label}).")
 
 
-def bubbles_rich_table(rows: list[tuple[str, ...]]) -> Table:
+def bubbles_rich_table(rows: list[tuple[str, ...]], width: int) -> Table:
+    """Only the source line gives way in a narrow terminal."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for column, heading in enumerate(BUBBLE_HEADINGS):
-        last = column == len(BUBBLE_HEADINGS) - 1
-        table.add_column(
-            heading,
-            justify="right" if column < 3 else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            # Only the source line gives way in a narrow terminal.
-            min_width=None if last else max(len(row[column]) for row in [BUBBLE_HEADINGS, *rows]),
-        )
+    *columns, last = zip(BUBBLE_HEADINGS, *rows, strict=True)
+    for number, column in enumerate(columns):
+        table.add_column(column[0], justify="right" if number < 3 else "left", no_wrap=True)
+    room = width - sum(max(map(len, column)) + 2 for column in columns) - 2
+    table.add_column(last[0], no_wrap=True, overflow="ellipsis", max_width=max(room, 10))
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table

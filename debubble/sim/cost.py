@@ -17,7 +17,10 @@ VARIABLE = "DEBUBBLE_CALIBRATION"
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """Constants of one GPU and its host. Times are microseconds, bandwidths bytes a microsecond."""
+    """Constants of one GPU and its host. Times are microseconds, bandwidths bytes a microsecond.
+
+    The host's are those in the midst of a model, where it is slower than in a loop over one call.
+    """
 
     gpu: str
     op_us: float

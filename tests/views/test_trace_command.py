@@ -5,6 +5,7 @@ import json
 import pytest
 import typer
 
+from debubble.assets import ASSETS
 from debubble.commands.trace import trace
 from debubble.timeline import Hazard
 from tests.timeline.recordings import LAUNCH, UPLOAD, Recording, transformer_step
@@ -26,6 +27,16 @@ def test_it_prints_lanes_counts_and_bubbles(file, capsys):
     (longest,) = [line for line in printed.splitlines() if "waiting for the host  before" in line]
     assert "before.py:41" in longest
     assert max(map(len, printed.splitlines())) <= 90
+
+
+def test_long_source_lines_leave_room_for_the_figures(capsys):
+    """Once they pushed idle time, share and number out of an 80-column terminal."""
+    recordings = ASSETS / "timelines" / "nvidia-h200"
+    trace(recordings / "pinned_h2d_before.json", width=80)
+    printed = capsys.readouterr().out.splitlines()
+    (heading,) = [line.split() for line in printed if "look at" in line]
+    assert heading == ["idle", "share", "bubbles", "cause", "look", "at"]
+    assert max(map(len, printed)) <= 80
 
 
 def test_hazards_are_told(tmp_path, capsys):
