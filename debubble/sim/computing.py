@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from ..guard import syncs_are_forbidden
 from ..rules.action import Action, kernel
 from ..rules.composition import name_of
 from ..rules.copies import nbytes_of
@@ -65,7 +64,7 @@ class Computation:
             takes_indices = self.name in TAKES_CPU_INDICES
             self._expect_one_device([args[0], *args[2:3]] if takes_indices else inputs)
         effects = effects_of(self.name, args, kwargs)
-        if self.device.capturing is not None or syncs_are_forbidden():
+        if self.device.rules_out_waits:
             self.device.check(self.name, effects.actions(kernel(self.name)))
         written = self._written(args, kwargs) if self.written_arguments else []
         operation = Operation(

@@ -69,10 +69,8 @@ class SimDevice:
 
     def host_waits(self, name: str, until: float, seen: dict[int, int]) -> None:
         """A synchronisation: the host goes on when the device has reached `until`."""
-        if self.capturing is not None:
-            self.refuse_in_capture(name)
-        if syncs_are_forbidden():
-            refuse(f"{name} makes the host wait for the device")
+        if self.rules_out_waits:
+            self._refuse(f"{name} makes the host wait for the device")
         start = self.now
         self.now = max(self.now, until) + self.cost.sync_us
         self.note("sync", name, HOST_LANE, start, self.now - start, self.source())
@@ -84,7 +82,13 @@ class SimDevice:
         until = max(stream.free_at for stream in self._streams)
         self.host_waits("device synchronize", until, {s.number: s.submitted for s in self._streams})
 
-    def refuse_in_capture(self, what: str) -> None:
+    @property
+    def rules_out_waits(self) -> bool:
+        return self.capturing is not None or syncs_are_forbidden()
+
+    def _refuse(self, what: str) -> None:
+        if self.capturing is None:
+            refuse(what)
         raise CaptureError(
             f"{what} at {source_line()} while a graph is captured: nothing runs during a capture, "
             "so the host would wait for ever"
@@ -94,14 +98,9 @@ class SimDevice:
 
     def check(self, name: str, actions: Iterable[Action]) -> None:
         """Refuses actions that this moment rules out, before anything was changed."""
-        if self.capturing is not None:
-            reason = refusal(name, actions)
-            if reason:
-                self.refuse_in_capture(reason)
-        elif syncs_are_forbidden():
-            reason = refusal(name, actions)
-            if reason:
-                refuse(reason)
+        reason = refusal(name, actions) if self.rules_out_waits else None
+        if reason:
+            self._refuse(reason)
 
     def perform(
         self,
@@ -133,9 +132,19 @@ class SimDevice:
         )
         stream = self.current_stream()
         for step in steps:
-            step.run()
+            self._run_again(step)
             for action in step.actions:
                 self._schedule(action, stream, step.source, launch)
+
+    def _run_again(self, step: Step) -> None:
+        """One step of a graph, kept where a copy under way could still change what it reads."""
+        if not self.in_flight.uploads:
+            step.run()
+            return
+        tape = self.in_flight.tape
+        tape.will_write([*step.outputs, *step.writes])
+        step.run()
+        tape.append(replace(step, drawn=[(tensor, tensor.clone()) for tensor, _ in step.drawn]))
 
     def _submit(self, action: Action, stream: SimStream, source: SourceLine | None) -> None:
         start = self.now

@@ -67,5 +67,6 @@ def _step(device: SimDevice, operation: Operation, out: Any, actions: list[Actio
         actions,
         device.source(),
         [(tensor.block, tensor.data_on_cpu) for tensor in (*operation.reads, *operation.writes)],
-        [(tensor, tensor.clone()) for tensor in drawn],
+        writes=[tensor.data_on_cpu for tensor in operation.writes],
+        drawn=[(tensor, tensor.clone()) for tensor in drawn],
     )

@@ -24,6 +24,8 @@ class Step:
     source: SourceLine | None
     inputs: list[tuple[Block, torch.Tensor]] = field(default_factory=list)
     """The allocations that it touches, with their data."""
+    writes: list[torch.Tensor] = field(default_factory=list)
+    """CPU tensors that `call` writes in place."""
     drawn: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
     """Where random numbers went, and which: drawing them again would give others."""
 

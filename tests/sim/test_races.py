@@ -189,3 +189,20 @@ def test_a_download_behind_a_race_brings_the_new_bytes(accelerator, pinned):
         pinned.fill_(4)
         accelerator.synchronize()
         assert host.tolist() == [8.0] * 4
+
+
+def test_a_graph_replayed_behind_a_race_sees_the_new_bytes(accelerator, pinned):
+    x = torch.zeros(4, device=accelerator.device)
+    total = torch.zeros(4, device=accelerator.device)
+    graph = accelerator.graph()
+    with graph.capture():
+        doubled = x * 2
+        total.add_(doubled)
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(5)
+        x.copy_(pinned, non_blocking=True)
+        graph.replay()
+        pinned.fill_(3)
+        assert doubled.tolist() == [6.0] * 4
+        assert total.tolist() == [6.0] * 4
+    assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]
