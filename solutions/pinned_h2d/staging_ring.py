@@ -19,11 +19,10 @@ class StagingRing:
         self.next_slot = 0
 
     def upload(self, values: torch.Tensor, destination: torch.Tensor) -> None:
-        """Copies host `values` to `destination`, both of the ring's shape, on the current stream.
-
-        `values` may be changed or dropped at once.
+        """Copies host `values` to `destination` on the current stream: both of the ring's shape, or
+        of fewer rows. `values` may be changed or dropped at once.
         """
-        slot, copied = self.slots[self.next_slot], self.copied[self.next_slot]
+        slot, copied = self.slots[self.next_slot][: len(values)], self.copied[self.next_slot]
         # The slot's last copy may still be queued, behind all the work of its step.
         if not copied.query():
             copied.synchronize()

@@ -1,0 +1,53 @@
+"""One small upload that nobody waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from debubble.accelerator import current
+
+
+def async_tensor_h2d(
+    data: Sequence | np.ndarray | torch.Tensor,
+    device: torch.device,
+    dtype: torch.dtype | None = None,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """`data` on the device, by one non-blocking copy from pinned memory (vLLM #41429).
+
+    Converted to `dtype` on the host (default: that of `out`, else of `data`). With `out`, a
+    contiguous device tensor of the same shape, the copy goes there, and `out` is returned.
+    `data` may be changed or dropped at once. ValueError if `out` has another shape or dtype, or
+    if a number does not fit into `dtype`.
+    """
+    dtype = dtype or (out.dtype if out is not None else None)
+    values = _on_host(data, dtype)
+    if out is not None and (out.shape != values.shape or out.dtype != values.dtype):
+        raise ValueError(
+            f"out is {out.dtype} {list(out.shape)}, and the data {values.dtype} "
+            f"{list(values.shape)}: they must be the same"
+        )
+    # Fresh pinned memory may be dropped at once: PyTorch keeps it until its copy is done. A buffer
+    # of the caller's could be written to again before that, so it is never sent from as it is.
+    staged = torch.empty(values.shape, dtype=values.dtype, pin_memory=current().pin_memory)
+    staged.copy_(values)
+    if out is None:
+        return staged.to(device, non_blocking=True)
+    return out.copy_(staged, non_blocking=True)
+
+
+def _on_host(data: Sequence | np.ndarray | torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+    if isinstance(data, torch.Tensor) and data.device.type != "cpu":
+        raise ValueError(f"the data is on {data.device} already: use it there")
+    values = torch.as_tensor(data)
+    if dtype is None or values.dtype == dtype:
+        return values
+    if not (values.is_floating_point() or dtype.is_floating_point) and values.numel():
+        allowed = torch.iinfo(dtype)
+        for extreme in (int(values.min()), int(values.max())):
+            if not allowed.min <= extreme <= allowed.max:
+                raise ValueError(f"{extreme} does not fit into {dtype}")
+    return values.to(dtype)
