@@ -6,7 +6,7 @@ import pytest
 
 from debubble.assets import ASSETS
 from solutions.pinned_h2d import StepConfig
-from solutions.pinned_h2d.bench import record_step
+from solutions.benchmark import record_step
 from solutions.pinned_h2d.step import Engine
 
 pytestmark = pytest.mark.sim

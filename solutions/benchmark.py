@@ -1,0 +1,195 @@
+"""How a step is measured, for the benchmarks of all systems.
+
+A wait shows its price only when there is something to wait for. So each step is measured behind a
+kernel that keeps the device busy while the host queues the step; its variants take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+import debubble
+from debubble.accelerator import Accelerator
+
+LOAD_MS = 40.0
+"""Longer than the host needs to queue a step: afterwards the device never waits for a launch."""
+PROFILED_LOAD_MS = 120.0
+"""The same under a profiler, which slows every call of the host."""
+
+Step = Callable[[], Any]
+Variants = Mapping[str, Callable[[], Step]]
+"""By name, the first one being what the others are compared with; each makes its step ready."""
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """Times in microseconds, medians of `runs`; the device's from the end of the load."""
+
+    runs: int
+    device_us: float
+    host_us: float
+    """Until the host has queued the step; an upload that waits makes it sit out the load too."""
+    idle_share: float
+    """Of device_us; how long the device is busy comes from a recording."""
+    counts: dict[str, int]
+
+
+def options_of(description: str, arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--output", type=Path, help="folder for the figures, as JSON")
+    parser.add_argument("--timelines", type=Path, help="folder for recordings of the small step")
+    parser.add_argument("--quick", action="store_true", help="few runs, the small model only")
+    return parser.parse_args(arguments)
+
+
+def runs_of(accelerator: Accelerator, quick: bool) -> int:
+    return 1 if accelerator.modelled else 5 if quick else 31
+
+
+def fits(accelerator: Accelerator, nbytes: int) -> bool:
+    """Whether a real GPU is here, and has so much memory left."""
+    return not accelerator.modelled and torch.cuda.mem_get_info()[0] > nbytes
+
+
+def measure(
+    accelerator: Accelerator, variants: Variants, runs: int, advance: Callable[[], object]
+) -> tuple[dict[str, StepCost], dict[str, debubble.Timeline]]:
+    """What each variant costs, and a recording of each; `advance` is called after each run."""
+    times: dict[str, list[tuple[float, float]]] = {variant: [] for variant in variants}
+    recorded = {}
+    for variant, ready in variants.items():
+        step = ready()
+        if not accelerator.modelled:
+            step()  # compiles, and lets the allocators grow
+        recorded[variant] = record_step(accelerator, step)
+        advance()
+    for _ in range(runs):
+        for variant, ready in variants.items():
+            if not accelerator.modelled:
+                times[variant].append(time_step(accelerator, ready()))
+            advance()
+    costs = {variant: step_cost(times[variant], recorded[variant]) for variant in variants}
+    return costs, recorded
+
+
+def time_step(accelerator: Accelerator, step: Step) -> tuple[float, float]:
+    """(device, host) microseconds of one step behind a loaded queue, without a profiler."""
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    accelerator.synchronize()
+    accelerator.sleep(LOAD_MS)
+    first.record()
+    started = time.perf_counter()
+    step()
+    host_us = (time.perf_counter() - started) * 1e6
+    last.record()
+    accelerator.synchronize()
+    return first.elapsed_time(last) * 1e3, host_us
+
+
+def record_step(accelerator: Accelerator, step: Step) -> debubble.Timeline:
+    with no_garbage(), debubble.record(accelerator) as timeline:
+        accelerator.sleep(LOAD_MS if accelerator.modelled else PROFILED_LOAD_MS)
+        step()
+    return timeline
+
+
+@contextmanager
+def no_garbage() -> Iterator[None]:
+    """A collection in the middle would be taken for a bubble."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def step_cost(times: list[tuple[float, float]], timeline: debubble.Timeline) -> StepCost:
+    """Times from the clock, or from the recording when they are modelled; the rest from there."""
+    load, *work = work_of(timeline)
+    busy, end = 0.0, load.end
+    for event in work:
+        busy += max(0.0, event.end - max(event.start, end))
+        end = max(end, event.end)
+    if timeline.modelled:
+        times = [(end - load.end, max(e.end for e in timeline.events if not e.on_device))]
+    device_us = statistics.median(device_us for device_us, _ in times)
+    return StepCost(
+        runs=len(times),
+        device_us=device_us,
+        host_us=statistics.median(host_us for _, host_us in times),
+        idle_share=max(0.0, 1.0 - busy / device_us),
+        counts=timeline.counts(),
+    )
+
+
+def work_of(timeline: debubble.Timeline) -> list:
+    """Its device events in the order of time; the load is the first."""
+    return sorted((e for e in timeline.events if e.on_device), key=lambda event: event.start)
+
+
+def table_of(title: str, accelerator: Accelerator, columns: list[str]) -> Table:
+    how = "modelled" if accelerator.modelled else "measured"
+    title = f"{title}, {accelerator.description}: {how}, behind {LOAD_MS:g} ms of work"
+    table = Table(title=title, box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+    for column in ("step", ""):
+        table.add_column(column, no_wrap=True)
+    for column in ("device ms", "ratio", "host ms", "idle", *columns):
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def cells_of(cost: StepCost, base: StepCost) -> tuple[str, ...]:
+    """`cost` in the columns that all tables have."""
+    return (
+        f"{cost.device_us / 1e3:.2f}",
+        f"{base.device_us / cost.device_us:.2f}×",
+        f"{cost.host_us / 1e3:.2f}",
+        f"{cost.idle_share:.1%}",
+    )
+
+
+def uploads(counts: dict[str, int]) -> str:
+    kinds = {kind: counts[f"h2d_{kind}"] for kind in ("pageable", "pinned")}
+    return ", ".join(f"{number} {kind}" for kind, number in kinds.items() if number) or "none"
+
+
+def progress_of(console: Console) -> Progress:
+    return Progress(console=console, transient=True)
+
+
+def write(folder: Path, system: str, accelerator: Accelerator, presets: dict[str, Any]) -> Path:
+    """`folder`/`system`.json: what was measured, on what, with which versions."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{system}.json"
+    record = {
+        "benchmark": system,
+        "accelerator": accelerator.description,
+        "modelled": accelerator.modelled,
+        "load_ms": LOAD_MS,
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "triton": version("triton"),
+        },
+        "presets": presets,
+    }
+    path.write_text(json.dumps(record, indent=2) + "\n")
+    return path

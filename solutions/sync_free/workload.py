@@ -1,0 +1,142 @@
+"""The scheduler's part: who runs in each step, and what each request wants. All on the host.
+
+What a request says is settled before the first step, so that the code as it was and as it is
+compute the same, and preparing a step needs no result of the step before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from .config import StepConfig
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request for as long as it lives."""
+
+    name: str
+    slot: int
+    """Where its counts live on the device: the same in all its steps, unlike its row."""
+    tokens: np.ndarray
+    """[max_len] int32: the prompt and all that it will say."""
+    prompt_len: int
+    asked_ids: list[int]
+    bad_words: list[list[int]]
+
+
+@dataclass(frozen=True)
+class ScheduledStep:
+    """One step. Rows are places in the batch; a request's row may change from step to step."""
+
+    requests: list[Request]
+    """By row."""
+    arrived: frozenset[str]
+    """Names of those that run for the first time, with their whole prompt."""
+    num_computed: np.ndarray
+    """[num_requests] int32: tokens of each that earlier steps have run."""
+    query_lens: np.ndarray
+    """[num_requests] int32: tokens of each that this step runs."""
+    token_table: np.ndarray
+    """[num_requests, max_len] int32: every row's tokens."""
+
+    @property
+    def num_requests(self) -> int:
+        return len(self.requests)
+
+    @property
+    def num_tokens(self) -> int:
+        return int(self.query_lens.sum())
+
+    @property
+    def seq_lens(self) -> np.ndarray:
+        """[num_requests] int32: tokens of each at the end of this step."""
+        return self.num_computed + self.query_lens
+
+    @property
+    def query_start_loc(self) -> np.ndarray:
+        """[num_requests + 1] int32: where each row's tokens begin, and the end of the last."""
+        return np.concatenate([[0], np.cumsum(self.query_lens)]).astype(np.int32)
+
+    @property
+    def names(self) -> list[str]:
+        return [request.name for request in self.requests]
+
+    @property
+    def slots(self) -> np.ndarray:
+        """[num_requests] int64."""
+        return np.array([request.slot for request in self.requests], dtype=np.int64)
+
+    @property
+    def arrived_rows(self) -> np.ndarray:
+        rows = [row for row, r in enumerate(self.requests) if r.name in self.arrived]
+        return np.array(rows, dtype=np.int64)
+
+    def past_tokens(self, row: int) -> list[int]:
+        """What the request has said so far, its prompt left out."""
+        request = self.requests[row]
+        return request.tokens[request.prompt_len : self.seq_lens[row]].tolist()
+
+
+class Workload:
+    """An endless, repeatable stream of steps."""
+
+    def __init__(self, config: StepConfig) -> None:
+        self.config = config
+        self.random = np.random.default_rng(config.seed)
+        self.born = 0
+
+    def steps(self, count: int) -> Iterator[ScheduledStep]:
+        """The first `count` steps. In the first one everybody arrives."""
+        config = self.config
+        running: list[Request] = []
+        computed: list[int] = []
+        for _ in range(count):
+            leaving = config.arrivals if running else 0
+            free = self._end(running, computed, leaving) if leaving else range(config.num_requests)
+            arrived = [self._request(slot) for slot in free]
+            running += arrived
+            computed += [0] * len(arrived)
+            names = frozenset(request.name for request in arrived)
+            lens = [r.prompt_len if r.name in names else 1 for r in running]
+            yield ScheduledStep(
+                list(running),
+                names,
+                np.array(computed, dtype=np.int32),
+                np.array(lens, dtype=np.int32),
+                np.stack([request.tokens for request in running]),
+            )
+            computed = [done + length for done, length in zip(computed, lens, strict=True)]
+
+    def _end(self, running: list[Request], computed: list[int], count: int) -> list[int]:
+        """Takes out those that are at their end, or else any; the last rows move into the holes."""
+        full = [row for row, done in enumerate(computed) if done >= self.config.max_len - 1]
+        others = self.random.permutation(len(running)).tolist()
+        rows = list(dict.fromkeys([*full, *others]))[: max(count, len(full))]
+        slots = []
+        for row in sorted(rows, reverse=True):
+            slots.append(running[row].slot)
+            running[row], computed[row] = running[-1], computed[-1]
+            running.pop()
+            computed.pop()
+        return slots
+
+    def _request(self, slot: int) -> Request:
+        config, draw = self.config, self.random.integers
+        self.born += 1
+        tokens = draw(config.vocab_size, size=config.max_len, dtype=np.int32)
+        prompt_len = int(draw(1, config.prompt_tokens + 1))
+        said_first = tokens[prompt_len : prompt_len + 2].tolist()
+        return Request(
+            f"request {self.born}",
+            slot,
+            tokens,
+            prompt_len,
+            draw(config.vocab_size, size=config.asked_ids).tolist(),
+            # One word that is ruled out after the first tokens said, the others at all times.
+            [[*said_first, int(draw(config.vocab_size))]]
+            + [[int(draw(config.vocab_size))] for _ in range(config.bad_words - 1)],
+        )
