@@ -1,0 +1,75 @@
+"""Planned once, for all layers (chapter 02).
+
+A convolution over sequences of any lengths is run in chunks of 8 tokens, and each program of its
+kernel must know which sequence its chunk is of, and where in that sequence it begins. The function
+below works. But it finds that out anew for every layer, from lengths that it reads back from the
+device, and then uploads it twice.
+
+Plan it once a step, from the starts that the host has in `query_start_loc_cpu`; send it by one
+upload that nobody waits for; and give all layers the same metadata.
+
+Edit this file, then run
+
+    pytest katas/sync_free/test_conv_metadata.py
+
+Stuck?         debubble hint conv_metadata
+Start afresh?  debubble reset conv_metadata
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+Layer = Callable[..., torch.Tensor]
+PAD_SLOT = -1
+CHUNK_TOKENS = 8
+
+
+@dataclass(frozen=True)
+class ConvMetadata:
+    """The same for all layers of a step. `batch_of_chunk`, `chunk_offset`: [num_chunks] int32 on
+    the device, the sequence of each chunk, and its first token's place in that sequence."""
+
+    batch_of_chunk: torch.Tensor
+    chunk_offset: torch.Tensor
+    num_seqs: int
+    num_tokens: int
+    highest_slot: int = PAD_SLOT
+    """Of the cache indices that were given on the host: what the states of a layer must hold."""
+
+
+def read_conv_metadata(query_start_loc: torch.Tensor) -> ConvMetadata:
+    """Of [num_seqs + 1] int32 on the device, which is read back."""
+    lengths = query_start_loc.diff().tolist()
+    batch_of_chunk, chunk_offset = [], []
+    for sequence, length in enumerate(lengths):
+        for offset in range(0, length, CHUNK_TOKENS):
+            batch_of_chunk.append(sequence)
+            chunk_offset.append(offset)
+    device = query_start_loc.device
+    return ConvMetadata(
+        torch.tensor(batch_of_chunk, dtype=torch.int32, device=device),
+        torch.tensor(chunk_offset, dtype=torch.int32, device=device),
+        num_seqs=len(lengths),
+        num_tokens=sum(lengths),
+    )
+
+
+def convolve_layers(
+    layers: Sequence[Layer],
+    tokens: torch.Tensor,
+    query_start_loc: torch.Tensor,
+    query_start_loc_cpu: torch.Tensor,
+) -> torch.Tensor:
+    """The tokens after all layers, each of them called as `layer(tokens, metadata)`
+    (vLLM #41429).
+
+    `query_start_loc` and `query_start_loc_cpu`: [num_seqs + 1] int32, on the device and on the
+    host: where in `tokens` each sequence starts, then the end of the last one.
+    """
+    for layer in layers:
+        tokens = layer(tokens, read_conv_metadata(query_start_loc))
+    return tokens

@@ -1,0 +1,116 @@
+"""Tests of the kata `last_index`."""
+
+import pytest
+import torch
+
+import debubble
+from debubble.workshop import expect, expect_equal
+
+SIZE = 16
+TAIL = (
+    "First come the indices, in their order. All entries behind them are the last of these "
+    "indices: the number that it holds, and not how many there are."
+)
+STALE = (
+    "Entries that a step does not write still hold what an earlier, larger step wrote. Write the "
+    "tail to the end of the buffer: a graph may read further than this step is padded to."
+)
+MOVED = (
+    "A graph that was captured with the buffer reads its address in each replay. Write to the "
+    "buffer itself, and return a slice of it: a slice is no copy."
+)
+WAITS = (
+    "The last index is on the device, and there it is needed. `.item()`, `int()` and `.tolist()` "
+    "bring it to the host, and the host waits for it; so do the calls that want a number and "
+    "are given a tensor, such as `index_fill_` and `masked_fill_`. A slice can be assigned a "
+    "tensor without dimensions: `buffer[a:b] = tensor[i]` never leaves the device."
+)
+ONE_BY_ONE = (
+    "A launch takes the host a few microseconds, however little it writes. One assignment to a "
+    "slice writes the whole tail."
+)
+
+
+def dirty_buffer(accelerator, size=SIZE):
+    """As another program might have left it: no entry is an index."""
+    return torch.full((size,), -1, dtype=torch.int32, device=accelerator.device)
+
+
+def on_device(accelerator, indices):
+    return torch.tensor(indices, dtype=torch.int32).to(accelerator.device)
+
+
+def padded(indices, size=SIZE):
+    return torch.tensor(indices + [indices[-1]] * (size - len(indices)), dtype=torch.int32)
+
+
+@pytest.mark.parametrize(
+    ("indices", "num_padded"),
+    [([7], 4), ([3, 9], 2), ([2, 5, 11], 4), ([4, 0], 8), (list(range(30, 46)), SIZE)],
+)
+def test_the_last_index_is_repeated(kata, accelerator, indices, num_padded):
+    buffer, logits_indices = dirty_buffer(accelerator), on_device(accelerator, indices)
+    returned = kata._prepare_kv_sharing_fast_prefill(buffer, logits_indices, num_padded)
+    call = f"_prepare_kv_sharing_fast_prefill(buffer, {indices}, {num_padded})"
+    expect_equal(returned, padded(indices, num_padded), call=call, likely=TAIL)
+    value = f"the buffer of {SIZE} after {call}"
+    expect_equal(buffer, padded(indices), value=value, likely=STALE)
+
+
+def test_nothing_of_a_larger_step_stays_behind(kata, accelerator):
+    buffer = dirty_buffer(accelerator)
+    for indices in ([3, 5, 70, 80, 90, 99], [1, 2], [4]):
+        logits_indices = on_device(accelerator, indices)
+        kata._prepare_kv_sharing_fast_prefill(buffer, logits_indices, 8)
+        value = f"the buffer of {SIZE} after a step of {indices}, padded to 8,"
+        expect_equal(buffer, padded(indices), value=value, likely=STALE)
+
+
+def test_a_replay_reads_the_indices_of_its_step(kata, accelerator):
+    buffer = dirty_buffer(accelerator)
+    first = on_device(accelerator, [3, 5, 70])
+    read = kata._prepare_kv_sharing_fast_prefill(buffer, first, SIZE)
+    seen = torch.zeros_like(read)
+    seen.add_(read)
+    graph = accelerator.graph()
+    with graph.capture():
+        seen.zero_()
+        seen.add_(read)
+    for indices in ([8, 2], [1, 4, 6, 9]):
+        logits_indices = on_device(accelerator, indices)
+        kept = kata._prepare_kv_sharing_fast_prefill(buffer, logits_indices, 4)
+        graph.replay()
+        value = f"what a replay of {SIZE} rows reads in a step of {indices}, padded to 4,"
+        expect_equal(seen, padded(indices), value=value, likely=MOVED)
+    del kept
+
+
+def record_step(kata, accelerator, size=SIZE):
+    """Three indices, behind a kernel of 50 microseconds."""
+    buffer, logits_indices = dirty_buffer(accelerator, size), on_device(accelerator, [3, 5, 7])
+    kata._prepare_kv_sharing_fast_prefill(buffer, logits_indices, 8)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(0.05)
+        kata._prepare_kv_sharing_fast_prefill(buffer, logits_indices, 8)
+    return timeline
+
+
+def test_the_index_stays_on_the_device(kata, accelerator):
+    timeline = record_step(kata, accelerator)
+    expect(timeline).counts(host_syncs=0, d2h=0, h2d_pinned=0, h2d_pageable=0, why=WAITS)
+
+
+def test_a_longer_tail_is_no_more_launches(kata, accelerator):
+    short, long = (record_step(kata, accelerator, size) for size in (SIZE, 4 * SIZE))
+    # Without the kernel that all was queued behind.
+    for_short, for_long = (
+        [event for event in timeline.events if event.on_device][1:] for timeline in (short, long)
+    )
+    expect(long).that(
+        len(for_long) == len(for_short),
+        expected=f"a buffer of {4 * SIZE} to take as many kernels and copies as one of {SIZE}",
+        did=f"takes {len(for_short)} for {SIZE} entries, and {len(for_long)} for {4 * SIZE}",
+        events=for_long,
+        why=ONE_BY_ONE,
+    )

@@ -1,0 +1,128 @@
+"""Tests of the kata `token_types`."""
+
+import pytest
+import torch
+
+import debubble
+from debubble.workshop import expect, expect_equal
+
+WHERE = (
+    "Each request's ids are 1 from its start on, and 0 before; position `start` itself has a 1. "
+    "A request that is not in the dict has zeros alone, and so has one that ends before its start. "
+    "The ids of all requests follow each other, and one of length 0 takes no place."
+)
+WAITS = (
+    "Whoever reads a number from the device waits until all that was queued before it is done, "
+    "also if it is read once for all requests. The host knows these lengths already. And an upload "
+    "keeps the host waiting too, unless it comes from pinned memory and with non_blocking=True."
+)
+TOGETHER = (
+    "What costs is each copy, not its bytes. Lay the ids of all requests one behind the other on "
+    "the host, or what they follow from, and copy that once."
+)
+ONE_BY_ONE = (
+    "A launch takes the host a few microseconds, however little it computes: with 256 requests "
+    "that is a millisecond in which the device waits for the host. Compute the ids on the host, or "
+    "those of all requests by the same few kernels."
+)
+REUSED = (
+    "A queued copy reads its buffer when its turn comes. Pinned memory that the next call writes "
+    "to again may bring the ids of the wrong step. Take fresh pinned memory in each."
+)
+
+
+def arguments(accelerator, lengths, starts):
+    """The lengths on the device and on the host, with room for two more requests."""
+    seq_lens_cpu = torch.tensor([*lengths, 3, 3], dtype=torch.int32)
+    return starts, seq_lens_cpu.to(accelerator.device), seq_lens_cpu, len(lengths)
+
+
+def ids_of(lengths, starts):
+    ids = [
+        int(request in starts and position >= starts[request])
+        for request, length in enumerate(lengths)
+        for position in range(length)
+    ]
+    return torch.tensor(ids, dtype=torch.int32)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "starts"),
+    [
+        ([5], {0: 2}),
+        ([4, 3], {0: 3, 1: 1}),
+        ([2, 2, 2], {1: 1}),
+        ([3, 3], {}),
+        ([2, 0, 3], {0: 0, 1: 0, 2: 3}),
+        ([3, 1], {0: 9}),
+    ],
+)
+def test_ones_begin_at_the_start(kata, accelerator, lengths, starts):
+    kwargs = kata._init_model_kwargs(*arguments(accelerator, lengths, starts))
+    expect_equal(sorted(kwargs), ["token_type_ids"], value="the keys of what is returned")
+    expect_equal(
+        kwargs["token_type_ids"],
+        ids_of(lengths, starts),
+        value=f"`token_type_ids` of requests of {lengths} tokens, with the starts {starts},",
+        likely=WHERE,
+    )
+
+
+def record_step(kata, accelerator, num_reqs):
+    """Requests of 4 tokens each, behind a kernel of 50 microseconds."""
+    lengths, starts = [4] * num_reqs, {request: request % 5 for request in range(num_reqs)}
+    args = arguments(accelerator, lengths, starts)
+    kata._init_model_kwargs(*args)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(0.05)
+        kata._init_model_kwargs(*args)
+    return timeline
+
+
+def test_nobody_waits(kata, accelerator):
+    timeline = record_step(kata, accelerator, num_reqs=16)
+    expect(timeline).counts(host_syncs=0, why=WAITS)
+    if accelerator.pin_memory:
+        expect(timeline).counts(h2d_pageable=0, why=WAITS)
+
+
+def test_all_requests_share_one_upload(kata, accelerator):
+    timeline = record_step(kata, accelerator, num_reqs=16)
+    uploads = [event for event in timeline.events if (event.copy_kind or "").startswith("h2d")]
+    expect(timeline).that(
+        len(uploads) <= 1,
+        expected="1 upload for 16 requests",
+        did=f"made {len(uploads)} uploads",
+        events=uploads,
+        why=TOGETHER,
+    )
+
+
+def test_more_requests_are_no_more_launches(kata, accelerator):
+    few, many = (record_step(kata, accelerator, number) for number in (2, 16))
+    for_few, for_many = (
+        [event for event in timeline.events if event.kind == "kernel"][1:]
+        for timeline in (few, many)
+    )
+    expect(many).that(
+        len(for_many) == len(for_few),
+        expected="the ids of 16 requests to take as many kernels as those of 2",
+        did=f"launches {len(for_few)} for 2 requests, and {len(for_many)} for 16",
+        events=for_many,
+        why=ONE_BY_ONE,
+    )
+
+
+def test_steps_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
+    batches = [([6, 4], {0: step % 6, 1: step % 3}) for step in range(8)]
+    steps = [arguments(accelerator, *batch) for batch in batches]
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        # Long enough for a real host to queue everything; the modelled host needs less.
+        accelerator.sleep(0.2 if accelerator.modelled else 20.0)
+        several = [kata._init_model_kwargs(*args)["token_type_ids"] for args in steps]
+    expect(timeline).no_hazards(why=REUSED)
+    for number, (ids, batch) in enumerate(zip(several, batches, strict=True)):
+        value = f"the ids of step {number}, of 8 steps behind a kernel that was still running,"
+        expect_equal(ids, ids_of(*batch), value=value, likely=REUSED)

@@ -1,0 +1,45 @@
+"""Lengths that the host knows (chapter 02).
+
+A model that scores two texts at once wants to be told which token is of which: its id is 0 in the
+first text and 1 in the second. `token_type_starts` says at which position of a request the second
+one begins. The function below works. But it takes each request's length from the device, a wait
+for each of them, and uploads the ids by a copy that waits once more.
+
+Take the lengths from `optimistic_seq_lens_cpu`, which the host wrote itself, and send what is to be
+sent once, from pinned memory and without waiting.
+
+Edit this file, then run
+
+    pytest katas/sync_free/test_token_types.py
+
+Stuck?         debubble hint token_types
+Start afresh?  debubble reset token_types
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+
+def _init_model_kwargs(
+    token_type_starts: Mapping[int, int],
+    seq_lens: torch.Tensor,
+    optimistic_seq_lens_cpu: torch.Tensor,
+    num_reqs: int,
+) -> dict[str, torch.Tensor]:
+    """{"token_type_ids": [sum of the first num_reqs lengths] int32 on the device}, one request
+    after the other (vLLM #41429).
+
+    `token_type_starts`: request -> position from which on its ids are 1. Before that they are 0,
+    as are all ids of a request that is absent. `seq_lens` and `optimistic_seq_lens_cpu`:
+    [max_reqs] int32, on the device and on the host. The lengths are the host's, as they are: an
+    upper bound under speculative decoding, which pooling does not have.
+    """
+    token_type_ids = [torch.empty(0, dtype=torch.int32)]
+    for request in range(num_reqs):
+        positions = torch.arange(seq_lens[request])
+        start = token_type_starts.get(request, len(positions))
+        token_type_ids.append((positions >= start).int())
+    return {"token_type_ids": torch.cat(token_type_ids).to(seq_lens.device)}

@@ -1,0 +1,38 @@
+"""The metadata as it was: every layer asks the device anew how long the sequences are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ..conv_metadata import CHUNK_TOKENS, ConvMetadata, Layer
+
+
+def convolve_layers(
+    layers: Sequence[Layer],
+    tokens: torch.Tensor,
+    query_start_loc: torch.Tensor,
+    query_start_loc_cpu: torch.Tensor,
+) -> torch.Tensor:
+    """The tokens after all layers. Three host syncs in each: a download and two uploads."""
+    for layer in layers:
+        tokens = layer(tokens, read_conv_metadata(query_start_loc))
+    return tokens
+
+
+def read_conv_metadata(query_start_loc: torch.Tensor) -> ConvMetadata:
+    """Of [num_seqs + 1] int32 on the device, which is read back."""
+    lengths = query_start_loc.diff().tolist()
+    batch_of_chunk, chunk_offset = [], []
+    for sequence, length in enumerate(lengths):
+        for offset in range(0, length, CHUNK_TOKENS):
+            batch_of_chunk.append(sequence)
+            chunk_offset.append(offset)
+    device = query_start_loc.device
+    return ConvMetadata(
+        torch.tensor(batch_of_chunk, dtype=torch.int32, device=device),
+        torch.tensor(chunk_offset, dtype=torch.int32, device=device),
+        num_seqs=len(lengths),
+        num_tokens=sum(lengths),
+    )

@@ -1,0 +1,14 @@
+"""Fills the tail as far as the step is padded, and leaves the rest as it was.
+
+fails: test_the_last_index_is_repeated
+fails: test_nothing_of_a_larger_step_stays_behind
+fails: test_a_replay_reads_the_indices_of_its_step
+says: what an earlier, larger step wrote
+"""
+
+
+def _prepare_kv_sharing_fast_prefill(buffer, logits_indices, num_padded):
+    num_indices = len(logits_indices)
+    buffer[:num_indices] = logits_indices
+    buffer[num_indices:num_padded] = logits_indices[-1]
+    return buffer[:num_padded]
