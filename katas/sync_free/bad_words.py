@@ -1,0 +1,63 @@
+"""Forbid without a wait (chapter 02).
+
+A bad word is a sequence of token ids that a request must never say. When it has said all but the
+last id, the logit of that one becomes minus infinity. The function below works. But each logit
+that it sets is a number that travels to the device, and the host waits for its arrival.
+
+Set them all without a wait, and go on refusing ids that the vocabulary lacks.
+
+Edit this file, then run
+
+    pytest katas/sync_free/test_bad_words.py
+
+Stuck?         debubble hint bad_words
+Start afresh?  debubble reset bad_words
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+BadWordsTokenIds = Mapping[int, Sequence[Sequence[int]]]
+
+
+def check_bad_words(bad_words_token_ids: BadWordsTokenIds, num_rows: int, vocab_size: int) -> None:
+    """Raises ValueError with the first row, sequence or id that can't be right."""
+    for row, sequences in bad_words_token_ids.items():
+        if not 0 <= row < num_rows:
+            raise ValueError(f"bad words for row {row}: the logits have {num_rows} rows")
+        for sequence in sequences:
+            if not len(sequence):
+                raise ValueError(f"an empty bad word for row {row}: it needs at least one id")
+            for token_id in sequence:
+                if not 0 <= token_id < vocab_size:
+                    raise ValueError(
+                        f"token id {token_id} in a bad word for row {row}: "
+                        f"the vocabulary has {vocab_size} ids"
+                    )
+
+
+def apply_bad_words(
+    logits: torch.Tensor,
+    bad_words_token_ids: BadWordsTokenIds,
+    past_tokens_ids: Sequence[Sequence[int]],
+) -> None:
+    """Sets logits to -inf where sampling the id would complete a bad word (vLLM #41429).
+
+    logits:              [B, V] float on the device, changed in place.
+    bad_words_token_ids: {row: [sequence of token ids, ...]}.
+    past_tokens_ids:     what each of the B rows has generated so far, on the CPU.
+
+    A sequence forbids its last id while its row has just generated all the ids before it; one of
+    a single id always does. ValueError for a row or an id that the logits don't have, or for an
+    empty sequence, whether it matches now or not: then no logit has changed.
+    """
+    check_bad_words(bad_words_token_ids, *logits.shape)
+    for row, sequences in bad_words_token_ids.items():
+        for sequence in sequences:
+            *prefix, last_id = sequence
+            past = past_tokens_ids[row]
+            if list(past[len(past) - len(prefix) :]) == prefix:
+                logits[row, last_id] = float("-inf")

@@ -1,0 +1,40 @@
+"""Rows that change places (chapter 02).
+
+An n-gram speculator keeps the tokens of each request in one row of a device tensor, and their
+number in another tensor. As requests come and go the others change rows, and `moves` says which
+row goes where. The function below works. But it uploads where the rows come from, waits, uploads
+where they go, and waits again.
+
+Upload all row numbers at once, pinned, and let nobody wait. Two requests may change places: what
+is overwritten must have been read before.
+
+Edit this file, then run
+
+    pytest katas/sync_free/test_ngram_moves.py
+
+Stuck?         debubble hint ngram_moves
+Start afresh?  debubble reset ngram_moves
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+
+def move_rows(tables: Sequence[torch.Tensor], moves: Sequence[tuple[int, int]]) -> None:
+    """Each table's row `source` goes to row `target`, for every (source, target) of `moves`.
+
+    In place, and as if all moves took place at the same moment: [(0, 1), (1, 0)] is a swap. Rows
+    that are no target stay as they are. The tables are on the device, of the same number of rows,
+    and no row is the target of two moves (vLLM #41429).
+    """
+    if not moves:
+        return
+    sources, targets = zip(*moves, strict=True)
+    device = tables[0].device
+    source_rows = torch.tensor(sources, device=device)
+    target_rows = torch.tensor(targets, device=device)
+    for table in tables:
+        table[target_rows] = table[source_rows].clone()

@@ -1,0 +1,248 @@
+"""apply_bad_words, and as it was."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import debubble
+from solutions.sync_free import bad_words
+from solutions.sync_free.before import bad_words as before
+
+from . import claims
+from .refusals import expect_refused
+
+BOTH = pytest.mark.parametrize("module", [bad_words, before], ids=["ours", "before"])
+VOCAB = 5
+MINUS_INFINITY = float("-inf")
+
+ids = st.integers(0, VOCAB - 1)
+sequences = st.lists(ids, min_size=1, max_size=4)
+
+
+@st.composite
+def batches(draw):
+    """(bad words, past tokens) of up to 4 rows; some sequences end with what the row just said."""
+    pasts = draw(st.lists(st.lists(ids, max_size=5), min_size=1, max_size=4))
+    words = {}
+    for row in draw(st.lists(st.integers(0, len(pasts) - 1), unique=True)):
+        said = st.integers(0, len(pasts[row])).map(lambda n, row=row: pasts[row][n:])
+        completing = st.tuples(said, ids).map(lambda pair: [*pair[0], pair[1]])
+        words[row] = draw(st.lists(sequences | completing, max_size=4))
+    return words, pasts
+
+
+def some_logits(accelerator, num_rows, vocab_size=VOCAB, dtype=torch.float32):
+    numbers = torch.arange(num_rows * vocab_size, dtype=dtype) / 8
+    return numbers.view(num_rows, vocab_size).to(accelerator.device)
+
+
+def expected(logits, words, pasts):
+    """Every id of every row: would it complete one of the row's sequences?"""
+    logits = logits.copy()
+    for row, past in enumerate(pasts):
+        for token_id in range(logits.shape[1]):
+            said = [*past, token_id]
+            for word in words.get(row, []):
+                if len(said) >= len(word) and said[len(said) - len(word) :] == list(word):
+                    logits[row, token_id] = -np.inf
+    return logits
+
+
+def expect_forbidden(accelerator, module, words, pasts):
+    logits = some_logits(accelerator, len(pasts))
+    right = expected(logits.cpu().numpy(), words, pasts)
+    module.apply_bad_words(logits, words, pasts)
+    np.testing.assert_array_equal(logits.cpu().numpy(), right)
+
+
+@BOTH
+@given(batch=batches())
+def test_the_logits_are_those_of_the_oracle(accelerator, module, batch):
+    expect_forbidden(accelerator, module, *batch)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("word", "past", "is_forbidden"),
+    [
+        ([3], [], True),
+        ([3], [1, 2], True),
+        ([1, 3], [], False),
+        ([1, 3], [1], True),
+        ([1, 3], [1, 2], False),
+        ([1, 2, 3], [2], False),
+        ([1, 2, 3], [1, 2], True),
+        ([1, 2, 3], [0, 2], False),
+        ([1, 2, 3], [3, 1, 2], True),
+        ([1, 1, 3], [1], False),
+        ([3, 3, 3], [3, 3, 3], True),
+    ],
+)
+def test_a_sequence_forbids_its_last_id_behind_all_the_others(
+    accelerator, module, word, past, is_forbidden
+):
+    logits = some_logits(accelerator, 1)
+    module.apply_bad_words(logits, {0: [word]}, [past])
+    forbidden = (logits == MINUS_INFINITY).nonzero().tolist()
+    assert forbidden == ([[0, 3]] if is_forbidden else [])
+
+
+@BOTH
+def test_tuples_and_arrays_do_as_well_as_lists(accelerator, module):
+    logits = some_logits(accelerator, 2)
+    pasts = [(0, 1, 2), np.array([4, 1, 2])]
+    module.apply_bad_words(logits, {0: ((1, 2, 3),), 1: [np.array([1, 2, 3]), (4,)]}, pasts)
+    assert (logits == MINUS_INFINITY).nonzero().tolist() == [[0, 3], [1, 3], [1, 4]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_logits_may_be_of_any_float_type(accelerator, dtype):
+    logits = some_logits(accelerator, 2, dtype=dtype)
+    bad_words.apply_bad_words(logits, {1: [[2]]}, [[], []])
+    assert logits.dtype == dtype
+    assert (logits == MINUS_INFINITY).nonzero().tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize(
+    "view", [lambda t: t[:, 1:4], lambda t: t[::2], lambda t: t.t()], ids=["columns", "rows", "t"]
+)
+def test_logits_may_lie_apart(accelerator, view):
+    whole = some_logits(accelerator, VOCAB)
+    logits, untouched = view(whole), whole.clone()
+    right = expected(logits.cpu().numpy(), {0: [[1]], 2: [[0], [2]]}, [[]] * len(logits))
+    bad_words.apply_bad_words(logits, {0: [[1]], 2: [[0], [2]]}, [[]] * len(logits))
+    np.testing.assert_array_equal(logits.cpu().numpy(), right)
+    assert int((whole != untouched).sum()) == 3
+
+
+@pytest.mark.gpu
+def test_offsets_beyond_32_bits_are_written_and_nothing_else(accelerator):
+    vocab_size = 1 << 17
+    num_rows = (1 << 31) // vocab_size + 2
+    if torch.cuda.mem_get_info()[0] < 3 * num_rows * vocab_size:
+        pytest.skip("needs 6 GB of free memory")
+    logits = torch.zeros(num_rows, vocab_size, dtype=torch.bfloat16, device=accelerator.device)
+    last = num_rows - 1
+    bad_words.apply_bad_words(logits, {last: [[5], [vocab_size - 1]]}, [[]] * num_rows)
+    assert logits[last, [5, vocab_size - 1]].tolist() == [MINUS_INFINITY] * 2
+    assert int(torch.isinf(logits).sum()) == 2
+
+
+def large_batch(num_rows=4096, vocab_size=512):
+    """Two bad words for each of 4096 requests; every fourth request is about to complete one."""
+    random = np.random.default_rng(9)
+    pasts = random.integers(0, vocab_size, (num_rows, 20)).tolist()
+    words = {}
+    for row, past in enumerate(pasts):
+        new = random.integers(0, vocab_size, 3).tolist()
+        words[row] = [new, [*past[-2:], new[0]] if row % 4 == 0 else new[:2]]
+    return words, pasts, vocab_size
+
+
+ONE, LARGE = ({0: [[1]]}, [[]], VOCAB), large_batch()
+ONE_AND_LARGE = pytest.mark.parametrize("batch", [ONE, LARGE], ids=["one", "4k"])
+
+
+def call_of(accelerator, batch):
+    words, pasts, vocab_size = batch
+    logits = torch.zeros(len(pasts), vocab_size, device=accelerator.device)
+    return lambda: bad_words.apply_bad_words(logits, words, pasts)
+
+
+def test_4096_requests(accelerator):
+    words, pasts, vocab_size = LARGE
+    right = np.zeros((len(pasts), vocab_size), np.float32)
+    for row, of_row in words.items():
+        for word in of_row:
+            if pasts[row][-len(word) + 1 :] == word[:-1]:
+                right[row, word[-1]] = -np.inf
+    assert np.isinf(right).sum() >= 1024
+    logits = torch.zeros(right.shape, device=accelerator.device)
+    bad_words.apply_bad_words(logits, words, pasts)
+    np.testing.assert_array_equal(logits.cpu().numpy(), right)
+
+
+@ONE_AND_LARGE
+def test_one_upload_and_one_kernel_however_many_match(accelerator, batch):
+    call = call_of(accelerator, batch)
+    claims.expect_no_wait(accelerator, call)
+    assert claims.counts_of(accelerator, call)["kernels"] == 1
+
+
+def test_as_it_was_it_waited_for_every_match(accelerator):
+    logits = some_logits(accelerator, 3)
+    words = {0: [[1], [2], [4, 3]], 2: [[1]]}
+    call = lambda: before.apply_bad_words(logits, words, [[], [], []])
+    counts = claims.counts_of(accelerator, call)
+    assert counts["host_syncs"] == counts["h2d_pageable"] == 3
+
+
+@pytest.mark.parametrize("words", [{}, {0: []}, {1: [[2, 3], [4, 4, 4]]}])
+def test_without_a_match_the_device_is_left_alone(accelerator, words):
+    logits = some_logits(accelerator, 2)
+    with debubble.record(accelerator) as timeline:
+        bad_words.apply_bad_words(logits, words, [[2], [4, 4, 3]])
+    assert timeline.events == []
+
+
+@pytest.mark.gpu
+@ONE_AND_LARGE
+def test_the_host_returns_while_the_device_is_busy(accelerator, batch):
+    claims.expect_host_returns(accelerator, call_of(accelerator, batch))
+
+
+def test_overlapped_calls_are_all_right(accelerator):
+    random = np.random.default_rng(4)
+    batches = []
+    for _ in range(claims.OVERLAPPED_CALLS):
+        words = {row: random.integers(0, VOCAB, (2, 1)).tolist() for row in range(3)}
+        batches.append((words, [[]] * 3))
+    fresh = some_logits(accelerator, 3)
+
+    def call(batch):
+        logits = fresh.clone()
+        bad_words.apply_bad_words(logits, *batch)
+        return logits
+
+    for logits, batch in zip(claims.overlapped(accelerator, call, batches), batches, strict=True):
+        right = expected(fresh.cpu().numpy(), *batch)
+        np.testing.assert_array_equal(logits.cpu().numpy(), right)
+
+
+def test_words_that_were_checked_once_serve_many_steps():
+    words, said = {0: [[1, 2], [3]], 1: [[2, 2]]}, [[1], [2]]
+    kept = bad_words.BadWords.of(words, 2, VOCAB)
+    for next_ids in ([4, 2], [1, 3], [0, 0]):
+        arrays = bad_words.plan_bad_words(kept, said).arrays
+        places = set(zip(arrays["rows"].tolist(), arrays["ids"].tolist(), strict=True))
+        right = np.isinf(expected(np.zeros((2, VOCAB)), words, said))
+        assert places == set(map(tuple, np.argwhere(right).tolist()))
+        for past, token_id in zip(said, next_ids, strict=True):
+            past.append(token_id)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({3: [[1]]}, "row 3: the logits have 3 rows"),
+        ({-1: [[1]]}, "row -1: the logits have 3 rows"),
+        ({0: [[1]], 1: [[-1]]}, "token id -1 in a bad word for row 1"),
+        ({0: [[1]], 1: [[VOCAB]]}, "token id 5 in a bad word for row 1: the vocabulary has 5 ids"),
+        ({0: [[1]], 1: [[4, 4, 1 << 40]]}, "token id 1099511627776"),
+        ({0: [[1]], 1: [[-7, 4, 1]]}, "token id -7"),
+        ({0: [[1]], 2: [[1], []]}, "an empty bad word for row 2"),
+    ],
+)
+def test_bad_input_is_refused_and_named(accelerator, module, words, message):
+    logits = some_logits(accelerator, 3)
+    call = lambda: module.apply_bad_words(logits, words, [[], [], []])
+    expect_refused(accelerator, call, message, unchanged=(logits,))
+
+
+def test_pasts_for_other_rows_are_refused(accelerator):
+    logits = some_logits(accelerator, 3)
+    call = lambda: bad_words.apply_bad_words(logits, {0: [[1]]}, [[], []])
+    expect_refused(accelerator, call, "past tokens of 2 rows for logits of 3", unchanged=(logits,))
