@@ -1,0 +1,71 @@
+"""What the other ranks run (chapter 02).
+
+Ranks that step side by side have to know before each step what the others are about to run. Each
+writes four numbers into its own column of a tensor, `group.all_reduce` sums the tensors of all
+ranks, and the host reads the sum. The code below does that. But each of the four writes is an
+upload that waits, the read waits as well, and all of it is queued behind the model's last step.
+
+Upload the column once, from pinned memory. Start the copy back at once, and wait for it in `read`
+alone, if it is not there by then. Do all of it on `group.stream`, which has nothing else to do.
+
+Edit this file, then run
+
+    pytest katas/sync_free/test_data_parallel.py
+
+Stuck?         debubble hint data_parallel
+Start afresh?  debubble reset data_parallel
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+
+from debubble.accelerator import Stream, current
+
+
+class Ranks(Protocol):
+    """The ranks that step side by side, as one of them sees them."""
+
+    rank: int
+    """Which of them this one is."""
+    size: int
+    stream: Stream
+    """For their exchanges alone: nothing else is queued here."""
+
+    def all_reduce(self, state: torch.Tensor) -> None:
+        """Sums `state` over all ranks, in place, on the current stream."""
+
+
+class PendingState:
+    """What all ranks are about to run, on its way to the host. Made on the stream it comes from."""
+
+    def __init__(self, state: torch.Tensor) -> None:
+        self.values = state.cpu()
+
+    def read(self) -> torch.Tensor:
+        """[4, size] int32 on the host, the caller's to keep. Waits only if it is not there yet."""
+        return self.values
+
+
+def _run_ar(
+    should_ubatch: bool,
+    orig_num_tokens: int,
+    padded_num_tokens: int,
+    cudagraph_mode: int,
+    group: Ranks,
+) -> PendingState:
+    """What every rank is about to run, without waiting for it (vLLM #41429).
+
+    `.read()` of the result gives it: [4, group.size] int32 on the host, a column for each rank;
+    its rows are original tokens, padded tokens, should_ubatch as 0 or 1, and graph mode. All ranks
+    have to call this equally often.
+    """
+    state = torch.zeros(4, group.size, dtype=torch.int32, device=current().device)
+    state[0, group.rank] = orig_num_tokens
+    state[1, group.rank] = padded_num_tokens
+    state[2, group.rank] = int(should_ubatch)
+    state[3, group.rank] = cudagraph_mode
+    group.all_reduce(state)
+    return PendingState(state)

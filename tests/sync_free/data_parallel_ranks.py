@@ -1,0 +1,159 @@
+"""The ranks of a data-parallel group, as processes: `run_ranks` starts them and says what they saw.
+
+Not a test module: run as `python -m tests.sync_free.data_parallel_ranks SIZE FOLDER`.
+"""
+
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from multiprocessing.connection import wait
+from pathlib import Path
+from unittest import mock
+
+import torch
+import torch.distributed as dist
+
+import debubble
+from solutions.sync_free import data_parallel_group
+from solutions.sync_free.data_parallel import _run_ar
+from solutions.sync_free.data_parallel_group import DataParallelGroup
+
+ROOT = Path(__file__).parents[2]
+BACKENDS = {"cuda": "nccl", "sim": "gloo"}
+MAX_TOKENS = 8192
+STEPS = 64
+LOAD_MS = 200.0
+TIMEOUT_S = 120.0
+
+
+def run_ranks(device: str, size: int, folder: Path) -> list[dict]:
+    """What each of `size` ranks saw. AssertionError, with their last words, if one failed."""
+    environment = {name: v for name, v in os.environ.items() if name != "TRITON_INTERPRET"}
+    environment |= {"DEBUBBLE_DEVICE": device, "OMP_NUM_THREADS": "1", "NCCL_NVLS_ENABLE": "0"}
+    result = subprocess.run(
+        [sys.executable, "-m", __name__, str(size), str(folder)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=2 * TIMEOUT_S,
+    )
+    assert result.returncode == 0, result.stderr[-5000:]
+    return [json.loads((folder / f"rank_{rank}.json").read_text()) for rank in range(size)]
+
+
+def main(size: int, folder: Path) -> None:
+    """One process a rank. When one fails, or takes too long, the others are ended: they'd hang."""
+    # A process that used CUDA can't be forked. Elsewhere to load torch once is enough.
+    forks = sys.platform == "linux" and os.environ["DEBUBBLE_DEVICE"] == "sim"
+    context = multiprocessing.get_context("fork" if forks else "spawn")
+    ranks = [context.Process(target=run_rank, args=(rank, size, folder)) for rank in range(size)]
+    for rank in ranks:
+        rank.start()
+    deadline = time.monotonic() + TIMEOUT_S
+    running = {process.sentinel: process for process in ranks}
+    while running and not any(process.exitcode for process in ranks):
+        ended = wait(list(running), timeout=deadline - time.monotonic())
+        if not ended:
+            break
+        for sentinel in ended:
+            running.pop(sentinel).join()
+    for process in running.values():
+        process.kill()
+        process.join()
+    codes = [process.exitcode for process in ranks]
+    if any(codes):
+        sys.exit(f"the ranks ended with {codes}, rank 0 first; -9 is one that was ended here")
+
+
+def numbers_of(rank: int, step: int) -> dict[str, int | bool]:
+    """What a rank says in a step: no two of them alike, and all rows different."""
+    number = 100 * rank + step
+    return {
+        "should_ubatch": (rank + step) % 3 > 0,
+        "orig_num_tokens": number,
+        "padded_num_tokens": number + 7 * step,
+        "cudagraph_mode": (rank + 2 * step) % 3,
+    }
+
+
+def run_rank(rank: int, size: int, folder: Path) -> None:
+    if os.environ["DEBUBBLE_DEVICE"] == "cuda":
+        torch.cuda.set_device(rank)  # The accelerator is made for the current device.
+    accelerator = debubble.accelerator()
+    dist.init_process_group(
+        BACKENDS[accelerator.name],
+        init_method=f"file://{folder / 'rendezvous'}",
+        rank=rank,
+        world_size=size,
+        timeout=timedelta(seconds=TIMEOUT_S / 2),
+    )
+    seen = {"disagreements": disagreements(rank, size)}
+    group = DataParallelGroup(dist.group.WORLD, size, MAX_TOKENS)
+    seen["overlapped"] = overlapped_steps(accelerator, group)
+    seen["behind a busy device"] = read_behind_a_busy_device(accelerator, group)
+    if size == 4:
+        pairs = [dist.new_group(pair) for pair in ([0, 1], [2, 3])]
+        pair = DataParallelGroup(pairs[rank // 2], 2)
+        seen["pair"] = _run_ar(**numbers_of(rank, 1), group=pair).read().tolist()
+    (folder / f"rank_{rank}.json").write_text(json.dumps(seen))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def disagreements(rank: int, size: int) -> dict[str, str]:
+    """What this rank is told when one rank is started with something else than the others."""
+    odd = rank == size - 1
+    rows = [*data_parallel_group.Row, "one more"] if odd else data_parallel_group.Row
+    told = {}
+    for what, own_size, limit, own_rows in (
+        ("size", size + odd, MAX_TOKENS, data_parallel_group.Row),
+        ("limit", size, MAX_TOKENS + odd, data_parallel_group.Row),
+        ("rows", size, MAX_TOKENS, rows),
+    ):
+        with mock.patch.object(data_parallel_group, "Row", own_rows):
+            try:
+                DataParallelGroup(dist.group.WORLD, own_size, limit)
+            except ValueError as error:
+                told[what] = str(error)
+    return told
+
+
+def overlapped_steps(accelerator, group: DataParallelGroup) -> dict:
+    """STEPS exchanges, none of them read before the last is queued."""
+    with debubble.record(accelerator) as timeline, debubble.no_host_syncs():
+        accelerator.sleep(20.0)
+        pending = [_run_ar(**numbers_of(group.rank, step), group=group) for step in range(STEPS)]
+    return {
+        "states": [state.read().tolist() for state in pending],
+        "counts": timeline.counts(),
+        "hazards": list(map(str, timeline.hazards)),
+    }
+
+
+def read_behind_a_busy_device(accelerator, group: DataParallelGroup) -> dict:
+    """One exchange while the compute stream has LOAD_MS to go."""
+    _run_ar(**numbers_of(group.rank, 0), group=group).read()  # All ranks are here now.
+    accelerator.sleep(LOAD_MS)
+    started = time.perf_counter()
+    pending = _run_ar(**numbers_of(group.rank, 5), group=group)
+    returned = time.perf_counter()
+    state = pending.read().tolist()
+    read = time.perf_counter()
+    still_busy = not accelerator.current_stream().query()
+    accelerator.synchronize()
+    return {
+        "state": state,
+        "still busy": still_busy,
+        "host_ms": (returned - started) * 1e3,
+        "read_ms": (read - started) * 1e3,
+    }
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]))

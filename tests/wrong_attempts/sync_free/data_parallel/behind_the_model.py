@@ -1,0 +1,30 @@
+"""Waits for nothing but its event, but on the stream that the model is on.
+
+fails: test_it_does_not_wait_for_the_model
+says: On `group.stream` it is done at once
+"""
+
+import torch
+
+from debubble.accelerator import current
+
+
+class PendingState:
+    def __init__(self, state):
+        self.values = state.to("cpu", non_blocking=True)
+        self.arrived = current().event()
+        self.arrived.record()
+
+    def read(self):
+        if not self.arrived.query():
+            self.arrived.synchronize()
+        return self.values
+
+
+def _run_ar(should_ubatch, orig_num_tokens, padded_num_tokens, cudagraph_mode, group):
+    staged = torch.zeros(4, group.size, dtype=torch.int32, pin_memory=current().pin_memory)
+    numbers = [orig_num_tokens, padded_num_tokens, int(should_ubatch), cudagraph_mode]
+    staged[:, group.rank] = torch.tensor(numbers)
+    state = staged.to(current().device, non_blocking=True)
+    group.all_reduce(state)
+    return PendingState(state)
