@@ -1,3 +1,3 @@
-"""Lets pytest find the workbook's own plugin in a checkout that is not installed."""
+"""Lets pytest find debubble's own plugins in a checkout that is not installed."""
 
-pytest_plugins = ["debubble.workshop.plugin"]
+pytest_plugins = ["debubble.workshop.plugin", "debubble.detector.pytest_plugin"]

@@ -5,15 +5,18 @@ from contextlib import suppress
 from .accelerator import accelerator
 from .accelerator.choice import resolve
 from .accelerator.triton_mode import interpret_triton
+from .detector import SyncReport, find_host_syncs
 from .guard import HostSyncError, allow_host_sync, no_host_syncs
 from .recording import record
 from .timeline import Timeline
 
 __all__ = [
     "HostSyncError",
+    "SyncReport",
     "Timeline",
     "accelerator",
     "allow_host_sync",
+    "find_host_syncs",
     "no_host_syncs",
     "record",
 ]

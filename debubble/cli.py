@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from .detector.collector import MOST_CALLS
+
 app = typer.Typer(
     help="Instruments and katas of the workbook about keeping a GPU busy.",
     no_args_is_help=True,
@@ -62,6 +64,32 @@ def trace(
     from .commands.trace import trace
 
     trace(file, perfetto, width)
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def syncs(
+    script: Annotated[Path, typer.Argument(help="A Python script.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="ARGUMENT", help="What it is given.")
+    ] = None,
+    device: Annotated[Device, typer.Option(help="The accelerator to run on.")] = Device.auto,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit with status 1 if a wait is not allowed.")
+    ] = False,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the findings there as JSON.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Save the timeline there.")
+    ] = None,
+    most_calls: Annotated[
+        int, typer.Option(help="Calls of PyTorch to record at most.", min=1)
+    ] = MOST_CALLS,
+) -> None:
+    """Run a script, and list the lines at which the host waits for the GPU."""
+    from .commands.syncs import syncs
+
+    syncs(script, arguments or [], device.value, check, json, save, most_calls)
 
 
 @app.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Literal
 
 from .source_line import source_line
 from .timeline.event import SourceLine
@@ -18,7 +19,8 @@ class HostSyncError(RuntimeError):
         super().__init__(f"{what} at {source}" if source else what)
 
 
-_forbidden: ContextVar[bool] = ContextVar("host syncs are forbidden", default=False)
+Rule = Literal["none", "forbidden", "allowed"]
+_rule: ContextVar[Rule] = ContextVar("the rule for host syncs", default="none")
 """Of the innermost region of this context: a new thread, or another task, starts without one."""
 
 
@@ -29,19 +31,24 @@ def no_host_syncs() -> Iterator[None]:
     context only: other threads and tasks may wait."""
     from .accelerator import current
 
-    with _region(forbids=True), current().watching_for_syncs():
+    with _region("forbidden"), current().watching_for_syncs():
         yield
 
 
 @contextmanager
 def allow_host_sync() -> Iterator[None]:
-    """A hole in `no_host_syncs`, for a wait that is meant."""
-    with _region(forbids=False):
+    """A hole in `no_host_syncs`, for a wait that is meant; `find_host_syncs` lists it apart."""
+    with _region("allowed"):
         yield
 
 
 def syncs_are_forbidden() -> bool:
-    return _forbidden.get()
+    return _rule.get() == "forbidden"
+
+
+def syncs_are_allowed() -> bool:
+    """Whether somebody said so; where nobody said anything they are neither."""
+    return _rule.get() == "allowed"
 
 
 def refuse(what: str) -> None:
@@ -49,9 +56,9 @@ def refuse(what: str) -> None:
 
 
 @contextmanager
-def _region(forbids: bool) -> Iterator[None]:
-    outer = _forbidden.set(forbids)
+def _region(rule: Rule) -> Iterator[None]:
+    outer = _rule.set(rule)
     try:
         yield
     finally:
-        _forbidden.reset(outer)
+        _rule.reset(outer)

@@ -10,10 +10,13 @@ from .timeline import Timeline
 
 
 @contextmanager
-def record(accelerator: Accelerator | None = None) -> Iterator[Timeline]:
+def record(
+    accelerator: Accelerator | None = None, most_calls: int | None = None
+) -> Iterator[Timeline]:
     """Gives a Timeline that is filled when the block ends and the device is done.
 
-    Waiting for the device before and after the block is not part of the recording.
+    Waiting for the device before and after the block is not part of the recording. With
+    `most_calls` the recording is full after so many calls of the host, and its timeline `cut_off`.
     """
     accelerator = accelerator or current()
     timeline = Timeline(
@@ -21,5 +24,5 @@ def record(accelerator: Accelerator | None = None) -> Iterator[Timeline]:
         description=accelerator.description,
         modelled=accelerator.modelled,
     )
-    with accelerator.recording(timeline):
+    with accelerator.recording(timeline, most_calls):
         yield timeline

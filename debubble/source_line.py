@@ -16,9 +16,10 @@ _MACHINERY = tuple(
 _is_machinery: dict[str, bool] = {}
 
 
-def source_line() -> SourceLine | None:
-    """The line that is running now outside PyTorch, Triton, the standard library and debubble."""
-    frame = learner_frame(sys._getframe(1))
+def source_line(thread: int | None = None) -> SourceLine | None:
+    """The line that is running now outside PyTorch, Triton, the standard library and debubble: in
+    this thread, or in the one with that identifier."""
+    frame = learner_frame(sys._getframe(1) if thread is None else sys._current_frames().get(thread))
     if frame is None:
         return None
     code = frame.f_code

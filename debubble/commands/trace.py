@@ -16,6 +16,7 @@ from debubble.views.tables import BUBBLE_HEADINGS, bubble_rows
 from debubble.views.words import format_share, format_time
 
 from .refusal import refuse
+from .rich_table import figures_first
 
 WIDEST = 120
 
@@ -45,7 +46,7 @@ def trace(file: Path, perfetto: Path | None = None, width: int | None = None) ->
     console.print(bubbles_summary(timeline))
     rows = bubble_rows(timeline)
     if rows:
-        console.print(bubbles_rich_table(rows, console.width))
+        console.print(figures_first(BUBBLE_HEADINGS, rows, console.width, figures=3))
     for hazard in timeline.hazards:
         console.print(Text(f"hazard: {hazard}", style="bold red"))
 
@@ -62,16 +63,3 @@ def bubbles_summary(timeline: Timeline) -> Text:
         return Text("The device did nothing.")
     share, span = format_share(timeline.idle_share()), format_time(timeline.span)
     return Text(f"The device was idle for {share} of {span} ({timeline.label}).")
-
-
-def bubbles_rich_table(rows: list[tuple[str, ...]], width: int) -> Table:
-    """Only the source line gives way in a narrow terminal."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    *columns, last = zip(BUBBLE_HEADINGS, *rows, strict=True)
-    for number, column in enumerate(columns):
-        table.add_column(column[0], justify="right" if number < 3 else "left", no_wrap=True)
-    room = width - sum(max(map(len, column)) + 2 for column in columns) - 2
-    table.add_column(last[0], no_wrap=True, overflow="ellipsis", max_width=max(room, 10))
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    return table

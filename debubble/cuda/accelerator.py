@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
+from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile
 
 from ..accelerator.protocol import Work
+from ..guard import allow_host_sync
 from ..timeline import Timeline
-from . import interposition
+from . import follow, interposition
 from .graph import CudaGraph
 from .kineto import events_of
 from .marks import BEGIN, END, Marks, annotate, marked
@@ -75,16 +78,27 @@ class CudaAccelerator:
             return (kernel if grid is None else kernel[grid])(*args, **meta)
 
     @contextmanager
-    def recording(self, timeline: Timeline) -> Iterator[None]:
+    def recording(self, timeline: Timeline, most_calls: int | None = None) -> Iterator[None]:
         self._warm_up_the_profiler()
         torch.cuda.synchronize()
-        marks = Marks()
-        profiler = profile(activities=ACTIVITIES, acc_events=True)
-        try:
-            with profiler, _bounded(), marks:
-                yield
-        finally:
-            timeline.events.extend(events_of(_trace_of(profiler), marks))
+        with ExitStack() as running:
+
+            def stop() -> None:
+                """A recording that is full stops wherever it is, perhaps where nobody may wait."""
+                with allow_host_sync():
+                    running.close()
+
+            marks = Marks(most_calls, when_full=stop)
+            profiler = running.enter_context(_profiling())
+            running.enter_context(_bounded())
+            try:
+                with follow.into_threads(marks.in_this_thread), marks.in_this_thread():
+                    yield
+            finally:
+                stop()
+                marks.is_over = True
+                timeline.cut_off = marks.is_full
+                timeline.events.extend(events_of(_trace_of(profiler), marks))
 
     @contextmanager
     def watching_for_syncs(self) -> Iterator[None]:
@@ -95,9 +109,22 @@ class CudaAccelerator:
         """The first recording of a process would show the profiler's own start."""
         if not self._profiled_before:
             self._profiled_before = True
-            with profile(activities=ACTIVITIES, acc_events=True):
+            with _profiling():
                 torch.zeros(1, device=self.device)
                 torch.cuda.synchronize()
+
+
+@contextmanager
+def _profiling() -> Iterator[profile]:
+    """What every thread asks for. PyTorch would build objects of each event for its own tables if
+    it were to keep more than one cycle; that it keeps only one is what it would warn of."""
+    everywhere = _ExperimentalConfig(profile_all_threads=True)
+    profiler = profile(activities=ACTIVITIES, experimental_config=everywhere)
+    with ExitStack() as running:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*Profiler clears events")
+            running.enter_context(profiler)
+        yield profiler
 
 
 @contextmanager

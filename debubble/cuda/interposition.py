@@ -13,6 +13,7 @@ from .marks import marked
 
 WAITS = (
     (torch.cuda, "synchronize", "device synchronize"),
+    (torch.accelerator, "synchronize", "device synchronize"),
     (torch.cuda.Stream, "synchronize", "stream synchronize"),
     (torch.cuda.Event, "synchronize", "event synchronize"),
 )

@@ -6,10 +6,11 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypedDict
 
+from ..threads import ANOTHER
 from ..timeline.event import HOST_LANE, CopyKind, Event, SourceLine
-from .marks import BEGIN, END, PREFIX, Marks
+from .marks import BEGIN, END, PREFIX, UNMARKED, Mark, Marks
 
 DEFAULT_STREAM = 7
 """CUPTI's number of the legacy default stream."""
@@ -26,6 +27,7 @@ def events_of(trace: dict[str, Any], marks: Marks) -> list[Event]:
     lines = _Spans(row for row in marked if row["name"] not in (BEGIN, END))
     operators = _Spans(row for row in rows if row["name"].startswith("aten::"))
     calls = [row for row in rows if row.get("cat") in HOST_CATEGORIES and begin <= row["ts"] <= end]
+    calls = _in_threads_of_their_operators(calls, rows)
     by_correlation = {row["args"].get("correlation"): row for row in calls}
     device_rows = sorted(
         (
@@ -44,11 +46,11 @@ def events_of(trace: dict[str, Any], marks: Marks) -> list[Event]:
         if kind is None:
             continue
         index_of[correlation] = len(events)
-        source = _line(lines, marks, row)
         name = operators.name(row) or row["name"]
         if kind == "sync":
             name = _words(row["name"])
-        events.append(Event(kind, name, HOST_LANE, row["ts"] - begin, row["dur"], source))
+        times = (row["ts"] - begin, row["dur"])
+        events.append(Event(kind, name, HOST_LANE, *times, **_asked_for(lines, marks, row)))
     lanes = _lanes(device_rows)
     for row in device_rows:
         correlation = row["args"]["correlation"]
@@ -65,10 +67,11 @@ def events_of(trace: dict[str, Any], marks: Marks) -> list[Event]:
                 lanes[row["args"]["stream"]],
                 row["ts"] - begin,
                 row["dur"],
-                _line(lines, marks, call),
-                copy_kind,
-                int(row["args"].get("bytes", 0)),
-                index_of.get(correlation),
+                copy_kind=copy_kind,
+                bytes=int(row["args"].get("bytes", 0)),
+                launched_by=index_of.get(correlation),
+                pageable=kind == "copy" and "Pageable" in row["name"],
+                **_asked_for(lines, marks, call),
             )
         )
     return events
@@ -77,6 +80,19 @@ def events_of(trace: dict[str, Any], marks: Marks) -> list[Event]:
 def _is_on_host_or_device(row: dict[str, Any]) -> bool:
     """Annotations come twice: where the host made them, and a shadow on the device."""
     return row.get("ph") == "X" and row.get("cat") != "gpu_user_annotation"
+
+
+def _in_threads_of_their_operators(
+    calls: list[dict[str, Any]], rows: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Of a call to CUDA the trace knows the thread by an address that a later thread may get as
+    well; of the operator that makes the call it knows the thread itself."""
+    threads = {
+        row["args"]["External id"]: row["tid"]
+        for row in rows
+        if row.get("cat") == "cpu_op" and "External id" in row["args"]
+    }
+    return [row | {"tid": threads.get(row["args"].get("External id"), row["tid"])} for row in calls]
 
 
 class _Spans:
@@ -90,8 +106,10 @@ class _Spans:
             per_thread.sort(key=lambda row: row["ts"])
         self._starts = {tid: [row["ts"] for row in per] for tid, per in self._rows.items()}
 
-    def find(self, call: dict[str, Any]) -> dict[str, Any] | None:
-        rows, starts = self._rows.get(call["tid"], []), self._starts.get(call["tid"], [])
+    def find(self, call: dict[str, Any], thread: int | None = None) -> dict[str, Any] | None:
+        """In the call's own thread, or in another one at that time."""
+        thread = call["tid"] if thread is None else thread
+        rows, starts = self._rows.get(thread, []), self._starts.get(thread, [])
         at = bisect_right(starts, call["ts"]) - 1
         for row in reversed(rows[max(0, at - MAX_NESTING) : at + 1]):
             if row["ts"] + row["dur"] >= call["ts"]:
@@ -113,9 +131,22 @@ def _bounds(rows: list[dict[str, Any]]) -> tuple[float, float]:
     return (begin[0] if begin else 0.0), (end[-1] if end else float("inf"))
 
 
-def _line(lines: _Spans, marks: Marks, call: dict[str, Any]) -> SourceLine | None:
+class _AskedFor(TypedDict):
+    """Fields of an event."""
+
+    source: SourceLine | None
+    allowed: bool
+    thread: str | None
+
+
+def _asked_for(lines: _Spans, marks: Marks, call: dict[str, Any]) -> _AskedFor:
+    """What autograd does in a thread of its own belongs to the line that waits for it."""
+    thread = marks.thread(call["tid"])
     span = lines.find(call)
-    return marks.line(span["name"]) if span else None
+    if span is None and thread == ANOTHER:
+        span = lines.find(call, marks.recorder)
+    mark: Mark = marks.mark(span["name"]) if span else UNMARKED
+    return {"source": mark.line, "allowed": mark.allowed, "thread": thread}
 
 
 def _host_kind(name: str, launches: bool) -> str | None:

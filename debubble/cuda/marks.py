@@ -1,20 +1,23 @@
 """Marks in a Kineto trace that say which of the learner's lines a stretch of host time belongs to.
 
 Kineto's own stacks name a function and its first line. So every PyTorch call of a recorded block
-is wrapped in an annotation whose number stands for the exact line.
+is wrapped in an annotation whose number stands for the exact line, and for whether a wait is
+allowed there.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.overrides import TorchFunctionMode
 
+from ..guard import syncs_are_allowed
 from ..source_line import source_line
+from ..threads import ANOTHER, name_of
 from ..timeline.event import SourceLine
 
 PREFIX = "debubble:"
@@ -23,43 +26,103 @@ BEGIN, END = f"{PREFIX}begin", f"{PREFIX}end"
 annotate = torch._C._profiler._RecordFunctionFast
 
 
-class Marks(TorchFunctionMode):
-    """Numbers the lines it meets; `lines[n]` is what the annotation `debubble:n` stands for."""
+class Mark(NamedTuple):
+    line: SourceLine | None
+    allowed: bool
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[SourceLine] = []
-        self._numbers: dict[SourceLine, int] = {}
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        with self.here():
-            return func(*args, **(kwargs or {}))
+UNMARKED = Mark(None, False)
 
-    def __enter__(self) -> Marks:
-        self._outer = getattr(_recording, "marks", None)
+
+class Marks:
+    """Of one recording, in all its threads: `debubble:n` is the n-th mark that was met first.
+
+    After `most_calls` of them it is full: it marks nothing more, and tells `when_full` once, in
+    the thread that records.
+    """
+
+    def __init__(
+        self, most_calls: int | None = None, when_full: Callable[[], object] = lambda: None
+    ) -> None:
+        self.is_over = False
+        self._marks: list[Mark] = []
+        self._numbers: dict[Mark, int] = {}
+        self._threads = {thread.native_id: name_of(thread) for thread in threading.enumerate()}
+        self._recorder = threading.get_native_id()
+        self._calls_left, self._when_full = most_calls, when_full
+
+    @contextmanager
+    def in_this_thread(self) -> Iterator[None]:
+        """Marks the calls of the thread that enters it."""
+        outer = getattr(_recording, "marks", None)
+        if outer is self:
+            yield
+            return
+        self._threads[threading.get_native_id()] = name_of(threading.current_thread())
         _recording.marks = self
-        return super().__enter__()
-
-    def __exit__(self, *exception: Any) -> None:
-        _recording.marks = self._outer
-        super().__exit__(*exception)
+        try:
+            with _Calls(self):
+                yield
+        finally:
+            _recording.marks = outer
 
     def here(self) -> Any:
-        line = source_line()
-        if line is None:
+        if self.is_over or not self._has_room():
             return nullcontext()
-        number = self._numbers.get(line)
+        mark = Mark(source_line(), syncs_are_allowed())
+        if mark.line is None:
+            return nullcontext()
+        number = self._numbers.get(mark)
         if number is None:
-            number = self._numbers[line] = len(self.lines)
-            self.lines.append(line)
+            with _numbering:
+                number = self._numbers.setdefault(mark, len(self._marks))
+                if number == len(self._marks):
+                    self._marks.append(mark)
         return annotate(f"{PREFIX}{number}")
 
-    def line(self, name: str) -> SourceLine | None:
+    def _has_room(self) -> bool:
+        if self._calls_left is None:
+            return True
+        self._calls_left -= 1
+        if self._calls_left < 0 and threading.get_native_id() == self._recorder:
+            self.is_over = True
+            self._when_full()
+        return self._calls_left >= 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._calls_left is not None and self._calls_left < 0
+
+    def mark(self, name: str) -> Mark:
+        """What an annotation stands for."""
         number = name.removeprefix(PREFIX)
-        return self.lines[int(number)] if number.isdigit() else None
+        return self._marks[int(number)] if number.isdigit() else UNMARKED
+
+    def thread(self, native_id: int) -> str | None:
+        """A thread's name, or None for the one that records."""
+        if native_id == self._recorder:
+            return None
+        return self._threads.get(native_id, ANOTHER)
+
+    @property
+    def recorder(self) -> int:
+        return self._recorder
+
+
+class _Calls(TorchFunctionMode):
+    """PyTorch's functions, as one thread calls them."""
+
+    def __init__(self, marks: Marks) -> None:
+        super().__init__()
+        self.marks = marks
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        with self.marks.here():
+            return func(*args, **(kwargs or {}))
 
 
 _recording = threading.local()
+_numbering = threading.Lock()
 
 
 @contextmanager

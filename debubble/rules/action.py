@@ -21,6 +21,8 @@ class Action(NamedTuple):
     copy_kind: str | None = None
     host_blocks: bool = False
     """The driver keeps the host until the copy is done, without a synchronisation call."""
+    pageable: bool = False
+    """A copy's host memory is pageable."""
 
 
 SYNC = Action("sync", "stream synchronize")
@@ -30,5 +32,14 @@ def kernel(name: str, nbytes: float = 0) -> Action:
     return Action("kernel", name, nbytes)
 
 
-def copy(copy_kind: str, nbytes: float, host_blocks: bool = False) -> Action:
-    return Action("copy", copy_kind, nbytes, copy_kind=copy_kind, host_blocks=host_blocks)
+def copy(
+    copy_kind: str, nbytes: float, host_blocks: bool = False, pageable: bool = False
+) -> Action:
+    return Action(
+        "copy",
+        copy_kind,
+        nbytes,
+        copy_kind=copy_kind,
+        host_blocks=host_blocks,
+        pageable=pageable or copy_kind == "h2d_pageable",
+    )

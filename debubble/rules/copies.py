@@ -48,17 +48,20 @@ def upload_of_bytes(nbytes: int) -> list[Action]:
 
 
 def download(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> list[Action]:
-    """Device to host: made dense on the device, and converted there if the copy is not to block."""
+    """Device to host: made dense on the device, and converted there if the copy is not to block.
+    What a target with holes gets comes by way of fresh pageable memory."""
     if target.numel() == 0:
         return []
     actions = []
     same_dtype = target.dtype == source.dtype
-    if not (same_dtype and dense_alike(target, source)):
+    as_it_is = same_dtype and dense_alike(target, source)
+    if not as_it_is:
         if non_blocking and not same_dtype:
             actions.append(kernel("convert", nbytes_of(source) + nbytes_of(target)))
         elif not source.is_contiguous():
             actions.append(kernel("contiguous", 2 * nbytes_of(source)))
-    return actions + _between("d2h", nbytes_of(target), non_blocking, target.is_pinned())
+    into_pinned = target.is_pinned() and (as_it_is or target.is_contiguous())
+    return actions + _between("d2h", nbytes_of(target), non_blocking, into_pinned)
 
 
 def dense_alike(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -86,10 +89,11 @@ def _between(
 ) -> list[Action]:
     """A blocking copy is followed by a synchronisation. One that touches pageable memory keeps
     the host in the driver even when it was asked not to block."""
+    pageable = not host_is_pinned
     if not non_blocking:
-        return [copy(kind, nbytes), SYNC]
+        return [copy(kind, nbytes, pageable=pageable), SYNC]
     staged = kind == "h2d_pageable" and nbytes > STAGED_AT_ONCE
-    return [copy(kind, nbytes, host_blocks=staged or not host_is_pinned)]
+    return [copy(kind, nbytes, host_blocks=staged or pageable, pageable=pageable)]
 
 
 def _upload_kind(source: torch.Tensor) -> str:

@@ -21,7 +21,7 @@ def refusal(name: str, actions: Iterable[Action]) -> str | None:
         if action.host_blocks:
             return (
                 f"{what} brings {action.nbytes:.0f} bytes into pageable host memory, which keeps "
-                "the host until the device is done: copy into pinned memory"
+                "the host until the device is done: copy into pinned, contiguous memory"
             )
     return None
 

@@ -103,15 +103,16 @@ class SimAccelerator:
             return on_sim(execute(self._device, operation), self._device)
 
     @contextmanager
-    def recording(self, timeline: Timeline) -> Iterator[None]:
-        self._device.start_recording()
+    def recording(self, timeline: Timeline, most_calls: int | None = None) -> Iterator[None]:
+        self._device.start_recording(most_calls)
         try:
             with HostWatch(self._device):
                 yield
         finally:
-            events, hazards = self._device.stop_recording()
-            timeline.events.extend(events)
+            recorder, hazards = self._device.stop_recording()
+            timeline.events.extend(recorder.events)
             timeline.hazards.extend(hazards)
+            timeline.cut_off = recorder.is_full
 
     @contextmanager
     def watching_for_syncs(self) -> Iterator[None]:

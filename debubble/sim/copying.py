@@ -80,7 +80,7 @@ class Copies:
         device, data = self.device, source.data_on_cpu
         actions = download(target, data, non_blocking)
         device.check("copy_", actions)
-        comes_later = non_blocking and target.numel() > 0 and pinning.is_pinned(target)
+        comes_later = non_blocking and bool(actions) and not actions[-1].pageable
         if device.capturing is not None:
             execute(device, Operation(lambda: target.copy_(data), lambda _: actions, [source]))
         elif comes_later:

@@ -6,15 +6,18 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from ..guard import refuse, syncs_are_forbidden
 from ..rules.action import Action
 from ..rules.refusal import refusal
 from ..source_line import source_line
-from ..timeline.event import HOST_LANE, Event, Hazard, SourceLine
+from ..timeline.event import HOST_LANE, Hazard, SourceLine
+from .copy_engine import CopyEngine
 from .cost import CostModel
 from .inflight import InFlight
 from .memory import Access
+from .recorder import Recorder
 from .streams import SimStream
 from .tape import Step, Tape
 from .tensor import SimTensor
@@ -36,16 +39,15 @@ class SimDevice:
         self.now = 0.0
         self.in_flight = InFlight()
         self.capturing: Tape | None = None
-        self.events: list[Event] | None = None
+        self.recorder: Recorder | None = None
         self.hazards: list[Hazard] = []
         self._default_stream = SimStream(self, 0)
         self._streams = [self._default_stream]
         self._local = threading.local()
-        self._engine_free = {"in": 0.0, "out": 0.0}
+        self._copy_engines = {"in": CopyEngine(), "out": CopyEngine()}
         self._starts: deque[float] = deque(maxlen=LAUNCH_QUEUE)
         self._host_seen: dict[int, int] = {}
         self._last_access: Access | None = None
-        self._time_zero = 0.0
 
     # Streams.
 
@@ -71,12 +73,13 @@ class SimDevice:
         """A synchronisation: the host goes on when the device has reached `until`."""
         if self.rules_out_waits:
             self._refuse(f"{name} makes the host wait for the device")
-        start = self.now
-        self.now = max(self.now, until) + self.cost.sync_us
-        self.note("sync", name, HOST_LANE, start, self.now - start, self.source())
-        for number, count in seen.items():
-            self._host_seen[number] = max(count, self._host_seen.get(number, 0))
-        self.settle()
+        with self.lock:
+            start = self.now
+            self.now = max(self.now, until) + self.cost.sync_us
+            self.note("sync", name, HOST_LANE, start, self.now - start, self.source())
+            for number, count in seen.items():
+                self._host_seen[number] = max(count, self._host_seen.get(number, 0))
+            self.settle()
 
     def synchronize(self) -> None:
         until = max(stream.free_at for stream in self._streams)
@@ -161,15 +164,13 @@ class SimDevice:
         self, action: Action, stream: SimStream, source: SourceLine | None, launch: int | None
     ) -> None:
         start = max(self.now + self.cost.start_latency_us, stream.free_at + self.cost.gap_us)
+        duration = self.cost.duration(action)
         engine = ENGINES.get(action.copy_kind)
         if engine:
-            start = max(start, self._engine_free[engine])
-        duration = self.cost.duration(action)
+            start = self._copy_engines[engine].book(start, duration, self.now)
         stream.free_at = start + duration
         stream.submitted += 1
         self._starts.append(start)
-        if engine:
-            self._engine_free[engine] = stream.free_at
         self.note(
             action.kind,
             action.name,
@@ -180,6 +181,7 @@ class SimDevice:
             copy_kind=action.copy_kind,
             nbytes=int(action.nbytes),
             launched_by=launch,
+            pageable=action.pageable,
         )
 
     # Races.
@@ -233,57 +235,36 @@ class SimDevice:
 
     def source(self) -> SourceLine | None:
         """The learner's line, looked up only when somebody will see it."""
-        if self.events is None and self.capturing is None and len(self._streams) == 1:
-            return source_line() if self.in_flight.uploads else None
+        if self.recorder is not None:
+            return self.recorder.source()
+        if self.capturing is None and len(self._streams) == 1 and not self.in_flight.uploads:
+            return None
         return source_line()
 
-    def start_recording(self) -> None:
-        self.events, self.hazards = [], []
-        self.now = max([self.now, *(stream.free_at for stream in self._streams)])
-        self.settle()
-        self._time_zero = self.now
+    def start_recording(self, most_calls: int | None = None) -> None:
+        """Notes what happens once the device is done with what it has."""
+        self.hazards = []
+        self._let_everything_finish()
+        self.recorder = Recorder(self.now, most_calls)
 
-    def stop_recording(self) -> tuple[list[Event], list[Hazard]]:
+    def stop_recording(self) -> tuple[Recorder, list[Hazard]]:
         """Lets the device finish, which is not an event of the recording."""
+        self._let_everything_finish()
+        recorder, hazards = self.recorder, self.hazards
+        self.recorder, self.hazards = None, []
+        return recorder, hazards
+
+    def _let_everything_finish(self) -> None:
         self.now = max([self.now, *(stream.free_at for stream in self._streams)])
         self.settle()
-        events, hazards = self.events or [], self.hazards
-        self.events, self.hazards = None, []
-        return events, hazards
 
-    def note(
-        self,
-        kind: str,
-        name: str,
-        lane: str,
-        start: float,
-        duration: float,
-        source: SourceLine | None,
-        copy_kind: str | None = None,
-        nbytes: int = 0,
-        launched_by: int | None = None,
-    ) -> int | None:
-        """Adds an event to the recording, if there is one; returns its index."""
-        if self.events is None:
-            return None
-        self.events.append(
-            Event(
-                kind,
-                name,
-                lane,
-                start - self._time_zero,
-                duration,
-                source,
-                copy_kind,
-                nbytes,
-                launched_by,
-            )
-        )
-        return len(self.events) - 1
+    def note(self, *what: Any, **of_device_work: Any) -> int | None:
+        """Adds an event to the recording, if there is one; returns its index there."""
+        return self.recorder and self.recorder.note(*what, **of_device_work)
 
     def _lengthen(self, index: int | None, duration: float) -> None:
-        if index is not None:
-            self.events[index] = replace(self.events[index], duration=duration)
+        if self.recorder is not None:
+            self.recorder.lengthen(index, duration)
 
 
 ENGINES = {"h2d_pinned": "in", "h2d_pageable": "in", "d2h": "out"}

@@ -12,6 +12,7 @@ from ..rules.composition import is_view, parts_of
 from .computing import Computation, on_cpu
 from .copying import Copies
 from .device import SimDevice
+from .memory import Block
 from .tensor import SimTensor
 
 aten = torch.ops.aten
@@ -60,11 +61,16 @@ class Dispatcher:
     def _view(self, func: Any, args: tuple, kwargs: dict) -> Any:
         self.device.host_works(self.device.cost.op_us)
         out = func(*on_cpu(args, []), **kwargs)
-        block = args[0].block
-        if isinstance(out, torch.Tensor):
-            view = SimTensor(out, block)
-            if out.is_conj() or out.is_neg():
-                torch._C._set_conj(view, out.is_conj())
-                torch._C._set_neg(view, out.is_neg())
-            return view
-        return [SimTensor(part, block) for part in out]
+        # A view of a tensor that counts its versions counts them too, also in inference mode.
+        with torch.inference_mode(args[0].is_inference()):
+            if isinstance(out, torch.Tensor):
+                return _looking_at(out, args[0].block)
+            return [_looking_at(part, args[0].block) for part in out]
+
+
+def _looking_at(data: torch.Tensor, block: Block) -> SimTensor:
+    view = SimTensor(data, block)
+    if data.is_conj() or data.is_neg():
+        torch._C._set_conj(view, data.is_conj())
+        torch._C._set_neg(view, data.is_neg())
+    return view

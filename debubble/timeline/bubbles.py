@@ -19,7 +19,8 @@ nothing back: they count as work, and so do all copies where no kernel runs at a
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -46,6 +47,7 @@ class Bubble:
 
     For *waiting for the host* that is the line of the host sync that held the host when the gap
     began, or within it; without such a sync, the line of the launch that came too late.
+    `held_by` is that sync, or the copy that was waited for.
     """
 
     start: float
@@ -53,6 +55,7 @@ class Bubble:
     cause: Cause
     source: SourceLine | None
     next_event: Event
+    held_by: Event | None = None
 
     @property
     def end(self) -> float:
@@ -126,8 +129,7 @@ def find_bubbles(events: Sequence[Event], ignore_sleep: bool = False) -> list[Bu
         launched_by = events[index].launched_by
         if launched_by is not None:
             first_of_launch.setdefault(launched_by, index)
-    syncs = sorted((e for e in events if e.kind == "sync"), key=lambda e: e.start)
-    sync_starts = [sync.start for sync in syncs]
+    syncs = syncs_by_thread(events)
 
     bubbles: list[Bubble] = []
     running: list[Event] = []
@@ -145,14 +147,15 @@ def find_bubbles(events: Sequence[Event], ignore_sleep: bool = False) -> list[Bu
             launch = events[waiting.launched_by]
         launched = min(max(launch.end, gap.start), gap.end) if launch else gap.start
         for start, end, cause, copy in split_gap(gap, waiting, launched, running):
+            held_by = copy
             if cause == "waiting for a copy":
                 source = copy.source
             elif cause == "waiting for the host":
-                sync = holding_sync(syncs, sync_starts, gap, launch)
-                source = (sync and sync.source) or launch.source or waiting.source
+                held_by = holding_sync(syncs[launch.thread], gap, launch)
+                source = (held_by and held_by.source) or launch.source or waiting.source
             else:
                 source = waiting.source
-            bubbles.append(Bubble(start, end - start, cause, source, waiting))
+            bubbles.append(Bubble(start, end - start, cause, source, waiting, held_by))
     return bubbles
 
 
@@ -185,11 +188,17 @@ def split_gap(
         reached = max(reached, end)
 
 
-def holding_sync(
-    syncs: Sequence[Event], sync_starts: Sequence[float], gap: Gap, launch: Event
-) -> Event | None:
+def syncs_by_thread(events: Iterable[Event]) -> defaultdict[str | None, list[Event]]:
+    """In the order in which they began."""
+    syncs: defaultdict[str | None, list[Event]] = defaultdict(list)
+    for event in sorted((e for e in events if e.kind == "sync"), key=lambda e: e.start):
+        syncs[event.thread].append(event)
+    return syncs
+
+
+def holding_sync(syncs: Sequence[Event], gap: Gap, launch: Event) -> Event | None:
     """The last sync before `launch`, if it still held the host when the gap began."""
-    before = bisect_left(sync_starts, launch.start) - 1
+    before = bisect_left(syncs, launch.start, key=lambda sync: sync.start) - 1
     if before >= 0 and syncs[before].end > gap.start - CLOCK_SLACK:
         return syncs[before]
     return None

@@ -56,7 +56,9 @@ class Event:
     A *host* event (`launch`, `graph_launch`, `sync`) lies on the lane "host"; a *device* event
     (`kernel`, `copy`, `memset`) on the lane of its stream, "stream 0" being the default one.
     `launched_by` of a device event is the index, in `Timeline.events`, of the host call that
-    asked for it.
+    asked for it. `pageable` is said of a copy from or to pageable host memory: the driver takes
+    part in it, and may keep the host. `allowed`: asked for inside `allow_host_sync`. `thread` is
+    the name of the thread that asked, None for the one that recorded.
     """
 
     kind: EventKind
@@ -68,6 +70,9 @@ class Event:
     copy_kind: CopyKind | None = None
     bytes: int = 0
     launched_by: int | None = None
+    pageable: bool = False
+    allowed: bool = False
+    thread: str | None = None
 
     @property
     def end(self) -> float:

@@ -20,7 +20,8 @@ class Timeline:
     """Events and hazards of one recording; all times are microseconds.
 
     `description` says what the times are of ("NVIDIA H200", "sim, modelled on NVIDIA H200");
-    `modelled` is True when they come from a cost model and not from a clock.
+    `modelled` is True when they come from a cost model and not from a clock. `cut_off`: the
+    recording was full before its block ended, and holds the beginning only.
     """
 
     accelerator: str
@@ -28,6 +29,7 @@ class Timeline:
     modelled: bool
     events: list[Event] = field(default_factory=list)
     hazards: list[Hazard] = field(default_factory=list)
+    cut_off: bool = False
 
     def counts(self) -> dict[str, int]:
         """How often each thing that matters happened; the same on sim and on CUDA."""

@@ -31,6 +31,10 @@ EVENT_COLUMNS = (
     "bytes",
     "launched_by",
 )
+OPTIONAL_COLUMNS = {"pageable": False, "allowed": False, "thread": None}
+"""What stands in every row of a column that is left out, as in files older than the column."""
+NAMES = ("kind", "name", "lane", "copy_kind", "thread")
+"""Columns of names: each name is written once, and a row holds its number."""
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -55,9 +59,12 @@ class Interned:
 
 
 def save_timeline(timeline: Timeline, path: str | PathLike[str]) -> None:
+    write_whole(encode_timeline(timeline), path)
+
+
+def write_whole(text: str, path: str | PathLike[str]) -> None:
     """Write through a temporary file, so that `path` is either whole or as it was."""
     path = Path(path)
-    text = encode_timeline(timeline)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -84,11 +91,13 @@ def load_timeline(path: str | PathLike[str]) -> Timeline:
 def encode_timeline(timeline: Timeline) -> str:
     """One JSON object, a line for each column."""
     names, sources = Interned(), Interned()
-    columns: dict[str, list[Any]] = {column: [] for column in EVENT_COLUMNS}
+    columns: dict[str, list[Any]] = {
+        column: [] for column in (*EVENT_COLUMNS, *needed_columns(timeline.events))
+    }
     for event in timeline.events:
         for column, values in columns.items():
             value = getattr(event, column)
-            if column in ("kind", "name", "lane", "copy_kind"):
+            if column in NAMES:
                 value = names(value)
             elif column == "source":
                 value = sources(value)
@@ -106,6 +115,7 @@ def encode_timeline(timeline: Timeline) -> str:
         "description": timeline.description,
         "modelled": timeline.modelled,
         "time_unit": "us",
+        **({"cut_off": True} if timeline.cut_off else {}),
         "names": names.values,
         "sources": [
             [portable_path(source.file), source.line, source.function, source.text]
@@ -117,6 +127,17 @@ def encode_timeline(timeline: Timeline) -> str:
     rows = ",\n".join(f"  {json.dumps(name)}: {compact(v)}" for name, v in columns.items())
     lines.append(f'"events": {{\n{rows}\n}}')
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def needed_columns(events: Iterable[Event]) -> list[str]:
+    """The optional columns that say more than what they are left out for."""
+    said = {
+        column
+        for event in events
+        for column, nothing in OPTIONAL_COLUMNS.items()
+        if getattr(event, column) != nothing
+    }
+    return [column for column in OPTIONAL_COLUMNS if column in said]
 
 
 def compact(value: Any) -> str:
@@ -162,14 +183,15 @@ def decode_timeline(text: str, path: str | PathLike[str]) -> Timeline:
 
 def build_timeline(data: dict[str, Any]) -> Timeline:
     names, rows = data["names"], data["events"]
+    rows = {c: [nothing] * len(rows["kind"]) for c, nothing in OPTIONAL_COLUMNS.items()} | rows
     sources = [
         SourceLine(str(file), int(line), str(function), str(code))
         for file, line, function, code in data["sources"]
     ]
-    look_up = {column: names for column in ("kind", "name", "lane", "copy_kind")}
+    look_up = {column: names for column in NAMES}
     look_up["source"] = sources
     columns = []
-    for column in EVENT_COLUMNS:
+    for column in (*EVENT_COLUMNS, *OPTIONAL_COLUMNS):
         values = rows[column]
         table = look_up.get(column)
         columns.append(values if table is None else list(pick(table, values)))
@@ -188,6 +210,7 @@ def build_timeline(data: dict[str, Any]) -> Timeline:
         modelled=bool(data["modelled"]),
         events=events,
         hazards=hazards,
+        cut_off=bool(data.get("cut_off", False)),
     )
 
 
@@ -209,6 +232,9 @@ def check_event(event: Event, count: int) -> None:
     for value in (event.start, event.duration):
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ValueError(f"the time {value!r} is not a number")
+    for value in (event.pageable, event.allowed):
+        if not isinstance(value, bool):
+            raise ValueError(f"the flag {value!r} is neither true nor false")
     if event.launched_by is not None and not 0 <= event.launched_by < count:
         raise ValueError(f"an event is launched by event {event.launched_by} of {count}")
 

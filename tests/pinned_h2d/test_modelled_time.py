@@ -5,8 +5,8 @@ import json
 import pytest
 
 from debubble.assets import ASSETS
-from solutions.pinned_h2d import StepConfig
 from solutions.benchmark import record_step
+from solutions.pinned_h2d import StepConfig
 from solutions.pinned_h2d.step import Engine
 
 pytestmark = pytest.mark.sim

@@ -59,6 +59,19 @@ def test_two_uploads_share_one_copy_engine(accelerator):
     assert second.start >= first.end - 1e-3
 
 
+def test_a_copy_that_waits_in_its_stream_lets_others_go_first(accelerator):
+    here, there = (torch.ones(4, device=accelerator.device) for _ in range(2))
+    accelerator.synchronize()
+    aside = accelerator.stream()
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(5)
+        here.to("cpu", non_blocking=True)
+        with aside:
+            there.to("cpu", non_blocking=True)
+    behind_the_sleep, beside_it = [e for e in timeline.events if e.copy_kind == "d2h"]
+    assert beside_it.end < 1_000 < 5_000 < behind_the_sleep.start
+
+
 def test_an_upload_and_a_download_overlap(accelerator):
     side = accelerator.stream()
     pinned = torch.zeros(1 << 20, pin_memory=True)

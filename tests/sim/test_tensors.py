@@ -197,3 +197,15 @@ def test_an_operator_that_is_recorded_knows_its_name(x):
         x.softmax(-1)
     (kernel,) = [event for event in timeline.events if event.kind == "kernel"]
     assert "softmax" in kernel.name
+
+
+@pytest.mark.parametrize("made_inside", [False, True])
+def test_views_work_in_inference_mode(accelerator, made_inside):
+    with torch.inference_mode(made_inside):
+        x = torch.arange(6.0, device=accelerator.device).reshape(2, 3)
+    with torch.inference_mode():
+        x[0].add_(1)
+        x[1, 2] = 9.0
+        first, second = x.split(1)
+        assert x.t().tolist() == [[1.0, 3.0], [2.0, 4.0], [3.0, 9.0]]
+        assert (first + second).tolist() == [[4.0, 6.0, 12.0]]

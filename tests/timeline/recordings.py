@@ -16,15 +16,15 @@ class Recording:
         description = "sim, modelled on NVIDIA H200" if modelled else "NVIDIA H200"
         self.timeline = Timeline("sim" if modelled else "cuda", description, modelled)
 
-    def host(self, kind, start, end, source=LAUNCH) -> int:
-        name = {"sync": "cudaStreamSynchronize"}.get(kind, "cudaLaunchKernel")
+    def host(self, kind, start, end, source=LAUNCH, name=None) -> int:
+        name = name or {"sync": "cudaStreamSynchronize"}.get(kind, "cudaLaunchKernel")
         return self._add(Event(kind, name, "host", start, end - start, source))
 
     def launch(self, start, end, source=LAUNCH) -> int:
         return self.host("launch", start, end, source)
 
-    def sync(self, start, end, source=READ) -> int:
-        return self.host("sync", start, end, source)
+    def sync(self, start, end, source=READ, name=None) -> int:
+        return self.host("sync", start, end, source, name)
 
     def kernel(self, start, end, launched_by=None, stream=0, name="gemm", source=LAUNCH) -> int:
         lane = f"stream {stream}"

@@ -38,6 +38,9 @@ def timelines(draw):
                 copy_kind=draw(st.sampled_from(COPY_KINDS)) if kind == "copy" else None,
                 bytes=draw(st.integers(0, 2**40)),
                 launched_by=draw(st.none() | st.integers(0, count - 1)),
+                pageable=draw(st.booleans()),
+                allowed=draw(st.booleans()),
+                thread=draw(st.none() | st.sampled_from(["loader", "ThreadPoolExecutor-0_0"])),
             )
         )
     hazard = st.builds(
@@ -53,6 +56,7 @@ def timelines(draw):
         draw(st.booleans()),
         events,
         draw(st.lists(hazard, max_size=3)),
+        draw(st.booleans()),
     )
 
 
@@ -98,6 +102,14 @@ def test_names_and_lines_are_written_once(tmp_path):
     text = path.read_text()
     assert text.count("torch.tensor(spans") == text.count("cudaStreamSynchronize") == 1
     assert path.stat().st_size < 40 * len(timeline.events)
+
+
+def test_a_file_from_before_allowed_waits_and_threads_can_still_be_read():
+    timeline = transformer_step(1)
+    text = encode_timeline(timeline)
+    assert not {"allowed", "pageable", "thread"} & json.loads(text)["events"].keys()
+    assert decode_timeline(text, "trace.json").events[0].thread is None
+    assert not any(event.allowed for event in decode_timeline(text, "trace.json").events)
 
 
 def test_a_save_that_fails_leaves_the_old_file_alone(tmp_path):
@@ -160,6 +172,7 @@ def test_wrong_values_in_the_columns_are_named():
         ({"launched_by": [999] * count}, f"an event is launched by event 999 of {count}"),
         ({"kind": [2] * count}, "an event of the unknown kind 'host'"),
         ({"copy_kind": [None] * count}, "a copy of the unknown kind None"),
+        ({"allowed": [1] * count}, "the flag 1 is neither true nor false"),
     ):
         with pytest.raises(TraceFileError, match=says):
             decode_timeline(saved_events(**columns), "strange.json")

@@ -93,12 +93,12 @@ def run(part: Part) -> dict[str, object]:
 
 
 def environment(device: str) -> dict[str, str]:
-    """The checkout comes first on the path, and its plugin is known, without installing it."""
+    """The checkout comes first on the path, and its plugins are known, without installing it."""
     path = filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
     return os.environ | {
         "DEBUBBLE_DEVICE": device,
         "PYTHONPATH": os.pathsep.join(path),
-        "PYTEST_PLUGINS": "debubble.workshop.plugin",
+        "PYTEST_PLUGINS": "debubble.workshop.plugin,debubble.detector.pytest_plugin",
     }
 
 

@@ -1,0 +1,42 @@
+"""find_host_syncs: lets code run, and then says where the host waited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..accelerator import Accelerator, current
+from ..recording import record
+from .report import SyncReport
+
+MOST_CALLS = 100_000
+"""Calls of PyTorch that are recorded. On a GPU the trace of so many takes some gigabytes."""
+
+
+@contextmanager
+def find_host_syncs(
+    accelerator: Accelerator | None = None, most_calls: int | None = MOST_CALLS
+) -> Iterator[SyncReport]:
+    """Gives a SyncReport that is filled when the block ends: each line at which the host waited
+    for the device, or at which a copy of pageable memory kept it, how often and for how long.
+
+        with debubble.find_host_syncs() as report:
+            model.step(batch)
+        print(report)
+
+    Sees every thread. Lines are those of your own code, outside PyTorch and other packages; on
+    CUDA a thread that was running before the block is named, and its lines are known for tasks
+    that it gets through a ThreadPoolExecutor. What lies inside `allow_host_sync` is listed apart.
+    After `most_calls` calls of PyTorch the report is `timeline.cut_off`; None means no limit.
+
+    Not seen: time that the host spends on allocating device or pinned memory, and on a full
+    launch queue.
+    """
+    report = None
+    try:
+        with record(accelerator or current(), most_calls) as timeline:
+            report = SyncReport(timeline)
+            yield report
+    finally:
+        if report is not None:
+            report.fill()

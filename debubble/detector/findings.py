@@ -1,0 +1,103 @@
+"""The holds of a recording, summed over the line that asked for them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+from ..timeline.event import SourceLine
+from ..timeline.timeline import Timeline
+from .holds import HoldKind, find_holds
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line that keeps the host from going on, in one way and in one thread.
+
+    `held` is how long in all, `worst` the longest time, `idle` what the device then had nothing to
+    do: microseconds. `thread` is its name, None for the thread that recorded.
+    """
+
+    kind: HoldKind
+    source: SourceLine | None
+    thread: str | None
+    allowed: bool
+    count: int = 0
+    held: float = 0.0
+    worst: float = 0.0
+    idle: float = 0.0
+
+    @property
+    def what(self) -> str:
+        """What the host waits for, in a few words: `a value`, `a pageable upload`."""
+        return WORDS[self.kind][0]
+
+    @property
+    def meaning(self) -> str:
+        """One sentence: where it comes from, and what to write instead."""
+        return WORDS[self.kind][1]
+
+
+def find(timeline: Timeline) -> list[Finding]:
+    """Every line that held the host, the costliest first."""
+    totals: dict[tuple, Finding] = {}
+    owner: dict[int, tuple] = {}
+    for hold in find_holds(timeline.events):
+        event = hold.last
+        key = (hold.kind, event.source, event.thread, event.allowed)
+        sum_ = totals.get(key) or Finding(*key)
+        totals[key] = replace(
+            sum_,
+            count=sum_.count + 1,
+            held=sum_.held + hold.held,
+            worst=max(sum_.worst, hold.held),
+        )
+        owner |= {id(part): key for part in (hold.last, hold.copy) if part is not None}
+    idle: defaultdict[tuple, float] = defaultdict(float)
+    for bubble in timeline.bubbles():
+        if id(bubble.held_by) in owner:
+            idle[owner[id(bubble.held_by)]] += bubble.duration
+    found = [replace(finding, idle=idle[key]) for key, finding in totals.items()]
+    return sorted(found, key=lambda finding: -finding.held)
+
+
+WORDS: dict[HoldKind, tuple[str, str]] = {
+    "value": (
+        "a value",
+        "a number of the device's is needed on the host: .item(), a branch, a print, a slice "
+        "bound, the size of a mask. Keep it on the device, or know it on the CPU beforehand.",
+    ),
+    "download": (
+        "a download",
+        ".cpu(), .tolist(), a copy to the host that blocks. Copy into pinned memory with "
+        "non_blocking=True, and read it behind an event, later.",
+    ),
+    "pageable_download": (
+        "a pageable download",
+        "a copy into pageable memory keeps the host until the device is done, even with "
+        "non_blocking=True. Copy into pinned memory, and read it behind an event.",
+    ),
+    "pageable_upload": (
+        "a pageable upload",
+        "torch.tensor(..., device=), .to(device), a list or a number as an index or a value. Fill "
+        "pinned, contiguous memory and copy it with non_blocking=True; neither does without the "
+        "other.",
+    ),
+    "pinned_upload": (
+        "a pinned upload",
+        "the memory is pinned, and the copy still blocks: non_blocking=True is missing.",
+    ),
+    "device": ("the device", "synchronize() waits for all that is queued on any stream."),
+    "stream": (
+        "a stream",
+        "stream.synchronize(), or an operator that waits inside. wait_stream() and wait_event() "
+        "order streams without the host.",
+    ),
+    "event": (
+        "an event",
+        "event.synchronize(). query() asks without waiting; event.wait() orders streams without "
+        "the host.",
+    ),
+    "library": ("a library", "a synchronisation that is not PyTorch's."),
+}
+"""What the host waits for, and where that comes from."""

@@ -1,0 +1,102 @@
+"""What in a recording kept the host from going on: each wait, and each copy that the driver holds.
+
+A blocking copy is two calls to CUDA, the copy and a synchronisation, and one thing to its reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from ..timeline.event import Event
+
+HoldKind = Literal[
+    "value",
+    "download",
+    "pageable_download",
+    "pageable_upload",
+    "pinned_upload",
+    "device",
+    "stream",
+    "event",
+    "library",
+]
+
+A_VALUE = 16
+"""Bytes of the largest single number, a complex double."""
+
+
+class Hold(NamedTuple):
+    """`held`: microseconds that the host could not go on; `last`: the event that let it go."""
+
+    kind: HoldKind
+    held: float
+    last: Event
+    copy: Event | None
+
+    @property
+    def is_wait(self) -> bool:
+        return self.last.kind == "sync"
+
+
+def find_holds(events: Sequence[Event]) -> Iterator[Hold]:
+    """In the order in which each thread was let go."""
+    copies = {
+        event.launched_by: event
+        for event in events
+        if event.kind == "copy" and event.launched_by is not None
+    }
+    asked: dict[str | None, tuple[Event, Event]] = {}
+    """By thread, the copy that it asked for last, with its call, until it asks for more."""
+    for index, event in enumerate(events):
+        if event.on_device:
+            continue
+        call = asked.pop(event.thread, None)
+        if call is not None and _ends_copy(event, call[0]):
+            yield _blocking_copy(*call, event)
+            continue
+        if call is not None:
+            yield from _copy_alone(*call)
+        if event.kind == "sync":
+            yield Hold(WAITS.get(event.name, "library"), event.duration, event, None)
+        if index in copies:
+            asked[event.thread] = event, copies[index]
+    for call in asked.values():
+        yield from _copy_alone(*call)
+
+
+WAITS: dict[str, HoldKind] = {
+    "device synchronize": "device",
+    "stream synchronize": "stream",
+    "event synchronize": "event",
+}
+
+
+def _ends_copy(event: Event, call: Event) -> bool:
+    return event.kind == "sync" and event.name == AFTER_COPY and event.source == call.source
+
+
+AFTER_COPY = "stream synchronize"
+"""How PyTorch waits for a copy that is to block."""
+
+
+def _blocking_copy(call: Event, copy: Event, sync: Event) -> Hold:
+    """From pageable memory the copying call itself takes its time, on the host's own bytes."""
+    held = sync.duration + (call.duration if _is_pageable(copy) else 0.0)
+    if copy.copy_kind == "d2h":
+        return Hold("value" if copy.bytes <= A_VALUE else "download", held, sync, copy)
+    if copy.copy_kind == "d2d":
+        return Hold("stream", held, sync, None)
+    return Hold("pageable_upload" if _is_pageable(copy) else "pinned_upload", held, sync, copy)
+
+
+def _copy_alone(call: Event, copy: Event) -> Iterator[Hold]:
+    """A copy that was asked for without blocking; only the driver can still keep the host."""
+    if _is_pageable(copy):
+        kind = "pageable_download" if copy.copy_kind == "d2h" else "pageable_upload"
+        yield Hold(kind, call.duration, call, copy)
+
+
+def _is_pageable(copy: Event) -> bool:
+    """Files older than the flag have the kind of an upload."""
+    return copy.pageable or copy.copy_kind == "h2d_pageable"

@@ -1,0 +1,82 @@
+"""What find_host_syncs found: as findings, as a text, as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..timeline.timeline import Timeline
+from ..timeline.trace_file import portable_path
+from .findings import Finding, find
+
+
+@dataclass(repr=False)
+class SyncReport:
+    """Every line of a recording that kept the host waiting, the costliest first.
+
+    `allowed` are those inside `allow_host_sync`. `timeline` is the recording itself. All three
+    are filled when the block of `find_host_syncs` ends.
+    """
+
+    timeline: Timeline
+    findings: list[Finding] = field(default_factory=list)
+    allowed: list[Finding] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, timeline: Timeline) -> SyncReport:
+        """Of a recording that is there already, such as a file's."""
+        report = cls(timeline)
+        report.fill()
+        return report
+
+    def fill(self) -> None:
+        found = find(self.timeline)
+        self.findings = [finding for finding in found if not finding.allowed]
+        self.allowed = [finding for finding in found if finding.allowed]
+
+    @property
+    def used_the_device(self) -> bool:
+        """Whether anything was recorded: without it, to have found nothing means nothing."""
+        return bool(self.timeline.events)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a JSON file: times in microseconds, and whether they are modelled."""
+        return {
+            "accelerator": self.timeline.accelerator,
+            "times": self.timeline.label,
+            "modelled": self.timeline.modelled,
+            "cut_off": self.timeline.cut_off,
+            "used_the_device": self.used_the_device,
+            "findings": [_row(finding) for finding in self.findings],
+            "allowed": [_row(finding) for finding in self.allowed],
+        }
+
+    def __str__(self) -> str:
+        from ..views.syncs import text
+
+        return text(self)
+
+    def __repr__(self) -> str:
+        return f"SyncReport(findings={len(self.findings)}, allowed={len(self.allowed)})"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": str(self)}
+
+
+def _row(finding: Finding) -> dict[str, Any]:
+    source, row = finding.source, asdict(finding)
+    del row["source"], row["allowed"]
+    return {
+        "file": portable_path(source.file) if source else None,
+        "line": source.line if source else None,
+        "function": source.function if source else None,
+        "code": source.text if source else None,
+        "what": finding.what,
+        **{
+            f"{key}_us" if key in TIMES else key: round(value, 3) if key in TIMES else value
+            for key, value in row.items()
+        },
+    }
+
+
+TIMES = ("held", "worst", "idle")

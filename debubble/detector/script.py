@@ -1,0 +1,73 @@
+"""Running a script as `python script.py` would, inside somebody else's process."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .tracebacks import users_part
+
+
+class NoScript(ValueError):
+    """What was named is no Python script; the message is one sentence that says why."""
+
+
+@dataclass(frozen=True)
+class Script:
+    name: str
+    """As it was given."""
+    file: str
+    code: types.CodeType
+
+    @classmethod
+    def read(cls, path: Path) -> Script:
+        """NoScript if the file can't be read, or isn't Python."""
+        if path.is_dir():
+            raise NoScript(f"{path} is a directory: name a Python script in it.")
+        file = os.path.abspath(path)
+        try:
+            code = compile(path.read_bytes(), file, "exec", dont_inherit=True)
+            return cls(str(path), file, code)
+        except OSError as error:
+            raise NoScript(f"{path} can't be read: {error.strerror or error}.") from None
+        except SyntaxError as error:
+            where = f" (line {error.lineno})" if error.lineno else ""
+            raise NoScript(f"{path} is not a Python script: {error.msg}{where}.") from None
+        except ValueError as error:
+            raise NoScript(f"{path} is not a Python script: {error}.") from None
+
+    def run(self, arguments: Sequence[str]) -> BaseException | None:
+        """As `__main__`, with its own folder first on the path. Returns what ended it early: an
+        exception, with the frames of the user's code only, or a SystemExit."""
+        main = types.ModuleType("__main__")
+        main.__dict__.update(__file__=self.file, __builtins__=builtins, __cached__=None)
+        sys.modules["__main__"] = main
+        sys.argv = [self.name, *arguments]
+        if not sys.flags.safe_path:
+            sys.path[:1] = [os.path.dirname(os.path.realpath(self.file))]
+        try:
+            exec(self.code, main.__dict__)
+        except BaseException as error:
+            return error.with_traceback(users_part(error.__traceback__))
+        return None
+
+
+def exit_status(ended_by: BaseException | None) -> int:
+    """What Python's own exit status would be, once it has said on stderr what there is to say."""
+    if ended_by is None:
+        return 0
+    if not isinstance(ended_by, SystemExit):
+        sys.excepthook(type(ended_by), ended_by, ended_by.__traceback__)
+        return INTERRUPTED if isinstance(ended_by, KeyboardInterrupt) else 1
+    if ended_by.code is None or isinstance(ended_by.code, int):
+        return (ended_by.code or 0) & 0xFF
+    print(ended_by.code, file=sys.stderr)
+    return 1
+
+
+INTERRUPTED = 130

@@ -1,0 +1,83 @@
+"""A report of host syncs as rows and sentences, for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from debubble.detector.findings import Finding
+from debubble.detector.report import SyncReport
+
+from .tables import Row, align
+from .words import format_time
+
+FIGURES = ("held", "worst", "times", "idle")
+
+
+def text(report: SyncReport) -> str:
+    """Plain text: tables, what the words mean, and the sum."""
+    blocks = []
+    if report.findings:
+        blocks += [align(*table(report.findings), len(FIGURES)), *meanings(report.findings)]
+    if report.allowed:
+        blocks.append(f"Allowed:\n{align(*table(report.allowed), len(FIGURES))}")
+    return "\n\n".join([*blocks, "\n".join(sentences(report))])
+
+
+def table(findings: Sequence[Finding]) -> tuple[Row, list[Row]]:
+    """Headings and rows; threads are named if there is more than the one that recorded."""
+    threads = any(finding.thread for finding in findings)
+    headings = (*FIGURES, "waits for", *(["thread"] if threads else []), "line")
+    rows = [
+        (
+            format_time(finding.held),
+            format_time(finding.worst),
+            f"{finding.count:,}",
+            format_time(finding.idle),
+            finding.what,
+            *([finding.thread or ""] if threads else []),
+            str(finding.source or "(no line known)"),
+        )
+        for finding in findings
+    ]
+    return headings, rows
+
+
+def meanings(findings: Sequence[Finding]) -> list[str]:
+    """One sentence for each thing that was waited for."""
+    said = dict.fromkeys(f"{finding.what}: {finding.meaning}" for finding in findings)
+    return [*said, IDLE] if said else []
+
+
+IDLE = "idle: the time in which the device then had nothing to do."
+
+
+def sentences(report: SyncReport) -> list[str]:
+    """The sum, what was allowed, and what keeps the report from being the whole story."""
+    timeline, said = report.timeline, []
+    if report.findings:
+        said.append(f"The host was held {_sum(report.findings)} ({timeline.label}).")
+    elif report.used_the_device:
+        said.append(f"No host syncs: the host never waited for the device ({timeline.label}).")
+    if report.allowed:
+        said.append(f"Allowed: {_sum(report.allowed)}.")
+    if not report.used_the_device:
+        said.append(
+            f"Nothing ran on the device ({timeline.description}), so there was nothing to find."
+        )
+    if timeline.cut_off:
+        said.append(
+            "The recording was full before the end, and what came later is not listed: "
+            "look at fewer steps, or raise the limit."
+        )
+    return said
+
+
+def _sum(findings: Sequence[Finding]) -> str:
+    """`12 times at 3 lines, for 1.20 ms in all`"""
+    times = sum(finding.count for finding in findings)
+    lines = len({finding.source for finding in findings})
+    held = format_time(sum(finding.held for finding in findings))
+    return (
+        f"{'once' if times == 1 else f'{times:,} times'} at "
+        f"{'one line' if lines == 1 else f'{lines:,} lines'}, for {held} in all"
+    )

@@ -1,0 +1,32 @@
+"""What the snippets work on: a small model's tensors on the device and on the host."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+class Setting:
+    """`x` [8, 8] and `logits` [4, 16] are floats, `mask` [8, 8] bool, `ids` [3] and `lengths` [3]
+    int64, `zero` a float of no dimension: all on the device. `host` and `pinned` are [8, 8]."""
+
+    def __init__(self, accelerator) -> None:
+        torch.manual_seed(0)
+        self.accelerator, self.device = accelerator, accelerator.device
+        device = accelerator.device
+        self.x = torch.randn(8, 8, device=device)
+        self.logits = torch.randn(4, 16, device=device)
+        self.mask = self.x > 0
+        self.ids = torch.tensor([1, 5, 2], device=device)
+        self.lengths = torch.tensor([2, 5, 1], device=device)
+        self.zero = torch.zeros((), device=device)
+        self.host = torch.randn(8, 8)
+        self.pinned = torch.randn(8, 8).pin_memory()
+        self.model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8)).to(device)
+        self.side = accelerator.stream()
+        self.event = accelerator.event()
+        self.graph = accelerator.graph()
+        self.event.record()
+        self.x + 1
+        with self.graph.capture():
+            self.captured = self.x + 1

@@ -1,0 +1,226 @@
+"""What is found in a recording, and how it is told."""
+
+import io
+import json
+
+import pytest
+import torch
+
+import debubble
+from debubble import SyncReport, Timeline
+from tests.timeline.recordings import READ, UPLOAD, Recording
+
+
+@pytest.fixture
+def x(accelerator):
+    return torch.ones(64, 64, device=accelerator.device)
+
+
+def only(findings):
+    (finding,) = findings
+    return finding
+
+
+def test_each_line_is_summed_up(x):
+    with debubble.find_host_syncs() as report:
+        for _ in range(5):
+            x.sum().item()  # a value
+        print(x[0, 0], file=io.StringIO())  # a print
+    reads, prints = sorted(report.findings, key=lambda finding: finding.source.line)
+    assert (reads.what, reads.count) == ("a value", 5)
+    assert "# a value" in reads.source.text
+    assert prints.count > 1
+    assert reads.held >= reads.worst > 0
+    assert reads.held <= 5 * reads.worst
+
+
+def test_a_long_wait_costs_what_was_queued_before_it(x, accelerator):
+    accelerator.sleep(0.1)
+    accelerator.synchronize()
+    with debubble.find_host_syncs() as report:
+        accelerator.sleep(10)
+        x.sum().item()
+        x + 1
+    finding = only(report.findings)
+    assert finding.worst > 8_000
+    assert finding.idle > 0
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda s: s.x.cpu(), "a download"),
+        (lambda s: s.x[0, 0].item(), "a value"),
+        (lambda s: torch.empty(64, 64).copy_(s.x, non_blocking=True), "a pageable download"),
+        (lambda s: torch.ones(64, 64).to(s.device), "a pageable upload"),
+        (lambda s: torch.ones(64, 64).to(s.device, non_blocking=True), "a pageable upload"),
+        (lambda s: s.pinned.to(s.device), "a pinned upload"),
+        (lambda s: s.pinned[:, :3].to(s.device, non_blocking=True), "a pageable upload"),
+        (lambda s: s.pinned[:, :3].copy_(s.x[:, :3], non_blocking=True), "a pageable download"),
+        (lambda s: s.accelerator.synchronize(), "the device"),
+        (lambda s: s.accelerator.current_stream().synchronize(), "a stream"),
+        (lambda s: s.event.synchronize(), "an event"),
+    ],
+)
+def test_each_way_of_waiting_has_a_name(x, accelerator, call, what):
+    class Setting:
+        device, event = accelerator.device, accelerator.event()
+        pinned = torch.ones(64, 64, pin_memory=accelerator.pin_memory)
+
+    Setting.x, Setting.accelerator = x, accelerator
+    Setting.event.record()
+    call(Setting)
+    Setting.event.record()
+    with debubble.find_host_syncs() as report:
+        call(Setting)
+    finding = only(report.findings)
+    assert (finding.what, finding.count) == (what, 1)
+    assert finding.meaning.endswith(".")
+
+
+def test_what_is_allowed_is_listed_apart(x):
+    with debubble.find_host_syncs() as report:
+        x.sum().item()
+        with debubble.allow_host_sync():
+            x.sum().item()  # meant
+            x.cpu()  # meant
+    assert len(report.findings) == 1
+    assert [finding.source.text for finding in report.allowed] != []
+    assert all("# meant" in finding.source.text for finding in report.allowed)
+    assert {finding.allowed for finding in report.allowed} == {True}
+    assert "Allowed: 2 times at 2 lines" in str(report)
+
+
+def test_nothing_found_is_one_clear_sentence(x):
+    with debubble.find_host_syncs() as report:
+        x + 1
+    assert not report.findings
+    assert str(report).startswith("No host syncs: the host never waited for the device (")
+
+
+def test_nothing_recorded_is_not_taken_for_nothing_found():
+    with debubble.find_host_syncs() as report:
+        torch.ones(4).sum().item()
+    assert not report.used_the_device
+    assert "No host syncs" not in str(report)
+    assert "Nothing ran on the device" in str(report)
+
+
+def test_the_label_says_what_the_times_are(x, accelerator):
+    with debubble.find_host_syncs() as report:
+        x.sum().item()
+    word = "modelled" if accelerator.modelled else "measured"
+    assert word in str(report).splitlines()[-1]
+
+
+def test_an_error_in_the_block_leaves_what_was_found(x):
+    with pytest.raises(KeyError), debubble.find_host_syncs() as report:
+        x.sum().item()
+        raise KeyError
+    assert len(report.findings) == 1
+
+
+def test_a_recording_that_is_full_says_so(x):
+    with debubble.find_host_syncs(most_calls=20) as report:
+        for _ in range(30):
+            x + 1
+        x.sum().item()
+    assert report.timeline.cut_off
+    assert not report.findings
+    assert 0 < report.timeline.counts()["kernels"] <= 20
+    assert "The recording was full" in str(report)
+
+
+def test_a_full_recording_may_end_where_waiting_is_forbidden(x):
+    with debubble.find_host_syncs(most_calls=5) as report, debubble.no_host_syncs():
+        for _ in range(30):
+            x + 1
+    assert report.timeline.cut_off
+
+
+def test_a_recording_with_room_left_is_whole(x):
+    with debubble.find_host_syncs(most_calls=1000) as report:
+        x + 1
+    assert not report.timeline.cut_off
+    assert "full" not in str(report)
+
+
+def test_a_saved_recording_tells_the_same(x, tmp_path):
+    with debubble.find_host_syncs() as report:
+        x.sum().item()
+        with debubble.allow_host_sync():
+            x.cpu()
+    report.timeline.save(tmp_path / "timeline.json")
+    again = SyncReport.of(Timeline.load(tmp_path / "timeline.json"))
+    for before, after in ((report.findings, again.findings), (report.allowed, again.allowed)):
+        assert [(f.what, f.source.text, f.count) for f in before] == [
+            (f.what, f.source.text, f.count) for f in after
+        ]
+
+
+def test_the_json_form_says_what_the_times_are(x, accelerator):
+    with debubble.find_host_syncs() as report:
+        x.sum().item()  # here
+    data = json.loads(json.dumps(report.as_dict()))
+    (row,) = data["findings"]
+    assert data["modelled"] is accelerator.modelled
+    assert row["file"] == "tests/detector/test_report.py"
+    assert row["code"] == "x.sum().item()  # here"
+    assert (row["kind"], row["count"], row["thread"]) == ("value", 1, None)
+    assert row["held_us"] >= row["worst_us"] > 0
+    assert data["allowed"] == []
+
+
+# Recordings in which every time is known.
+
+
+def test_a_blocking_copy_is_one_thing_though_it_is_two_calls():
+    for copy_kind, kind, held in (
+        ("h2d_pinned", "pinned_upload", 26),
+        ("h2d_pageable", "pageable_upload", 30),
+        ("d2h", "download", 26),
+    ):
+        recording = Recording()
+        call = recording.launch(0, 4, UPLOAD)
+        recording.copy(5, 8, copy_kind, launched_by=call)
+        recording.sync(4, 30, UPLOAD, name="stream synchronize")
+        finding = only(SyncReport.of(recording.timeline).findings)
+        assert (finding.kind, finding.count, finding.held) == (kind, 1, held)
+
+
+def test_a_wait_behind_somebody_elses_copy_is_a_wait_of_its_own():
+    recording = Recording()
+    call = recording.launch(0, 4, UPLOAD)
+    recording.copy(5, 8, "h2d_pinned", launched_by=call)
+    recording.sync(4, 30, READ, name="stream synchronize")
+    finding = only(SyncReport.of(recording.timeline).findings)
+    assert (finding.kind, finding.source) == ("stream", READ)
+
+
+def test_a_wait_of_another_library_is_told_as_such():
+    recording = Recording()
+    recording.sync(0, 10, None, name="ctx synchronize")
+    report = SyncReport.of(recording.timeline)
+    assert only(report.findings).what == "a library"
+    assert "(no line known)" in str(report)
+
+
+def test_the_costliest_line_comes_first_and_figures_add_up():
+    recording = Recording()
+    recording.sync(0, 10, READ, name="device synchronize")
+    recording.sync(10, 50, READ, name="device synchronize")
+    recording.sync(60, 160, UPLOAD, name="event synchronize")
+    first, second = SyncReport.of(recording.timeline).findings
+    assert (first.source, first.held) == (UPLOAD, 100)
+    assert (second.count, second.held, second.worst) == (2, 50, 40)
+
+
+def test_the_idle_time_behind_a_wait_is_the_devices():
+    recording = Recording()
+    first = recording.launch(0, 4)
+    recording.kernel(5, 50, first)
+    recording.sync(4, 52, READ, name="device synchronize")
+    second = recording.launch(60, 64)
+    recording.kernel(70, 80, second)
+    finding = only(SyncReport.of(recording.timeline).findings)
+    assert finding.idle == 20

@@ -1,0 +1,161 @@
+"""Waits in other threads: found, named, and nobody else's business."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+import debubble
+
+
+@pytest.fixture
+def x(accelerator):
+    return torch.ones(4, 4, device=accelerator.device)
+
+
+def read(tensor):
+    return tensor.sum().item()  # in a thread
+
+
+def run_in(thread: threading.Thread) -> None:
+    thread.start()
+    thread.join()
+
+
+def only(findings):
+    (finding,) = findings
+    return finding
+
+
+def test_a_wait_in_a_thread_has_its_line_and_the_name_of_the_thread(x):
+    with debubble.find_host_syncs() as report:
+        run_in(threading.Thread(target=read, args=(x,), name="loader"))
+    finding = only(report.findings)
+    assert "# in a thread" in finding.source.text
+    assert (finding.thread, finding.count) == ("loader", 1)
+    assert "loader" in str(report)
+
+
+def test_a_thread_of_a_class_of_its_own_is_seen_as_well(x):
+    class Loader(threading.Thread):
+        def run(self):
+            self.total = read(x)
+
+    loader = Loader(name="loader")
+    with debubble.find_host_syncs() as report:
+        run_in(loader)
+    assert loader.total == 16
+    assert "run" not in vars(loader)
+    assert "# in a thread" in only(report.findings).source.text
+
+
+def test_a_copy_in_a_thread_has_its_line(x, accelerator):
+    def upload():
+        torch.ones(4).to(accelerator.device, non_blocking=True)  # the upload
+
+    with debubble.find_host_syncs() as report:
+        run_in(threading.Thread(target=upload, name="loader"))
+    assert "# the upload" in only(report.findings).source.text
+    copies = [event for event in report.timeline.events if event.kind == "copy"]
+    assert [copy.thread for copy in copies] == ["loader"]
+
+
+def test_a_synchronisation_in_a_thread_has_its_line(accelerator):
+    def wait():
+        accelerator.current_stream().synchronize()  # the wait
+
+    with debubble.find_host_syncs() as report:
+        run_in(threading.Thread(target=wait, name="loader"))
+    finding = only(report.findings)
+    assert "# the wait" in finding.source.text
+    assert (finding.what, finding.thread) == ("a stream", "loader")
+
+
+@pytest.mark.parametrize("when", ["before", "in"])
+def test_a_thread_pool_is_seen_whenever_it_was_started(x, when):
+    with ThreadPoolExecutor(1, thread_name_prefix="pool") as pool:
+        if when == "before":
+            pool.submit(read, x).result()
+        with debubble.find_host_syncs() as report:
+            assert pool.submit(read, x).result() == 16
+    finding = only(report.findings)
+    assert "# in a thread" in finding.source.text
+    assert finding.thread == "pool_0"
+
+
+def test_a_thread_that_was_there_before_is_named(x, accelerator):
+    """On CUDA its line is not known: PyTorch lets nobody into a thread that is running."""
+    go, done = threading.Event(), threading.Event()
+
+    def wait_for_it():
+        go.wait()
+        read(x)
+        done.set()
+
+    threading.Thread(target=wait_for_it, name="early", daemon=True).start()
+    with debubble.find_host_syncs() as report:
+        go.set()
+        done.wait()
+    finding = only(report.findings)
+    assert finding.thread == "early"
+    if accelerator.modelled:
+        assert "# in a thread" in finding.source.text
+
+
+def test_the_same_line_in_two_threads_is_two_findings(x):
+    with debubble.find_host_syncs() as report:
+        read(x)
+        run_in(threading.Thread(target=read, args=(x,), name="loader"))
+        read(x)
+    assert {finding.thread: finding.count for finding in report.findings} == {None: 2, "loader": 1}
+
+
+def test_what_one_thread_allows_itself_is_not_allowed_to_another(x):
+    with debubble.find_host_syncs() as report, debubble.allow_host_sync():
+        read(x)
+        run_in(threading.Thread(target=read, args=(x,), name="loader"))
+    assert [finding.thread for finding in report.allowed] == [None]
+    assert [finding.thread for finding in report.findings] == ["loader"]
+
+
+def test_a_region_of_one_thread_leaves_the_others_alone(x):
+    seen = []
+    with debubble.find_host_syncs() as report, debubble.no_host_syncs():
+        run_in(threading.Thread(target=lambda: seen.append(read(x)), name="loader"))
+        with pytest.raises(debubble.HostSyncError):
+            read(x)
+    assert seen == [16]
+    assert only(report.findings).thread == "loader"
+
+
+def test_a_region_in_a_thread_holds_there(x):
+    caught = []
+
+    def guarded():
+        try:
+            with debubble.no_host_syncs():
+                read(x)
+        except debubble.HostSyncError as error:
+            caught.append(error)
+
+    run_in(threading.Thread(target=guarded))
+    assert "# in a thread" in str(caught[0])
+    assert read(x) == 16
+
+
+def test_what_a_backward_pass_waits_for_belongs_to_the_line_that_runs_it(x):
+    weight = torch.ones(4, 4, device=x.device, requires_grad=True)
+    loss = weight[x > 0].sum()
+    loss.backward(retain_graph=True)
+    with debubble.find_host_syncs() as report:
+        loss.backward()  # backward
+    assert report.findings
+    assert all("# backward" in finding.source.text for finding in report.findings), str(report)
+
+
+def test_threads_are_as_they_were_afterwards(x):
+    before = threading.Thread.start, ThreadPoolExecutor.submit
+    with pytest.raises(KeyError), debubble.find_host_syncs():
+        raise KeyError
+    assert (threading.Thread.start, ThreadPoolExecutor.submit) == before
