@@ -14,7 +14,8 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ PROFILED_LOAD_MS = 120.0
 """The same under a profiler, which slows every call of the host."""
 
 Step = Callable[[], Any]
+Advance = Callable[[], object]
 Variants = Mapping[str, Callable[[], Step]]
 """By name, the first one being what the others are compared with; each makes its step ready."""
 
@@ -51,7 +53,53 @@ class StepCost:
     counts: dict[str, int]
 
 
-def options_of(description: str, arguments: list[str] | None) -> argparse.Namespace:
+@dataclass(frozen=True)
+class Benchmark:
+    """One system's benchmark."""
+
+    system: str
+    """Names its files: `system`.json, `system`_`variant`.json."""
+    description: str
+    presets: Callable[[Accelerator, bool], dict[str, Any]]
+    """(accelerator, quick) to dataclasses of what is measured, by name."""
+    measure: Callable[[Accelerator, Any, int, Advance], dict[str, dict[str, StepCost]]]
+    """(accelerator, preset, runs, advance) to costs by kind of step and variant; `advance` is
+    called as often as `measure_step` does."""
+    measured_steps: int
+    """Kinds times variants."""
+    columns: Mapping[str, Callable[[Any], str]]
+    """Of the table, beside those that all benchmarks have: a cell of a cost."""
+    timelines: Callable[[Accelerator], Iterator[tuple[str, debubble.Timeline]]]
+    """(variant, recording) of one small step each."""
+
+
+def run(benchmark: Benchmark, arguments: list[str] | None = None) -> None:
+    """The command: measures, prints a table for each preset, and writes what is asked for."""
+    options = _options(benchmark.description, arguments)
+    accelerator = debubble.accelerator()
+    console = Console()
+    presets = benchmark.presets(accelerator, options.quick)
+    runs = 1 if accelerator.modelled else 5 if options.quick else 31
+    results = {}
+    with Progress(console=console, transient=True) as progress:
+        for name, preset in presets.items():
+            task = progress.add_task(name, total=benchmark.measured_steps * (runs + 1))
+            advance = partial(progress.advance, task)
+            results[name] = benchmark.measure(accelerator, preset, runs, advance)
+    for name, steps in results.items():
+        console.print(_table(name, steps, accelerator, benchmark.columns))
+    if options.output:
+        console.print(
+            f"written to {_write(options.output, benchmark, accelerator, presets, results)}"
+        )
+    if options.timelines:
+        options.timelines.mkdir(parents=True, exist_ok=True)
+        for variant, timeline in benchmark.timelines(accelerator):
+            timeline.save(options.timelines / f"{benchmark.system}_{variant}.json")
+        console.print(f"recordings in {options.timelines}")
+
+
+def _options(description: str, arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--output", type=Path, help="folder for the figures, as JSON")
     parser.add_argument("--timelines", type=Path, help="folder for recordings of the small step")
@@ -59,17 +107,13 @@ def options_of(description: str, arguments: list[str] | None) -> argparse.Namesp
     return parser.parse_args(arguments)
 
 
-def runs_of(accelerator: Accelerator, quick: bool) -> int:
-    return 1 if accelerator.modelled else 5 if quick else 31
-
-
 def fits(accelerator: Accelerator, nbytes: int) -> bool:
     """Whether a real GPU is here, and has so much memory left."""
     return not accelerator.modelled and torch.cuda.mem_get_info()[0] > nbytes
 
 
-def measure(
-    accelerator: Accelerator, variants: Variants, runs: int, advance: Callable[[], object]
+def measure_step(
+    accelerator: Accelerator, variants: Variants, runs: int, advance: Advance
 ) -> tuple[dict[str, StepCost], dict[str, debubble.Timeline]]:
     """What each variant costs, and a recording of each; `advance` is called after each run."""
     times: dict[str, list[tuple[float, float]]] = {variant: [] for variant in variants}
@@ -145,25 +189,29 @@ def work_of(timeline: debubble.Timeline) -> list:
     return sorted((e for e in timeline.events if e.on_device), key=lambda event: event.start)
 
 
-def table_of(title: str, accelerator: Accelerator, columns: list[str]) -> Table:
+def _table(
+    preset: str, steps: dict, accelerator: Accelerator, columns: Mapping[str, Callable]
+) -> Table:
     how = "modelled" if accelerator.modelled else "measured"
-    title = f"{title}, {accelerator.description}: {how}, behind {LOAD_MS:g} ms of work"
+    title = f"{preset}, {accelerator.description}: {how}, behind {LOAD_MS:g} ms of work"
     table = Table(title=title, box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
     for column in ("step", ""):
         table.add_column(column, no_wrap=True)
     for column in ("device ms", "ratio", "host ms", "idle", *columns):
         table.add_column(column, justify="right", no_wrap=True)
+    for kind, variants in steps.items():
+        base = next(iter(variants.values()))
+        for variant, cost in variants.items():
+            table.add_row(
+                kind,
+                variant,
+                f"{cost.device_us / 1e3:.2f}",
+                f"{base.device_us / cost.device_us:.2f}×",
+                f"{cost.host_us / 1e3:.2f}",
+                f"{cost.idle_share:.1%}",
+                *(cell(cost) for cell in columns.values()),
+            )
     return table
-
-
-def cells_of(cost: StepCost, base: StepCost) -> tuple[str, ...]:
-    """`cost` in the columns that all tables have."""
-    return (
-        f"{cost.device_us / 1e3:.2f}",
-        f"{base.device_us / cost.device_us:.2f}×",
-        f"{cost.host_us / 1e3:.2f}",
-        f"{cost.idle_share:.1%}",
-    )
 
 
 def uploads(counts: dict[str, int]) -> str:
@@ -171,16 +219,14 @@ def uploads(counts: dict[str, int]) -> str:
     return ", ".join(f"{number} {kind}" for kind, number in kinds.items() if number) or "none"
 
 
-def progress_of(console: Console) -> Progress:
-    return Progress(console=console, transient=True)
-
-
-def write(folder: Path, system: str, accelerator: Accelerator, presets: dict[str, Any]) -> Path:
+def _write(
+    folder: Path, benchmark: Benchmark, accelerator: Accelerator, presets: dict, results: dict
+) -> Path:
     """`folder`/`system`.json: what was measured, on what, with which versions."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{system}.json"
+    path = folder / f"{benchmark.system}.json"
     record = {
-        "benchmark": system,
+        "benchmark": benchmark.system,
         "accelerator": accelerator.description,
         "modelled": accelerator.modelled,
         "load_ms": LOAD_MS,
@@ -189,7 +235,16 @@ def write(folder: Path, system: str, accelerator: Accelerator, presets: dict[str
             "torch": torch.__version__,
             "triton": version("triton"),
         },
-        "presets": presets,
+        "presets": {
+            name: {
+                "config": asdict(preset) | {"dtype": str(preset.dtype)},
+                "steps": {
+                    kind: {variant: asdict(cost) for variant, cost in variants.items()}
+                    for kind, variants in results[name].items()
+                },
+            }
+            for name, preset in presets.items()
+        },
     }
     path.write_text(json.dumps(record, indent=2) + "\n")
     return path

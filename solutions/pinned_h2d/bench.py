@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table
 
 import debubble
 from debubble.accelerator import Accelerator
 from solutions import benchmark
-from solutions.benchmark import StepCost
+from solutions.benchmark import Advance, Benchmark, StepCost
 
 from .config import StepConfig
 from .step import Engine
 
+KINDS = ("prefill", "decode")
+VARIANTS = ("before", "after")
 GEMMA_BYTES = 40 * 2**30
 ATTENTION = "prefix_attention_kernel"
 
@@ -30,25 +28,15 @@ class PrefixStepCost(StepCost):
 
 
 def main(arguments: list[str] | None = None) -> None:
-    options = benchmark.options_of(__doc__, arguments)
-    accelerator = debubble.accelerator()
-    console = Console()
-    presets = choose_presets(accelerator, options.quick)
-    runs = benchmark.runs_of(accelerator, options.quick)
-    results = {}
-    with benchmark.progress_of(console) as progress:
-        for name, config in presets.items():
-            task = progress.add_task(name, total=4 * (runs + 1))
-            results[name] = measure(accelerator, config, runs, lambda t=task: progress.advance(t))
-    for name, steps in results.items():
-        console.print(as_table(name, steps, accelerator))
-    if options.output:
-        record = {name: as_record(presets[name], results[name]) for name in presets}
-        path = benchmark.write(options.output, "pinned_h2d", accelerator, record)
-        console.print(f"written to {path}")
-    if options.timelines:
-        save_timelines(accelerator, options.timelines)
-        console.print(f"recordings in {options.timelines}")
+    columns = {
+        "kernel µs": lambda cost: f"{cost.attention_us:.1f}",
+        "uploads": lambda cost: benchmark.uploads(cost.counts),
+    }
+    measured_steps = len(KINDS) * len(VARIANTS)
+    own = Benchmark(
+        "pinned_h2d", __doc__, choose_presets, measure, measured_steps, columns, record_small_steps
+    )
+    benchmark.run(own, arguments)
 
 
 def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, StepConfig]:
@@ -59,19 +47,21 @@ def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, StepConfi
 
 
 def measure(
-    accelerator: Accelerator, config: StepConfig, runs: int, advance: Callable[[], object]
-) -> dict:
-    """{"prefill" or "decode": {"before" or "after": PrefixStepCost}}"""
+    accelerator: Accelerator, config: StepConfig, runs: int, advance: Advance
+) -> dict[str, dict[str, PrefixStepCost]]:
     engine = Engine(config, accelerator.device)
-    results = {}
-    for kind in ("prefill", "decode"):
-        variants = {name: partial(ready, engine, kind, name) for name in ("before", "after")}
-        costs, recorded = benchmark.measure(accelerator, variants, runs, advance)
-        results[kind] = {
-            name: PrefixStepCost(**asdict(cost), attention_us=attention_us(recorded[name]))
-            for name, cost in costs.items()
-        }
-    return results
+    return {kind: measure_kind(accelerator, engine, kind, runs, advance) for kind in KINDS}
+
+
+def measure_kind(
+    accelerator: Accelerator, engine: Engine, kind: str, runs: int, advance: Advance
+) -> dict[str, PrefixStepCost]:
+    variants = {name: partial(ready, engine, kind, name) for name in VARIANTS}
+    costs, recorded = benchmark.measure_step(accelerator, variants, runs, advance)
+    return {
+        name: PrefixStepCost(**asdict(cost), attention_us=attention_us(recorded[name]))
+        for name, cost in costs.items()
+    }
 
 
 def ready(engine: Engine, kind: str, variant: str) -> benchmark.Step:
@@ -84,35 +74,13 @@ def attention_us(timeline: debubble.Timeline) -> float:
     return statistics.median(event.duration for event in work if ATTENTION in event.name)
 
 
-def save_timelines(accelerator: Accelerator, folder: Path) -> None:
-    """pinned_h2d_before.json and pinned_h2d_after.json: one small prefill step each."""
-    folder.mkdir(parents=True, exist_ok=True)
+def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
+    """One small prefill step of each variant."""
     engine = Engine(StepConfig.small(), accelerator.device)
-    for variant in ("before", "after"):
-        engine.use(variant)
-        engine.prefill()
-        timeline = benchmark.record_step(accelerator, engine.prefill)
-        timeline.save(folder / f"pinned_h2d_{variant}.json")
-
-
-def as_table(preset: str, steps: dict, accelerator: Accelerator) -> Table:
-    table = benchmark.table_of(preset, accelerator, ["kernel µs", "uploads"])
-    for kind, variants in steps.items():
-        for variant, cost in variants.items():
-            cells = benchmark.cells_of(cost, variants["before"])
-            kernel, uploads = f"{cost.attention_us:.1f}", benchmark.uploads(cost.counts)
-            table.add_row(kind, variant, *cells, kernel, uploads)
-    return table
-
-
-def as_record(config: StepConfig, steps: dict) -> dict:
-    return {
-        "config": asdict(config) | {"dtype": str(config.dtype)},
-        "steps": {
-            kind: {variant: asdict(cost) for variant, cost in variants.items()}
-            for kind, variants in steps.items()
-        },
-    }
+    for variant in VARIANTS:
+        step = ready(engine, "prefill", variant)
+        step()
+        yield variant, benchmark.record_step(accelerator, step)
 
 
 if __name__ == "__main__":

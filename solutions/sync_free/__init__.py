@@ -11,12 +11,13 @@ from debubble.accelerator.triton_mode import missing_triton
 
 from .bad_words import apply_bad_words
 from .conv_metadata import ConvMetadata, prepare_conv_metadata
-from .data_parallel import Agreement, PendingState, _run_ar, agreement_of
+from .data_parallel import Agreement, _run_ar, agreement_of
 from .h2d import async_tensor_h2d
 from .kv_sharing import _prepare_kv_sharing_fast_prefill
 from .ngram_batch import NgramBatch
 from .overlapped_loop import DecodeLoop
 from .packed_upload import upload_packed, upload_plans
+from .read_back import ReadBack
 from .token_types import _init_model_kwargs
 
 try:
@@ -44,7 +45,7 @@ __all__ = [
     "DecodeStep",
     "LogprobsTensors",
     "NgramBatch",
-    "PendingState",
+    "ReadBack",
     "StepConfig",
     "_init_model_kwargs",
     "_prepare_kv_sharing_fast_prefill",

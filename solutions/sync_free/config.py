@@ -17,6 +17,8 @@ class StepConfig:
     prompt_tokens: int
     max_len: int
     """Tokens of a request that the tables have room for, at least."""
+    padded_to: int
+    """The tokens of a step are padded to a multiple of this, so that their number varies little."""
     vocab_size: int
     hidden_size: int
     num_layers: int
@@ -35,6 +37,7 @@ class StepConfig:
             num_requests=8,
             prompt_tokens=6,
             max_len=64,
+            padded_to=8,
             vocab_size=512,
             hidden_size=32,
             num_layers=3,
@@ -42,18 +45,18 @@ class StepConfig:
 
     @classmethod
     def serving(cls) -> StepConfig:
-        """256 requests and a vocabulary of 128k, for a GPU with 20 GB or more."""
+        """256 requests and a vocabulary of 128k, in a wide model, for a GPU with 32 GB or more."""
         return cls(
             num_requests=256,
             arrivals=4,
             prompt_tokens=64,
             max_len=1024,
+            padded_to=64,
             vocab_size=128_256,
-            hidden_size=2048,
-            num_layers=16,
+            hidden_size=8192,
+            num_layers=8,
         )
 
     @property
-    def padded_vocab_words(self) -> int:
-        """int32 words of a row of bits, one for each token."""
-        return -(-self.vocab_size // 32)
+    def num_mixing_layers(self) -> int:
+        return (self.num_layers + 1) // 2

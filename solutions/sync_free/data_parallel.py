@@ -12,7 +12,9 @@ from typing import Protocol
 
 import torch
 
-from debubble.accelerator import Stream, current
+from debubble.accelerator import Stream
+
+from .read_back import ReadBack
 
 
 class Row(IntEnum):
@@ -42,30 +44,13 @@ class Ranks(Protocol):
         """Sums `state` over all ranks, in place, on the current stream."""
 
 
-class PendingState:
-    """What all ranks are about to run, on its way to the host. Made on the stream it comes from."""
-
-    def __init__(self, state: torch.Tensor) -> None:
-        # Fresh for each step, so that no later step can overwrite what was not read yet.
-        self.values = torch.empty(state.shape, dtype=state.dtype, pin_memory=current().pin_memory)
-        self.values.copy_(state, non_blocking=True)
-        self.arrived = current().event()
-        self.arrived.record()
-
-    def read(self) -> torch.Tensor:
-        """[4, size] int32 on the host, the caller's to keep. Waits only if it is not there yet."""
-        if not self.arrived.query():
-            self.arrived.synchronize()
-        return self.values
-
-
 def _run_ar(
     should_ubatch: bool,
     orig_num_tokens: int,
     padded_num_tokens: int,
     cudagraph_mode: int,
     group: Ranks,
-) -> PendingState:
+) -> ReadBack:
     """What every rank is about to run, without waiting for it (vLLM #41429).
 
     `.read()` of the result gives it: [4, group.size] int32 on the host, a column for each rank;
@@ -75,7 +60,7 @@ def _run_ar(
     with group.stream:
         state = group.own_column(orig_num_tokens, padded_num_tokens, should_ubatch, cudagraph_mode)
         group.all_reduce(state)
-        return PendingState(state)
+        return ReadBack(state)
 
 
 @dataclass(frozen=True)
@@ -91,7 +76,7 @@ class Agreement:
 
 
 def agreement_of(state: torch.Tensor) -> Agreement:
-    """Of [4, size] on the host, as `PendingState.read` gives it."""
+    """Of [4, size] on the host, as `ReadBack.read` gives it."""
     return Agreement(
         num_tokens=int(state[Row.PADDED_TOKENS].max()),
         should_ubatch=bool(state[Row.SHOULD_UBATCH].all()),

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 
 from .config import StepConfig
 
-Convolve = Callable[..., torch.Tensor]
-"""(x, weight, bias, conv_states) to the convolved x: `causal_conv1d_fn`, told of this batch."""
+Convolve = Callable[[int, torch.Tensor, torch.Tensor], torch.Tensor]
+"""(number of the layer, x, weight) to the convolved x."""
 
 
 class Model:
@@ -20,17 +20,20 @@ class Model:
     def __init__(self, config: StepConfig, device: torch.device) -> None:
         torch.manual_seed(config.seed)
         self.config, self.device = config, device
-        self.embedding = self._weight(config.vocab_size, 1.0)
-        self.type_embedding = self._weight(2, 1.0)
-        mixing = (config.num_layers + 1) // 2
-        self.mixing_layers = [MixingLayer(self) for _ in range(mixing)]
-        self.shared_layers = [Mlp(self) for _ in range(config.num_layers - mixing)]
-        self.head = self._weight(config.vocab_size, 1.0)
+        self.embedding = self.weight(config.vocab_size, 1.0)
+        self.type_embedding = self.weight(2, 1.0)
+        self.mixing_layers = [MixingLayer(self, n) for n in range(config.num_mixing_layers)]
+        self.shared_layers = [Mlp(self) for _ in range(config.num_layers - len(self.mixing_layers))]
+        self.head = self.weight(config.vocab_size)
 
-    def _weight(self, rows: int, scale: float) -> torch.Tensor:
-        """[rows, hidden_size]"""
+    def weight(self, rows: int, scale: float | None = None) -> torch.Tensor:
+        """[rows, hidden_size], by default of a scale that keeps the size of what it maps."""
         shape = (rows, self.config.hidden_size)
+        scale = self.config.hidden_size**-0.5 if scale is None else scale
         return torch.randn(shape, dtype=self.config.dtype, device=self.device).mul_(scale)
+
+    def normalized(self, hidden: torch.Tensor) -> torch.Tensor:
+        return F.rms_norm(hidden, (self.config.hidden_size,))
 
     def forward(
         self,
@@ -49,35 +52,28 @@ class Model:
         hidden = hidden[logits_rows]
         for layer in self.shared_layers:
             hidden = layer.forward(hidden)
-        return F.linear(F.normalize(hidden, dim=-1), self.head).float()
+        return F.linear(self.normalized(hidden), self.head).float()
 
 
 class MixingLayer:
-    def __init__(self, model: Model) -> None:
-        config = model.config
-        self.proj = model._weight(config.hidden_size, 1.0)
-        self.conv_weight = model._weight(config.conv_width, 0.5).T.contiguous()
-        self.conv_states = torch.zeros(
-            config.num_requests,
-            config.hidden_size,
-            config.conv_width - 1,
-            dtype=config.dtype,
-            device=model.device,
-        )
+    def __init__(self, model: Model, number: int) -> None:
+        self.number, self.normalized = number, model.normalized
+        self.proj = model.weight(model.config.hidden_size)
+        self.conv_weight = model.weight(model.config.conv_width, 0.5).T.contiguous()
         self.mlp = Mlp(model)
 
     def forward(self, hidden: torch.Tensor, convolve: Convolve) -> torch.Tensor:
-        projected = F.linear(F.normalize(hidden, dim=-1), self.proj)
-        mixed = convolve(projected, self.conv_weight, None, self.conv_states)
-        return self.mlp.forward(hidden + mixed)
+        projected = F.linear(self.normalized(hidden), self.proj)
+        return self.mlp.forward(hidden + convolve(self.number, projected, self.conv_weight))
 
 
 class Mlp:
     def __init__(self, model: Model) -> None:
         hidden_size = model.config.hidden_size
-        self.up = model._weight(4 * hidden_size, 1.0)
-        self.down = model._weight(4 * hidden_size, hidden_size**-0.5).T.contiguous()
+        self.normalized = model.normalized
+        self.up = model.weight(4 * hidden_size)
+        self.down = model.weight(4 * hidden_size, 0.5 * hidden_size**-0.5).T.contiguous()
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        intermediate = F.silu(F.linear(F.normalize(hidden, dim=-1), self.up))
+        intermediate = F.silu(F.linear(self.normalized(hidden), self.up))
         return hidden + F.linear(intermediate, self.down)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from .config import StepConfig
+from .conv_metadata import PAD_SLOT
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class ScheduledStep:
     """[num_requests] int32: tokens of each that earlier steps have run."""
     query_lens: np.ndarray
     """[num_requests] int32: tokens of each that this step runs."""
-    token_table: np.ndarray
-    """[num_requests, max_len] int32: every row's tokens."""
+    num_padding: int
+    """Tokens that only pad the batch: behind all others, a sequence that belongs to no request."""
 
     @property
     def num_requests(self) -> int:
@@ -49,36 +51,80 @@ class ScheduledStep:
 
     @property
     def num_tokens(self) -> int:
+        """Those of padding left out."""
         return int(self.query_lens.sum())
 
-    @property
+    # What a scheduler keeps up to date anyway is made once, and not at a step's expense.
+
+    @cached_property
+    def names(self) -> list[str]:
+        return [request.name for request in self.requests]
+
+    @cached_property
+    def has_arrived(self) -> np.ndarray:
+        """[num_requests] bool."""
+        return np.array([name in self.arrived for name in self.names])
+
+    @cached_property
+    def cache_indices(self) -> np.ndarray:
+        """[num_requests + 1] int32: where each sequence's state lies; that of padding has none."""
+        return np.array([*(request.slot for request in self.requests), PAD_SLOT], dtype=np.int32)
+
+    @cached_property
     def seq_lens(self) -> np.ndarray:
         """[num_requests] int32: tokens of each at the end of this step."""
         return self.num_computed + self.query_lens
 
-    @property
+    @cached_property
+    def prompt_lens(self) -> np.ndarray:
+        """[num_requests] int32."""
+        return np.array([request.prompt_len for request in self.requests], dtype=np.int32)
+
+    @cached_property
+    def sequence_lens(self) -> np.ndarray:
+        """[num_requests + 1] int32: query_lens, and the padding."""
+        return np.append(self.query_lens, np.int32(self.num_padding))
+
+    @cached_property
     def query_start_loc(self) -> np.ndarray:
-        """[num_requests + 1] int32: where each row's tokens begin, and the end of the last."""
-        return np.concatenate([[0], np.cumsum(self.query_lens)]).astype(np.int32)
+        """[num_requests + 2] int32: where each sequence's tokens begin, and the end of the last."""
+        return np.append(0, np.cumsum(self.sequence_lens)).astype(np.int32)
 
-    @property
-    def names(self) -> list[str]:
-        return [request.name for request in self.requests]
+    @cached_property
+    def token_table(self) -> np.ndarray:
+        """[num_requests, max_len] int32: every row's tokens."""
+        return np.stack([request.tokens for request in self.requests])
 
-    @property
-    def slots(self) -> np.ndarray:
-        """[num_requests] int64."""
-        return np.array([request.slot for request in self.requests], dtype=np.int64)
+    @cached_property
+    def past_tokens(self) -> list[list[int]]:
+        """What each request has said so far, its prompt left out, by row."""
+        ends = self.seq_lens.tolist()
+        said = (r.tokens[r.prompt_len : end] for r, end in zip(self.requests, ends, strict=True))
+        return [tokens.tolist() for tokens in said]
 
-    @property
-    def arrived_rows(self) -> np.ndarray:
-        rows = [row for row, r in enumerate(self.requests) if r.name in self.arrived]
-        return np.array(rows, dtype=np.int64)
+    @cached_property
+    def token_type_starts(self) -> dict[int, int]:
+        """The second half of a prompt is of type 1, by row."""
+        return {
+            row: request.prompt_len // 2
+            for row, request in enumerate(self.requests)
+            if request.name in self.arrived
+        }
 
-    def past_tokens(self, row: int) -> list[int]:
-        """What the request has said so far, its prompt left out."""
-        request = self.requests[row]
-        return request.tokens[request.prompt_len : self.seq_lens[row]].tolist()
+    @cached_property
+    def asked_ids(self) -> dict[int, list[int]]:
+        return {row: request.asked_ids for row, request in enumerate(self.requests)}
+
+    @cached_property
+    def bad_words(self) -> dict[int, list[list[int]]]:
+        return {row: request.bad_words for row, request in enumerate(self.requests)}
+
+    def prepared(self) -> ScheduledStep:
+        """Itself, with all of the above at hand."""
+        for name, value in vars(type(self)).items():
+            if isinstance(value, cached_property):
+                getattr(self, name)
+        return self
 
 
 class Workload:
@@ -102,13 +148,9 @@ class Workload:
             computed += [0] * len(arrived)
             names = frozenset(request.name for request in arrived)
             lens = [r.prompt_len if r.name in names else 1 for r in running]
-            yield ScheduledStep(
-                list(running),
-                names,
-                np.array(computed, dtype=np.int32),
-                np.array(lens, dtype=np.int32),
-                np.stack([request.tokens for request in running]),
-            )
+            numbers = (np.array(values, dtype=np.int32) for values in (computed, lens))
+            padding = -sum(lens) % config.padded_to
+            yield ScheduledStep(list(running), names, *numbers, padding).prepared()
             computed = [done + length for done, length in zip(computed, lens, strict=True)]
 
     def _end(self, running: list[Request], computed: list[int], count: int) -> list[int]:

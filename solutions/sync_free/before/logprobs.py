@@ -1,0 +1,35 @@
+"""The log-probabilities as they were: those of the whole vocabulary, to look up a few."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from ..logprobs import LogprobsTensors
+from .chosen_tokens import chosen_tokens
+
+
+def gather_specific_token_logprobs(
+    logits: torch.Tensor, requested: Mapping[int, Sequence[int]], sampled: torch.Tensor
+) -> LogprobsTensors | None:
+    """Log-probabilities of the sampled token and of those that each row asks for, or None when
+    `requested` is empty. A host sync for each row that asks."""
+    chosen = chosen_tokens(requested, sampled, logits.shape[1])
+    if chosen is None:
+        return None
+    ids, counts = chosen
+    logprobs = compute_token_logprobs(logits, ids)
+    column = torch.arange(ids.shape[1], device=logits.device)
+    logprobs.masked_fill_(column >= counts[:, None], float("-inf"))
+    return LogprobsTensors(ids, logprobs, compute_token_ranks(logits, sampled))
+
+
+def compute_token_logprobs(logits: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
+    """[num_rows, K] float32, by way of [num_rows, vocab_size] in float32."""
+    return torch.log_softmax(logits, -1, dtype=torch.float32).gather(1, token_ids.long())
+
+
+def compute_token_ranks(logits: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
+    """[num_rows] int64, by way of [num_rows, vocab_size] booleans."""
+    return (logits >= logits.gather(1, token_ids.long()[:, None])).sum(-1)

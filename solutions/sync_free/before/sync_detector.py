@@ -1,0 +1,33 @@
+"""The sync detector as one begins it: right in what it says, and blind to most waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..sync_detector import Wait, calling_line
+
+
+class SyncDetector(TorchDispatchMode):
+    """Sees `.item()` and its like."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[Wait] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        is_read = func is torch.ops.aten._local_scalar_dense.default
+        if is_read and args[0].device.type != "cpu":
+            self.waits.append(Wait("a value is read", *calling_line()))
+        return func(*args, **kwargs)
+
+
+@contextmanager
+def allow_waits() -> Iterator[None]:
+    """Lets nothing through."""
+    # Nothing is let through yet.
+    yield

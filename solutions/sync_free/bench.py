@@ -1,0 +1,126 @@
+"""What the eight waits cost, one step and many in a row: `python -m solutions.sync_free.bench`."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import debubble
+from debubble.accelerator import Accelerator
+from solutions import benchmark
+from solutions.benchmark import Advance, Benchmark, StepCost
+
+from .config import StepConfig
+from .model import Model
+from .read_back import ReadBack
+from .separate_sites import SITES
+from .step import DecodeStep
+from .workload import ScheduledStep, Workload
+
+VARIANTS = {"before": (), "separate": SITES, "after": None}
+"""Sites as `DecodeStep` takes them: as they were, each by itself, and in one upload."""
+STEPS_IN_A_ROW = 24
+SERVING_BYTES = 30 * 2**30
+
+
+@dataclass(frozen=True)
+class DecodeStepCost(StepCost):
+    loop_us: float
+    """Of one step among many in a row, the tokens of each read while the next one runs."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    columns = {
+        "loop ms": lambda cost: f"{cost.loop_us / 1e3:.2f}",
+        "syncs": lambda cost: str(cost.counts["host_syncs"]),
+        "pageable": lambda cost: str(cost.counts["h2d_pageable"]),
+        "pinned": lambda cost: str(cost.counts["h2d_pinned"]),
+    }
+    own = Benchmark(
+        "sync_free",
+        __doc__,
+        choose_presets,
+        measure,
+        len(VARIANTS),
+        columns,
+        record_small_steps,
+    )
+    benchmark.run(own, arguments)
+
+
+def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, StepConfig]:
+    presets = {"small": StepConfig.small()}
+    if not quick and benchmark.fits(accelerator, SERVING_BYTES):
+        presets["serving"] = StepConfig.serving()
+    return presets
+
+
+def measure(
+    accelerator: Accelerator, config: StepConfig, runs: int, advance: Advance
+) -> dict[str, dict[str, DecodeStepCost]]:
+    model = Model(config, accelerator.device)
+    loops = 1 if accelerator.modelled else 5
+    needed = 4 + runs + loops * STEPS_IN_A_ROW
+    scheduled = list(Workload(config).steps(needed))
+    running = {name: Running(model, name, scheduled) for name in VARIANTS}
+    variants = {name: (lambda r=r: r.next_step) for name, r in running.items()}
+    costs, _ = benchmark.measure_step(accelerator, variants, runs, advance)
+    times = {name: [] for name in running}
+    for _ in range(loops):
+        for name, variant in running.items():
+            times[name].append(variant.time_loop(accelerator))
+    return {
+        "decode": {
+            name: DecodeStepCost(**asdict(cost), loop_us=statistics.median(times[name]))
+            for name, cost in costs.items()
+        }
+    }
+
+
+class Running:
+    """One variant in the midst of the workload: the first step, of prompts alone, is over."""
+
+    def __init__(self, model: Model, variant: str, scheduled: list[ScheduledStep]) -> None:
+        self.step = DecodeStep(model, VARIANTS[variant])
+        self.scheduled = iter(scheduled)
+        self.next_step()
+
+    def next_step(self):
+        return self.step.run(next(self.scheduled))
+
+    def time_loop(self, accelerator: Accelerator) -> float:
+        """Microseconds of one step of STEPS_IN_A_ROW."""
+        if accelerator.modelled:
+            with debubble.record(accelerator) as timeline:
+                self.loop()
+            return max(event.end for event in timeline.events) / STEPS_IN_A_ROW
+        accelerator.synchronize()
+        started = time.perf_counter()
+        self.loop()
+        accelerator.synchronize()
+        return (time.perf_counter() - started) * 1e6 / STEPS_IN_A_ROW
+
+    def loop(self) -> None:
+        last = None
+        for _ in range(STEPS_IN_A_ROW):
+            sampled = ReadBack(self.next_step().sampled)
+            if last is not None:
+                last.read()
+            last = sampled
+        last.read()
+
+
+def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
+    """One small step of each variant."""
+    config = StepConfig.small()
+    model, scheduled = Model(config, accelerator.device), list(Workload(config).steps(3))
+    for name in VARIANTS:
+        running = Running(model, name, scheduled)
+        running.next_step()
+        yield name, benchmark.record_step(accelerator, running.next_step)
+
+
+if __name__ == "__main__":
+    main()

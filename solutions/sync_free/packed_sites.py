@@ -1,0 +1,95 @@
+"""The eight sites of a step, planned together: one pinned upload for all of them."""
+
+from __future__ import annotations
+
+import torch
+
+from solutions.pinned_h2d.staging_ring import StagingRing
+
+from . import causal_conv1d, data_parallel
+from .bad_words import BadWords, plan_bad_words
+from .conv_metadata import ConvMetadata, plan_conv_metadata
+from .kv_sharing import plan_fast_prefill
+from .logprobs import LogprobsTensors, plan_logprobs
+from .ngram import plan_ngram_update
+from .ngram_batch import NgramBatch
+from .packed_upload import DeviceArrays, upload_plans
+from .penalties import plan_bincount
+from .step_inputs import StepInputs
+from .tables import Tables
+from .token_types import plan_token_types
+from .workload import ScheduledStep
+
+
+class PackedSites:
+    """One step's calls, by the names of `SeparateSites`. All that can be refused is refused while
+    planning: before anything is uploaded, and with no table changed."""
+
+    run_ar = staticmethod(data_parallel._run_ar)
+    causal_conv1d_fn = staticmethod(causal_conv1d.causal_conv1d_fn)
+
+    def __init__(
+        self,
+        scheduled: ScheduledStep,
+        inputs: StepInputs,
+        tables: Tables,
+        ring: StagingRing,
+    ) -> None:
+        self.tables, self.ring = tables, ring
+        num_requests, vocab_size = tables.output_bin_counts.shape
+        rows = inputs.recounted
+        batch = NgramBatch(scheduled.names, scheduled.token_table, scheduled.seq_lens)
+        bad_words = BadWords.of(scheduled.bad_words, scheduled.num_requests, vocab_size)
+        self.plans = {
+            "inputs": inputs,
+            "ngram": plan_ngram_update(batch, tables.row_of, scheduled.arrived),
+            "penalties": plan_bincount(
+                rows,
+                scheduled.prompt_lens[rows],
+                scheduled.seq_lens[rows],
+                *tables.token_ids.shape,
+            ),
+            "token_types": plan_token_types(
+                scheduled.token_type_starts,
+                scheduled.sequence_lens,
+                len(scheduled.sequence_lens),
+            ),
+            "convolution": plan_conv_metadata(scheduled.query_start_loc, scheduled.cache_indices),
+            "bad_words": plan_bad_words(bad_words, scheduled.past_tokens),
+            "logprobs": plan_logprobs(scheduled.asked_ids, num_requests, vocab_size),
+        }
+
+    def upload(self) -> DeviceArrays:
+        arrays = {name: plan.arrays for name, plan in self.plans.items()}
+        self.on_device = upload_plans(arrays, self.tables.token_ids.device, self.ring)
+        return self.on_device["inputs"]
+
+    def update_ngram(self) -> None:
+        self._apply("ngram", self.tables.token_ids, self.tables.num_tokens)
+        self.tables.row_of = self.plans["ngram"].req_id_to_row
+
+    def bincount(self) -> None:
+        tables = self.tables
+        counts = tables.prompt_bin_mask, tables.output_bin_counts
+        self._apply("penalties", tables.token_ids, *counts)
+
+    def token_types(self) -> torch.Tensor:
+        """[num_tokens] int32."""
+        return self._apply("token_types", self.tables.token_ids.device)
+
+    def conv_metadata(self) -> ConvMetadata:
+        return self._apply("convolution")
+
+    def logits_rows(self, num_padded: int) -> torch.Tensor:
+        """[num_padded] int32."""
+        buffer, indices = self.tables.logits_rows, self.on_device["inputs"]["logits_indices"]
+        return plan_fast_prefill(len(buffer), len(indices), num_padded).apply({}, buffer, indices)
+
+    def apply_bad_words(self, logits: torch.Tensor) -> None:
+        self._apply("bad_words", logits)
+
+    def logprobs(self, logits: torch.Tensor, sampled: torch.Tensor) -> LogprobsTensors:
+        return self._apply("logprobs", logits, sampled)
+
+    def _apply(self, name: str, *state):
+        return self.plans[name].apply(self.on_device[name], *state)

@@ -1,0 +1,111 @@
+"""A step that meets all eight sites, the same whichever way these are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+import torch
+
+from solutions.pinned_h2d.staging_ring import StagingRing
+
+from .config import StepConfig
+from .data_parallel import agreement_of
+from .data_parallel_group import DataParallelGroup
+from .logprobs import LogprobsTensors
+from .model import Model
+from .packed_sites import PackedSites
+from .read_back import ReadBack
+from .separate_sites import SITES, SeparateSites
+from .step_inputs import StepInputs, plan_inputs
+from .tables import Tables
+from .workload import ScheduledStep
+
+FREQUENCY_PENALTY = 0.1
+PADDED_TO = 8
+"""Batches are padded to a multiple of this."""
+PIECEWISE_GRAPHS = 1
+"""The graph mode that this rank could run in."""
+STEPS_IN_FLIGHT = 2
+
+
+class StepOutput(NamedTuple):
+    """On the device, by row."""
+
+    sampled: torch.Tensor
+    """[num_requests] int64."""
+    logprobs: LogprobsTensors
+
+
+class DecodeStep:
+    """Runs the steps of a workload in their order, on one model and tables of its own."""
+
+    def __init__(
+        self,
+        model: Model,
+        sites: Collection[str] | None = None,
+        group: DataParallelGroup | None = None,
+    ) -> None:
+        """`sites`: those whose code is as it is now, each called by itself; None for all of them
+        planned together. `group`: the ranks that step side by side; None for a single one."""
+        unknown = [name for name in sites or () if name not in SITES]
+        if unknown:
+            raise ValueError(f"site {unknown[0]!r} is unknown: choose from {', '.join(SITES)}")
+        self.model, self.config = model, model.config
+        self.tables = Tables(model.config, model.device)
+        self.group = group or DataParallelGroup.alone()
+        self.sites_of = self._packed() if sites is None else self._separate(frozenset(sites))
+
+    def _separate(self, fixed: frozenset[str]) -> Callable[..., SeparateSites]:
+        return lambda scheduled, inputs: SeparateSites(scheduled, inputs, self.tables, fixed)
+
+    def _packed(self) -> Callable[..., PackedSites]:
+        ring = StagingRing((most_bytes(self.config),), torch.uint8, STEPS_IN_FLIGHT)
+        return lambda scheduled, inputs: PackedSites(scheduled, inputs, self.tables, ring)
+
+    def run(self, scheduled: ScheduledStep) -> StepOutput:
+        """Queues the step; the results are on the device when it gets there."""
+        inputs = plan_inputs(scheduled, self.tables.row_of, self.config.vocab_size)
+        sites = self.sites_of(scheduled, inputs)
+        # The other ranks are asked first: they have answered when the rest is prepared.
+        pending = self._ask_ranks(sites, scheduled)
+        on_device = sites.upload()
+        self._update_tables(sites, inputs, on_device)
+        tokens = self.tables.token_ids.view(-1)[on_device["token_places"]]
+        token_types = sites.token_types()
+        metadata = sites.conv_metadata()
+        rows = sites.logits_rows(agreement_of(pending.read()).num_tokens)
+
+        def convolve(layer: int, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+            states = self.tables.conv_states[layer]
+            batch = ("query_start_loc", "cache_indices", "has_initial_state")
+            batch_on_device = [on_device[name] for name in batch]
+            return sites.causal_conv1d_fn(
+                x, weight, None, states, *batch_on_device, "silu", metadata
+            )
+
+        logits = self.model.forward(tokens, token_types, rows, convolve)
+        return self._sample(sites, logits[: scheduled.num_requests])
+
+    def _ask_ranks(self, sites: SeparateSites | PackedSites, scheduled: ScheduledStep) -> ReadBack:
+        num_requests = scheduled.num_requests
+        padded = -(-num_requests // PADDED_TO) * PADDED_TO
+        return sites.run_ar(False, num_requests, padded, PIECEWISE_GRAPHS, self.group)
+
+    def _update_tables(self, sites, inputs: StepInputs, on_device) -> None:
+        sites.update_ngram()
+        inputs.write_new_tokens(on_device, self.tables)
+        sites.bincount()
+
+    def _sample(self, sites: SeparateSites | PackedSites, logits: torch.Tensor) -> StepOutput:
+        logits.sub_(self.tables.output_bin_counts[: len(logits)], alpha=FREQUENCY_PENALTY)
+        sites.apply_bad_words(logits)
+        sampled = logits.argmax(-1)
+        return StepOutput(sampled, sites.logprobs(logits, sampled))
+
+
+def most_bytes(config: StepConfig) -> int:
+    """What the plans of a step may take: a place and an id for each token of each request, and
+    all else that travels for a request."""
+    per_request = 16 * config.max_len + 32 * (config.asked_ids + config.bad_words) + 512
+    return config.num_requests * per_request + 4096

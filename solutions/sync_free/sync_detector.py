@@ -1,0 +1,160 @@
+"""A small sync detector: notes the lines at which an operator makes the host wait for the device.
+
+PyTorch shows a dispatch mode every operator before it runs, and most waits can be told from that
+alone: from the operator, and from where its tensors lie. What is no operator is not shown, such as
+`event.synchronize()`, nor how a tensor is printed. `debubble.find_host_syncs` is more complete: it
+sees these as well, and knows the operators that are missing here.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+import debubble.accelerator
+
+aten = torch.ops.aten
+DEPENDS_ON_DATA = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+"""So PyTorch marks what has to know the values of a tensor, or how many of them count."""
+MACHINERY = (os.path.dirname(torch.__file__), os.path.dirname(debubble.__file__) + os.sep, __file__)
+"""PyTorch, the simulated device and this file: nobody looks for a line of their own in there."""
+
+
+class Wait(NamedTuple):
+    """What makes the host wait, and the source text of the line that asked for it."""
+
+    what: str
+    function: str
+    line: str
+
+
+class SyncDetector(TorchDispatchMode):
+    """Notes in `waits` what makes the host wait for the device in its block (vLLM #41429).
+
+    That is: values or sizes that the host has to know; copies between host and device that block;
+    copies that are not to block, from or to host memory that is pageable or has holes; and Python
+    values that have to be on the device. It watches its own thread, except in `allow_waits`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[Wait] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if torch.is_inference_mode_enabled():
+            # There an operator that only calls others, such as `cpu`, comes as a whole.
+            with self:
+                result = func.decompose(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        what = None if _allowed.get() else why_it_waits(func, args, kwargs)
+        if what:
+            self.waits.append(Wait(what, *calling_line()))
+        return func(*args, **kwargs)
+
+
+_allowed: ContextVar[bool] = ContextVar("waits are allowed", default=False)
+"""Each thread has its own, and starts with the default."""
+
+
+@contextmanager
+def allow_waits() -> Iterator[None]:
+    """Waits in this block are meant: no detector of this thread notes them."""
+    outer = _allowed.set(True)
+    try:
+        yield
+    finally:
+        _allowed.reset(outer)
+
+
+def calling_line() -> tuple[str, str]:
+    """The function that is running, and its line: the innermost outside the machinery."""
+    for frame in reversed(traceback.extract_stack()):
+        if not frame.filename.startswith(MACHINERY):
+            return frame.name, frame.line
+    return "", ""
+
+
+def why_it_waits(func: Any, args: tuple, kwargs: dict) -> str | None:
+    """What makes the host wait in this operator, or None if nothing does."""
+    leaves = tree_leaves((args, kwargs))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.numel()]
+    uploads = func is aten._to_copy.default and tensors
+    if not (uploads or any(map(on_device, tensors))):
+        return None
+    if func in RULES:
+        return RULES[func](*args, **kwargs)
+    if DEPENDS_ON_DATA.intersection(func.tags):
+        return f"{func.overloadpacket.__name__} has to know values that are on the device"
+    return None
+
+
+def to_copy(source, *, device=None, non_blocking=False, **options) -> str | None:
+    """`to` makes its own target, and a pinned one if that is on the host and nobody is to wait."""
+    if on_device(source) and non_blocking:
+        return None
+    goes_to_host = torch.device(device or source.device).type == "cpu"
+    target = torch.empty_like(source, device="cpu" if goes_to_host else "meta")
+    return copy_(target, source, non_blocking)
+
+
+def copy_(target, source, non_blocking=False) -> str | None:
+    if on_device(target) == on_device(source):
+        return None
+    host, way = (source, "from") if on_device(target) else (target, "to")
+    if not non_blocking:
+        return f"a blocking copy {way} the host"
+    if not host.is_pinned():
+        return f"a copy {way} pageable host memory"
+    dense = aten.is_non_overlapping_and_dense.default(host)
+    lies_alike = host.is_contiguous() or (dense and target.stride() == source.stride())
+    if target.shape == source.shape and lies_alike:
+        return None
+    return f"a copy {way} host memory with holes"
+
+
+def index(tensor, indices) -> str | None:
+    """Integers have to be on the device; a mask has to be counted."""
+    for chosen in indices:
+        is_mask = chosen is not None and chosen.dtype == torch.bool
+        if chosen is not None and on_device(chosen) == is_mask:
+            return "a mask has to be counted" if is_mask else "an index goes to the device"
+    return None
+
+
+def index_put_(tensor, indices, value, accumulate=False) -> str | None:
+    """A number through one mask is only a fill: nobody counts, and nothing travels."""
+    if on_device(value):
+        return index(tensor, indices)
+    through_mask = [chosen is not None and chosen.dtype == torch.bool for chosen in indices]
+    return None if through_mask == [True] else "the value goes to the device"
+
+
+def on_device(tensor: torch.Tensor) -> bool:
+    return tensor.device.type != "cpu"
+
+
+RULES = {
+    aten._local_scalar_dense.default: lambda tensor: "a value is read",
+    aten._to_copy.default: to_copy,
+    aten.copy_.default: copy_,
+    aten.lift_fresh.default: lambda made: "Python values go to the device",
+    aten.index.Tensor: index,
+    aten.index_put_.default: index_put_,
+    aten.repeat_interleave.Tensor: lambda repeats, output_size=None: (
+        "how often it repeats has to be added up" if output_size is None else None
+    ),
+    aten.one_hot.default: lambda index, num_classes=-1: (
+        "the largest index has to be known" if num_classes == -1 else None
+    ),
+}
+"""Operators of which the tags say too little, or too much."""

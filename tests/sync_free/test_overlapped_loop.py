@@ -1,0 +1,183 @@
+"""The decode loop: right behind any queue, two steps in flight, one wait a step at most."""
+
+import time
+
+import pytest
+import torch
+
+import debubble
+from solutions.sync_free.before.overlapped_loop import DecodeLoop as RacingLoop
+from solutions.sync_free.overlapped_loop import STEPS_IN_FLIGHT, DecodeLoop
+
+REQUESTS, VOCABULARY = 8, 50257
+
+
+def next_tokens(tokens, positions):
+    return (tokens * 31 + positions) % VOCABULARY
+
+
+def positions_of_steps(steps, first=1):
+    return [torch.arange(REQUESTS) + 100 * (first + step) for step in range(steps)]
+
+
+def expected_tokens(steps):
+    tokens, expected = torch.zeros(REQUESTS, dtype=torch.int64), []
+    for positions in steps:
+        tokens = next_tokens(tokens, positions)
+        expected.append(tokens.tolist())
+    return expected
+
+
+def run(loop, steps):
+    """The tokens of all steps. The positions are the caller's, who changes them at once."""
+    positions, returned = torch.zeros(REQUESTS, dtype=torch.int64), []
+    for values in steps:
+        positions.copy_(values)
+        returned.append(loop.step(positions))
+        positions.fill_(-1)
+    assert returned[0] is None
+    return [*returned[1:], loop.finish()]
+
+
+def record_run(accelerator, make_loop, steps, decode=next_tokens, load_ms=20.0):
+    # The first steps have memory pinned and kernels loaded, which may make everybody wait.
+    run(make_loop(decode, REQUESTS), positions_of_steps(4))
+    loop = make_loop(decode, REQUESTS)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(load_ms)
+        tokens = run(loop, steps)
+    return tokens, timeline
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 64])
+def test_every_token_is_right_behind_a_loaded_queue(accelerator, steps):
+    steps = positions_of_steps(steps)
+    tokens, timeline = record_run(accelerator, DecodeLoop, steps)
+    assert tokens == expected_tokens(steps)
+    assert not timeline.hazards
+
+
+def test_without_a_step_there_are_no_tokens(accelerator):
+    assert DecodeLoop(next_tokens, REQUESTS).finish() is None
+
+
+def test_the_last_tokens_may_be_asked_for_again(accelerator):
+    loop, steps = DecodeLoop(next_tokens, REQUESTS), positions_of_steps(4)
+    assert run(loop, steps[:2]) == expected_tokens(steps)[:2]
+    assert loop.finish() == expected_tokens(steps)[1]
+    assert [loop.step(steps[2]), loop.step(steps[3])] == expected_tokens(steps)[1:3]
+
+
+def test_one_pinned_upload_and_one_download_a_step(accelerator):
+    _, timeline = record_run(accelerator, DecodeLoop, positions_of_steps(10))
+    counts = timeline.counts()
+    assert counts["d2h"] == 10
+    assert counts["host_syncs"] <= 10
+    if accelerator.pin_memory:
+        assert (counts["h2d_pinned"], counts["h2d_pageable"]) == (10, 0)
+
+
+def test_a_host_that_comes_late_never_waits(accelerator):
+    loop = DecodeLoop(next_tokens, REQUESTS)
+    for positions in positions_of_steps(6):
+        with debubble.no_host_syncs():
+            loop.step(positions)
+        accelerator.synchronize()
+    with debubble.no_host_syncs():
+        loop.finish()
+
+
+def test_the_host_is_one_step_ahead_and_never_more(accelerator):
+    done = []
+
+    def decode(tokens, positions):
+        if len(done) >= STEPS_IN_FLIGHT:
+            assert done[-STEPS_IN_FLIGHT].query()
+        tokens = next_tokens(tokens, positions)
+        accelerator.sleep(0.5 if accelerator.modelled else 10.0)
+        done.append(accelerator.current_stream().record_event())
+        return tokens
+
+    loop = DecodeLoop(decode, REQUESTS)
+    for positions in positions_of_steps(5):
+        loop.step(positions)
+        assert not done[-1].query()
+    loop.finish()
+    assert done[-1].query()
+
+
+def test_positions_of_another_number_of_requests_are_refused(accelerator):
+    loop = DecodeLoop(next_tokens, REQUESTS)
+    with (
+        debubble.record(accelerator) as timeline,
+        pytest.raises(ValueError, match=r"positions of shape \[3\]: this loop has 8 requests"),
+    ):
+        loop.step(torch.zeros(3, dtype=torch.int64))
+    assert not any(timeline.counts().values())
+    assert loop.finish() is None
+
+
+def test_before_is_right_while_everybody_waits(accelerator):
+    def decode(tokens, positions):
+        tokens = next_tokens(tokens, positions)
+        accelerator.synchronize()
+        return tokens
+
+    loop, steps, returned = RacingLoop(decode, REQUESTS), positions_of_steps(6), []
+    for positions in steps:
+        returned.append(loop.step(positions))
+        accelerator.synchronize()
+    assert [*returned[1:], loop.finish()] == expected_tokens(steps)
+
+
+def test_before_never_waits_and_returns_garbage(accelerator):
+    # Other positions than elsewhere: memory that another test has left must not look right.
+    steps = positions_of_steps(10, first=1000)
+    tokens, timeline = record_run(accelerator, RacingLoop, steps)
+    assert timeline.counts()["host_syncs"] == 0
+    assert tokens != expected_tokens(steps)
+
+
+@pytest.mark.sim
+def test_before_has_three_races_and_sim_names_both_lines_of_each(accelerator):
+    _, timeline = record_run(accelerator, RacingLoop, positions_of_steps(10))
+    upload = "uploaded = self.staged.to(self.tokens.device, non_blocking=True)"
+    download = 'self.on_host = self.tokens.to("cpu", non_blocking=True)'
+    kernel = "return (tokens * 31 + positions) % VOCABULARY"
+    read = "return None if self.on_host is None else self.on_host.tolist()"
+    found = {(hazard.kind, hazard.first.text, hazard.second.text) for hazard in timeline.hazards}
+    assert found == {
+        ("overwritten_in_flight", upload, "self.staged.copy_(positions)"),
+        ("unordered_streams", kernel, download),
+        ("read_before_sync", download, read),
+    }
+
+
+@pytest.mark.sim
+def test_the_device_hardly_idles_while_the_host_reads_tokens(accelerator):
+    def decode(tokens, positions):
+        accelerator.sleep(0.1)
+        return next_tokens(tokens, positions)
+
+    _, timeline = record_run(accelerator, DecodeLoop, positions_of_steps(20), decode, load_ms=0.1)
+    assert timeline.idle_share(ignore_sleep=True) < 0.1
+
+
+@pytest.mark.gpu
+def test_the_hosts_own_work_is_hidden_behind_the_step(accelerator):
+    step_ms, host_ms, steps = 10.0, 6.0, 20
+
+    def decode(tokens, positions):
+        accelerator.sleep(step_ms)
+        return next_tokens(tokens, positions)
+
+    loop = DecodeLoop(decode, REQUESTS)
+    run(loop, positions_of_steps(2))
+    started = time.perf_counter()
+    for positions in positions_of_steps(steps):
+        time.sleep(host_ms * 1e-3)
+        loop.step(positions)
+    loop.finish()
+    took_ms = (time.perf_counter() - started) * 1e3
+    assert took_ms < host_ms + steps * (step_ms + 0.25 * host_ms)

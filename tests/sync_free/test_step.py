@@ -1,0 +1,169 @@
+"""A whole step: all eight sites, as they were, each by itself, and in one upload."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+import debubble
+from solutions.sync_free.config import StepConfig
+from solutions.sync_free.model import Model
+from solutions.sync_free.separate_sites import SITES
+from solutions.sync_free.step import DecodeStep
+from solutions.sync_free.workload import Workload
+
+from . import claims
+
+CONFIG = StepConfig.small()
+STEPS = 6
+VARIANTS = {"before": (), "separate": SITES, "packed": None}
+
+
+@pytest.fixture(scope="module")
+def model(accelerator):
+    return Model(CONFIG, accelerator.device)
+
+
+@pytest.fixture(scope="module")
+def scheduled():
+    return list(Workload(CONFIG).steps(STEPS))
+
+
+def outputs_of(model, scheduled, sites):
+    step = DecodeStep(model, sites)
+    outputs = [step.run(each) for each in scheduled]
+    return [(o.sampled.tolist(), *(t.cpu().numpy() for t in o.logprobs)) for o in outputs]
+
+
+def counts_of_one_step(accelerator, model, scheduled, sites):
+    step = DecodeStep(model, sites)
+    for each in scheduled[:2]:
+        step.run(each)
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(2.0 if accelerator.modelled else 40.0)
+        step.run(scheduled[2])
+    assert not timeline.hazards
+    return timeline.counts()
+
+
+@pytest.mark.parametrize("variant", ["separate", "packed"])
+def test_every_step_gives_what_it_gave_before(model, scheduled, variant):
+    before = outputs_of(model, scheduled, VARIANTS["before"])
+    now = outputs_of(model, scheduled, VARIANTS[variant])
+    for (sampled_then, ids_then, logprobs_then, ranks_then), (sampled, ids, logprobs, ranks) in zip(
+        before, now, strict=True
+    ):
+        assert sampled == sampled_then
+        np.testing.assert_array_equal(ids, ids_then)
+        np.testing.assert_array_equal(ranks, ranks_then)
+        np.testing.assert_allclose(logprobs, logprobs_then, atol=1e-5)
+
+
+def test_one_pinned_upload_and_not_one_wait(accelerator, model, scheduled):
+    counts = counts_of_one_step(accelerator, model, scheduled, VARIANTS["packed"])
+    assert counts["host_syncs"] == counts["h2d_pageable"] == 0
+    assert counts["h2d_pinned"] == accelerator.pin_memory
+
+
+def test_each_site_by_itself_makes_one_upload_or_none(accelerator, model, scheduled):
+    counts = counts_of_one_step(accelerator, model, scheduled, VARIANTS["separate"])
+    assert counts["host_syncs"] == counts["h2d_pageable"] == 0
+    # ngram, penalties, token_types, causal_conv1d, bad_words, logprobs, and the step's own inputs.
+    assert counts["h2d_pinned"] <= 7
+
+
+def test_before_it_waited_at_every_site(accelerator, model, scheduled):
+    """As often as the sites say of themselves: see their own tests."""
+    waits = {
+        site: counts_of_one_step(accelerator, model, scheduled, [s for s in SITES if s != site])[
+            "host_syncs"
+        ]
+        for site in SITES
+    }
+    assert all(waits.values()), waits
+    everywhere = counts_of_one_step(accelerator, model, scheduled, VARIANTS["before"])
+    assert everywhere["host_syncs"] == sum(waits.values())
+
+
+def test_a_step_may_not_wait_and_does_not(model, scheduled):
+    step = DecodeStep(model)
+    for each in scheduled[:3]:
+        step.run(each)
+    with debubble.no_host_syncs():
+        step.run(scheduled[3])
+
+
+@pytest.mark.gpu
+def test_the_host_returns_while_the_device_is_busy(accelerator, model):
+    """Of a step with a small model: the host's own work is that of 8 requests."""
+    step, scheduled = DecodeStep(model), Workload(CONFIG).steps(100)
+    step.run(next(scheduled))
+    took = claims.host_milliseconds(accelerator, lambda: step.run(next(scheduled)))
+    assert took < claims.QUEUED_MS / 2
+
+
+def test_steps_queued_behind_a_busy_device_are_all_right(accelerator, model, scheduled):
+    expected = outputs_of(model, scheduled, VARIANTS["before"])
+    step = DecodeStep(model)
+    outputs = claims.overlapped(accelerator, lambda each: step.run(each), scheduled, warm_up=False)
+    for output, (sampled, ids, logprobs, ranks) in zip(outputs, expected, strict=True):
+        assert output.sampled.tolist() == sampled
+        np.testing.assert_array_equal(output.logprobs.logprob_token_ids.cpu(), ids)
+        np.testing.assert_allclose(output.logprobs.logprobs.cpu(), logprobs, atol=1e-5)
+        np.testing.assert_array_equal(output.logprobs.selected_token_ranks.cpu(), ranks)
+
+
+WRONG = {
+    "token id 512": lambda r: replace(r, bad_words=[[512]]),
+    "token -1": lambda r: replace(r, asked_ids=[3, -1]),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_what_a_request_may_not_ask_for_changes_nothing(accelerator, model, message):
+    """The last site to be met refuses, and no table of the first has changed."""
+    step, (first, second) = DecodeStep(model), Workload(CONFIG).steps(2)
+    step.run(first)
+    requests = [*second.requests[:-1], WRONG[message](second.requests[-1])]
+    refused = replace(second, requests=requests)
+    before = tables_of(step)
+    with debubble.record(accelerator) as timeline, pytest.raises(ValueError, match=message):
+        step.run(refused)
+    assert not [event for event in timeline.events if event.copy_kind or event.kind == "kernel"]
+    after = tables_of(step)
+    assert before.keys() == after.keys()
+    for name, values in before.items():
+        np.testing.assert_array_equal(after[name], values)
+    assert step.run(second).sampled.shape == (CONFIG.num_requests,)
+
+
+def tables_of(step) -> dict[str, object]:
+    tables = {
+        name: value.cpu().numpy().copy()
+        for name, value in vars(step.tables).items()
+        if isinstance(value, torch.Tensor)
+    }
+    return tables | {"row_of": step.tables.row_of}
+
+
+def test_a_site_that_does_not_exist_is_refused(model):
+    with pytest.raises(ValueError, match="site 'bad_wrds' is unknown: choose from ngram"):
+        DecodeStep(model, ["bad_wrds"])
+
+
+def test_requests_end_arrive_and_move(scheduled):
+    """The workload has what the sites are for."""
+    rows = [dict(zip(each.names, range(each.num_requests), strict=True)) for each in scheduled]
+    moved = [
+        name
+        for then, now in pairwise(rows)
+        for name in then.keys() & now.keys()
+        if then[name] != now[name]
+    ]
+    assert moved
+    assert all(each.arrived for each in scheduled)
+    assert all(
+        len(set(each.cache_indices.tolist())) == CONFIG.num_requests + 1 for each in scheduled
+    )
