@@ -27,8 +27,7 @@ class StagingRing:
         self.shape, self.dtype, self.depth = shape, dtype, depth
 
     def upload(self, values: torch.Tensor, destination: torch.Tensor) -> None:
-        """Copies host `values` to `destination`, both of the ring's shape, on the current stream.
-
-        `values` may be changed or dropped at once.
+        """Copies host `values` to `destination` on the current stream: both of the ring's shape, or
+        of fewer rows. `values` may be changed or dropped at once.
         """
         destination.copy_(values)

@@ -38,14 +38,14 @@ class Ranks(Protocol):
         """Sums `state` over all ranks, in place, on the current stream."""
 
 
-class PendingState:
-    """What all ranks are about to run, on its way to the host. Made on the stream it comes from."""
+class ReadBack:
+    """A device tensor on its way to the host, on the stream on which this was made."""
 
-    def __init__(self, state: torch.Tensor) -> None:
-        self.values = state.cpu()
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.values = tensor.cpu()
 
     def read(self) -> torch.Tensor:
-        """[4, size] int32 on the host, the caller's to keep. Waits only if it is not there yet."""
+        """The tensor on the host, the caller's to keep. Waits only if it is not there yet."""
         return self.values
 
 
@@ -55,7 +55,7 @@ def _run_ar(
     padded_num_tokens: int,
     cudagraph_mode: int,
     group: Ranks,
-) -> PendingState:
+) -> ReadBack:
     """What every rank is about to run, without waiting for it (vLLM #41429).
 
     `.read()` of the result gives it: [4, group.size] int32 on the host, a column for each rank;
@@ -68,4 +68,4 @@ def _run_ar(
     state[2, group.rank] = int(should_ubatch)
     state[3, group.rank] = cudagraph_mode
     group.all_reduce(state)
-    return PendingState(state)
+    return ReadBack(state)

@@ -11,7 +11,7 @@ from debubble.accelerator import current
 buffers = {}
 
 
-class PendingState:
+class ReadBack:
     def __init__(self, state):
         if "values" not in buffers:
             pinned = current().pin_memory
@@ -35,4 +35,4 @@ def _run_ar(should_ubatch, orig_num_tokens, padded_num_tokens, cudagraph_mode, g
         own[2].fill_(should_ubatch)
         own[3].fill_(cudagraph_mode)
         group.all_reduce(state)
-        return PendingState(state)
+        return ReadBack(state)

@@ -10,7 +10,7 @@ import torch
 from debubble.accelerator import current
 
 
-class PendingState:
+class ReadBack:
     def __init__(self, state):
         self.values = state.to("cpu", non_blocking=True)
 
@@ -25,4 +25,4 @@ def _run_ar(should_ubatch, orig_num_tokens, padded_num_tokens, cudagraph_mode, g
     with group.stream:
         state = staged.to(current().device, non_blocking=True)
         group.all_reduce(state)
-        return PendingState(state)
+        return ReadBack(state)

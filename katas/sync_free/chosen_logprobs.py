@@ -1,0 +1,72 @@
+"""The tokens that requests ask for (chapter 02).
+
+A request may ask how likely certain tokens are, besides the one that was sampled for it. The
+function below gathers their ids, one row for each request, for a kernel to look up. It works. But
+it uploads the ids of every request by themselves, and waits each time, in the midst of sampling.
+
+Send the ids of all rows at once, pinned, and let nobody wait. The host does not know yet which
+tokens are sampled: leave column 0 to the device.
+
+Edit this file, then run
+
+    pytest katas/sync_free/test_chosen_logprobs.py
+
+Stuck?         debubble hint chosen_logprobs
+Start afresh?  debubble reset chosen_logprobs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+
+
+class ChosenTokens(NamedTuple):
+    """What each row of the batch wants to know, on the device."""
+
+    ids: torch.Tensor
+    """[num_rows, 1 + most ids of a row] int32: the sampled token, those asked for, then zeros."""
+    counts: torch.Tensor
+    """[num_rows] int32: how many of a row's ids are meant, the sampled token included."""
+
+
+def check_requested(requested: Mapping[int, Sequence[int]], num_rows: int, vocab_size: int) -> None:
+    """ValueError for a row that is not in the batch, and for an id not in the vocabulary."""
+    for row, token_ids in requested.items():
+        if not 0 <= row < num_rows:
+            raise ValueError(
+                f"row {row} asks for log-probabilities: this batch has {num_rows} rows, counted "
+                "from 0"
+            )
+        for token_id in token_ids:
+            if not 0 <= token_id < vocab_size:
+                raise ValueError(
+                    f"row {row} asks for the log-probability of token {token_id}: ids must be in "
+                    f"[0, {vocab_size})"
+                )
+
+
+def chosen_tokens(
+    requested: Mapping[int, Sequence[int]], sampled: torch.Tensor, vocab_size: int
+) -> ChosenTokens | None:
+    """The ids of each row on the device, or None when `requested` is empty (vLLM #41429).
+
+    `requested`: row -> ids that it asks for, in this order; a row may be missing, and a list empty.
+    `sampled`: [num_rows] integers on the device, which the host doesn't know yet. ValueError for a
+    row that is not in the batch, and for an id that is not in [0, vocab_size).
+    """
+    if not requested:
+        return None
+    check_requested(requested, len(sampled), vocab_size)
+    device = sampled.device
+    width = 1 + max(len(token_ids) for token_ids in requested.values())
+    ids = torch.zeros(len(sampled), width, dtype=torch.int32, device=device)
+    counts = torch.ones(len(sampled), dtype=torch.int32, device=device)
+    ids[:, 0] = sampled
+    for row, token_ids in requested.items():
+        count = 1 + len(token_ids)
+        ids[row, 1:count] = torch.tensor(token_ids, dtype=torch.int32, device=device)
+        counts[row : row + 1] = count
+    return ChosenTokens(ids, counts)

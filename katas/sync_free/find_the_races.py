@@ -1,0 +1,65 @@
+"""Find the races (chapter 02).
+
+For once the code is fast, and wrong. The decode loop below never waits: it uploads the positions,
+computes, copies the tokens to the host on a stream of its own, and hands out those of the step
+before. It is right as long as somebody watches. Behind a busy device it returns garbage, because
+three buffers change hands and nothing says when.
+
+Find the three races, and repair them one at a time. The host may wait for one thing in a step: that
+the tokens of the step before have arrived. The device must have the next step to do by then.
+
+On the simulated GPU a race is proved each time, and the timeline names both of its lines: the copy,
+and the line that came too early. A real GPU says nothing, and shows it now and then by a wrong
+token; there the tests keep the device busy for so long that it does.
+
+Edit this file, then run
+
+    pytest katas/sync_free/test_find_the_races.py
+
+Stuck?         debubble hint find_the_races
+Start afresh?  debubble reset find_the_races
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from debubble.accelerator import current
+
+Decode = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+class DecodeLoop:
+    """Tokens stay on the device from step to step; the host gets them one step late (vLLM #41429).
+
+    `decode(tokens, positions)` returns the next tokens. All three are [num_requests] int64 on the
+    device, the first tokens are zeros, and it queues its kernels on the current stream.
+    """
+
+    def __init__(self, decode: Decode, num_requests: int) -> None:
+        accelerator = current()
+        self.decode = decode
+        self.tokens = torch.zeros(num_requests, dtype=torch.int64, device=accelerator.device)
+        pin_memory = accelerator.pin_memory
+        self.staged = torch.zeros(num_requests, dtype=torch.int64, pin_memory=pin_memory)
+        self.copying = accelerator.stream()
+        self.on_host = None
+
+    def step(self, positions: torch.Tensor) -> list[int] | None:
+        """Queues a step, then returns the tokens of the step before it; None if there is none.
+
+        `positions` are [num_requests] int64 on the host, and may be changed at once.
+        """
+        self.staged.copy_(positions)
+        uploaded = self.staged.to(self.tokens.device, non_blocking=True)
+        self.tokens = self.decode(self.tokens, uploaded)
+        of_step_before = self.on_host
+        with self.copying:
+            self.on_host = self.tokens.to("cpu", non_blocking=True)
+        return None if of_step_before is None else of_step_before.tolist()
+
+    def finish(self) -> list[int] | None:
+        """The tokens of the last step; None if there is none."""
+        return None if self.on_host is None else self.on_host.tolist()

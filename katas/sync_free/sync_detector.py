@@ -1,0 +1,76 @@
+"""A detector of waits (chapter 02).
+
+Syncs come back with the next change, so an engine needs a tool that finds them. Here is the
+beginning of one. PyTorch shows a TorchDispatchMode each operator, before it runs: `func` with its
+arguments. The detector below runs them all, and notes a wait when the operator reads a value. It
+misses all other waits.
+
+Let it note them too: copies that block, copies that are not to block but cannot help it, results of
+a size that only the device knows, and Python values on their way to the device. It has to stay
+silent where nobody waits. And let `allow_waits` let through what is meant.
+
+Edit this file, then run
+
+    pytest katas/sync_free/test_sync_detector.py
+
+Stuck?         debubble hint sync_detector
+Start afresh?  debubble reset sync_detector
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import debubble.accelerator
+
+MACHINERY = (os.path.dirname(torch.__file__), os.path.dirname(debubble.__file__) + os.sep, __file__)
+
+
+class Wait(NamedTuple):
+    """What makes the host wait, and the source text of the line that asked for it."""
+
+    what: str
+    function: str
+    line: str
+
+
+def calling_line() -> tuple[str, str]:
+    """The function that is running, and its line: the innermost outside the machinery."""
+    for frame in reversed(traceback.extract_stack()):
+        if not frame.filename.startswith(MACHINERY):
+            return frame.name, frame.line
+    return "", ""
+
+
+class SyncDetector(TorchDispatchMode):
+    """Notes in `waits` what makes the host wait for the device in its block (vLLM #41429).
+
+    That is: values or sizes that the host has to know; copies between host and device that block;
+    copies that are not to block, from or to host memory that is pageable or has holes; and Python
+    values that have to be on the device. It watches its own thread, except in `allow_waits`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[Wait] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        is_read = func is torch.ops.aten._local_scalar_dense.default
+        if is_read and args[0].device.type != "cpu":
+            self.waits.append(Wait("a value is read", *calling_line()))
+        return func(*args, **kwargs)
+
+
+@contextmanager
+def allow_waits() -> Iterator[None]:
+    """Waits in this block are meant: no detector of this thread notes them."""
+    # Nothing is let through yet.
+    yield

@@ -1,0 +1,147 @@
+"""Tests of the kata `chosen_logprobs`."""
+
+import pytest
+import torch
+
+import debubble
+from debubble.workshop import expect, expect_equal
+
+ROWS = 16
+VOCAB = 1000
+LAYOUT = (
+    "Row i belongs to request i, whether it asks for anything or not: first its sampled token, "
+    "then the ids that it asks for, in their order, then zeros."
+)
+COUNTS = (
+    "counts[i] says how many ids of row i are meant: the sampled token, which each row has, and "
+    "those that it asks for. Behind them are zeros, and 0 is an id like any other."
+)
+NONE = "When nobody asks, later steps are skipped altogether, and None is what tells them so."
+UNKNOWN = (
+    "A kernel would read the logit of such an id all the same, from the next row or from beyond "
+    "the tensor. The host knows what is asked for, so it can refuse before anything is sent."
+)
+ONE_BY_ONE = (
+    "What costs is that there is an upload, not its bytes. Lay the ids of all rows and their "
+    "numbers into one tensor on the host, send that, and cut it apart on the device: a slice "
+    "copies nothing."
+)
+WAITS = (
+    "The sampled tokens of this step may still be in the making. Whoever waits for them, or for "
+    "any copy queued behind them, has waited for the whole step, and the device for the next "
+    "launch: a bubble. Send from pinned memory, and fill column 0 on the device."
+)
+EARLY = (
+    "`sampled` is there once the device has come that far, and a copy of it to the host not before "
+    "that. The host need not know these ids: a copy from device tensor to device tensor is queued."
+)
+OVERWRITTEN = (
+    "A queued copy reads its pinned memory when its turn comes. If the next call has written to "
+    "the same memory by then, both steps get the ids of the second. Fresh pinned memory in each "
+    "call is safe: PyTorch keeps it until its copy is done."
+)
+
+CASES = [
+    ({0: [4, 7], 1: [9]}, [1, 2], [[1, 4, 7], [2, 9, 0]], [3, 2]),
+    ({1: [5]}, [1, 2, 3], [[1, 0], [2, 5], [3, 0]], [1, 2, 1]),
+    ({2: [6, 6, 8], 0: [0]}, [1, 2, 3], [[1, 0, 0, 0], [2, 0, 0, 0], [3, 6, 6, 8]], [2, 1, 4]),
+    ({0: [], 1: [3]}, [7, 8], [[7, 0], [8, 3]], [1, 2]),
+    ({1: []}, [7, 8], [[7], [8]], [1, 1]),
+]
+
+
+@pytest.mark.parametrize(("requested", "sampled", "ids", "counts"), CASES)
+def test_each_row_has_its_ids(kata, accelerator, requested, sampled, ids, counts):
+    on_device = torch.tensor(sampled, device=accelerator.device)
+    chosen = kata.chosen_tokens(requested, on_device, VOCAB) or (None, None)
+    called = f"of chosen_tokens({requested}, {sampled}, {VOCAB})"
+    right = torch.tensor(ids, dtype=torch.int32)
+    expect_equal(chosen[0], right, value=f"the ids {called}", likely=early_or_misplaced)
+    right = torch.tensor(counts, dtype=torch.int32)
+    expect_equal(chosen[1], right, value=f"the counts {called}", likely=COUNTS)
+
+
+def early_or_misplaced(ids, right):
+    """Only the sampled tokens are wrong, or others as well."""
+    if ids is None or ids.shape != right.shape or (ids[:, 1:].cpu() != right[:, 1:]).any():
+        return LAYOUT
+    return f"{LAYOUT} {EARLY}"
+
+
+def test_it_is_none_when_nobody_asks(kata, accelerator):
+    sampled = torch.tensor([1, 2], device=accelerator.device)
+    chosen = kata.chosen_tokens({}, sampled, VOCAB)
+    expect_equal(chosen, None, call="chosen_tokens({}, [1, 2], 1000)", likely=NONE)
+
+
+@pytest.mark.parametrize("token_id", [-1, VOCAB])
+def test_ids_outside_of_the_vocabulary_are_refused(kata, accelerator, token_id):
+    sampled = torch.tensor([1, 2], device=accelerator.device)
+    refused = False
+    with debubble.record(accelerator) as timeline:
+        try:
+            kata.chosen_tokens({1: [3, token_id]}, sampled, VOCAB)
+        except ValueError:
+            refused = True
+    expect(timeline).that(
+        refused,
+        expected=f"a ValueError for token {token_id} of a vocabulary of {VOCAB}",
+        did="took it for an id",
+        why=UNKNOWN,
+    )
+
+
+def record_step(kata, accelerator):
+    """16 rows that ask for one id more each, and whose tokens are still being sampled."""
+    requested = {row: list(range(row)) for row in range(ROWS)}
+    sampled = torch.zeros(ROWS, dtype=torch.int64, device=accelerator.device)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(0.2 if accelerator.modelled else 20.0)
+        sampled.fill_(77)
+        ids, counts = kata.chosen_tokens(requested, sampled, VOCAB)
+    right = torch.arange(1, ROWS + 1, dtype=torch.int32)
+    expect_equal(counts, right, value="the counts of 16 rows", likely=COUNTS)
+    return ids, timeline
+
+
+def test_the_sampled_tokens_are_those_that_the_device_will_have(kata, accelerator):
+    ids, timeline = record_step(kata, accelerator)
+    expect(timeline).no_hazards(why=EARLY)
+    right = torch.full((ROWS,), 77, dtype=torch.int32)
+    expect_equal(
+        ids[:, 0], right, value="column 0, which the device was about to fill,", likely=EARLY
+    )
+
+
+def test_all_rows_share_one_upload(kata, accelerator):
+    _, timeline = record_step(kata, accelerator)
+    uploads = [event for event in timeline.events if (event.copy_kind or "").startswith("h2d")]
+    expect(timeline).that(
+        len(uploads) <= 1,
+        expected=f"1 upload for the ids of {ROWS} rows",
+        did=f"made {len(uploads)} uploads",
+        events=uploads,
+        why=ONE_BY_ONE,
+    )
+
+
+def test_nobody_waits(kata, accelerator):
+    _, timeline = record_step(kata, accelerator)
+    expect(timeline).counts(host_syncs=0, why=WAITS)
+    if accelerator.pin_memory:
+        expect(timeline).counts(h2d_pageable=0, why=WAITS)
+
+
+def test_each_of_many_steps_in_flight_has_its_own_ids(kata, accelerator):
+    sampled = torch.zeros(2, dtype=torch.int64, device=accelerator.device)
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(0.2 if accelerator.modelled else 20.0)
+        steps = [kata.chosen_tokens({1: [step, step + 1]}, sampled, VOCAB) for step in range(4)]
+    expect(timeline).no_hazards(why=OVERWRITTEN)
+    expect_equal(
+        torch.stack([ids[1, 1:] for ids, _ in steps]),
+        torch.tensor([[0, 1], [1, 2], [2, 3], [3, 4]], dtype=torch.int32),
+        value="what row 1 asked for in each of 4 steps, all in flight at once,",
+        likely=OVERWRITTEN,
+    )

@@ -1,0 +1,42 @@
+"""Has no race of streams, because it has but one: each step waits for the copy before it.
+
+fails: test_no_step_waits_for_the_copy_of_its_tokens
+says: copies them on stream 0
+says: while it copies it computes nothing
+"""
+
+import torch
+
+from debubble.accelerator import current
+
+
+class DecodeLoop:
+    def __init__(self, decode, num_requests):
+        accelerator = current()
+        self.decode = decode
+        self.num_requests = num_requests
+        self.tokens = torch.zeros(num_requests, dtype=torch.int64, device=accelerator.device)
+        self.pending = None
+
+    def step(self, positions):
+        accelerator = current()
+        staged = torch.empty(
+            self.num_requests, dtype=torch.int64, pin_memory=accelerator.pin_memory
+        )
+        uploaded = staged.copy_(positions).to(accelerator.device, non_blocking=True)
+        self.tokens = self.decode(self.tokens, uploaded)
+        step_before = self.pending
+        on_host = self.tokens.to("cpu", non_blocking=True)
+        self.pending = on_host, accelerator.current_stream().record_event()
+        return self._read(step_before)
+
+    def finish(self):
+        return self._read(self.pending)
+
+    def _read(self, pending):
+        if pending is None:
+            return None
+        on_host, arrived = pending
+        if not arrived.query():
+            arrived.synchronize()
+        return on_host.tolist()
