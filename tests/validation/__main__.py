@@ -1,4 +1,4 @@
-"""`python -m tests.validation`: tests, katas, chapters and benchmark on this machine, recorded.
+"""`python -m tests.validation`: tests, katas, chapters and benchmarks on this machine, recorded.
 
 A part that fails is recorded as failed and the later ones still run; the exit code is then 1. The
 record is written after every part, so a run that is cut short leaves what it got through.
@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
 
     record = new_record(options.device, ROOT)
-    gpu = slug(record["gpu"])
+    gpu = slug(record["gpu"]) + (f"-x{record['gpus']}" if record["gpus"] > 1 else "")
     path = options.assets / "validation" / f"{gpu}.json"
     folders = (options.assets / kind / gpu for kind in ("benchmarks", "timelines"))
     parts = all_parts(options.device, *folders)
@@ -51,8 +51,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         "--only",
         action="append",
         metavar="PART",
-        help="tests-sim, tests-cuda, katas, chapters or benchmark, to run by itself and keep what "
-        "the others left on this machine and source; may be given more than once",
+        help="tests-sim, tests-cuda, ranks, katas, chapters or benchmark-SYSTEM, to run by itself "
+        "and keep what the others left on this machine and source; may be given more than once",
     )
     options = parser.parse_args(arguments)
     names = [part.name for part in all_parts(options.device, options.assets, options.assets)]

@@ -16,6 +16,8 @@ from xml.etree import ElementTree
 from debubble.accelerator.triton_mode import can_interpret
 
 ROOT = Path(__file__).parents[2]
+SYSTEMS = ("pinned_h2d", "sync_free")
+"""Those with a benchmark."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,14 @@ def all_parts(device: str, benchmarks: Path, timelines: Path) -> list[Part]:
     devices = dict.fromkeys(["sim", device] if can_interpret() else [device])
     return [
         *(Part(f"tests-{name}", name, tests_on(name)) for name in devices),
+        # By itself, for a machine with several GPUs that nobody wants to keep for longer.
+        Part("ranks", device, pytest("tests/sync_free/test_data_parallel.py", "--device", device)),
         Part("katas", device, pytest("katas", "--impl", "solutions", "--device", device)),
         Part("chapters", device, pytest(*chapters, "chapters")),
-        Part("benchmark", device, benchmark("pinned_h2d", benchmarks, timelines)),
+        *(
+            Part(f"benchmark-{system}", device, benchmark(system, benchmarks, timelines))
+            for system in SYSTEMS
+        ),
     ]
 
 

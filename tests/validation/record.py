@@ -16,11 +16,12 @@ import torch
 SOURCES = ("debubble", "solutions", "katas", "chapters")
 
 
-def machine(device: str) -> dict[str, str | None]:
+def machine(device: str) -> dict[str, str | int | None]:
     """The accelerator and the versions that a result depends on."""
     on_gpu = device == "cuda"
     return {
         "gpu": torch.cuda.get_device_name() if on_gpu else "sim",
+        "gpus": torch.cuda.device_count() if on_gpu else 1,
         "driver": driver_version() if on_gpu else None,
         "cuda": torch.version.cuda,
         "python": platform.python_version(),
