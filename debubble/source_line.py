@@ -28,14 +28,18 @@ def source_line(thread: int | None = None) -> SourceLine | None:
 
 def learner_frame(frame: FrameType | None) -> FrameType | None:
     while frame is not None:
-        file = frame.f_code.co_filename
-        known = _is_machinery.get(file)
-        if known is None:
-            known = _is_machinery[file] = _judge(file)
-        if not known:
+        if not is_machinery(frame.f_code.co_filename):
             return frame
         frame = frame.f_back
     return None
+
+
+def is_machinery(file: str) -> bool:
+    """Whether a file is PyTorch's, Triton's, the standard library's, debubble's or the like."""
+    known = _is_machinery.get(file)
+    if known is None:
+        known = _is_machinery[file] = _judge(file)
+    return known
 
 
 def _judge(file: str) -> bool:

@@ -31,7 +31,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         return (yield)
     import debubble
 
-    from .tracebacks import users_part
+    from .tracebacks import up_to_the_users_line
 
     try:
         with debubble.no_host_syncs():
@@ -39,4 +39,4 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     except debubble.HostSyncError as error:
         error.add_note("If this wait is meant, put it into `with debubble.allow_host_sync():`.")
         # What stands between the line that waits and here is ours, and explains nothing.
-        raise error.with_traceback(users_part(error.__traceback__)) from None
+        raise error.with_traceback(up_to_the_users_line(error.__traceback__)) from None

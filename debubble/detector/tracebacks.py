@@ -3,32 +3,47 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from types import TracebackType
+
+from ..source_line import is_machinery
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 PLUMBING = tuple(
     os.path.join("torch", *parts)
-    for parts in (
-        ("overrides.py",),
-        ("_ops.py",),
-        ("utils", "_python_dispatch.py"),
-        ("_dynamo", "eval_frame.py"),
-    )
+    for parts in (("overrides.py",), ("_ops.py",), ("utils", "_python_dispatch.py"))
 )
 """Files of PyTorch that a call passes through on its way to an instrument."""
 
 
 def users_part(traceback: TracebackType | None) -> TracebackType | None:
     """The same traceback without frames of debubble, and of PyTorch between the two."""
-    frames = []
+    return _joined([entry for entry in _entries(traceback) if not _is_ours(_file_of(entry))])
+
+
+def up_to_the_users_line(traceback: TracebackType | None) -> TracebackType | None:
+    """`users_part` without what PyTorch does behind the line that is to blame."""
+    entries = list(_entries(users_part(traceback)))
+    while entries and is_machinery(_file_of(entries[-1])):
+        entries.pop()
+    return _joined(entries)
+
+
+def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
     while traceback is not None:
-        if not _is_ours(traceback.tb_frame.f_code.co_filename):
-            frames.append(traceback)
+        yield traceback
         traceback = traceback.tb_next
-    kept = None
-    for entry in reversed(frames):
-        kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    return kept
+
+
+def _joined(entries: list[TracebackType]) -> TracebackType | None:
+    joined = None
+    for entry in reversed(entries):
+        joined = TracebackType(joined, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return joined
+
+
+def _file_of(entry: TracebackType) -> str:
+    return entry.tb_frame.f_code.co_filename
 
 
 def _is_ours(file: str) -> bool:

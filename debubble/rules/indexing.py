@@ -22,6 +22,8 @@ def index_tensors(indices: Iterable[torch.Tensor | None]) -> Effects:
             total += Effects(uploads=not is_mask, pinned_uploads=is_mask, kernels=0)
         elif is_mask:
             total += nonzero((index,), {})
+        elif index.dtype == torch.int32 and index.numel() > 0:
+            total += ONE_KERNEL  # It is made int64 first.
     return total
 
 

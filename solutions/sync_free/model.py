@@ -46,10 +46,10 @@ class Model:
 
         tokens and token_types are [num_tokens]; logits_rows are rows of these, [num_rows].
         """
-        hidden = self.embedding[tokens] + self.type_embedding[token_types]
+        hidden = F.embedding(tokens, self.embedding) + F.embedding(token_types, self.type_embedding)
         for layer in self.mixing_layers:
             hidden = layer.forward(hidden, convolve)
-        hidden = hidden[logits_rows]
+        hidden = hidden.index_select(0, logits_rows)
         for layer in self.shared_layers:
             hidden = layer.forward(hidden)
         return F.linear(self.normalized(hidden), self.head).float()

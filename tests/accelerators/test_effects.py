@@ -91,6 +91,7 @@ def is_refused(expression, names: dict) -> bool:
         ("torch.complex(x, x).conj().resolve_conj()", {"kernels": 2}),
         ("x[[True, False, True, False]] = 0", {"host_syncs": 1, "h2d_pageable": 1, "kernels": 1}),
         ("x.data = x * 2", {"kernels": 1}),
+        ("x[xi[0, :2].int()]", {"kernels": 3}),
         ("x.t_()", {}),
     ],
 )

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from debubble import Timeline
@@ -135,6 +136,7 @@ def test_the_scripts_own_failure_comes_before_check(run):
 
 
 @pytest.mark.sim
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here the script finds its GPU")
 def test_a_script_for_cuda_is_told_what_to_do_on_sim(run):
     result = run("import torch\ntorch.ones(3, device='cuda')")
     assert result.exit_code == 1
