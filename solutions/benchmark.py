@@ -120,8 +120,7 @@ def measure_step(
     recorded = {}
     for variant, ready in variants.items():
         step = ready()
-        if not accelerator.modelled:
-            step()  # compiles, and lets the allocators grow
+        step()  # compiles, and lets the allocators grow
         recorded[variant] = record_step(accelerator, step)
         advance()
     for _ in range(runs):
@@ -147,9 +146,13 @@ def time_step(accelerator: Accelerator, step: Step) -> tuple[float, float]:
     return first.elapsed_time(last) * 1e3, host_us
 
 
-def record_step(accelerator: Accelerator, step: Step) -> debubble.Timeline:
+def record_step(
+    accelerator: Accelerator, step: Step, load_ms: float | None = None
+) -> debubble.Timeline:
+    if load_ms is None:
+        load_ms = LOAD_MS if accelerator.modelled else PROFILED_LOAD_MS
     with no_garbage(), debubble.record(accelerator) as timeline:
-        accelerator.sleep(LOAD_MS if accelerator.modelled else PROFILED_LOAD_MS)
+        accelerator.sleep(load_ms)
         step()
     return timeline
 
@@ -195,7 +198,7 @@ def _table(
     how = "modelled" if accelerator.modelled else "measured"
     title = f"{preset}, {accelerator.description}: {how}, behind {LOAD_MS:g} ms of work"
     table = Table(title=title, box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
-    for column in ("step", ""):
+    for column in ("step", "") if len(steps) > 1 else ("",):
         table.add_column(column, no_wrap=True)
     for column in ("device ms", "ratio", "host ms", "idle", *columns):
         table.add_column(column, justify="right", no_wrap=True)
@@ -203,8 +206,7 @@ def _table(
         base = next(iter(variants.values()))
         for variant, cost in variants.items():
             table.add_row(
-                kind,
-                variant,
+                *((kind, variant) if len(steps) > 1 else (variant,)),
                 f"{cost.device_us / 1e3:.2f}",
                 f"{base.device_us / cost.device_us:.2f}×",
                 f"{cost.host_us / 1e3:.2f}",

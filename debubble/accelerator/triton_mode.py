@@ -86,6 +86,6 @@ def missing_triton(what: str) -> str:
     """What to say where `what` needs Triton and there is none."""
     return (
         f"{what} needs Triton, which is not installed here ({platform.system()}). Without it "
-        "chapter 00, the katas, timelines and sim work; attention needs Linux, in a container, "
+        "chapter 00, the katas, timelines and sim work; kernels need Linux, in a container, "
         "in WSL 2 or on another host"
     )

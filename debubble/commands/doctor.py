@@ -72,7 +72,8 @@ def triton() -> str:
     found = installed("triton")
     if found is None:
         return (
-            "not installed: the attention of chapter 01 needs it, chapter 00 and the katas do not"
+            "not installed: the kernels of chapters 01 and 02 need it, "
+            "chapter 00 and the katas do not"
         )
     return f"{found}, kernels are {'interpreted on the CPU' if is_interpreted() else 'compiled'}"
 

@@ -22,6 +22,8 @@ from .workload import ScheduledStep, Workload
 VARIANTS = {"before": (), "separate": SITES, "after": None}
 """Sites as `DecodeStep` takes them: as they were, each by itself, and in one upload."""
 STEPS_IN_A_ROW = 24
+SMALL_LOAD_MS = 15.0
+"""Enough for the host to queue a small step under a profiler, and short enough to see the step."""
 SERVING_BYTES = 30 * 2**30
 
 
@@ -119,7 +121,7 @@ def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble
     for name in VARIANTS:
         running = Running(model, name, scheduled)
         running.next_step()
-        yield name, benchmark.record_step(accelerator, running.next_step)
+        yield name, benchmark.record_step(accelerator, running.next_step, SMALL_LOAD_MS)
 
 
 if __name__ == "__main__":

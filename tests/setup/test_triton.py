@@ -114,15 +114,28 @@ def test_without_triton_the_first_chapter_runs(no_triton):
     assert run.stdout.endswith("came to its end\n"), run.stdout[-2000:] + run.stderr[-2000:]
 
 
-def test_without_triton_the_katas_pass_and_chapter_01_says_what_it_needs(no_triton):
+def test_without_triton_the_katas_pass(no_triton):
     solved = ["--impl", "solutions", "-p", "no:cacheprovider", "-q"]
     katas = python("-m", "pytest", "katas", *solved, **no_triton)
     assert katas.returncode == 0, katas.stdout[-2000:]
-    run = python("-c", "from solutions.pinned_h2d import StagingRing, Engine", **no_triton)
-    sentence = run.stderr.splitlines()[-1]
-    assert sentence.removeprefix("ImportError: ").startswith(
-        "solutions.pinned_h2d.Engine needs Triton, which is not installed here ("
-    )
+
+
+@pytest.mark.parametrize(
+    ("there", "needs_triton"),
+    [
+        ("solutions.pinned_h2d.StagingRing", "solutions.pinned_h2d.Engine"),
+        ("solutions.sync_free.apply_bad_words", "solutions.sync_free.DecodeStep"),
+    ],
+)
+def test_without_triton_a_system_says_what_it_needs(no_triton, there, needs_triton):
+    imports = [
+        f"from {path.rpartition('.')[0]} import {path.rpartition('.')[2]}"
+        for path in (there, needs_triton)
+    ]
+    run = python("-c", f"{imports[0]}; print('so far')\n{imports[1]}", **no_triton)
+    assert run.stdout == "so far\n", run.stderr[-2000:]
+    sentence = run.stderr.splitlines()[-1].removeprefix("ImportError: ")
+    assert sentence.startswith(f"{needs_triton} needs Triton, which is not installed here (")
     assert "chapter 00, the katas, timelines and sim work" in sentence
 
 

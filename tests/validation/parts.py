@@ -39,15 +39,16 @@ def all_parts(device: str, benchmarks: Path, timelines: Path) -> list[Part]:
     chapters = ("-p", "no:python", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=120")
     devices = dict.fromkeys(["sim", device] if can_interpret() else [device])
     return [
+        # First, before a long load has made the host slower.
+        *(
+            Part(f"benchmark-{system}", device, benchmark(system, benchmarks, timelines))
+            for system in SYSTEMS
+        ),
         *(Part(f"tests-{name}", name, tests_on(name)) for name in devices),
         # By itself, for a machine with several GPUs that nobody wants to keep for longer.
         Part("ranks", device, pytest("tests/sync_free/test_data_parallel.py", "--device", device)),
         Part("katas", device, pytest("katas", "--impl", "solutions", "--device", device)),
         Part("chapters", device, pytest(*chapters, "chapters")),
-        *(
-            Part(f"benchmark-{system}", device, benchmark(system, benchmarks, timelines))
-            for system in SYSTEMS
-        ),
     ]
 
 

@@ -1,0 +1,50 @@
+"""The benchmark runs all variants, says how it came by its times, and keeps them."""
+
+import json
+
+import pytest
+
+from debubble.assets import ASSETS
+from solutions import benchmark
+from solutions.sync_free import bench
+
+VARIANTS = ["before", "separate", "after"]
+MEASURED = ASSETS / "benchmarks" / "nvidia-h200" / "sync_free.json"
+
+
+@pytest.fixture(scope="module")
+def record(accelerator, tmp_path_factory):
+    """Of a quick run, on the small model alone."""
+    folder = tmp_path_factory.mktemp("bench")
+    bench.main(["--quick", "--output", str(folder)])
+    return json.loads((folder / "sync_free.json").read_text())
+
+
+def test_every_variant_has_its_costs(accelerator, record):
+    assert record["modelled"] is accelerator.modelled
+    steps = record["presets"]["small"]["steps"]["decode"]
+    assert list(steps) == VARIANTS
+    before, *others = steps.values()
+    for now in others:
+        assert now["counts"]["host_syncs"] == now["counts"]["h2d_pageable"] == 0
+        assert before["device_us"] > now["device_us"] > 0
+        assert before["host_us"] > benchmark.LOAD_MS * 1e3 > now["host_us"] > 0
+        assert now["loop_us"] > 0
+    assert steps["after"]["counts"]["h2d_pinned"] == accelerator.pin_memory
+
+
+def test_the_table_stays_within_a_terminal(accelerator, capsys):
+    bench.main(["--quick"])
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 80
+    assert "…" not in printed
+
+
+@pytest.mark.sim
+def test_the_counts_are_those_measured_on_the_h200(record):
+    """Of the same step of the same workload."""
+    modelled = record["presets"]["small"]["steps"]["decode"]
+    measured = json.loads(MEASURED.read_text())["presets"]["small"]["steps"]["decode"]
+    assert {name: cost["counts"] for name, cost in modelled.items()} == {
+        name: cost["counts"] for name, cost in measured.items()
+    }
