@@ -63,16 +63,18 @@ def measure(
     accelerator: Accelerator, config: StepConfig, runs: int, advance: Advance
 ) -> dict[str, dict[str, DecodeStepCost]]:
     model = Model(config, accelerator.device)
-    loops = 1 if accelerator.modelled else 5
+    loops = 1 if accelerator.modelled else 6
     needed = 4 + runs + loops * STEPS_IN_A_ROW
     scheduled = list(Workload(config).steps(needed))
     running = {name: Running(model, name, scheduled) for name in VARIANTS}
     variants = {name: (lambda r=r: r.next_step) for name, r in running.items()}
     costs, _ = benchmark.measure_step(accelerator, variants, runs, advance)
     times = {name: [] for name in running}
+    order = list(running)
     for _ in range(loops):
-        for name, variant in running.items():
-            times[name].append(variant.time_loop(accelerator))
+        for name in order:
+            times[name].append(running[name].time_loop(accelerator))
+        order.reverse()  # Who follows a hot GPU is slower.
     return {
         "decode": {
             name: DecodeStepCost(**asdict(cost), loop_us=statistics.median(times[name]))
