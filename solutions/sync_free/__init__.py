@@ -1,9 +1,10 @@
 """Eight places where the host waited for the device in every step, and waits no more.
 
-First h2d and packed_upload, which all share. Then the sites, each beside its twin in `before`:
-token_types, kv_sharing, bad_words, logprobs, penalties, ngram, causal_conv1d, data_parallel. What
-they have in common with a whole step: workload, tables, model, separate_sites, packed_sites, step;
-bench measures it. overlapped_loop and sync_detector are exercises of their own.
+First h2d, packed_upload and read_back, which the others share. Then the eight sites, each beside
+its twin in `before`: token_types, kv_sharing, bad_words, logprobs, penalties, ngram, causal_conv1d,
+data_parallel. A whole step that meets them all is in config, workload, tables, step_inputs, model,
+separate_sites, packed_sites and step, and bench measures it. overlapped_loop and sync_detector
+stand by themselves.
 """
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
@@ -18,6 +19,7 @@ from .ngram_batch import NgramBatch
 from .overlapped_loop import DecodeLoop
 from .packed_upload import upload_packed, upload_plans
 from .read_back import ReadBack
+from .sync_detector import SyncDetector, allow_waits
 from .token_types import _init_model_kwargs
 
 try:
@@ -47,10 +49,12 @@ __all__ = [
     "NgramBatch",
     "ReadBack",
     "StepConfig",
+    "SyncDetector",
     "_init_model_kwargs",
     "_prepare_kv_sharing_fast_prefill",
     "_run_ar",
     "agreement_of",
+    "allow_waits",
     "apply_bad_words",
     "async_tensor_h2d",
     "bincount",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from importlib import import_module
 
 import torch
 
-from .conv_metadata import prepare_conv_metadata
+from .conv_metadata import ConvMetadata, prepare_conv_metadata
 from .logprobs import LogprobsTensors
 from .ngram_batch import NgramBatch
 from .packed_upload import DeviceArrays, upload_packed
+from .read_back import ReadBack
 from .step_inputs import StepInputs
 from .tables import Tables
 from .workload import ScheduledStep
@@ -51,7 +52,7 @@ class SeparateSites:
         self.plans_convolution = "causal_conv1d" in fixed
 
     @property
-    def run_ar(self):
+    def run_ar(self) -> Callable[..., ReadBack]:
         return self.site["data_parallel"]._run_ar
 
     def upload(self) -> DeviceArrays:
@@ -87,7 +88,7 @@ class SeparateSites:
         )
         return model_kwargs["token_type_ids"]
 
-    def conv_metadata(self):
+    def conv_metadata(self) -> ConvMetadata | None:
         """None as it was: then each layer makes its own."""
         if not self.plans_convolution:
             return None
@@ -96,7 +97,7 @@ class SeparateSites:
         )
 
     @property
-    def causal_conv1d_fn(self):
+    def causal_conv1d_fn(self) -> Callable[..., torch.Tensor]:
         return self.site["causal_conv1d"].causal_conv1d_fn
 
     def logits_rows(self, num_padded: int) -> torch.Tensor:

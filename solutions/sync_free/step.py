@@ -15,11 +15,14 @@ from .data_parallel_group import DataParallelGroup
 from .logprobs import LogprobsTensors
 from .model import Model
 from .packed_sites import PackedSites
+from .packed_upload import DeviceArrays
 from .read_back import ReadBack
 from .separate_sites import SITES, SeparateSites
 from .step_inputs import StepInputs, plan_inputs
 from .tables import Tables
 from .workload import ScheduledStep
+
+Sites = SeparateSites | PackedSites
 
 FREQUENCY_PENALTY = 0.1
 PADDED_TO = 8
@@ -87,17 +90,17 @@ class DecodeStep:
         logits = self.model.forward(tokens, token_types, rows, convolve)
         return self._sample(sites, logits[: scheduled.num_requests])
 
-    def _ask_ranks(self, sites: SeparateSites | PackedSites, scheduled: ScheduledStep) -> ReadBack:
+    def _ask_ranks(self, sites: Sites, scheduled: ScheduledStep) -> ReadBack:
         num_requests = scheduled.num_requests
         padded = -(-num_requests // PADDED_TO) * PADDED_TO
         return sites.run_ar(False, num_requests, padded, PIECEWISE_GRAPHS, self.group)
 
-    def _update_tables(self, sites, inputs: StepInputs, on_device) -> None:
+    def _update_tables(self, sites: Sites, inputs: StepInputs, on_device: DeviceArrays) -> None:
         sites.update_ngram()
         inputs.write_new_tokens(on_device, self.tables)
         sites.bincount()
 
-    def _sample(self, sites: SeparateSites | PackedSites, logits: torch.Tensor) -> StepOutput:
+    def _sample(self, sites: Sites, logits: torch.Tensor) -> StepOutput:
         logits.sub_(self.tables.output_bin_counts[: len(logits)], alpha=FREQUENCY_PENALTY)
         sites.apply_bad_words(logits)
         sampled = logits.argmax(-1)

@@ -1,5 +1,8 @@
 """A whole step: all eight sites, as they were, each by itself, and in one upload."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import pairwise
 
@@ -146,6 +149,32 @@ def tables_of(step) -> dict[str, object]:
         if isinstance(value, torch.Tensor)
     }
     return tables | {"row_of": step.tables.row_of}
+
+
+WITHOUT_PINNING = """
+import debubble
+from solutions.sync_free.config import StepConfig
+from solutions.sync_free.model import Model
+from solutions.sync_free.step import DecodeStep
+from solutions.sync_free.workload import Workload
+
+gpu, config = debubble.accelerator("sim"), StepConfig.small()
+model, scheduled = Model(config, gpu.device), list(Workload(config).steps(3))
+before, now = DecodeStep(model, []), DecodeStep(model)
+with debubble.record(gpu) as timeline:
+    for each in scheduled:
+        assert before.run(each).sampled.tolist() == now.run(each).sampled.tolist()
+print(gpu.pin_memory, timeline.counts()["h2d_pinned"], timeline.hazards)
+"""
+
+
+@pytest.mark.sim
+def test_where_nothing_can_be_pinned_every_step_is_still_right():
+    environment = os.environ | {"DEBUBBLE_PINNING": "off", "DEBUBBLE_DEVICE": "sim"}
+    run = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PINNING], capture_output=True, text=True, env=environment
+    )
+    assert run.stdout == "False 0 []\n", run.stderr[-3000:]
 
 
 def test_a_site_that_does_not_exist_is_refused(model):
