@@ -85,14 +85,24 @@ def check_bad_words(bad_words_token_ids: BadWordsTokenIds, num_rows: int, vocab_
                     )
 
 
+FEW = 4
+"""So many logits are filled one by one: that costs less than an upload and a scatter."""
+
+
 @dataclass(frozen=True, slots=True)
 class BadWordsPlan:
-    """Which logits to forbid; no arrays when there are none."""
+    """Which logits to forbid: `few` of them as (row, id), or more in `arrays`."""
 
+    few: Sequence[tuple[int, int]]
     arrays: HostArrays
 
     def apply(self, on_device: DeviceArrays, logits: torch.Tensor) -> None:
-        """One kernel, or none. `logits`: [B, V] float, of any strides."""
+        """A kernel for each of a few logits, or one for all. `logits`: [B, V] float, of any
+        strides."""
+        for row, token_id in self.few:
+            # A slice is filled, and a kernel takes the number as its argument. Assigned to a
+            # single element, it would be uploaded, and waited for.
+            logits[row, token_id : token_id + 1] = -torch.inf
         if self.arrays:
             places = (on_device["rows"], on_device["ids"])
             # A Python number would be uploaded here, and waited for.
@@ -106,15 +116,14 @@ def plan_bad_words(words: BadWords, past_tokens_ids: Sequence[Sequence[int]]) ->
             f"past tokens of {len(past_tokens_ids)} rows for logits of {words.num_rows}: "
             "give every row a list, be it empty"
         )
-    if not words.sequences or not (completed := _completed(words, past_tokens_ids)).any():
-        return BadWordsPlan({})
-    return BadWordsPlan(
-        {
-            "rows": words.rows[completed],
-            "ids": words.last_ids[completed],
-            "forbidden": np.array(-np.inf, np.float32),
-        }
-    )
+    if not words.sequences:
+        return BadWordsPlan([], {})
+    completed = _completed(words, past_tokens_ids)
+    rows, ids = words.rows[completed], words.last_ids[completed]
+    if len(rows) <= FEW:
+        return BadWordsPlan(list(zip(rows.tolist(), ids.tolist(), strict=True)), {})
+    forbidden = np.array(-np.inf, np.float32)
+    return BadWordsPlan([], {"rows": rows, "ids": ids, "forbidden": forbidden})
 
 
 def _completed(words: BadWords, past_tokens_ids: Sequence[Sequence[int]]) -> np.ndarray:

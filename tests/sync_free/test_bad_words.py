@@ -164,10 +164,20 @@ def test_4096_requests(accelerator):
     np.testing.assert_array_equal(logits.cpu().numpy(), right)
 
 
-@ONE_AND_LARGE
-def test_one_upload_and_one_kernel_however_many_match(accelerator, batch):
+def test_a_few_matches_are_a_kernel_each_and_no_upload(accelerator):
+    for matches in range(1, bad_words.FEW + 1):
+        call = call_of(accelerator, ({0: [[n] for n in range(matches)]}, [[]], VOCAB))
+        claims.expect_no_wait(accelerator, call, pinned_uploads=0)
+        assert claims.counts_of(accelerator, call)["kernels"] == matches
+
+
+MANY = ({0: [[n] for n in range(bad_words.FEW + 1)]}, [[]], VOCAB)
+
+
+@pytest.mark.parametrize("batch", [MANY, LARGE], ids=["many", "4k"])
+def test_many_matches_share_one_upload_and_one_kernel(accelerator, batch):
     call = call_of(accelerator, batch)
-    claims.expect_no_wait(accelerator, call)
+    claims.expect_no_wait(accelerator, call, pinned_uploads=1)
     assert claims.counts_of(accelerator, call)["kernels"] == 1
 
 
@@ -198,7 +208,8 @@ def test_overlapped_calls_are_all_right(accelerator):
     random = np.random.default_rng(4)
     batches = []
     for _ in range(claims.OVERLAPPED_CALLS):
-        words = {row: random.integers(0, VOCAB, (2, 1)).tolist() for row in range(3)}
+        sequences = (random.integers(1, 3), 1)
+        words = {row: random.integers(0, VOCAB, sequences).tolist() for row in range(3)}
         batches.append((words, [[]] * 3))
     fresh = some_logits(accelerator, 3)
 
@@ -216,10 +227,9 @@ def test_words_that_were_checked_once_serve_many_steps():
     words, said = {0: [[1, 2], [3]], 1: [[2, 2]]}, [[1], [2]]
     kept = bad_words.BadWords.of(words, 2, VOCAB)
     for next_ids in ([4, 2], [1, 3], [0, 0]):
-        arrays = bad_words.plan_bad_words(kept, said).arrays
-        places = set(zip(arrays["rows"].tolist(), arrays["ids"].tolist(), strict=True))
+        plan = bad_words.plan_bad_words(kept, said)
         right = np.isinf(expected(np.zeros((2, VOCAB)), words, said))
-        assert places == set(map(tuple, np.argwhere(right).tolist()))
+        assert set(plan.few) == set(map(tuple, np.argwhere(right).tolist()))
         for past, token_id in zip(said, next_ids, strict=True):
             past.append(token_id)
 
