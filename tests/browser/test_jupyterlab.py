@@ -1,4 +1,4 @@
-"""Chapter 01 as a learner meets it: JupyterLab in a real Chromium that has no network."""
+"""Chapters as a learner meets them: JupyterLab in a real Chromium that has no network."""
 
 import os
 import shutil
@@ -12,19 +12,23 @@ from .chromium import chromium, need
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
-CHAPTER = "01_pinned_h2d.ipynb"
+CHAPTERS = ("01_pinned_h2d", "02_sync_free")
+"""Those with a slider over recordings."""
 SLIDER = ".widget-slider"
 TIMELINE = ".debubble-timeline canvas"
 
 
-def test_the_chapter_runs_and_its_timeline_follows_the_slider(lab, browser_page, screenshots):
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_the_chapter_runs_and_its_timeline_follows_the_slider(
+    lab, browser_page, screenshots, chapter
+):
     from .jupyterlab import OpenNotebook
 
     page, watch = browser_page
-    page.goto(lab.url(CHAPTER))
+    page.goto(lab.url(f"{chapter}.ipynb"))
     notebook = OpenNotebook(page)
     notebook.wait_for_kernel()
-    page.screenshot(path=screenshots / "chapter_opened.png")
+    page.screenshot(path=screenshots / f"{chapter}_opened.png")
 
     notebook.run_all_cells(seconds=120)
     assert notebook.errors() == []
@@ -33,11 +37,11 @@ def test_the_chapter_runs_and_its_timeline_follows_the_slider(lab, browser_page,
     timeline = cell.locator(TIMELINE).first
     timeline.scroll_into_view_if_needed()
     before = settled_picture(page, timeline)
-    page.screenshot(path=screenshots / "timeline_before_the_slider.png")
+    page.screenshot(path=screenshots / f"{chapter}_before_the_slider.png")
 
     drag_to_the_other_end(page, cell.locator(SLIDER).first)
     wait_for_another_picture(page, timeline, before)
-    page.screenshot(path=screenshots / "timeline_after_the_slider.png")
+    page.screenshot(path=screenshots / f"{chapter}_after_the_slider.png")
 
     assert watch.outside_requests == []
     assert watch.console_errors == []
