@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from debubble.assets import ASSETS
@@ -37,55 +38,48 @@ def with_results(readme: str, table: str) -> str:
     return f"{before}{BEGIN}\n{table}\n{END}{after}"
 
 
+@dataclass(frozen=True)
+class Results:
+    """What the table shows of one system's benchmark: a row for each preset."""
+
+    kind: str
+    """Of step."""
+    step: str
+    presets: dict[str, str]
+    cost: Callable[[dict], str]
+
+
+SYSTEMS = {
+    "pinned_h2d": Results(
+        "prefill",
+        "prefill of 16 requests with images, 48 layers",
+        {"small": "narrow model", "gemma_like": "shape of a 12-billion-parameter model"},
+        lambda cost: f"{cost['device_us'] / 1000:.2f} ms, idle {cost['idle_share']:.0%}",
+    ),
+    "sync_free": Results(
+        "decode",
+        "decode step in a row of them",
+        {
+            "small": "8 requests, narrow model",
+            "serving": "256 requests, vocabulary of 128k",
+        },
+        lambda cost: f"{cost['loop_us'] / 1000:.2f} ms, {cost['counts']['host_syncs']} waits",
+    ),
+}
+
+
 def results_table(benchmarks: Path) -> str:
     rows = [HEADINGS, ["---"] * len(HEADINGS)]
     for gpu in sorted(path for path in benchmarks.iterdir() if path.is_dir()):
-        for system, rows_of in SYSTEMS.items():
+        for system, results in SYSTEMS.items():
             path = gpu / f"{system}.json"
             record = json.loads(path.read_text())
             link = f"[{record['accelerator']}]({path.relative_to(README.parent).as_posix()})"
-            rows += [[link, *cells] for cells in rows_of(record["presets"])]
+            for name, preset in record["presets"].items():
+                costs = preset["steps"][results.kind]
+                shown = [results.cost(costs[variant]) for variant in ("before", "after")]
+                rows.append([link, f"{results.step}, {results.presets[name]}", *shown])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def prefix_rows(presets: dict) -> Iterator[list[str]]:
-    """Chapter 01: one prefill step behind a loaded queue."""
-    models = {
-        "small": "narrow model",
-        "gemma_like": "shape of a 12-billion-parameter model",
-    }
-    for name, preset in presets.items():
-        costs = preset["steps"]["prefill"]
-        yield [
-            f"prefill of 16 requests with images, 48 layers, {models[name]}",
-            *(
-                f"{cost['device_us'] / 1000:.2f} ms, idle {cost['idle_share']:.0%}"
-                for cost in (costs["before"], costs["after"])
-            ),
-        ]
-
-
-def sync_free_rows(presets: dict) -> Iterator[list[str]]:
-    """Chapter 02: a step among many in a row."""
-    batches = {
-        "small": "8 requests, narrow model",
-        "serving": "256 requests, vocabulary of 128k",
-    }
-    for name, preset in presets.items():
-        costs = preset["steps"]["decode"]
-        yield [
-            f"decode step in a row of them, {batches[name]}",
-            *(
-                f"{cost['loop_us'] / 1000:.2f} ms, {cost['counts']['host_syncs']} waits"
-                for cost in (costs["before"], costs["after"])
-            ),
-        ]
-
-
-SYSTEMS: dict[str, Callable[[dict], Iterator[list[str]]]] = {
-    "pinned_h2d": prefix_rows,
-    "sync_free": sync_free_rows,
-}
 
 
 def draw_picture(recordings: Path, system: str, picture: Path) -> None:

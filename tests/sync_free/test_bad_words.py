@@ -97,37 +97,55 @@ def test_tuples_and_arrays_do_as_well_as_lists(accelerator, module):
     assert (logits == MINUS_INFINITY).nonzero().tolist() == [[0, 3], [1, 3], [1, 4]]
 
 
+FEW_AND_MANY = pytest.mark.parametrize(
+    "matches", [bad_words.FEW, bad_words.FEW + 1], ids=["few", "many"]
+)
+"""The two ways of writing them: filled one by one, and scattered after one upload."""
+
+
+def words_that_match(rows, vocab_size, matches):
+    """{row: single ids}, so many in all, spread over these rows; and where they are."""
+    places = [(rows[n % len(rows)], vocab_size - 1 - n // len(rows)) for n in range(matches)]
+    words = {row: [[token] for of_row, token in places if of_row == row] for row in rows}
+    return words, sorted(places)
+
+
+@FEW_AND_MANY
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
-def test_logits_may_be_of_any_float_type(accelerator, dtype):
+def test_logits_may_be_of_any_float_type(accelerator, dtype, matches):
     logits = some_logits(accelerator, 2, dtype=dtype)
-    bad_words.apply_bad_words(logits, {1: [[2]]}, [[], []])
+    words, places = words_that_match([1, 0], VOCAB, matches)
+    bad_words.apply_bad_words(logits, words, [[], []])
     assert logits.dtype == dtype
-    assert (logits == MINUS_INFINITY).nonzero().tolist() == [[1, 2]]
+    assert list(map(tuple, (logits == MINUS_INFINITY).nonzero().tolist())) == places
 
 
+@FEW_AND_MANY
 @pytest.mark.parametrize(
     "view", [lambda t: t[:, 1:4], lambda t: t[::2], lambda t: t.t()], ids=["columns", "rows", "t"]
 )
-def test_logits_may_lie_apart(accelerator, view):
+def test_logits_may_lie_apart(accelerator, view, matches):
     whole = some_logits(accelerator, VOCAB)
     logits, untouched = view(whole), whole.clone()
-    right = expected(logits.cpu().numpy(), {0: [[1]], 2: [[0], [2]]}, [[]] * len(logits))
-    bad_words.apply_bad_words(logits, {0: [[1]], 2: [[0], [2]]}, [[]] * len(logits))
+    words, _ = words_that_match([0, 2], logits.shape[1], matches)
+    right = expected(logits.cpu().numpy(), words, [[]] * len(logits))
+    bad_words.apply_bad_words(logits, words, [[]] * len(logits))
     np.testing.assert_array_equal(logits.cpu().numpy(), right)
-    assert int((whole != untouched).sum()) == 3
+    assert int((whole != untouched).sum()) == matches
 
 
 @pytest.mark.gpu
-def test_offsets_beyond_32_bits_are_written_and_nothing_else(accelerator):
+@FEW_AND_MANY
+def test_offsets_beyond_32_bits_are_written_and_nothing_else(accelerator, matches):
     vocab_size = 1 << 17
     num_rows = (1 << 31) // vocab_size + 2
     if torch.cuda.mem_get_info()[0] < 3 * num_rows * vocab_size:
         pytest.skip("needs 6 GB of free memory")
     logits = torch.zeros(num_rows, vocab_size, dtype=torch.bfloat16, device=accelerator.device)
-    last = num_rows - 1
-    bad_words.apply_bad_words(logits, {last: [[5], [vocab_size - 1]]}, [[]] * num_rows)
-    assert logits[last, [5, vocab_size - 1]].tolist() == [MINUS_INFINITY] * 2
-    assert int(torch.isinf(logits).sum()) == 2
+    words, places = words_that_match([num_rows - 1, num_rows - 2], vocab_size, matches)
+    bad_words.apply_bad_words(logits, words, [[]] * num_rows)
+    assert [logits[place].item() for place in places] == [MINUS_INFINITY] * matches
+    assert int(torch.isinf(logits).sum()) == matches
 
 
 def large_batch(num_rows=4096, vocab_size=512):
