@@ -32,7 +32,7 @@ def causal_conv1d_kernel(
     query_start_loc,  # [num_seqs + 1] int32
     cache_indices,  # [num_seqs] int32
     has_initial_state,  # [num_seqs] bool
-    batch_of_chunk,  # [num_chunks] int32
+    batch_of_chunk,  # [num_chunks] int32; below 0 where a table is longer than its chunks
     chunk_offset,  # [num_chunks] int32
     num_slots,
     dim,
@@ -46,10 +46,12 @@ def causal_conv1d_kernel(
     CHUNK: tl.constexpr,  # at least 3, so that only first chunks look back before their sequence
     BLOCK_DIM: tl.constexpr,
 ):
-    """One program: one chunk of one sequence, BLOCK_DIM channels."""
+    """One program: one chunk of one sequence, BLOCK_DIM channels; nothing if that is below 0."""
     STATE: tl.constexpr = WIDTH - 1
     chunk = tl.program_id(0)
     sequence = tl.load(batch_of_chunk + chunk)
+    if sequence < 0:
+        return
     offset = tl.load(chunk_offset + chunk)
     first_row = tl.load(query_start_loc + sequence)
     length = tl.load(query_start_loc + sequence + 1) - first_row

@@ -10,6 +10,7 @@ import torch
 
 from .host_integers import HostIntegers, host_integers
 from .packed_upload import DeviceArrays, HostArrays, upload_packed
+from .sequence_lengths import sequence_lengths
 
 CHUNK_TOKENS = 8
 """Tokens of one sequence that one program convolves. A power of two, and at least as many as the
@@ -21,7 +22,8 @@ PAD_SLOT = -1
 @dataclass(frozen=True)
 class ConvMetadata:
     """The same for all layers of a step. `batch_of_chunk`, `chunk_offset`: [num_chunks] int32 on
-    the device, the sequence of each chunk, and its first token's place in that sequence."""
+    the device, the sequence of each chunk, and its first token's place in that sequence. Tables
+    that were made on the device may be longer: where the sequence is below 0, there is no chunk."""
 
     batch_of_chunk: torch.Tensor
     chunk_offset: torch.Tensor
@@ -73,8 +75,7 @@ def plan_conv_metadata(
     ValueError if the starts don't begin at 0 or decrease, if a cache index is below PAD_SLOT, or
     if two sequences with tokens have the same one, since each writes the state it has there.
     """
-    starts = host_integers("query_start_loc_cpu", query_start_loc_cpu)
-    lengths = _checked_lengths(starts)
+    lengths = sequence_lengths("query_start_loc_cpu", query_start_loc_cpu)
     highest_slot = PAD_SLOT
     if cache_indices_cpu is not None:
         slots = host_integers("cache_indices_cpu", cache_indices_cpu)
@@ -87,7 +88,7 @@ def plan_conv_metadata(
         "batch_of_chunk": np.repeat(np.arange(len(chunks), dtype=np.int32), chunks),
         "chunk_offset": offset.astype(np.int32),
     }
-    return ConvMetadataPlan(arrays, len(lengths), int(starts[-1]), highest_slot)
+    return ConvMetadataPlan(arrays, len(lengths), int(lengths.sum()), highest_slot)
 
 
 @dataclass(frozen=True)
@@ -106,22 +107,6 @@ class ConvMetadataPlan:
             num_tokens=self.num_tokens,
             highest_slot=self.highest_slot,
         )
-
-
-def _checked_lengths(starts: np.ndarray) -> np.ndarray:
-    """[num_seqs] int64, of the starts of the sequences and the end of the last one."""
-    if not starts.size or starts[0] != 0:
-        found = f"starts at {starts[0]}" if starts.size else "is empty"
-        raise ValueError(f"query_start_loc_cpu {found}: the first sequence starts at 0")
-    lengths = np.diff(starts)
-    decreasing = np.flatnonzero(lengths < 0)
-    if decreasing.size:
-        at = int(decreasing[0])
-        raise ValueError(
-            f"query_start_loc_cpu goes from {starts[at]} down to {starts[at + 1]} at sequence {at}:"
-            " a sequence ends where the next one starts, and never before its own start"
-        )
-    return lengths
 
 
 def _check_slots(slots: np.ndarray, lengths: np.ndarray) -> None:

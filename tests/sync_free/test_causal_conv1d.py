@@ -185,6 +185,26 @@ def test_an_index_beyond_the_slots_touches_nothing(accelerator):
     expect_close((output, args["conv_states"]), replace(batch, slots=[PAD_SLOT, 0]).expected())
 
 
+def test_tables_may_be_longer_than_their_chunks(accelerator):
+    """As those are that were made on the device. Sequence -1 is no sequence, not even where its
+    tokens and its slot lie right before those of the others."""
+    batch = Batch.random([2, 3, 0, CHUNK_TOKENS + 1])
+    args = batch.on(accelerator)
+    for name in ("query_start_loc", "cache_indices", "has_initial_state"):
+        args[name] = args[name][1:]
+    of_others = prepare_conv_metadata(batch.starts[1:] - batch.starts[1], accelerator.device)
+    beyond = torch.full((3,), -1, dtype=torch.int32, device=accelerator.device)
+    metadata = replace(
+        of_others,
+        batch_of_chunk=torch.cat([of_others.batch_of_chunk, beyond]),
+        chunk_offset=torch.cat([of_others.chunk_offset, 0 * beyond]),
+        num_tokens=len(batch.x),
+    )
+    output = causal_conv1d.causal_conv1d_fn(**args, metadata=metadata)
+    right, states = replace(batch, slots=[PAD_SLOT, *batch.slots[1:]]).expected()
+    expect_close((output[2:], args["conv_states"]), (right[2:], states))
+
+
 def test_channels_of_the_states_side_by_side(accelerator):
     batch = Batch.random([3, CHUNK_TOKENS + 2, 1])
     args = batch.on(accelerator)

@@ -1,0 +1,119 @@
+"""What the kernels of the chunked gated delta rule have in common.
+
+Inside a chunk a token i reads what the tokens j < i of the chunk wrote; what the chunks before it
+left behind is in the state S [V, K]. With d the running sum of the gates inside the chunk:
+
+    A[i, j] = beta_i exp(d_i - d_j) (k_i . k_j)  for j < i      what i has to correct of j's writing
+    T       = (I + A)^-1 diag(beta)                              all corrections at once
+    n       = T (v - exp(d) k S^T)                               what is written
+    o       = scale (exp(d) q S^T + P n),  P[i, j] = exp(d_i - d_j) (q_i . k_j)  for j <= i
+    S      <- exp(d_last) S + n^T (exp(d_last - d) k)
+
+Three kernels follow one another: chunk_solve (T, all chunks at once), state_pass (n and S, chunk
+after chunk) and chunk_output (o, all chunks at once). Here are the device functions that they call,
+and what the host says to them.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+
+def product_constants(dtype: torch.dtype) -> dict:
+    """Those of `product` in a kernel whose inputs are of `dtype`."""
+    precision = "ieee" if dtype == torch.float32 else "tf32"
+    return {"PRECISION": precision, "UPCAST": triton.knobs.runtime.interpret}
+
+
+def product_type(dtype: torch.dtype) -> torch.dtype:
+    """Of what one kernel hands the next, for inputs of `dtype`: the same, and float32 in the
+    interpreter, which rounds to bfloat16 by cutting off."""
+    return torch.float32 if triton.knobs.runtime.interpret else dtype
+
+
+@triton.jit
+def locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK: tl.constexpr):
+    """(sequence, its first row in the chunk, number of rows) of one line of the table; sequence -1
+    for a line past the end of a table that was made on the device."""
+    sequence = tl.load(chunk_indices + 2 * chunk)
+    in_sequence = tl.load(chunk_indices + 2 * chunk + 1)
+    there = tl.maximum(sequence, 0)
+    first = tl.load(cu_seqlens + there) + in_sequence * CHUNK
+    length = tl.minimum(tl.load(cu_seqlens + there + 1) - first, CHUNK)
+    return sequence, first, length
+
+
+@triton.jit
+def load_rows(x, row, stride, offset, exists, WIDTH: tl.constexpr):
+    """[rows, WIDTH] of `x`, from `offset` on in each row; 0 where a row doesn't exist."""
+    place = (row * stride + offset)[:, None] + tl.arange(0, WIDTH)[None, :]
+    return tl.load(x + place, mask=exists[:, None], other=0.0)
+
+
+@triton.jit
+def product(a, b, acc, PRECISION: tl.constexpr, UPCAST: tl.constexpr):
+    """float32 `acc` + `a` @ `b`, with `a` rounded to `b`'s type. PRECISION is that of products of
+    float32. UPCAST: the interpreter takes bfloat16 for integers, so there nothing is rounded."""
+    if UPCAST:
+        return tl.dot(a.to(tl.float32), b.to(tl.float32), acc)
+    else:
+        return tl.dot(a.to(b.dtype), b, acc, input_precision=PRECISION)
+
+
+@triton.jit
+def inverse_length(x):
+    """[rows] float32: one over the L2 norm of each row."""
+    x = x.to(tl.float32)
+    return 1.0 / tl.sqrt(tl.sum(x * x, 1) + 1e-6)
+
+
+@triton.jit
+def decay_within(decay, CHUNK: tl.constexpr):
+    """[CHUNK, CHUNK] exp(decay_i - decay_j) where j <= i; 0 elsewhere, where it would grow without
+    bound."""
+    row = tl.arange(0, CHUNK)
+    sees = row[:, None] >= row[None, :]
+    return tl.exp(tl.where(sees, decay[:, None] - decay[None, :], float("-inf")))
+
+
+@triton.jit
+def inverse_of_unit_lower(
+    A, CHUNK: tl.constexpr, KIND: tl.constexpr, PRECISION: tl.constexpr, UPCAST: tl.constexpr
+):
+    """(I + A)^-1, of A [CHUNK, CHUNK] strictly lower triangular, CHUNK 16, 32 or 64.
+
+    First the diagonal blocks of 2 x 2, then those of twice the size, and so on: nothing in between
+    is larger than the inverse itself. Products of KIND, which float16 is enough for.
+    """
+    row = tl.arange(0, CHUNK)[:, None]
+    column = tl.arange(0, CHUNK)[None, :]
+    X = tl.where(row == column, 1.0, tl.where(row // 2 == column // 2, -A, 0.0))
+    X = twice_the_blocks(X, A, 2, CHUNK, KIND, PRECISION, UPCAST)
+    X = twice_the_blocks(X, A, 4, CHUNK, KIND, PRECISION, UPCAST)
+    X = twice_the_blocks(X, A, 8, CHUNK, KIND, PRECISION, UPCAST)
+    if CHUNK > 16:
+        X = twice_the_blocks(X, A, 16, CHUNK, KIND, PRECISION, UPCAST)
+    if CHUNK > 32:
+        X = twice_the_blocks(X, A, 32, CHUNK, KIND, PRECISION, UPCAST)
+    return X
+
+
+@triton.jit
+def twice_the_blocks(
+    X,
+    A,
+    SIZE: tl.constexpr,
+    CHUNK: tl.constexpr,
+    KIND: tl.constexpr,
+    PRECISION: tl.constexpr,
+    UPCAST: tl.constexpr,
+):
+    """The inverses of the diagonal blocks of 2 * SIZE, of X with those of SIZE: X - X B X, where B
+    is the part of A inside the larger blocks and outside the smaller ones."""
+    row = tl.arange(0, CHUNK)[:, None]
+    column = tl.arange(0, CHUNK)[None, :]
+    joins = (row // (2 * SIZE) == column // (2 * SIZE)) & (row // SIZE != column // SIZE)
+    B = tl.where(joins, A, 0.0).to(KIND)
+    return X - product(product(X, B, None, PRECISION, UPCAST), X.to(KIND), None, PRECISION, UPCAST)

@@ -1,0 +1,220 @@
+"""What the layers of a step know of its batch: made once, and never by a wait (vLLM #38361)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+
+from solutions.pinned_h2d.staging_ring import StagingRing
+from solutions.sync_free.conv_metadata import ConvMetadata
+from solutions.sync_free.host_integers import HostIntegers
+from solutions.sync_free.packed_upload import upload_plans
+
+from .batch import CommonAttentionMetadata, checked_lengths
+from .reordering import Reordering, plan_reordering, reorder_on_device
+from .request_split import RequestSplit, split_requests
+from .sequence_parts import SequenceParts, decode_sequences, plan_sequences, scan_sequences
+from .speculation import checked_speculation
+
+Tables = Literal["host", "device"]
+"""Where the chunk tables are made."""
+
+
+@dataclass(frozen=True)
+class GDNAttentionMetadata:
+    """All tensors are on the device and contiguous. In their sizes `num_seqs` is num_decodes +
+    num_prefills + num_padding, and `num_spec` is num_spec_decodes, + num_padding in a batch of
+    speculative requests alone."""
+
+    num_prefills: int
+    """With the requests that pad a batch in which there are prefills: they have no tokens."""
+    num_prefill_tokens: int
+    num_decodes: int
+    """Requests of one token that go on from a state; 0 next to speculative requests, where they
+    are prefills."""
+    num_decode_tokens: int
+    num_spec_decodes: int
+    num_spec_decode_tokens: int
+    num_actual_tokens: int
+    num_padding: int
+    """Requests without tokens behind decodes, or behind speculative requests that are alone: the
+    last rows of that kind's tensors. 0 with prefills."""
+
+    # Decodes, then prefills. None in a batch of speculative requests alone.
+    non_spec_query_start_loc: torch.Tensor | None = None
+    """[num_seqs + 1] int32: starts among the tokens that are not speculative."""
+    non_spec_state_indices: torch.Tensor | None = None
+    """[num_seqs] int32: slots, -1 for padding."""
+    has_initial_state: torch.Tensor | None = None
+    """[num_seqs] bool: whether tokens were computed before. True for decodes, False for
+    padding."""
+    conv_metadata: ConvMetadata | None = None
+    """Of the tokens that are not speculative. Where it was made on the device, rows past the
+    last chunk have sequence -1."""
+
+    # Prefills. None without them.
+    prefill_query_start_loc: torch.Tensor | None = None
+    """[num_prefills + 1] int32, from 0 to num_prefill_tokens: starts among the prefills' tokens."""
+    prefill_state_indices: torch.Tensor | None = None
+    """[num_prefills] int32, a view of non_spec_state_indices."""
+    prefill_has_initial_state: torch.Tensor | None = None
+    """[num_prefills] bool, a view of has_initial_state."""
+    chunk_indices: torch.Tensor | None = None
+    """[NT, 2] int32: ChunkTables of prefill_query_start_loc."""
+    chunk_offsets: torch.Tensor | None = None
+    """[num_prefills + 1] int64: ChunkTables of prefill_query_start_loc."""
+
+    # Speculative requests. None without them.
+    spec_query_start_loc: torch.Tensor | None = None
+    """[num_spec + 1] int32: starts among the speculative tokens."""
+    spec_state_indices: torch.Tensor | None = None
+    """[num_spec, 1 + most draft tokens] int32: all columns of the batch's state_indices."""
+    num_accepted_tokens: torch.Tensor | None = None
+    """[num_spec] int32: how many of the last step's tokens were accepted, at least 1."""
+
+    # None where all tokens are of one kind.
+    spec_token_indices: torch.Tensor | None = None
+    """[num_spec_decode_tokens] int64: their places in the batch."""
+    non_spec_token_indices: torch.Tensor | None = None
+    """[num_prefill_tokens] int64: the places of all others."""
+
+
+class GDNAttentionMetadataBuilder:
+    """`tables`: "host" plans them there and sends them with all else that a step needs, in one
+    pinned upload; "device" uploads nothing, all is made there; None makes no tables, as before.
+    Without prefills nothing is uploaded in any case. `ring`: a StagingRing of bytes, for uploads
+    from memory that is used again.
+    """
+
+    def __init__(
+        self,
+        device: torch.device,
+        tables: Tables | None = "host",
+        ring: StagingRing | None = None,
+    ) -> None:
+        if tables is not None and tables not in get_args(Tables):
+            raise ValueError(f"tables {tables!r}: choose 'host', 'device' or None")
+        # "cuda" is a device of no number, and no tensor is on such a one.
+        self.device = torch.empty(0, device=device).device
+        self.tables, self.ring = tables, ring
+
+    def build(
+        self,
+        common: CommonAttentionMetadata,
+        num_accepted_tokens: torch.Tensor | None = None,
+        num_decode_draft_tokens_cpu: HostIntegers | None = None,
+    ) -> GDNAttentionMetadata:
+        """Nothing is waited for (vLLM #38361).
+
+        num_accepted_tokens          [num_requests] int32 on the device: how many of the last step's
+                                     tokens were accepted, at least 1 for a speculative request
+        num_decode_draft_tokens_cpu  [num_requests] integers on the host: the draft tokens of a
+                                     speculative request, 0 or more, and -1 for any other one
+
+        ValueError, before anything is uploaded, for a batch that cannot be.
+        """
+        lengths = checked_lengths(common, self.device)
+        is_speculative = checked_speculation(
+            lengths.query_lens,
+            common.state_indices,
+            num_accepted_tokens,
+            num_decode_draft_tokens_cpu,
+        )
+        # All counts and tables follow from this: next to speculative requests decodes are prefills.
+        split = split_requests(lengths, is_speculative)
+        reordering, parts = self._made_anew(split, common)
+        return GDNAttentionMetadata(
+            num_prefills=split.num_prefills,
+            num_prefill_tokens=split.num_prefill_tokens,
+            num_decodes=split.num_decodes,
+            num_decode_tokens=split.num_decodes,
+            num_spec_decodes=split.num_spec_decodes,
+            num_spec_decode_tokens=split.num_spec_decode_tokens,
+            num_actual_tokens=common.num_actual_tokens,
+            num_padding=split.num_padding,
+            **_non_spec_fields(split, common, reordering, parts),
+            **_spec_fields(split, common, reordering, num_accepted_tokens),
+        )
+
+    def _made_anew(
+        self, split: RequestSplit, common: CommonAttentionMetadata
+    ) -> tuple[Reordering | None, SequenceParts | None]:
+        """On the device, what the scheduler didn't put there."""
+        if split.is_speculative_alone:
+            return None, None
+        if not split.num_prefills:
+            return None, decode_sequences(split, common.query_start_loc, common.seq_lens)
+        if self.tables == "device":
+            return _computed(split, common)
+        return self._uploaded(split)
+
+    def _uploaded(self, split: RequestSplit) -> tuple[Reordering | None, SequenceParts]:
+        sequences = plan_sequences(split, with_tables=self.tables == "host")
+        plans = sequences.plans
+        if split.is_mixed:
+            plans["reordering"] = plan_reordering(split)
+        on_device = upload_plans(plans, self.device, self.ring)
+        reordering = Reordering(**on_device["reordering"]) if split.is_mixed else None
+        return reordering, sequences.apply(on_device)
+
+
+def _computed(
+    split: RequestSplit, common: CommonAttentionMetadata
+) -> tuple[Reordering | None, SequenceParts]:
+    if not split.is_mixed:
+        return None, scan_sequences(split, common.query_start_loc, common.seq_lens)
+    reordering = reorder_on_device(split, common.query_start_loc)
+    seq_lens = common.seq_lens.index_select(0, reordering.non_spec_rows)
+    return reordering, scan_sequences(split, reordering.non_spec_query_start_loc, seq_lens)
+
+
+def _non_spec_fields(
+    split: RequestSplit,
+    common: CommonAttentionMetadata,
+    reordering: Reordering | None,
+    parts: SequenceParts | None,
+) -> dict[str, torch.Tensor | ConvMetadata]:
+    if parts is None:
+        return {}
+    starts, slots = common.query_start_loc, common.state_indices[:, 0]
+    if reordering:
+        starts = reordering.non_spec_query_start_loc
+        slots = slots.index_select(0, reordering.non_spec_rows)
+    slots = slots.contiguous()
+    fields = {
+        "non_spec_query_start_loc": starts,
+        "non_spec_state_indices": slots,
+        "has_initial_state": parts.has_initial_state,
+        "conv_metadata": parts.conv_metadata,
+    }
+    if split.num_prefills:
+        fields["prefill_query_start_loc"] = parts.prefill_query_start_loc
+        fields["prefill_state_indices"] = slots[split.num_decodes :]
+        fields["prefill_has_initial_state"] = parts.has_initial_state[split.num_decodes :]
+    return fields | (parts.chunk_tables._asdict() if parts.chunk_tables else {})
+
+
+def _spec_fields(
+    split: RequestSplit,
+    common: CommonAttentionMetadata,
+    reordering: Reordering | None,
+    num_accepted_tokens: torch.Tensor | None,
+) -> dict[str, torch.Tensor]:
+    if not split.num_spec_decodes:
+        return {}
+    if not reordering:
+        return {
+            "spec_query_start_loc": common.query_start_loc,
+            "spec_state_indices": common.state_indices.contiguous(),
+            "num_accepted_tokens": num_accepted_tokens,
+        }
+    rows = reordering.spec_rows
+    return {
+        "spec_query_start_loc": reordering.spec_query_start_loc,
+        "spec_state_indices": common.state_indices.index_select(0, rows),
+        "num_accepted_tokens": num_accepted_tokens.index_select(0, rows),
+        "spec_token_indices": reordering.spec_token_indices,
+        "non_spec_token_indices": reordering.non_spec_token_indices,
+    }
