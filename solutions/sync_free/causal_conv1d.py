@@ -45,7 +45,7 @@ def causal_conv1d_fn(
     Raises ValueError before anything is launched, also when the metadata is of another batch.
     """
     width = weight.shape[-1]
-    _check_shapes(x, weight, bias, conv_states, activation)
+    check_shapes(x, weight, bias, conv_states, activation)
     _check_batch(query_start_loc, cache_indices, has_initial_state)
     _check_metadata(metadata, x.shape[0], len(cache_indices), len(conv_states))
     num_tokens, dim = x.shape
@@ -78,13 +78,14 @@ def causal_conv1d_fn(
     return output
 
 
-def _check_shapes(
+def check_shapes(
     x: torch.Tensor,
     weight: torch.Tensor,
     bias: torch.Tensor | None,
     conv_states: torch.Tensor,
     activation: str | None,
 ) -> None:
+    """ValueError unless inputs, weights and states are of one shape and layout."""
     if x.dtype not in (torch.bfloat16, torch.float16, torch.float32):
         raise ValueError(f"inputs of {x.dtype}: use bfloat16, float16 or float32")
     if x.dim() != 2 or (x.numel() and x.shape[1] > 1 and x.stride(1) != 1):

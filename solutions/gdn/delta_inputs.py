@@ -1,0 +1,44 @@
+"""What the delta rule takes of a batch: of all its tokens, of a range, or of those of a kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from .config import GDNConfig
+
+
+@dataclass(frozen=True)
+class DeltaInputs:
+    """All of the same tokens. `qkv`: [T, conv_dim], before or behind the short convolution; the
+    gates `g` and `beta`: [1, T, num_v_heads] float32."""
+
+    qkv: torch.Tensor
+    g: torch.Tensor
+    beta: torch.Tensor
+
+    def rows(self, start: int, end: int) -> DeltaInputs:
+        gates = (gate[:, start:end] for gate in (self.g, self.beta))
+        return DeltaInputs(self.qkv[start:end], *gates)
+
+    def at(self, token_indices: torch.Tensor) -> DeltaInputs:
+        """A copy. `token_indices`: integers on the device."""
+        gates = (gate.index_select(1, token_indices) for gate in (self.g, self.beta))
+        return DeltaInputs(self.qkv.index_select(0, token_indices), *gates)
+
+    def with_qkv(self, qkv: torch.Tensor) -> DeltaInputs:
+        return DeltaInputs(qkv, self.g, self.beta)
+
+    def arguments(self, config: GDNConfig) -> dict[str, torch.Tensor | bool]:
+        """Those of the delta rule in either form."""
+        sizes = [config.key_size, config.key_size, config.value_size]
+        q, k, v = self.qkv.unsqueeze(0).split(sizes, dim=2)
+        return {
+            "q": q.unflatten(2, (-1, config.head_k_dim)),
+            "k": k.unflatten(2, (-1, config.head_k_dim)),
+            "v": v.unflatten(2, (-1, config.head_v_dim)),
+            "g": self.g,
+            "beta": self.beta,
+            "use_qk_l2norm_in_kernel": True,
+        }

@@ -1,0 +1,56 @@
+"""Which slots of a pool of states a batch of sequences reads and writes: one way for all states.
+
+A sequence has one slot, where its state is read and overwritten. Or, with drafted tokens, a row of
+slots: it goes on from the state behind the last token accepted, in column num_accepted_tokens - 1,
+and leaves the state behind its token j in column j, so that the next step can go back to any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+
+def check_state_slots(
+    num_seqs: int,
+    starts: Mapping[str, torch.Tensor | None],
+    indices: Mapping[str, torch.Tensor | None],
+    num_accepted_tokens: torch.Tensor | None,
+) -> None:
+    """Of one tensor each, under the name that its user knows: `starts` [num_seqs + 1], `indices`
+    [num_seqs], or [num_seqs, 1 + drafts] with `num_accepted_tokens` [num_seqs]; all int32.
+
+    ValueError. Only shapes and types, which the host knows; never values, which it would have to
+    wait for.
+    """
+    sizes = {name: (tensor, num_seqs + 1) for name, tensor in starts.items()}
+    sizes["num_accepted_tokens"] = num_accepted_tokens, num_seqs
+    for name, (tensor, size) in sizes.items():
+        if tensor is not None and (
+            tensor.shape != (size,) or tensor.dtype != torch.int32 or not tensor.is_contiguous()
+        ):
+            raise ValueError(
+                f"{name} is {tensor.dtype} {list(tensor.shape)}: for {num_seqs} sequences make it "
+                f"torch.int32 [{size}], contiguous"
+            )
+    speculative = num_accepted_tokens is not None
+    for name, tensor in indices.items():
+        if tensor is None:
+            if speculative:
+                raise ValueError(f"num_accepted_tokens without {name}: give each token a slot")
+            continue
+        if (
+            tensor.dim() != 1 + speculative
+            or len(tensor) != num_seqs
+            or tensor.dtype != torch.int32
+        ):
+            shape = f"[{num_seqs}, 1 + drafts]" if speculative else f"[{num_seqs}]"
+            raise ValueError(
+                f"{name} is {tensor.dtype} {list(tensor.shape)}: make it torch.int32 {shape}; it "
+                "has a row for each sequence only together with num_accepted_tokens"
+            )
+        if speculative and tensor.shape[1] > 1 and tensor.stride(1) != 1:
+            raise ValueError(
+                f"{name} of strides {tensor.stride()}: the slots of a sequence must be contiguous"
+            )

@@ -1,0 +1,436 @@
+"""The recurrence against the definition in plain PyTorch, with the slots of a pool of states."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from solutions.gdn.recurrent import fused_recurrent_gated_delta_rule
+from tests.sync_free import claims
+from tests.sync_free.refusals import expect_refused
+
+from .oracle import recurrence, relative_error
+
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 5e-3}
+NUM_SLOTS = 9
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Random tokens of sequences of these lengths, and a pool of random states, on the device."""
+
+    lengths: list[int]
+    args: dict[str, torch.Tensor]
+    pool: torch.Tensor
+
+    @classmethod
+    def random(cls, accelerator, lengths, heads=(1, 2), sizes=(16, 16), dtype=torch.float32):
+        generator = torch.Generator().manual_seed(3)
+        (num_heads, num_value_heads), (key_size, value_size) = heads, sizes
+        num_tokens = sum(lengths)
+
+        def numbers(*shape, dtype=torch.float32):
+            values = torch.randn(shape, generator=generator).to(dtype)
+            return values.to(accelerator.device)
+
+        args = {
+            "q": numbers(1, num_tokens, num_heads, key_size, dtype=dtype),
+            "k": numbers(1, num_tokens, num_heads, key_size, dtype=dtype),
+            "v": numbers(1, num_tokens, num_value_heads, value_size, dtype=dtype),
+            "g": -numbers(1, num_tokens, num_value_heads).abs(),
+            "beta": numbers(1, num_tokens, num_value_heads).sigmoid(),
+            "use_qk_l2norm_in_kernel": True,
+        }
+        return cls(list(lengths), args, numbers(NUM_SLOTS, num_value_heads, value_size, key_size))
+
+    @property
+    def starts(self):
+        return [0, *torch.tensor(self.lengths, dtype=torch.int64).cumsum(0).tolist()]
+
+    def expected(self, states=None, **changes):
+        """(o, states) of all sequences, from `states` [N, HV, V, K]."""
+        args = self.args | changes
+        l2norm = args.pop("use_qk_l2norm_in_kernel")
+        return recurrence(**args, initial_state=states, cu_seqlens=self.starts, l2norm=l2norm)
+
+
+def integers(accelerator, values):
+    return torch.tensor(values, dtype=torch.int32).to(accelerator.device)
+
+
+def run(accelerator, tokens, slots=None, accepted=None, with_starts=True, **changes):
+    """(o, pool), of a pool that is not that of `tokens`."""
+    return fused_recurrent_gated_delta_rule(
+        **tokens.args | changes,
+        initial_state=tokens.pool.clone(),
+        cu_seqlens=integers(accelerator, tokens.starts) if with_starts else None,
+        ssm_state_indices=None if slots is None else integers(accelerator, slots),
+        num_accepted_tokens=None if accepted is None else integers(accelerator, accepted),
+    )
+
+
+def expect_same(found, right, dtype=torch.float32):
+    assert relative_error(found, right) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("heads", [(1, 1), (1, 2), (2, 6)], ids=str)
+def test_a_decode_step_is_one_step_of_the_definition(accelerator, heads, dtype):
+    tokens = Tokens.random(accelerator, [1, 1, 1], heads, dtype=dtype)
+    o, pool = run(accelerator, tokens, slots=[4, 0, 7], with_starts=False)
+    right, states = tokens.expected(tokens.pool[[4, 0, 7]])
+    assert o.dtype == dtype
+    expect_same(o, right, dtype)
+    expect_same(pool[[4, 0, 7]], states)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_sequences_of_any_lengths(accelerator, dtype):
+    tokens = Tokens.random(accelerator, [3, 0, 1, 6], dtype=dtype)
+    slots = [8, 2, 3, 5]
+    o, pool = run(accelerator, tokens, slots)
+    right, states = tokens.expected(tokens.pool[slots])
+    expect_same(o, right, dtype)
+    expect_same(pool[slots], states)
+
+
+@pytest.mark.parametrize("sizes", [(16, 40), (24, 16), (128, 8), (1, 3)], ids=str)
+def test_heads_of_any_size(accelerator, sizes):
+    """Values beyond one block, and keys that are no power of two."""
+    tokens = Tokens.random(accelerator, [2, 1], sizes=sizes)
+    o, pool = run(accelerator, tokens, slots=[1, 0])
+    right, states = tokens.expected(tokens.pool[[1, 0]])
+    expect_same(o, right)
+    expect_same(pool[[1, 0]], states)
+
+
+def test_the_slots_of_others_are_left_alone(accelerator):
+    tokens = Tokens.random(accelerator, [1, 2])
+    _, pool = run(accelerator, tokens, slots=[4, 7])
+    others = [0, 1, 2, 3, 5, 6, 8]
+    assert torch.equal(pool[others].cpu(), tokens.pool[others].cpu())
+
+
+def test_a_sequence_without_tokens_leaves_its_slot_alone(accelerator):
+    """Also where another sequence has it: whoever comes last, the other one's state stays."""
+    tokens = Tokens.random(accelerator, [0, 2, 0, 0])
+    _, pool = run(accelerator, tokens, slots=[5, 1, 6, 1])
+    assert torch.equal(pool[[5, 6]].cpu(), tokens.pool[[5, 6]].cpu())
+    expect_same(pool[[1]], tokens.expected(tokens.pool[[0, 1, 0, 0]])[1][[1]])
+
+
+@pytest.mark.parametrize("slot", [-1, -7, NUM_SLOTS, 2**31 - 1])
+def test_a_slot_out_of_range_gives_zeros_and_writes_nothing(accelerator, slot):
+    tokens = Tokens.random(accelerator, [2, 1, 1])
+    o, pool = run(accelerator, tokens, slots=[slot, 3, slot])
+    right, states = tokens.expected(tokens.pool[[0, 3, 0]])
+    assert not o[0, [0, 1, 3]].any()
+    expect_same(o[:, 2:3], right[:, 2:3])
+    expect_same(pool[3], states[1])
+    others = [n for n in range(NUM_SLOTS) if n != 3]
+    assert torch.equal(pool[others].cpu(), tokens.pool[others].cpu())
+
+
+def test_without_a_pool_sequences_start_from_zeros(accelerator):
+    tokens = Tokens.random(accelerator, [2, 3])
+    starts = integers(accelerator, tokens.starts)
+    o, pool = fused_recurrent_gated_delta_rule(**tokens.args, cu_seqlens=starts)
+    assert pool is None
+    expect_same(o, tokens.expected()[0])
+
+
+def test_without_indices_the_slots_are_those_of_the_sequences_in_order(accelerator):
+    tokens = Tokens.random(accelerator, [2, 3])
+    o, pool = run(accelerator, tokens)
+    right, states = tokens.expected(tokens.pool[:2])
+    expect_same(o, right)
+    expect_same(pool[:2], states)
+
+
+def test_the_pool_is_changed_in_place(accelerator):
+    tokens = Tokens.random(accelerator, [1])
+    pool = tokens.pool.clone()
+    slots = integers(accelerator, [2])
+    _, returned = fused_recurrent_gated_delta_rule(
+        **tokens.args, initial_state=pool, ssm_state_indices=slots
+    )
+    assert returned is pool
+    expect_same(pool[[2]], tokens.expected(tokens.pool[[2]])[1])
+
+
+@pytest.mark.parametrize("l2norm", [True, False])
+def test_scale_and_normalisation_are_the_callers_choice(accelerator, l2norm):
+    tokens = Tokens.random(accelerator, [2])
+    tokens.args["k"].mul_(0.2)  # or the states grow without bound
+    changes = {"scale": 3.0, "use_qk_l2norm_in_kernel": l2norm}
+    o, _ = run(accelerator, tokens, slots=[0], **changes)
+    expect_same(o, tokens.expected(tokens.pool[[0]], **changes)[0])
+
+
+def test_a_long_sequence_is_its_decode_steps(accelerator):
+    tokens = Tokens.random(accelerator, [7])
+    pool, outputs = tokens.pool.clone(), []
+    slots = integers(accelerator, [6])
+    for n in range(7):
+        step = {
+            name: value[:, n : n + 1] if isinstance(value, torch.Tensor) else value
+            for name, value in tokens.args.items()
+        }
+        o, _ = fused_recurrent_gated_delta_rule(**step, initial_state=pool, ssm_state_indices=slots)
+        outputs.append(o)
+    right, states = tokens.expected(tokens.pool[[6]])
+    expect_same(torch.cat(outputs, 1), right)
+    expect_same(pool[[6]], states)
+
+
+SLOT_TABLE = [[4, 1, 7], [0, 8, 3]]
+"""Of two sequences with up to two drafts."""
+
+
+@pytest.mark.parametrize("accepted", [[1, 1], [1, 3], [3, 2]], ids=str)
+def test_each_drafted_token_leaves_its_state_in_a_slot_of_its_own(accelerator, accepted):
+    tokens = Tokens.random(accelerator, [3, 2])
+    o, pool = run(accelerator, tokens, SLOT_TABLE, accepted)
+    for n, (first, length) in enumerate([(0, 3), (3, 2)]):
+        slots = SLOT_TABLE[n]
+        state = tokens.pool[[slots[accepted[n] - 1]]]
+        for token in range(length):
+            part = {
+                name: value[:, first + token : first + token + 1]
+                for name, value in tokens.args.items()
+                if isinstance(value, torch.Tensor)
+            }
+            right, state = recurrence(**part, initial_state=state, l2norm=True)
+            expect_same(o[:, first + token], right[:, 0])
+            expect_same(pool[[slots[token]]], state)
+    unwritten = [2, 3, 5, 6]  # Slot 3 is that of a token which the second sequence doesn't have.
+    assert torch.equal(pool[unwritten].cpu(), tokens.pool[unwritten].cpu())
+
+
+@pytest.mark.parametrize("accepted", [0, 4, -3])
+def test_a_number_of_accepted_tokens_without_a_column_touches_nothing(accelerator, accepted):
+    tokens = Tokens.random(accelerator, [3, 2])
+    o, pool = run(accelerator, tokens, SLOT_TABLE, [1, accepted])
+    assert not o[:, 3:].any()
+    assert torch.equal(pool[SLOT_TABLE[1]].cpu(), tokens.pool[SLOT_TABLE[1]].cpu())
+
+
+def test_drafts_without_a_slot_are_computed_and_not_kept(accelerator):
+    """A draft whose slot is a pad, and one beyond the row of slots."""
+    tokens = Tokens.random(accelerator, [4])
+    o, pool = run(accelerator, tokens, [[4, -1, 7]], [1])
+    right, _ = tokens.expected(tokens.pool[[4]])
+    expect_same(o, right)
+    others = [n for n in range(NUM_SLOTS) if n not in (4, 7)]
+    assert torch.equal(pool[others].cpu(), tokens.pool[others].cpu())
+
+
+def test_tokens_behind_the_last_sequence_give_zeros(accelerator):
+    """As in a batch that is padded for a graph, whatever lies there."""
+    tokens = Tokens.random(accelerator, [2, 1])
+    padded = {
+        name: torch.cat([value, torch.full_like(value, torch.nan)], 1)
+        for name, value in tokens.args.items()
+        if isinstance(value, torch.Tensor)
+    }
+    o, pool = run(accelerator, tokens, [0, 1], **padded)
+    right, states = tokens.expected(tokens.pool[:2])
+    expect_same(o[:, :3], right)
+    assert not o[:, 3:].any()
+    expect_same(pool[:2], states)
+
+
+def test_an_empty_batch_is_nothing(accelerator):
+    tokens = Tokens.random(accelerator, [])
+    for options in ({"with_starts": False}, {}):
+        o, pool = run(accelerator, tokens, slots=[], **options)
+        assert o.shape == (1, 0, 2, 16)
+        assert torch.equal(pool.cpu(), tokens.pool.cpu())
+    tokens = Tokens.random(accelerator, [0, 0])
+    _, pool = run(accelerator, tokens, slots=[1, 2])
+    assert torch.equal(pool.cpu(), tokens.pool.cpu())
+
+
+def test_parts_of_a_wider_projection_and_a_pool_with_gaps(accelerator):
+    tokens = Tokens.random(accelerator, [2, 1], heads=(2, 4))
+    names = ("q", "k", "v")
+    wide = torch.cat([tokens.args[name].flatten(2) for name in names], 2)
+    parts = wide.split([tokens.args[name][0, 0].numel() for name in names], 2)
+    gates = torch.cat([tokens.args["g"], tokens.args["beta"]], 2)
+    args = {
+        name: part.unflatten(2, tokens.args[name].shape[2:])
+        for name, part in zip(names, parts, strict=True)
+    } | {"g": gates[..., :4], "beta": gates[..., 4:]}
+    assert not args["k"].is_contiguous()
+    pool = torch.full((NUM_SLOTS, 5, 16, 16), torch.nan).to(accelerator.device)
+    pool[:, :4] = tokens.pool
+    o, _ = fused_recurrent_gated_delta_rule(
+        **tokens.args | args,
+        initial_state=pool[:, :4],
+        cu_seqlens=integers(accelerator, tokens.starts),
+        ssm_state_indices=integers(accelerator, [6, 1]),
+    )
+    right, states = tokens.expected(tokens.pool[[6, 1]])
+    expect_same(o, right)
+    expect_same(pool[[6, 1], :4], states)
+    assert pool[:, 4].isnan().all()
+
+
+def test_nan_stays_in_its_sequence_and_is_seen_there(accelerator):
+    tokens = Tokens.random(accelerator, [2, 2, 1])
+    for name in ("q", "k", "v", "g", "beta"):
+        broken = tokens.args[name].clone()
+        broken[0, 2] = torch.nan
+        o, pool = run(accelerator, tokens, [0, 1, 2], **{name: broken})
+        right, states = tokens.expected(tokens.pool[:3])
+        assert o[:, 2].isnan().all()
+        assert pool[1].isnan().all() == (name != "q")
+        expect_same(o[:, [0, 1, 4]], right[:, [0, 1, 4]])
+        expect_same(pool[[0, 2]], states[[0, 2]])
+
+
+def test_many_sequences(accelerator):
+    """On a GPU more states than a grid has programs in any but its first dimension."""
+    count = 12 if accelerator.modelled else 40_000  # interpreted, a program takes milliseconds
+    tokens = Tokens.random(accelerator, [1] * count, heads=(1, 2))
+    pool = torch.randn(count, 2, 16, 16).to(accelerator.device)
+    slots = torch.randperm(count)
+    right, states = tokens.expected(pool.cpu()[slots])
+    o, _ = fused_recurrent_gated_delta_rule(
+        **tokens.args, initial_state=pool, ssm_state_indices=integers(accelerator, slots.tolist())
+    )
+    expect_same(o, right)
+    expect_same(pool.cpu()[slots], states)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_heads_as_large_as_a_models(accelerator, dtype):
+    tokens = Tokens.random(accelerator, [1, 5, 0, 3], (16, 32), (128, 128), dtype)
+    o, pool = run(accelerator, tokens, [3, 1, 0, 8])
+    right, states = tokens.expected(tokens.pool[[3, 1, 0, 8]])
+    expect_same(o, right, dtype)
+    expect_same(pool[[3, 1, 0, 8]], states)
+
+
+def test_one_launch_and_nobody_waits(accelerator):
+    tokens = Tokens.random(accelerator, [1, 1])
+    pool, slots = tokens.pool.clone(), integers(accelerator, [3, 1])
+    table, accepted = integers(accelerator, SLOT_TABLE), integers(accelerator, [1, 2])
+    starts = integers(accelerator, [0, 1, 2])
+    for options in (
+        {"ssm_state_indices": slots},
+        {"ssm_state_indices": table, "num_accepted_tokens": accepted, "cu_seqlens": starts},
+    ):
+        call = lambda options=options: fused_recurrent_gated_delta_rule(
+            **tokens.args, initial_state=pool, **options
+        )
+        claims.expect_no_wait(accelerator, call, pinned_uploads=0)
+        assert claims.counts_of(accelerator, call)["kernels"] == 1
+
+
+def test_a_captured_step_is_replayed_with_other_sequences(accelerator):
+    """Slots, starts and accepted tokens are read on the device: a replay takes the new ones."""
+    tokens = Tokens.random(accelerator, [2, 1])
+    pool = tokens.pool.clone()
+    starts, slots = integers(accelerator, [0, 3, 3]), integers(accelerator, [5, -1])
+    step = lambda: fused_recurrent_gated_delta_rule(
+        **tokens.args, initial_state=pool, cu_seqlens=starts, ssm_state_indices=slots
+    )
+    step()
+    graph = accelerator.graph()
+    with graph.capture():
+        o, _ = step()
+    pool.copy_(tokens.pool)
+    starts.copy_(integers(accelerator, tokens.starts))
+    slots.copy_(integers(accelerator, [3, 0]))
+    graph.replay()
+    right, states = tokens.expected(tokens.pool[[3, 0]])
+    expect_same(o, right)
+    expect_same(pool[[3, 0]], states)
+
+
+def test_overlapped_steps_each_go_on_from_the_last_state(accelerator):
+    steps = claims.OVERLAPPED_CALLS
+    tokens = Tokens.random(accelerator, [steps], heads=(1, 1))
+    pool, slots = tokens.pool.clone(), integers(accelerator, [2])
+    inputs = [
+        {
+            name: value[:, n : n + 1].clone() if isinstance(value, torch.Tensor) else value
+            for name, value in tokens.args.items()
+        }
+        for n in range(steps)
+    ]
+    call = lambda args: fused_recurrent_gated_delta_rule(
+        **args, initial_state=pool, ssm_state_indices=slots
+    )[0]
+    results = claims.overlapped(accelerator, call, inputs, warm_up=False)
+    right, states = tokens.expected(tokens.pool[[2]])
+    expect_same(torch.cat(results, 1), right)
+    expect_same(pool[[2]], states)
+
+
+BAD_ARGUMENTS = {
+    r"q of shape \[1, 4, 2, 16\] and k of \[1, 4, 2, 8\]": lambda args: {"k": args["k"][..., :8]},
+    r"q of shape \[4, 2, 16\]": lambda args: {"q": args["q"][0], "k": args["k"][0]},
+    r"v of shape \[1, 3, 4, 16\]: make it \[1, 4, HV, V\]": lambda args: {"v": args["v"][:, :3]},
+    "a multiple of 2 key heads": lambda args: {"v": args["v"][:, :, :3]},
+    "q, k and v of torch.float32, torch.float16": lambda args: {"k": args["k"].half()},
+    "q, k and v of torch.float64": lambda args: {name: args[name].double() for name in "qkv"},
+    "keys of size 512: this kernel holds 1 to 256": lambda args: {
+        name: args[name].repeat(1, 1, 1, 32) for name in "qk"
+    },
+    r"g is torch.bfloat16 \[1, 4, 4\]: make it \[1, 4, 4\], torch.float32": lambda args: {
+        "g": args["g"].bfloat16()
+    },
+    r"beta is torch.float32 \[1, 4, 2\]": lambda args: {"beta": args["beta"][..., :2]},
+    "v of strides": lambda args: {"v": args["v"].transpose(2, 3).contiguous().transpose(2, 3)},
+    r"cu_seqlens is torch.int64 \[3\]: for 2 sequences": lambda args: {
+        "cu_seqlens": args["cu_seqlens"].long()
+    },
+    r"num_accepted_tokens is torch.int32 \[1\]": lambda args: {
+        "num_accepted_tokens": args["num_accepted_tokens"][:1]
+    },
+    r"ssm_state_indices is torch.int32 \[2, 3\]: make it torch.int32 \[2\]": lambda args: {
+        "num_accepted_tokens": None
+    },
+    r"ssm_state_indices is torch.int32 \[2\]: make it torch.int32 \[2, 1 \+ drafts\]": (
+        lambda args: {"ssm_state_indices": args["ssm_state_indices"][:, 0]}
+    ),
+    "ssm_state_indices is torch.int64": lambda args: {
+        "ssm_state_indices": args["ssm_state_indices"].long()
+    },
+    "the slots of a sequence must be contiguous": lambda args: {
+        "ssm_state_indices": args["ssm_state_indices"].T.contiguous().T
+    },
+    "num_accepted_tokens without ssm_state_indices": lambda args: {"ssm_state_indices": None},
+    "slots of initial_state, which is None": lambda args: {"initial_state": None},
+    r"initial_state is torch.bfloat16 \[9, 4, 16, 16\]: make it torch.float32": lambda args: {
+        "initial_state": args["initial_state"].bfloat16()
+    },
+    r"make it torch.float32 \[num_slots, 4, 16, 16\]": lambda args: {
+        "initial_state": args["initial_state"][:, :2]
+    },
+    "each slot must be contiguous": lambda args: {
+        "initial_state": args["initial_state"].transpose(2, 3)
+    },
+    "1 states for 2 sequences": lambda args: {
+        "initial_state": args["initial_state"][:1],
+        "ssm_state_indices": None,
+        "num_accepted_tokens": None,
+    },
+}
+
+
+@pytest.mark.parametrize("message", BAD_ARGUMENTS)
+def test_what_does_not_fit_is_refused(accelerator, message):
+    tokens = Tokens.random(accelerator, [3, 1], heads=(2, 4))
+    args = tokens.args | {
+        "initial_state": tokens.pool,
+        "cu_seqlens": integers(accelerator, tokens.starts),
+        "ssm_state_indices": integers(accelerator, SLOT_TABLE),
+        "num_accepted_tokens": integers(accelerator, [1, 1]),
+    }
+    bad = args | BAD_ARGUMENTS[message](args)
+    call = lambda: fused_recurrent_gated_delta_rule(**bad)
+    expect_refused(accelerator, call, message, unchanged=(tokens.pool,))
