@@ -26,9 +26,10 @@ def main() -> int:
     if "--check" in sys.argv:
         return int(current != readme)
     README.write_text(current)
+    recordings = ASSETS / "timelines" / "nvidia-h200"
     for system in SYSTEMS:
-        recordings = ASSETS / "timelines" / "nvidia-h200"
-        draw_picture(recordings, system, ASSETS / "pictures" / f"{system}.png")
+        if (recordings / f"{system}_after.json").exists():
+            draw_picture(recordings, system, ASSETS / "pictures" / f"{system}.png")
     return 0
 
 
@@ -65,14 +66,23 @@ SYSTEMS = {
         },
         lambda cost: f"{cost['loop_us'] / 1000:.2f} ms, {cost['counts']['host_syncs']} waits",
     ),
+    "gdn": Results(
+        "prefill",
+        "prefill of 24 Gated DeltaNet layers",
+        {"small": "3 prompts, narrow model", "serving": "8 prompts of 8192 tokens in all"},
+        lambda cost: f"{cost['device_us'] / 1000:.2f} ms, {cost['counts']['host_syncs']} waits",
+    ),
 }
 
 
 def results_table(benchmarks: Path) -> str:
+    """Of all that a GPU has measured so far."""
     rows = [HEADINGS, ["---"] * len(HEADINGS)]
     for gpu in sorted(path for path in benchmarks.iterdir() if path.is_dir()):
         for system, results in SYSTEMS.items():
             path = gpu / f"{system}.json"
+            if not path.exists():
+                continue
             record = json.loads(path.read_text())
             link = f"[{record['accelerator']}]({path.relative_to(README.parent).as_posix()})"
             for name, preset in record["presets"].items():

@@ -75,7 +75,7 @@ class Benchmark:
 
 def run(benchmark: Benchmark, arguments: list[str] | None = None) -> None:
     """The command: measures, prints a table for each preset, and writes what is asked for."""
-    options = _options(benchmark.description, arguments)
+    options = parse_options(benchmark.description, arguments)
     accelerator = debubble.accelerator()
     console = Console()
     presets = benchmark.presets(accelerator, options.quick)
@@ -99,7 +99,7 @@ def run(benchmark: Benchmark, arguments: list[str] | None = None) -> None:
         console.print(f"recordings in {options.timelines}")
 
 
-def _options(description: str, arguments: list[str] | None) -> argparse.Namespace:
+def parse_options(description: str, arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--output", type=Path, help="folder for the figures, as JSON")
     parser.add_argument("--timelines", type=Path, help="folder for recordings of the small step")

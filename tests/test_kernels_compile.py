@@ -14,6 +14,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from solutions.gdn import chunk_gated_delta_rule as chunk_rule
+from solutions.gdn import device_tables, gated_norm, gating, recurrent
+from solutions.gdn.chunk_tables import FLA_CHUNK_SIZE
+from solutions.gdn.single_ops import state_pass as single_state_pass
 from solutions.pinned_h2d.attention import choose_tile
 from solutions.sync_free.causal_conv1d import BLOCK_DIM
 from solutions.sync_free.conv_metadata import CHUNK_TOKENS
@@ -29,13 +33,16 @@ DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
 def kernels_in_source() -> set[str]:
-    """`solutions.system.module:kernel` of every function that is decorated with triton.jit."""
+    """`solutions.system.module:kernel` of every kernel: what triton.jit decorates and the host
+    launches, and not what kernels call."""
     found = set()
     for path in (ROOT / "solutions").rglob("*.py"):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and any(
-                "triton.jit" in ast.unparse(decorator) for decorator in node.decorator_list
+            if (
+                isinstance(node, ast.FunctionDef)
+                and node.name.endswith("_kernel")
+                and any("triton.jit" in ast.unparse(decorator) for decorator in node.decorator_list)
             ):
                 found.add(f"{module}:{node.name}")
     return found
@@ -174,6 +181,293 @@ def scatter_rows(*, shared_memory: int) -> dict:
     }
 
 
+def chunk_tables(*, shared_memory: int) -> dict:
+    """The scan kernel that makes both chunk tables."""
+    tables = {"chunk_indices": "*i32", "chunk_offsets": "*i64", "cu_seqlens": "*i32"}
+    return {
+        "arguments": tables | dict.fromkeys(("num_rows", "num_seqs", "bisections"), "i32"),
+        "aligned": [],
+        "constants": {"CHUNK": 64, "TILE": device_tables.TILE, "BLOCK": device_tables.BLOCK},
+        "options": {"num_warps": 4},
+    }
+
+
+def chunk_cumsum(chunk_size: int, num_heads: int, *, shared_memory: int) -> dict:
+    """The running sums of one chunk."""
+    tensors = {"out": "*fp32", "g": "*fp32"}
+    return {
+        "arguments": tensors | dict.fromkeys(("first", "length", "num_heads"), "i32"),
+        "aligned": [*tensors],
+        "constants": {"CHUNK": chunk_size, "HEADS": 1 << (num_heads - 1).bit_length()},
+        "options": {"num_warps": 4},
+    }
+
+
+def local_cumsum(chunk_size: int, num_heads: int, *, shared_memory: int) -> dict:
+    """The running sums of all chunks."""
+    tensors = {"out": "*fp32", "g": "*fp32"}
+    tables = dict.fromkeys(("cu_seqlens", "chunk_indices"), "*i32")
+    return {
+        "arguments": tensors | tables | {"num_heads": "i32"},
+        "aligned": [*tensors],
+        "constants": {"CHUNK": chunk_size, "HEADS": 1 << (num_heads - 1).bit_length()},
+        "options": {"num_warps": 4},
+    }
+
+
+def gated_delta_steps(
+    dtype: str,
+    key_size: int,
+    value_size: int,
+    *,
+    states: bool = True,
+    starts: bool = False,
+    speculative: bool = False,
+    shared_memory: int,
+) -> dict:
+    """The gated delta rule token by token: a decode step, or one with drafted tokens."""
+    tokens = dict.fromkeys(("o", "q", "k", "v"), f"*{dtype}")
+    gates = {"g": "*fp32", "beta": "*fp32", "states": "*fp32" if states else f"*{dtype}"}
+    tables = dict.fromkeys(("cu_seqlens", "state_indices", "num_accepted_tokens"), "*i32")
+    sizes = ("num_tokens", "num_slots", "num_columns", "index_stride")
+    strides = ("q_stride", "k_stride", "v_stride", "g_stride", "beta_stride", "slot_stride")
+    return {
+        "arguments": tokens
+        | gates
+        | tables
+        | {"scale": "fp32"}
+        | dict.fromkeys((*sizes, *strides), "i32"),
+        "aligned": [*tokens, "states", *strides],
+        "constants": {
+            "HV": 32,
+            "GROUP": 2,
+            "K": key_size,
+            "V": value_size,
+            "HAS_STATES": states,
+            "HAS_STARTS": starts or speculative,
+            "HAS_INDICES": states,
+            "SPECULATIVE": speculative,
+            "NORMALIZE": True,
+            "BLOCK_K": 1 << (key_size - 1).bit_length(),
+            "BLOCK_V": min(recurrent.BLOCK_V, 1 << (value_size - 1).bit_length()),
+        },
+        "options": {"num_warps": 4},
+    }
+
+
+def convolution_update(
+    dtype: str, width: int, *, speculative: bool = False, shared_memory: int
+) -> dict:
+    """The convolution of a decode step, or of one with drafted tokens."""
+    tensors = ("output", "x", "weight", "bias", "conv_states")
+    tables = ("state_indices", "query_start_loc", "num_accepted_tokens")
+    sizes = ("num_tokens", "num_slots", "num_columns", "index_stride", "dim")
+    strides = ("x_stride", "slot_stride", "channel_stride", "tap_stride")
+    return {
+        "arguments": dict.fromkeys(tensors, f"*{dtype}")
+        | dict.fromkeys(tables, "*i32")
+        | dict.fromkeys((*sizes, *strides), "i32"),
+        "aligned": [*tensors, "dim", "x_stride", "slot_stride"],
+        "constants": {
+            "HAS_BIAS": True,
+            "HAS_STARTS": speculative,
+            "SPECULATIVE": speculative,
+            "SILU": True,
+            "WIDTH": width,
+            "BLOCK_DIM": BLOCK_DIM,
+        },
+        "options": {"num_warps": 4},
+    }
+
+
+def gates(dtype: str, *, shared_memory: int) -> dict:
+    """The kernel that makes both gates of the delta rule."""
+    projected = dict.fromkeys(("a", "b", "dt_bias"), f"*{dtype}")
+    return {
+        "arguments": dict.fromkeys(("g", "beta", "A_log"), "*fp32")
+        | projected
+        | dict.fromkeys(("num_gates", "a_stride", "b_stride"), "i32"),
+        "aligned": ["g", "beta", "A_log", "dt_bias", "a_stride", "b_stride"],
+        "constants": {"HV": 32, "LINEAR_FROM": gating.LINEAR_FROM, "BLOCK": gating.BLOCK},
+        "options": {"num_warps": 4},
+    }
+
+
+def gated_norms(dtype: str, size: int, *, shared_memory: int) -> dict:
+    """The norm with an output gate: a program has a few heads."""
+    tensors = ("output", "x", "z", "weight")
+    block = 1 << (size - 1).bit_length()
+    return {
+        "arguments": dict.fromkeys(tensors, f"*{dtype}")
+        | {"eps": "fp32"}
+        | dict.fromkeys(("num_rows", "x_stride", "z_stride"), "i32"),
+        "aligned": [*tensors, "x_stride", "z_stride"],
+        "constants": {"HEADS": 32, "SIZE": size, "ROWS": gated_norm.TILE // block, "BLOCK": block},
+        "options": {"num_warps": 4},
+    }
+
+
+def pointers(kind: str, names: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), f"*{kind}")
+
+
+def chunk_launch(
+    dtype: str,
+    tensors: dict[str, str],
+    numbers: str,
+    varying: str,
+    constants: dict,
+    **options: int,
+) -> dict:
+    """A launch of a kernel of the chunked delta rule, with products of `dtype`. All tensors and
+    numbers are aligned but the `varying` ones."""
+    sizes = {name: "fp32" if name == "scale" else "i32" for name in numbers.split()}
+    shared = {
+        "GROUP": 2,
+        "CHUNK": FLA_CHUNK_SIZE,
+        "PRECISION": "ieee" if dtype == "fp32" else "tf32",
+        "UPCAST": False,
+    }
+    return {
+        "arguments": tensors | sizes,
+        "aligned": [name for name in (*tensors, *sizes) if name not in varying.split()],
+        "constants": shared | constants,
+        "options": {"num_warps": 4, **options},
+        "tensor_cores": dtype != "fp32",
+    }
+
+
+def chunk_solve(dtype: str, key_size: int, *, shared_memory: int) -> dict:
+    """What the tokens of a chunk owe one another."""
+    vectors = "decays key_norms read_scales write_scales"
+    return chunk_launch(
+        dtype,
+        pointers(dtype, "solved k beta")
+        | pointers("fp32", f"{vectors} chunk_decays g")
+        | pointers("i32", "cu_seqlens chunk_indices"),
+        "num_tokens k_stride g_stride beta_stride",
+        f"{vectors} g beta cu_seqlens chunk_indices num_tokens",
+        {"NORMALIZE": True, "K": key_size, "KIND": "float32" if dtype == "fp32" else "float16"},
+        maxnreg=chunk_rule.MOST_REGISTERS,
+    )
+
+
+def state_pass(
+    dtype: str,
+    key_size: int,
+    value_size: int,
+    stages: int,
+    *,
+    states: bool = True,
+    shared_memory: int,
+) -> dict:
+    """The states go through the chunks of their sequences: in a pool, or from zeros."""
+    scales = "read_scales write_scales"
+    constants = dict.fromkeys(("HAS_INITIAL", "HAS_FLAGS", "IN_POOL", "STORE_FINAL"), states)
+    return chunk_launch(
+        dtype,
+        pointers(dtype, "states written k v solved")
+        | pointers("fp32" if states else dtype, "final_state initial_state")
+        | pointers("fp32", f"{scales} chunk_decays")
+        | pointers("i32", "state_indices cu_seqlens")
+        | pointers("i64", "chunk_offsets")
+        | pointers("i1" if states else "i32", "has_initial_state"),
+        "num_tokens num_chunks num_slots k_stride v_stride initial_stride final_stride",
+        f"{scales} state_indices cu_seqlens chunk_offsets has_initial_state"
+        " num_tokens num_chunks num_slots",
+        constants
+        | {
+            "K": key_size,
+            "V": value_size,
+            "BLOCK_V": min(chunk_rule.BLOCK_V[dtype != "fp32"], value_size),
+            "STAGES": stages,
+        },
+    )
+
+
+def chunk_output(
+    dtype: str, key_size: int, value_size: int, *, normalize: bool = True, shared_memory: int
+) -> dict:
+    """What the queries read, in the rule and as a single op."""
+    return chunk_launch(
+        dtype,
+        pointers(dtype, "o q k states written")
+        | pointers("fp32", "decays key_norms")
+        | pointers("i32", "cu_seqlens chunk_indices"),
+        "num_tokens scale q_stride k_stride",
+        "decays key_norms cu_seqlens chunk_indices num_tokens scale",
+        {
+            "NORMALIZE": normalize,
+            "K": key_size,
+            "V": value_size,
+            "BLOCK_V": min(chunk_rule.BLOCK_V[dtype != "fp32"], value_size),
+        },
+        num_stages=1,
+    )
+
+
+def scaled_dot_kkt(dtype: str, key_size: int, *, shared_memory: int) -> dict:
+    """The products of the keys of a chunk."""
+    return chunk_launch(
+        dtype,
+        pointers("fp32", "A g")
+        | pointers(dtype, "k beta")
+        | pointers("i32", "cu_seqlens chunk_indices"),
+        "k_stride beta_stride",
+        "g beta cu_seqlens chunk_indices",
+        {"K": key_size},
+    )
+
+
+def solve_tril(dtype: str, chunk_size: int, *, shared_memory: int) -> dict:
+    """The inverse of a chunk's triangle."""
+    launch = chunk_launch(
+        dtype,
+        pointers(dtype, "inverse")
+        | pointers("fp32", "A")
+        | pointers("i32", "cu_seqlens chunk_indices"),
+        "",
+        "cu_seqlens chunk_indices",
+        {"CHUNK": chunk_size, "KIND": "float32" if dtype == "fp32" else "float16"},
+    )
+    del launch["constants"]["GROUP"]
+    return launch
+
+
+def w_u(dtype: str, key_size: int, value_size: int, *, shared_memory: int) -> dict:
+    """What the tokens of a chunk write, but for what they find."""
+    return chunk_launch(
+        dtype,
+        pointers(dtype, "w u k v beta inverse")
+        | pointers("fp32", "g")
+        | pointers("i32", "cu_seqlens chunk_indices"),
+        "k_stride v_stride beta_stride",
+        "beta g cu_seqlens chunk_indices",
+        {"K": key_size, "V": value_size},
+    )
+
+
+def chunk_states(dtype: str, key_size: int, value_size: int, *, shared_memory: int) -> dict:
+    """The single op in which the states go through the chunks."""
+    return chunk_launch(
+        dtype,
+        pointers(dtype, "h v_new k w u")
+        | pointers("fp32", "final_state g initial_state")
+        | pointers("i32", "cu_seqlens")
+        | pointers("i64", "chunk_offsets"),
+        "k_stride initial_stride",
+        "g cu_seqlens chunk_offsets",
+        {
+            "HAS_INITIAL": True,
+            "STORE_FINAL": True,
+            "K": key_size,
+            "V": value_size,
+            "BLOCK_V": min(single_state_pass.BLOCK_V, value_size),
+        },
+        num_stages=single_state_pass.STAGES,
+    )
+
+
 LAUNCHES = {
     "solutions.pinned_h2d.attention_kernel:prefix_attention_kernel": {
         "bf16, head 256": partial(attention, "bf16", 256, group=2, window=1024),
@@ -209,6 +503,68 @@ LAUNCHES = {
         "fp16, width 3": partial(convolution, "fp16", 3),
         "fp32, width 2": partial(convolution, "fp32", 2),
     },
+    "solutions.gdn.device_tables_kernel:chunk_tables_kernel": {"as it is": chunk_tables},
+    "solutions.gdn.chunk_cumsum_kernel:chunk_cumsum_kernel": {
+        "3 heads": partial(chunk_cumsum, 16, 3),
+    },
+    "solutions.gdn.local_cumsum_kernel:local_cumsum_kernel": {
+        "32 heads": partial(local_cumsum, 64, 32),
+        "3 heads": partial(local_cumsum, 16, 3),
+    },
+    "solutions.gdn.recurrent_kernel:recurrent_kernel": {
+        "bf16, decode": partial(gated_delta_steps, "bf16", 128, 128),
+        "bf16, drafts": partial(gated_delta_steps, "bf16", 128, 128, speculative=True),
+        "fp16, any lengths": partial(gated_delta_steps, "fp16", 64, 80, starts=True),
+        "fp32, no states": partial(gated_delta_steps, "fp32", 256, 16, states=False, starts=True),
+    },
+    "solutions.gdn.conv_update_kernel:conv_update_kernel": {
+        "bf16, width 4": partial(convolution_update, "bf16", 4),
+        "bf16, width 4, drafts": partial(convolution_update, "bf16", 4, speculative=True),
+        "fp32, width 2": partial(convolution_update, "fp32", 2),
+    },
+    "solutions.gdn.gating_kernel:gating_kernel": {
+        "bf16": partial(gates, "bf16"),
+        "fp32": partial(gates, "fp32"),
+    },
+    "solutions.gdn.gated_norm_kernel:gated_norm_kernel": {
+        "bf16, heads of 128": partial(gated_norms, "bf16", 128),
+        "fp32, heads of 80": partial(gated_norms, "fp32", 80),
+    },
+    "solutions.gdn.chunk_solve_kernel:chunk_solve_kernel": {
+        "bf16, keys of 128": partial(chunk_solve, "bf16", 128),
+        "fp16, keys of 64": partial(chunk_solve, "fp16", 64),
+        "fp32, keys of 128": partial(chunk_solve, "fp32", 128),
+    },
+    "solutions.gdn.state_pass_kernel:state_pass_kernel": {
+        **{
+            f"bf16, {stages} stages": partial(state_pass, "bf16", 128, 128, stages)
+            for stages in chunk_rule.STAGES.values()
+        },
+        "fp16, from zeros": partial(state_pass, "fp16", 16, 32, 1, states=False),
+        "fp32": partial(state_pass, "fp32", 128, 128, 1),
+    },
+    "solutions.gdn.chunk_output_kernel:chunk_output_kernel": {
+        "bf16, heads of 128": partial(chunk_output, "bf16", 128, 128),
+        "fp16, small heads": partial(chunk_output, "fp16", 16, 32, normalize=False),
+        "fp32, heads of 128": partial(chunk_output, "fp32", 128, 128),
+    },
+    "solutions.gdn.single_ops.scaled_dot_kkt:scaled_dot_kkt_kernel": {
+        "bf16, keys of 128": partial(scaled_dot_kkt, "bf16", 128),
+        "fp32, keys of 128": partial(scaled_dot_kkt, "fp32", 128),
+    },
+    "solutions.gdn.single_ops.solve_tril:solve_tril_kernel": {
+        "chunks of 64 to bf16": partial(solve_tril, "bf16", 64),
+        "chunks of 64 to fp32": partial(solve_tril, "fp32", 64),
+        "chunks of 16 to fp16": partial(solve_tril, "fp16", 16),
+    },
+    "solutions.gdn.single_ops.w_u:w_u_kernel": {
+        "bf16, heads of 128": partial(w_u, "bf16", 128, 128),
+        "fp32, heads of 128": partial(w_u, "fp32", 128, 128),
+    },
+    "solutions.gdn.single_ops.state_pass:chunk_states_kernel": {
+        "bf16, heads of 128": partial(chunk_states, "bf16", 128, 128),
+        "fp32, heads of 128": partial(chunk_states, "fp32", 128, 128),
+    },
 }
 EACH_LAUNCH = [(kernel, name) for kernel, launches in LAUNCHES.items() for name in launches]
 
@@ -225,6 +581,7 @@ def launches_on(architecture: int) -> dict:
 COMPILE_ALL = """
 import importlib, json, sys
 import triton
+import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -233,7 +590,7 @@ def compiled(path, launch, architecture):
     module, _, name = path.partition(":")
     kernel = getattr(importlib.import_module(module), name)
     places = {argument: (place,) for place, argument in enumerate(kernel.arg_names)}
-    constants = launch["constants"]
+    constants = {name: TYPES.get(value, value) for name, value in launch["constants"].items()}
     source = ASTSource(
         fn=kernel,
         signature={**launch["arguments"], **dict.fromkeys(constants, "constexpr")},
@@ -244,6 +601,7 @@ def compiled(path, launch, architecture):
     return triton.compile(source, target=target, options=launch["options"])
 
 
+TYPES = {"float16": tl.float16, "float32": tl.float32}
 architecture = int(sys.argv[1])
 for path, launches in json.loads(sys.argv[2]).items():
     for name, launch in launches.items():
@@ -263,6 +621,7 @@ for path in json.loads(sys.argv[1]):
     print(json.dumps([path, values, addresses, constants]))
 """
 
+GATES_AND_TABLE = ["g", "beta", "cu_seqlens", "chunk_indices"]
 VARIES = {
     "solutions.pinned_h2d.attention_kernel:prefix_attention_kernel": (["max_ranges"], ["ranges"]),
     "solutions.sync_free.logprobs_kernel:vocabulary_block_kernel": (
@@ -276,6 +635,48 @@ VARIES = {
     "solutions.sync_free.penalties_kernel:bincount_kernel": (
         [],
         ["rows", "prompt_lens", "prefill_lens"],
+    ),
+    "solutions.gdn.device_tables_kernel:chunk_tables_kernel": (
+        ["num_rows", "num_seqs", "bisections"],
+        ["chunk_indices", "chunk_offsets", "cu_seqlens"],
+    ),
+    "solutions.gdn.chunk_cumsum_kernel:chunk_cumsum_kernel": (["first", "length"], []),
+    "solutions.gdn.local_cumsum_kernel:local_cumsum_kernel": ([], ["cu_seqlens", "chunk_indices"]),
+    "solutions.gdn.recurrent_kernel:recurrent_kernel": (
+        ["num_tokens", "num_columns", "index_stride"],
+        ["g", "beta", "cu_seqlens", "state_indices", "num_accepted_tokens"],
+    ),
+    "solutions.gdn.conv_update_kernel:conv_update_kernel": (
+        ["num_tokens", "num_columns", "index_stride"],
+        ["query_start_loc", "state_indices", "num_accepted_tokens"],
+    ),
+    "solutions.gdn.gating_kernel:gating_kernel": (["num_gates"], ["a", "b"]),
+    "solutions.gdn.gated_norm_kernel:gated_norm_kernel": (["num_rows"], []),
+    "solutions.gdn.chunk_solve_kernel:chunk_solve_kernel": (
+        ["num_tokens"],
+        ["decays", "key_norms", "read_scales", "write_scales", *GATES_AND_TABLE],
+    ),
+    "solutions.gdn.state_pass_kernel:state_pass_kernel": (
+        ["num_tokens", "num_chunks", "num_slots"],
+        [
+            "read_scales",
+            "write_scales",
+            "cu_seqlens",
+            "chunk_offsets",
+            "state_indices",
+            "has_initial_state",
+        ],
+    ),
+    "solutions.gdn.chunk_output_kernel:chunk_output_kernel": (
+        ["num_tokens"],
+        ["decays", "key_norms", "cu_seqlens", "chunk_indices"],
+    ),
+    "solutions.gdn.single_ops.scaled_dot_kkt:scaled_dot_kkt_kernel": ([], GATES_AND_TABLE),
+    "solutions.gdn.single_ops.solve_tril:solve_tril_kernel": ([], ["cu_seqlens", "chunk_indices"]),
+    "solutions.gdn.single_ops.w_u:w_u_kernel": ([], GATES_AND_TABLE),
+    "solutions.gdn.single_ops.state_pass:chunk_states_kernel": (
+        [],
+        ["g", "cu_seqlens", "chunk_offsets"],
     ),
 }
 """Numbers that are others in each step, and tensors that lie elsewhere in an upload."""

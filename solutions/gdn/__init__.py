@@ -1,0 +1,75 @@
+"""Gated DeltaNet prefill whose chunk tables cost no wait (vLLM #38361).
+
+chunk_tables plans the tables on the host, device_tables makes them on the device, and before is how
+they were made. What a step's layers know of its batch is in batch and metadata. The chunked rule
+that reads the tables is chunk_gated_delta_rule, with chunk_stages and its three kernels; single_ops
+has its stages one by one, recurrent is the rule token by token. A layer is in layer, with gating,
+conv_update and gated_norm; model and step put layers together, and bench measures them.
+"""
+
+# First, since it settles whether Triton compiles or interprets: it must know before its import.
+from debubble.accelerator.triton_mode import missing_triton
+
+from .batch import CommonAttentionMetadata
+from .chunk_tables import (
+    FLA_CHUNK_SIZE,
+    ChunkTables,
+    plan_chunk_tables,
+    prepare_chunk_indices,
+    prepare_chunk_offsets,
+    upload_chunk_tables,
+)
+
+try:
+    from .chunk_gated_delta_rule import chunk_gated_delta_rule
+    from .config import GDNConfig
+    from .device_tables import prepare_chunk_tables_on_device
+    from .layer import GDNLayer, GDNState
+    from .metadata import GDNAttentionMetadata, GDNAttentionMetadataBuilder
+    from .model import GDNModel
+    from .recurrent import fused_recurrent_gated_delta_rule
+    from .single_ops import (
+        chunk_fwd_o,
+        chunk_gated_delta_rule_fwd_h,
+        chunk_local_cumsum,
+        chunk_scaled_dot_kkt_fwd,
+        recompute_w_u_fwd,
+        solve_tril,
+    )
+    from .step import GDNStep
+except ModuleNotFoundError as error:
+    if error.name != "triton":
+        raise
+
+__all__ = [
+    "FLA_CHUNK_SIZE",
+    "ChunkTables",
+    "CommonAttentionMetadata",
+    "GDNAttentionMetadata",
+    "GDNAttentionMetadataBuilder",
+    "GDNConfig",
+    "GDNLayer",
+    "GDNModel",
+    "GDNState",
+    "GDNStep",
+    "chunk_fwd_o",
+    "chunk_gated_delta_rule",
+    "chunk_gated_delta_rule_fwd_h",
+    "chunk_local_cumsum",
+    "chunk_scaled_dot_kkt_fwd",
+    "fused_recurrent_gated_delta_rule",
+    "plan_chunk_tables",
+    "prepare_chunk_indices",
+    "prepare_chunk_offsets",
+    "prepare_chunk_tables_on_device",
+    "recompute_w_u_fwd",
+    "solve_tril",
+    "upload_chunk_tables",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Without Triton the tables of the host can be imported, and the katas without kernels pass."""
+    if name in __all__:
+        raise ImportError(missing_triton(f"solutions.gdn.{name}"))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

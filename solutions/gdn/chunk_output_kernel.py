@@ -5,12 +5,19 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .chunk_stages import decay_within, inverse_length, load_rows, locate_chunk, product
+from .chunk_stages import (
+    decay_within,
+    inverse_length,
+    load_rows,
+    locate_chunk,
+    product,
+    token_or_last,
+)
 
 
 @triton.jit(
     do_not_specialize=["num_tokens"],
-    do_not_specialize_on_alignment=["cu_seqlens", "chunk_indices"],
+    do_not_specialize_on_alignment=["decays", "key_norms", "cu_seqlens", "chunk_indices"],
 )
 def chunk_output_kernel(
     o,  # [num_tokens, HV, V]
@@ -56,7 +63,7 @@ def chunk_output_kernel(
     value = first_value + tl.arange(0, BLOCK_V)
     in_state = (value * K)[:, None] + tl.arange(0, K)[None, :]
     state = tl.load(states + (chunk * num_heads + head) * (V * K) + in_state)
-    decay = tl.load(decays + in_vector, mask=exists, other=0.0)
+    decay = tl.load(decays + head.to(tl.int64) * num_tokens + token_or_last(first, length, CHUNK))
     key_norm = tl.load(key_norms + in_vector, mask=exists, other=0.0)
     query_norm = inverse_length(queries) if NORMALIZE else tl.full([CHUNK], 1.0, tl.float32)
 

@@ -16,8 +16,18 @@ from .chunk_stages import (
 
 
 @triton.jit(
+    # These lie where a batch's number of tokens puts them, and it is the same compiled kernel.
     do_not_specialize=["num_tokens"],
-    do_not_specialize_on_alignment=["g", "beta", "cu_seqlens", "chunk_indices"],
+    do_not_specialize_on_alignment=[
+        "decays",
+        "key_norms",
+        "read_scales",
+        "write_scales",
+        "g",
+        "beta",
+        "cu_seqlens",
+        "chunk_indices",
+    ],
 )
 def chunk_solve_kernel(
     solved,  # [num_tokens, HV, CHUNK]: T, row by row

@@ -33,6 +33,11 @@ def product_type(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if triton.knobs.runtime.interpret else dtype
 
 
+def inverse_type(dtype: torch.dtype) -> tl.dtype:
+    """KIND of `inverse_of_unit_lower` where the inverse is rounded to `dtype` in the end."""
+    return tl.float32 if product_type(dtype) == torch.float32 else tl.float16
+
+
 @triton.jit
 def locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK: tl.constexpr):
     """(sequence, its first row in the chunk, number of rows) of one line of the table; sequence -1
@@ -43,6 +48,13 @@ def locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK: tl.constexpr):
     first = tl.load(cu_seqlens + there) + in_sequence * CHUNK
     length = tl.minimum(tl.load(cu_seqlens + there + 1) - first, CHUNK)
     return sequence, first, length
+
+
+@triton.jit
+def token_or_last(first, length, CHUNK: tl.constexpr):
+    """[CHUNK] int64: the chunk's tokens, and behind its last one that one again. A running sum that
+    went on from 0 there would be larger than those before, and their difference overflow."""
+    return (first + tl.minimum(tl.arange(0, CHUNK), length - 1)).to(tl.int64)
 
 
 @triton.jit

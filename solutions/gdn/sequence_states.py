@@ -9,6 +9,8 @@ import torch
 from .strides import is_dense
 
 STATE_TYPES = (torch.float32, torch.bfloat16)
+STATE_ARGUMENTS = ("initial_state", "state_indices", "has_initial_state")
+"""What a caller knows the three parts of SequenceStates as."""
 
 
 class SequenceStates(NamedTuple):
@@ -18,8 +20,13 @@ class SequenceStates(NamedTuple):
     slots: torch.Tensor | None
     has_initial: torch.Tensor | None
 
-    def check(self, num_seqs: int, shape: tuple[int, int, int]) -> None:
+    def check(self, num_seqs: int, shape: tuple[int, int, int], device: torch.device) -> None:
         """`shape`: [HV, V, K] of one state. ValueError; values on the device are not read."""
+        for name, tensor in zip(STATE_ARGUMENTS, self, strict=True):
+            if tensor is not None and tensor.device != device:
+                raise ValueError(
+                    f"{name} is on {tensor.device}, and the tokens on {device}: use one device"
+                )
         for name, tensor, dtype in (
             ("state_indices", self.slots, torch.int32),
             ("has_initial_state", self.has_initial, torch.bool),

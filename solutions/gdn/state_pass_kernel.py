@@ -13,8 +13,10 @@ from .chunk_stages import load_rows, product
 
 
 @triton.jit(
-    do_not_specialize=["num_tokens", "num_slots"],
+    do_not_specialize=["num_tokens", "num_chunks", "num_slots"],
     do_not_specialize_on_alignment=[
+        "read_scales",
+        "write_scales",
         "cu_seqlens",
         "chunk_offsets",
         "state_indices",
@@ -37,6 +39,7 @@ def state_pass_kernel(
     cu_seqlens,  # [num_seqs + 1] int32
     chunk_offsets,  # [num_seqs + 1] int64
     num_tokens,
+    num_chunks,
     num_slots,
     k_stride,
     v_stride,
@@ -81,7 +84,9 @@ def state_pass_kernel(
         initial = initial_state + slot * initial_stride + head * (V * K)
         state = tl.load(initial + in_state, mask=goes_on, other=0.0).to(tl.float32)
 
-    for _ in tl.range(0, tl.cdiv(end - first, CHUNK), num_stages=STAGES):
+    # No further than the table goes: with another one's offsets all is wrong, but in its place.
+    chunks_here = tl.minimum(tl.cdiv(end - first, CHUNK), (num_chunks - chunk).to(tl.int32))
+    for _ in tl.range(0, chunks_here, num_stages=STAGES):
         token = (first + row).to(tl.int64)
         exists = token < end
         in_head = token * num_heads + head

@@ -42,6 +42,8 @@ def check_tokens(
                 f"{dtypes[-1]}"
             )
     for name, tensor in (("q", q), ("k", k), ("v", v), ("g", g), ("beta", beta)):
+        if tensor.device != q.device:
+            raise ValueError(f"{name} is on {tensor.device}, and q on {q.device}: use one device")
         if not is_dense(tensor, first_dimension=2):
             raise ValueError(
                 f"{name} of strides {tensor.stride()}: the heads of a token must be contiguous"

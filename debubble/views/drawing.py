@@ -1,0 +1,68 @@
+"""Sliders over a drawing that is computed anew while a handle moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import ipywidgets
+
+from .rasterise import png_of
+
+LABELS = {"description_width": "14em"}
+
+
+class Picture(Protocol):
+    """Computed on the host: nothing may run on the device while a handle moves."""
+
+    @property
+    def svg(self) -> str:
+        """Of such elements as `png_of` takes."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """The same in words, the same on every machine."""
+        ...
+
+
+class Drawing(ipywidgets.VBox):
+    """`draw` is called by name with each slider's value; a page without a kernel has the first
+    picture. A slider is (label, the values to choose from, the first value)."""
+
+    def __init__(
+        self, draw: Callable[..., Picture], **sliders: tuple[str, Sequence[int], int]
+    ) -> None:
+        self._draw = draw
+        self.sliders = {
+            name: ipywidgets.SelectionSlider(
+                options=list(values),
+                value=first,
+                description=label,
+                style=LABELS,
+                layout=ipywidgets.Layout(width="36em"),
+            )
+            for name, (label, values, first) in sliders.items()
+        }
+        self._shown = ipywidgets.HTML()
+        self._redraw()
+        for slider in self.sliders.values():
+            slider.observe(self._redraw, names="value")
+        super().__init__([*self.sliders.values(), self._shown])
+
+    @property
+    def picture(self) -> Picture:
+        return self._draw(**{name: slider.value for name, slider in self.sliders.items()})
+
+    def _redraw(self, change: dict | None = None) -> None:
+        self._shown.value = self.picture.svg
+
+    def __repr__(self) -> str:
+        return self.picture.text
+
+    def _repr_mimebundle_(self, **kwargs):
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        picture = self.picture
+        data = {**data, "text/plain": picture.text, "image/png": png_of(picture.svg)}
+        return data, {**metadata, "image/png": {"alt": picture.text}}

@@ -1,0 +1,35 @@
+"""A sum that starts at zero (chapter 03).
+
+The kernel that passes states from chunk to chunk needs a second table: how many chunks come before
+each sequence, and, at its end, how many there are in all. The function below sums them up on the
+device, where the lengths are, and works. But the zero in front of the sums is made by the host, and
+the host waits for its arrival.
+
+Let the device make it all: nothing has to travel here.
+
+Edit this file, then run
+
+    pytest katas/gdn/test_chunk_offsets.py
+
+Stuck?         debubble hint chunk_offsets
+Start afresh?  debubble reset chunk_offsets
+"""
+
+from __future__ import annotations
+
+import torch
+
+FLA_CHUNK_SIZE = 64
+
+
+def prepare_chunk_offsets(
+    cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
+) -> torch.Tensor:
+    """[num_seqs + 1] int64 on the device: how many chunks come before each sequence, then how many
+    there are (vLLM #38361).
+
+    `cu_seqlens` [num_seqs + 1] int32 on the device: where each sequence starts, then the end of the
+    last one.
+    """
+    chunks = (cu_seqlens.diff() + (chunk_size - 1)) // chunk_size
+    return torch.cat([torch.tensor([0], device=cu_seqlens.device), chunks.cumsum(0)])

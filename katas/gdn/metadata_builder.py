@@ -1,0 +1,139 @@
+"""The prefills of a mixed step (chapter 03).
+
+A step may hold decodes, with one token each, and prefills behind them. Only the prefills are
+computed in chunks, and their tokens are cut out for that: so their starts are counted from the
+first of these tokens, and both tables are made of exactly those starts. Where requests with draft
+tokens are in the batch, no decode is counted as one: they are all prefills, and the tables must
+know.
+
+The function below gets all that right. But it asks the device which requests are decodes, one after
+the other, although the host knows; it reads the starts back to make a table of them; and it uploads
+in pieces.
+
+Find everything out on the host, and send it by one upload that nobody waits for. Without prefills
+send nothing.
+
+Edit this file, then run
+
+    pytest katas/gdn/test_metadata_builder.py
+
+Stuck?         debubble hint metadata_builder
+Start afresh?  debubble reset metadata_builder
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+HostIntegers = np.ndarray | torch.Tensor
+FLA_CHUNK_SIZE = 64
+
+
+@dataclass(frozen=True)
+class CommonAttentionMetadata:
+    """The requests of a step, in the order of their tokens: decodes of one token first, then
+    prefills, and requests without tokens, which pad the batch, last. Speculative requests may
+    stand anywhere before the padding."""
+
+    query_start_loc: torch.Tensor
+    """[num_requests + 1] int32 on the device: where each one's tokens start, then the last end."""
+    query_start_loc_cpu: HostIntegers
+    """The same numbers on the host."""
+    seq_lens: torch.Tensor
+    """[num_requests] int32 on the device: tokens that were computed before, and those of this
+    step. 0 for padding."""
+    seq_lens_cpu: HostIntegers
+    """The same numbers on the host."""
+    state_indices: torch.Tensor
+    """[num_requests, 1 + most draft tokens] int32 on the device: the slots of a request's states.
+    A speculative request with d draft tokens leaves its states in the first 1 + d columns, and
+    goes on from the one that the last step's accepted tokens lead to, which may lie behind them:
+    all its slots stay. Any other request has column 0 alone; PAD_SLOT (-1) is no slot."""
+    num_actual_tokens: int
+    """Of all requests in this step."""
+
+
+@dataclass(frozen=True)
+class PrefillMetadata:
+    """Without prefills there are no tensors."""
+
+    num_decodes: int
+    """Requests of one token that go on from a state, ahead of all others; 0 next to speculative
+    requests, where they are prefills."""
+    num_prefills: int
+    """With the requests without tokens that pad a batch in which there are prefills."""
+    num_prefill_tokens: int
+    query_start_loc: torch.Tensor | None = None
+    """[num_prefills + 1] int32 on the device, from 0 to num_prefill_tokens: starts among the
+    prefills' tokens."""
+    has_initial_state: torch.Tensor | None = None
+    """[num_prefills] bool on the device: whether tokens were computed before."""
+    chunk_indices: torch.Tensor | None = None
+    """[NT, 2] int32 on the device, of this query_start_loc."""
+    chunk_offsets: torch.Tensor | None = None
+    """[num_prefills + 1] int64 on the device, of this query_start_loc."""
+
+
+def prepare_chunk_indices(
+    cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
+) -> torch.Tensor:
+    """[NT, 2] int32 on the device: (sequence, chunk in this sequence), in order.
+
+    `cu_seqlens` [num_seqs + 1] int32 on the device. Two host syncs: it is read back, and the table
+    that is made of it is sent.
+    """
+    lengths = cu_seqlens.diff().tolist()
+    rows = [
+        (sequence, chunk)
+        for sequence, length in enumerate(lengths)
+        for chunk in range(-(-length // chunk_size))
+    ]
+    return torch.tensor(rows, dtype=torch.int32, device=cu_seqlens.device).view(-1, 2)
+
+
+def prepare_chunk_offsets(
+    cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
+) -> torch.Tensor:
+    """[num_seqs + 1] int64 on the device: how many chunks come before each sequence, then how many
+    there are. One host sync, for the zero that it begins with."""
+    chunks = (cu_seqlens.diff() + (chunk_size - 1)) // chunk_size
+    return torch.cat([torch.tensor([0], device=cu_seqlens.device), chunks.cumsum(0)])
+
+
+def build_prefill_metadata(
+    common: CommonAttentionMetadata, num_draft_tokens_cpu: torch.Tensor
+) -> PrefillMetadata:
+    """The prefills of a step, in chunks of 64 tokens (vLLM #38361).
+
+    `num_draft_tokens_cpu` [num_requests] integers on the host: the draft tokens of a speculative
+    request, 0 or more, and -1 for any other one. Speculative requests are no part of this, and
+    their tokens are taken out before the prefills are computed.
+    """
+    query_lens = common.query_start_loc.diff()
+    num_computed = common.seq_lens - query_lens
+    is_speculative = num_draft_tokens_cpu.to(query_lens.device) >= 0
+    num_decodes = 0
+    if not is_speculative.any():
+        while num_decodes < len(query_lens):
+            if query_lens[num_decodes] != 1 or num_computed[num_decodes] == 0:
+                break
+            num_decodes += 1
+    prefill_lens = query_lens[~is_speculative][num_decodes:]
+    num_prefill_tokens = int(prefill_lens.sum())
+    if num_prefill_tokens == 0:
+        return PrefillMetadata(num_decodes, num_prefills=0, num_prefill_tokens=0)
+    # Not those of the batch: the tokens of the prefills are numbered from their own first one.
+    ends = prefill_lens.cumsum(0, dtype=torch.int32)
+    starts = torch.nn.functional.pad(ends, (1, 0))
+    return PrefillMetadata(
+        num_decodes,
+        len(prefill_lens),
+        num_prefill_tokens,
+        query_start_loc=starts,
+        has_initial_state=num_computed[~is_speculative][num_decodes:] > 0,
+        chunk_indices=prepare_chunk_indices(starts),
+        chunk_offsets=prepare_chunk_offsets(starts),
+    )

@@ -1,0 +1,201 @@
+"""Tests of the kata `chunk_indices`."""
+
+import sys
+from functools import partial
+
+import pytest
+import torch
+
+import debubble
+from debubble.source_line import is_machinery
+from debubble.workshop import expect, expect_equal
+
+FEW, MANY = 16, 4096
+ROUNDED = (
+    "A last chunk that is not full is a chunk all the same: of 64 tokens at a time a sequence of "
+    "64 has one, one of 65 has two, and one without tokens has none. Does `chunk_size` count, and "
+    "not 64?"
+)
+COMPACTED = (
+    "A sequence without tokens has no row, and still it keeps its number: what follows it is one "
+    "further. Did you count where the second column is 0? `(chunk == 0).cumsum(0) - 1` knows only "
+    "sequences that have a chunk, and gives the next one's tokens to the one without. The number "
+    "of a sequence is its place in `cu_seqlens`."
+)
+COUNTED = (
+    "The first column is the number of the sequence, the second one that of the chunk in this "
+    "sequence: it begins at 0 in each."
+)
+WAITS = (
+    "To read `cu_seqlens` is to wait until the device has done all that was queued before, and to "
+    "upload from pageable memory is to wait once more, or to be copied first. The host has the "
+    "same numbers in `cu_seqlens_cpu`. Upload from pinned memory, with non_blocking=True."
+)
+TOGETHER = (
+    "What costs is each copy, not its bytes. Both columns are known at the same time: lay them "
+    "side by side on the host, and copy that once."
+)
+LOOP = (
+    "For 4096 sequences a loop in Python takes the host more than 2 ms, one of small `arange`s 6, "
+    "and the device waits for its table meanwhile. It is a twentieth of a millisecond when a few "
+    "calls do all sequences at once: `repeat_interleave`, `arange` and `cumsum`, on the host."
+)
+STALE = (
+    "Did you keep the table of an earlier step? The engine writes each step's starts into the same "
+    "tensors, so the same tensor does not mean the same sequences. Make the table anew: it is "
+    "cheap now."
+)
+REUSED = (
+    "A queued copy reads its buffer when its turn comes. Pinned memory that the next step writes "
+    "to again may bring the rows of the wrong step. Take fresh pinned memory in each."
+)
+
+
+def starts_of(lengths):
+    return torch.tensor([0, *lengths]).cumsum(0).int()
+
+
+def arguments(accelerator, lengths):
+    starts = starts_of(lengths)
+    return starts.to(accelerator.device), starts
+
+
+def rows_of(lengths, chunk_size=64):
+    rows = [
+        (sequence, chunk)
+        for sequence, length in enumerate(lengths)
+        for chunk, _ in enumerate(range(0, length, chunk_size))
+    ]
+    return torch.tensor(rows, dtype=torch.int32).view(-1, 2)
+
+
+def likely_cause(actual, expected):
+    if not isinstance(actual, torch.Tensor) or actual.shape != expected.shape:
+        return ROUNDED
+    return COUNTED if torch.equal(actual[:, 0].cpu(), expected[:, 0]) else COMPACTED
+
+
+def expect_rows(table, lengths, chunk_size=64, where="", likely=likely_cause):
+    value = f"the table of sequences of {lengths} tokens{where}, in chunks of {chunk_size},"
+    expect_equal(table, rows_of(lengths, chunk_size), value=value, likely=likely)
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [[5], [64], [65], [63, 1], [128, 0, 128], [0, 130, 0, 0, 64, 0], [1] * 6, [0, 0], []],
+    ids=str,
+)
+def test_each_chunk_has_its_row(kata, accelerator, lengths):
+    expect_rows(kata.prepare_chunk_indices(*arguments(accelerator, lengths)), lengths)
+
+
+@pytest.mark.parametrize("chunk_size", [16, 32, 128])
+def test_chunks_may_be_of_another_size(kata, accelerator, chunk_size):
+    lengths = [1, chunk_size - 1, chunk_size, chunk_size + 1, 0, 130]
+    table = kata.prepare_chunk_indices(*arguments(accelerator, lengths), chunk_size)
+    expect_rows(table, lengths, chunk_size)
+
+
+def test_it_is_on_the_device(kata, accelerator):
+    expect_equal(
+        kata.prepare_chunk_indices(*arguments(accelerator, [65])).device.type,
+        accelerator.device.type,
+        value="the `device.type` of the table",
+        likely="The kernels read the table: it has to be in the device's memory.",
+    )
+
+
+def record_call(kata, accelerator):
+    """Four sequences, behind a kernel of 50 microseconds."""
+    kata.prepare_chunk_indices(*arguments(accelerator, [200, 1, 0, 64]))
+    args = arguments(accelerator, [200, 1, 0, 64])
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(0.05)
+        kata.prepare_chunk_indices(*args)
+    return timeline
+
+
+def test_nobody_waits(kata, accelerator):
+    timeline = record_call(kata, accelerator)
+    expect(timeline).counts(host_syncs=0, d2h=0, why=WAITS)
+    if accelerator.pin_memory:
+        expect(timeline).counts(h2d_pageable=0, why=WAITS)
+
+
+def test_the_table_is_sent_by_one_upload(kata, accelerator):
+    timeline = record_call(kata, accelerator)
+    uploads = [event for event in timeline.events if (event.copy_kind or "").startswith("h2d")]
+    expect(timeline).that(
+        len(uploads) <= 1,
+        expected="1 upload for the whole table",
+        did=f"made {len(uploads)} uploads",
+        events=uploads,
+        why=TOGETHER,
+    )
+
+
+def python_instructions(call):
+    """How many of them `call` runs, without those of libraries. It is the same number each time,
+    as a time is not."""
+    count = 0
+
+    def watch(frame, event, _):
+        nonlocal count
+        if is_machinery(frame.f_code.co_filename):
+            return None
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return watch
+
+    # Python 3.12 looks for opcodes only if a frame has asked for them before it begins to.
+    sys._getframe().f_trace_opcodes = True
+    watching_before = sys.gettrace()
+    sys.settrace(watch)
+    try:
+        call()
+    finally:
+        sys.settrace(watching_before)
+    return count
+
+
+def test_python_does_not_count_the_sequences(kata, accelerator):
+    calls = []
+    for num_seqs in (FEW, MANY):
+        args = arguments(accelerator, [1 + 64 * (sequence % 3) for sequence in range(num_seqs)])
+        calls.append(partial(kata.prepare_chunk_indices, *args))
+        calls[-1]()
+    with debubble.record(accelerator) as timeline:
+        few, many = map(python_instructions, calls)
+    expect(timeline).that(
+        many <= 2 * few,
+        expected=f"as much Python for {MANY} sequences as for {FEW}",
+        did=f"runs {few} instructions of Python for {FEW} sequences, and {many} for {MANY}",
+        why=LOOP,
+    )
+
+
+def test_each_step_has_its_own_table(kata, accelerator):
+    starts, starts_cpu = arguments(accelerator, [70, 130])
+    for lengths in ([70, 130], [130, 70], [200, 0]):
+        starts_cpu.copy_(starts_of(lengths))
+        starts.copy_(starts_cpu)
+        table = kata.prepare_chunk_indices(starts, starts_cpu)
+        expect_rows(
+            table, lengths, where=", in tensors that held another step before", likely=STALE
+        )
+
+
+def test_steps_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
+    batches = [[64 * step + 1, 64 * (8 - step)] for step in range(8)]
+    steps = [arguments(accelerator, lengths) for lengths in batches]
+    alone = [kata.prepare_chunk_indices(*args).cpu() for args in steps]
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        # Long enough for a real host to queue everything; the modelled host needs less.
+        accelerator.sleep(0.2 if accelerator.modelled else 20.0)
+        tables = [kata.prepare_chunk_indices(*args) for args in steps]
+    expect(timeline).no_hazards(why=REUSED)
+    for number, table in enumerate(tables):
+        value = f"the table of step {number}, of 8 steps behind a kernel that was still running,"
+        expect_equal(table, alone[number], value=value, likely=REUSED)

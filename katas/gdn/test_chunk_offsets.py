@@ -1,0 +1,107 @@
+"""Tests of the kata `chunk_offsets`."""
+
+import pytest
+import torch
+
+import debubble
+from debubble.workshop import expect, expect_equal
+
+FEW, MANY = 4, 64
+LENGTH = (
+    "There is a number for each sequence and one more: what comes before the first one is 0, and "
+    "what comes before the one that is not there, behind the last, is the number of all chunks."
+)
+ROUNDED = (
+    "Each sequence begins a chunk of its own, and a last chunk that is not full is a chunk all the "
+    "same. So lengths are rounded up, each by itself, by `chunk_size`, and then added; the starts "
+    "of the sequences are no multiples of it."
+)
+TRAVELS = (
+    "`cu_seqlens` is on the device, and the offsets are needed there. A number that the host puts "
+    "into a tensor on the device is an upload: `torch.tensor([0], device=...)` waits for it, and "
+    "pinned memory saves the wait but not the copy. The device can write a zero by itself."
+)
+ONE_BY_ONE = (
+    "A launch takes the host a few microseconds, however little it computes. `cumsum` adds up all "
+    "sequences by one."
+)
+
+
+def on_device(accelerator, lengths):
+    return torch.tensor([0, *lengths]).cumsum(0).int().to(accelerator.device)
+
+
+def offsets_of(lengths, chunk_size=64):
+    offsets = [0]
+    for length in lengths:
+        offsets.append(offsets[-1] + len(range(0, length, chunk_size)))
+    return torch.tensor(offsets)
+
+
+def likely_cause(actual, expected):
+    same_shape = isinstance(actual, torch.Tensor) and actual.shape == expected.shape
+    return ROUNDED if same_shape else LENGTH
+
+
+def expect_offsets(kata, accelerator, lengths, chunk_size=64):
+    expect_equal(
+        kata.prepare_chunk_offsets(on_device(accelerator, lengths), chunk_size),
+        offsets_of(lengths, chunk_size),
+        value=f"the offsets of sequences of {lengths} tokens, in chunks of {chunk_size},",
+        likely=likely_cause,
+    )
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [[5], [64], [65], [63, 1], [128, 0, 128], [0, 130, 0, 0, 64, 0], [1] * 6, [0, 0], []],
+    ids=str,
+)
+def test_they_say_what_comes_before_each_sequence(kata, accelerator, lengths):
+    expect_offsets(kata, accelerator, lengths)
+
+
+@pytest.mark.parametrize("chunk_size", [16, 32, 128])
+def test_chunks_may_be_of_another_size(kata, accelerator, chunk_size):
+    lengths = [1, chunk_size - 1, chunk_size, chunk_size + 1, 0, 130]
+    expect_offsets(kata, accelerator, lengths, chunk_size)
+
+
+def test_they_are_on_the_device(kata, accelerator):
+    expect_equal(
+        kata.prepare_chunk_offsets(on_device(accelerator, [65])).device.type,
+        accelerator.device.type,
+        value="the `device.type` of the offsets",
+        likely="The kernels read the offsets: they have to be in the device's memory.",
+    )
+
+
+def record_call(kata, accelerator, num_seqs=FEW):
+    """Sequences of two chunks each, behind a kernel of 50 microseconds."""
+    cu_seqlens = on_device(accelerator, [65] * num_seqs)
+    kata.prepare_chunk_offsets(cu_seqlens)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(0.05)
+        kata.prepare_chunk_offsets(cu_seqlens)
+    return timeline
+
+
+def test_nothing_travels(kata, accelerator):
+    timeline = record_call(kata, accelerator)
+    expect(timeline).counts(host_syncs=0, d2h=0, h2d_pinned=0, h2d_pageable=0, why=TRAVELS)
+
+
+def test_more_sequences_are_no_more_launches(kata, accelerator):
+    few, many = (record_call(kata, accelerator, number) for number in (FEW, MANY))
+    # Without the kernel that all was queued behind.
+    for_few, for_many = (
+        [event for event in timeline.events if event.on_device][1:] for timeline in (few, many)
+    )
+    expect(many).that(
+        len(for_many) == len(for_few),
+        expected=f"{MANY} sequences to take as many kernels and copies as {FEW}",
+        did=f"takes {len(for_few)} for {FEW} sequences, and {len(for_many)} for {MANY}",
+        events=for_many,
+        why=ONE_BY_ONE,
+    )

@@ -1,0 +1,98 @@
+"""Thread the tables through (chapter 03).
+
+24 layers call one op on the same sequences, and the op has two stages, which both need the table of
+all chunks. The code below works. But each stage of each layer makes the table anew, from starts
+that it reads from the device: 96 waits in a step.
+
+All three already take `chunk_indices`, and none of them looks at it. Make the table once in
+`decays_of_layers`, from `cu_seqlens_cpu`, and hand it down. Others call the op and its stages
+without a table: what is given None makes its own, as before.
+
+Edit this file, then run
+
+    pytest katas/gdn/test_thread_the_tables.py
+
+Stuck?         debubble hint thread_the_tables
+Start afresh?  debubble reset thread_the_tables
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+FLA_CHUNK_SIZE = 64
+
+
+def prepare_chunk_indices(
+    cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
+) -> torch.Tensor:
+    """[NT, 2] int32 on the device: (sequence, chunk in this sequence), in order.
+
+    `cu_seqlens` [num_seqs + 1] int32 on the device. Two host syncs: it is read back, and the table
+    that is made of it is sent.
+    """
+    lengths = cu_seqlens.diff().tolist()
+    rows = [
+        (sequence, chunk)
+        for sequence, length in enumerate(lengths)
+        for chunk in range(-(-length // chunk_size))
+    ]
+    return torch.tensor(rows, dtype=torch.int32, device=cu_seqlens.device).view(-1, 2)
+
+
+def chunk_ends(
+    cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor, num_tokens: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """([num_tokens], [num_tokens]) int64: the places of the first and of the last token of each
+    token's chunk. Nobody waits, since the host knows `num_tokens`."""
+    sequence, chunk = chunk_indices.long().unbind(1)
+    first = cu_seqlens[sequence] + chunk * FLA_CHUNK_SIZE
+    end = torch.minimum(first + FLA_CHUNK_SIZE, cu_seqlens[sequence + 1])
+    token = torch.arange(num_tokens, device=cu_seqlens.device)
+    chunk_of_token = torch.searchsorted(end[:-1], token, right=True)
+    return first[chunk_of_token], end[chunk_of_token] - 1
+
+
+def decays_of_layers(
+    gates: Sequence[torch.Tensor], cu_seqlens: torch.Tensor, cu_seqlens_cpu: torch.Tensor
+) -> list[torch.Tensor]:
+    """`decay_until_end` of each layer's gates, [num_tokens] float32 (vLLM #38361).
+
+    `cu_seqlens` and `cu_seqlens_cpu`: [num_seqs + 1] int32, on the device and on the host: where
+    each sequence starts, then the end of the last one.
+    """
+    return [decay_until_end(g, cu_seqlens) for g in gates]
+
+
+def decay_until_end(
+    g: torch.Tensor, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor | None = None
+) -> torch.Tensor:
+    """[num_tokens] float32: the gates behind each token, added up to the end of its chunk: what its
+    writing loses until then.
+
+    `chunk_indices` [NT, 2] int32 on the device: the rows of these cu_seqlens for chunks of 64
+    tokens, or None to have them made here.
+    """
+    decay = chunk_local_cumsum(g, cu_seqlens)
+    return last_of_chunk(decay, cu_seqlens) - decay
+
+
+def chunk_local_cumsum(
+    g: torch.Tensor, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor | None = None
+) -> torch.Tensor:
+    """[num_tokens] float32: the gates of each token's chunk, added up to this token."""
+    chunk_indices = prepare_chunk_indices(cu_seqlens)
+    first, _ = chunk_ends(cu_seqlens, chunk_indices, len(g))
+    total = g.cumsum(0)
+    return total - (total - g)[first]
+
+
+def last_of_chunk(
+    x: torch.Tensor, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor | None = None
+) -> torch.Tensor:
+    """[num_tokens] like `x`: what the last token of each token's chunk has."""
+    chunk_indices = prepare_chunk_indices(cu_seqlens)
+    _, last = chunk_ends(cu_seqlens, chunk_indices, len(x))
+    return x[last]

@@ -1,0 +1,39 @@
+"""flash-linear-attention, whose forward ours is compared with: used where it is, never needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
+NAME = "flash-linear-attention"
+PACKAGES = (NAME, "fla-core")
+"""It is installed as one of them."""
+
+
+def missing_peer() -> str | None:
+    """One sentence that says why the peer can't be used, or None if it can."""
+    if find_spec("fla") is None:
+        return f"{NAME} is not here, so only our forward is measured: pip install {NAME}"
+    try:
+        peer_forward()
+    except ImportError as error:
+        return f"{NAME} can't be imported, so only our forward is measured: {error}"
+    return None
+
+
+def peer_forward() -> Callable:
+    """Its `chunk_gated_delta_rule`. States are [N, H, K, V], starts int64."""
+    from fla.ops.gated_delta_rule import chunk_gated_delta_rule
+
+    return chunk_gated_delta_rule
+
+
+def peer_version() -> str:
+    """Of the package that is installed; "unknown" for a checkout on the path."""
+    for package in PACKAGES:
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            continue
+    return "unknown"

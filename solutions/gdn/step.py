@@ -1,0 +1,127 @@
+"""One step of a model, the same for all variants: only where its chunk tables are made differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from solutions.pinned_h2d.staging_ring import StagingRing
+
+from . import before
+from .batch import CommonAttentionMetadata
+from .chunk_gated_delta_rule import chunk_gated_delta_rule
+from .config import GDNConfig
+from .layer import GDNState
+from .metadata import GDNAttentionMetadataBuilder, Tables
+from .model import GDNModel
+from .request_split import starts_of
+
+MOST_TOKENS = 16384
+"""Of a step: the memory that its upload is staged in is large enough for so many."""
+STEPS_IN_FLIGHT = 2
+
+
+class Way(NamedTuple):
+    tables: Tables | None
+    """Where the builder makes the tables; None leaves them to the rule, in each layer."""
+    rule: Callable[..., tuple[torch.Tensor, torch.Tensor | None]]
+
+
+WAYS = {
+    "before": Way(None, before.chunk_gated_delta_rule),
+    "cached": Way(None, partial(before.chunk_gated_delta_rule, cached=True)),
+    "after": Way("host", chunk_gated_delta_rule),
+    "on_device": Way("device", chunk_gated_delta_rule),
+}
+VARIANTS = tuple(WAYS)
+
+
+@dataclass(frozen=True)
+class ScheduledBatch:
+    """What a scheduler prepares: on the device before the step begins, so that whatever a step
+    uploads is of its own making."""
+
+    common: CommonAttentionMetadata
+    hidden: torch.Tensor
+    """[num_actual_tokens, hidden_size], or more rows, which only pad the batch."""
+    num_accepted_tokens: torch.Tensor | None = None
+    """This and the next one as `GDNAttentionMetadataBuilder.build` takes them."""
+    num_decode_draft_tokens_cpu: torch.Tensor | None = None
+
+
+class GDNStep:
+    """A model, what its layers remember of the sequences, and the steps that these take."""
+
+    def __init__(self, config: GDNConfig, device: torch.device, variant: str = "after") -> None:
+        self.config, self.device = config, device
+        self.model = GDNModel(config, device)
+        self.states = [GDNState.zeros(config, device) for _ in self.model.layers]
+        self.ring = StagingRing((most_bytes(config.num_slots),), torch.uint8, STEPS_IN_FLIGHT)
+        self.use(variant)
+
+    def use(self, variant: str) -> None:
+        """Switches to one of VARIANTS; model and states stay."""
+        if variant not in WAYS:
+            raise ValueError(f"variant {variant!r}: choose one of {', '.join(VARIANTS)}")
+        tables, rule = WAYS[variant]
+        self.builder = GDNAttentionMetadataBuilder(self.device, tables, self.ring)
+        for layer in self.model.layers:
+            layer.chunk_gated_delta_rule = rule
+
+    def schedule(
+        self, query_lens: Sequence[int], computed: Sequence[int] | None = None
+    ) -> ScheduledBatch:
+        """A batch of random inputs. Request i has `query_lens[i]` tokens in this step, goes on from
+        the state in slot i if `computed[i]` tokens were computed before (default: none), and leaves
+        its new state there. Decodes come first, and requests without tokens last.
+
+        ValueError for more requests than slots, and for more than MOST_TOKENS tokens.
+        """
+        num_requests, num_tokens = len(query_lens), sum(query_lens)
+        if num_requests > self.config.num_slots:
+            raise ValueError(
+                f"{num_requests} requests for {self.config.num_slots} slots: each needs one of its "
+                "own, so give the config a larger num_slots"
+            )
+        if num_tokens > MOST_TOKENS:
+            raise ValueError(
+                f"{num_tokens} tokens in one step: it takes {MOST_TOKENS}, so give each prompt's "
+                "tokens to several steps"
+            )
+        lengths = np.array(query_lens, np.int64)
+        before_it = np.array([0] * num_requests if computed is None else computed, np.int64)
+        starts, seq_lens = starts_of(lengths), (lengths + before_it).astype(np.int32)
+        slots = np.arange(num_requests, dtype=np.int32)[:, None]
+        common = CommonAttentionMetadata(
+            query_start_loc=self._on_device(starts),
+            query_start_loc_cpu=starts,
+            seq_lens=self._on_device(seq_lens),
+            seq_lens_cpu=seq_lens,
+            state_indices=self._on_device(slots),
+            num_actual_tokens=num_tokens,
+        )
+        shape = (num_tokens, self.config.hidden_size)
+        hidden = torch.randn(shape, dtype=self.config.dtype, device=self.device)
+        return ScheduledBatch(common, hidden)
+
+    def _on_device(self, numbers: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(numbers).to(self.device)
+
+    def run(self, batch: ScheduledBatch) -> torch.Tensor:
+        """Queues the step; returns what becomes of `batch.hidden`, on the device."""
+        metadata = self.builder.build(
+            batch.common, batch.num_accepted_tokens, batch.num_decode_draft_tokens_cpu
+        )
+        return self.model.forward(batch.hidden, metadata, self.states)
+
+
+def most_bytes(num_requests: int) -> int:
+    """What the plans of a step of so many requests may take: for each token its place in the batch
+    (8 bytes), and its share of the chunks that it is in (less than 2); for each request its starts,
+    its flag, its row, and the chunks that it fills in part (less than 64)."""
+    return (8 + 2) * MOST_TOKENS + 64 * num_requests + 1024

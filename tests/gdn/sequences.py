@@ -1,0 +1,132 @@
+"""Tokens of sequences of any lengths, with what the delta rule takes of each, and what is right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+
+from solutions.gdn.chunk_tables import ChunkTables, upload_chunk_tables
+from solutions.gdn.device_tables import prepare_chunk_tables_on_device
+
+from .chunks import starts_of
+from .oracle import recurrence, relative_error
+
+TOLERANCE = {torch.bfloat16: 5e-3, torch.float16: 5e-3, torch.float32: 1e-4}
+"""Relative, against the recurrence in float32, of what was rounded to this type before."""
+AROUND_A_CHUNK = [1, 63, 64, 0, 65]
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """All on the device; keys and queries of length one unless made otherwise."""
+
+    lengths: list[int]
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    g: torch.Tensor
+    beta: torch.Tensor
+
+    @classmethod
+    def random(
+        cls,
+        accelerator,
+        lengths: Sequence[int],
+        heads: tuple[int, int] = (1, 2),
+        sizes: tuple[int, int] = (16, 32),
+        dtype: torch.dtype = torch.float32,
+        normalized: bool = True,
+        seed: int = 7,
+    ) -> Sequences:
+        """`heads`: of keys and of values; `sizes`: of a key and of a value."""
+        generator = torch.Generator().manual_seed(seed)
+        numbers = lambda *shape: torch.randn(1, sum(lengths), *shape, generator=generator)
+        (num_heads, num_value_heads), (key_size, value_size) = heads, sizes
+        q, k = numbers(num_heads, key_size), numbers(num_heads, key_size)
+        if normalized:
+            q, k = F.normalize(q, dim=-1), F.normalize(k, dim=-1)
+        return cls(
+            list(lengths),
+            *(x.to(dtype) for x in (q, k, numbers(num_value_heads, value_size))),
+            F.logsigmoid(numbers(num_value_heads) + 2.0),
+            numbers(num_value_heads).sigmoid().to(dtype),
+        ).on(accelerator.device)
+
+    @property
+    def args(self) -> dict[str, torch.Tensor]:
+        return {name: getattr(self, name) for name in ("q", "k", "v", "g", "beta")}
+
+    @property
+    def starts(self) -> list[int]:
+        return starts_of(self.lengths).tolist()
+
+    @property
+    def cu_seqlens(self) -> torch.Tensor:
+        return torch.from_numpy(starts_of(self.lengths)).to(self.q.device)
+
+    @property
+    def state_shape(self) -> tuple[int, int, int]:
+        return (*self.v.shape[2:], self.k.shape[3])
+
+    def on(self, device: torch.device) -> Sequences:
+        return replace(self, **{name: value.to(device) for name, value in self.args.items()})
+
+    def tables(self, made_on: str | None) -> ChunkTables:
+        """Of these sequences; None twice for `made_on` None."""
+        if made_on is None:
+            return ChunkTables(None, None)
+        if made_on == "host":
+            return upload_chunk_tables(starts_of(self.lengths), self.q.device)
+        return prepare_chunk_tables_on_device(self.cu_seqlens, sum(self.lengths))
+
+    def rows(self, n: int) -> slice:
+        """Where the tokens of sequence `n` are."""
+        return slice(self.starts[n], self.starts[n + 1])
+
+    def in_order(self, order: Sequence[int]) -> Sequences:
+        """The same sequences one behind the other in another order."""
+        gather = lambda x: torch.cat([x[:, self.rows(n)] for n in order], 1)
+        lengths = [self.lengths[n] for n in order]
+        changed = {name: gather(value) for name, value in self.args.items()}
+        return replace(self, lengths=lengths, **changed)
+
+    def in_one_projection(self, offset: int = 0) -> Sequences:
+        """The same numbers, q, k and v side by side in the rows of one tensor and beta in those of
+        another, where the first `offset` rows belong to somebody else."""
+
+        def side_by_side(*parts: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            rows = torch.cat([part.flatten(2) for part in parts], 2)
+            wide = F.pad(rows, (0, 0, offset, 0), value=torch.nan)[:, offset:]
+            split = wide.split([part[0, 0].numel() for part in parts], 2)
+            return tuple(
+                x.unflatten(2, part.shape[2:]) for x, part in zip(split, parts, strict=True)
+            )
+
+        q, k, v = side_by_side(self.q, self.k, self.v)
+        beta, _ = side_by_side(self.beta, self.beta)
+        return replace(self, q=q, k=k, v=v, beta=beta)
+
+    def states(self, count: int | None = None, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        """Random ones, by default one for each sequence."""
+        generator = torch.Generator().manual_seed(11)
+        count = len(self.lengths) if count is None else count
+        values = torch.randn(count, *self.state_shape, generator=generator)
+        return values.to(dtype).to(self.q.device)
+
+    def expected(self, states: torch.Tensor | None = None, **changes):
+        """(o, final states) in float32 on the CPU."""
+        return recurrence(**self.args, initial_state=states, cu_seqlens=self.starts, **changes)
+
+
+def expect_close(found: torch.Tensor, right: torch.Tensor, dtype: torch.dtype) -> None:
+    """As close as numbers can be that come of inputs of `dtype`."""
+    assert found.shape == right.shape
+    error = relative_error(found, right)
+    assert error < TOLERANCE[dtype], f"relative error {error:.1e}"
+
+
+def integers(device: torch.device, values: Sequence[int]) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.int32).to(device)

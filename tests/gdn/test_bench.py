@@ -1,0 +1,78 @@
+"""The benchmark runs all variants, says how it came by its times, and keeps them."""
+
+import contextlib
+import io
+import json
+from dataclasses import replace
+
+import pytest
+
+from debubble.timeline import Timeline
+from solutions import benchmark
+from solutions.gdn import bench
+from solutions.gdn.bench import Workload
+from solutions.gdn.step import MOST_TOKENS, VARIANTS
+
+LAYERS = 2
+
+
+@pytest.fixture(scope="module")
+def run(accelerator, tmp_path_factory):
+    """(folder, what was printed) of a quick run on a small model of few layers."""
+    folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
+    shallow = replace(Workload.small(), num_layers=LAYERS)
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setattr(Workload, "small", lambda: shallow)
+        bench.main(["--quick", "--output", str(folder), "--timelines", str(folder / "timelines")])
+    return folder, printed.getvalue()
+
+
+def test_every_variant_has_its_costs(accelerator, run):
+    record = json.loads((run[0] / "gdn.json").read_text())
+    assert record["modelled"] is accelerator.modelled
+    assert record["presets"]["small"]["config"]["prompt_lens"] == [9, 5, 3]
+    steps = record["presets"]["small"]["steps"]["prefill"]
+    assert tuple(steps) == VARIANTS
+    syncs = {variant: cost["counts"]["host_syncs"] for variant, cost in steps.items()}
+    assert syncs == {"before": 3 * LAYERS, "cached": 3, "after": 0, "on_device": 0}
+    for now in (steps["after"], steps["on_device"]):
+        assert steps["before"]["device_us"] > steps["cached"]["device_us"] > now["device_us"] > 0
+        assert steps["cached"]["host_us"] > benchmark.LOAD_MS * 1e3 > now["host_us"] > 0
+    assert steps["after"]["counts"]["h2d_pinned"] == accelerator.pin_memory
+    assert steps["on_device"]["counts"]["h2d_pinned"] == 0
+
+
+def test_every_variant_has_its_recording(accelerator, run):
+    for variant in VARIANTS:
+        timeline = Timeline.load(run[0] / "timelines" / f"gdn_{variant}.json")
+        assert timeline.modelled is accelerator.modelled
+        assert timeline.counts()["d2h"] == {"before": LAYERS, "cached": 1}.get(variant, 0)
+
+
+def test_the_table_stays_within_a_terminal(run):
+    assert max(map(len, run[1].splitlines())) <= 80
+    assert "…" not in run[1]
+
+
+@pytest.mark.sim
+def test_without_a_gpu_no_forward_is_timed(run):
+    assert "on a GPU only" in run[1]
+    assert not (run[0] / "gdn_forward.json").exists()
+
+
+@pytest.mark.gpu
+def test_with_a_gpu_the_forward_is_timed_as_well(run):
+    record = json.loads((run[0] / "gdn_forward.json").read_text())
+    assert len(record["cases"]) == 6 * 2 * 2
+    for case in record["cases"]:
+        for times in case["forwards"].values():
+            assert times["as_called_us"] > 0
+            assert times["gpu_us"] > 0
+    for errors in record["relative_errors"].values():
+        assert errors["ours"]["o"] < 5e-3
+
+
+def test_a_serving_step_is_as_large_as_a_step_may_be():
+    workload = Workload.serving()
+    assert sum(workload.prompt_lens) == 8192 <= MOST_TOKENS
+    assert len(workload.prompt_lens) <= workload.num_slots

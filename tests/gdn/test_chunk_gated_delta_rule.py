@@ -1,0 +1,200 @@
+"""The chunked rule against the definition, token by token, whatever the batch is like."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from solutions.gdn.chunk_gated_delta_rule import chunk_gated_delta_rule
+
+from .batches import TABLES
+from .chunk_rule import MODEL, expect_right, run
+from .oracle import relative_error
+from .sequences import AROUND_A_CHUNK, TOLERANCE, Sequences, expect_close
+
+C = 64
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_lengths_around_a_chunk(accelerator, dtype):
+    sequences = Sequences.random(accelerator, [*AROUND_A_CHUNK, 129], dtype=dtype)
+    expect_right(sequences, states=sequences.states(), dtype=dtype)
+
+
+GRID = [*product([1, 5], TOLERANCE), (257, torch.bfloat16)]
+"""The definition takes seconds for 257 sequences."""
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("l2norm", [False, True], ids=["normalised before", "in the kernel"])
+@pytest.mark.parametrize("state_dtype", [torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize(("num_seqs", "dtype"), GRID, ids=str)
+def test_heads_as_large_as_a_models(accelerator, num_seqs, dtype, state_dtype, l2norm):
+    lengths = np.random.default_rng(num_seqs).integers(1, 130, num_seqs)
+    sequences = Sequences.random(accelerator, lengths, **MODEL, dtype=dtype, normalized=not l2norm)
+    states = sequences.states(dtype=state_dtype)
+    expect_right(sequences, "host", states, dtype, use_qk_l2norm_in_kernel=l2norm)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("lengths", [[8192], [1024, 7168], [64] * 128, [1] * 7 + [8185]], ids=len)
+def test_the_batches_that_are_measured(accelerator, lengths):
+    """Two value heads of the model's size: the definition takes its time for 8192 tokens."""
+    sequences = Sequences.random(accelerator, lengths, (1, 2), (128, 128), torch.bfloat16)
+    right, right_states = sequences.expected()
+    for made_on in TABLES:
+        o, final = run(sequences, made_on)
+        expect_close(o, right, torch.bfloat16)
+        expect_close(final, right_states, torch.bfloat16)
+
+
+@pytest.mark.parametrize("made_on", TABLES)
+def test_tables_from_anywhere(accelerator, made_on):
+    sequences = Sequences.random(accelerator, [1, 0, 66], heads=(1, 1))
+    expect_right(sequences, made_on, sequences.states())
+    expect_right(sequences, made_on)
+
+
+@pytest.mark.parametrize("heads", [(1, 1), (1, 3), (2, 4), (3, 3)], ids=str)
+def test_any_number_of_heads(accelerator, heads):
+    sequences = Sequences.random(accelerator, [2, 66], heads)
+    expect_right(sequences, states=sequences.states())
+
+
+@pytest.mark.parametrize("sizes", [(16, 16), (32, 16), (64, 128), (128, 64)], ids=str)
+def test_heads_of_any_size(accelerator, sizes):
+    sequences = Sequences.random(accelerator, [2, 66], (1, 1), sizes)
+    expect_right(sequences, states=sequences.states())
+
+
+@pytest.mark.parametrize("lengths", [[0], [0, 0], [1], [C - 1], [C], [C + 1], [0, 1, 0]], ids=str)
+def test_trap_7_the_smallest_batches(accelerator, lengths):
+    """A sequence without tokens ends in the state that it begins with."""
+    sequences = Sequences.random(accelerator, lengths, heads=(1, 1))
+    for made_on in TABLES:
+        expect_right(sequences, made_on, sequences.states())
+        expect_right(sequences, made_on)
+
+
+@pytest.mark.parametrize("made_on", TABLES)
+def test_trap_7_no_sequences_at_all(accelerator, made_on):
+    sequences = Sequences.random(accelerator, [])
+    o, final = run(sequences, made_on, initial_state=sequences.states())
+    assert o.shape == (1, 0, 2, 32)
+    assert final.shape == (0, 2, 32, 16)
+
+
+def test_without_starts_there_is_one_sequence(accelerator):
+    sequences = Sequences.random(accelerator, [70])
+    expect_right(sequences, None, sequences.states())
+    o, final = chunk_gated_delta_rule(**sequences.args)
+    assert final is None
+    expect_close(o, sequences.expected()[0], torch.float32)
+
+
+@pytest.mark.parametrize("l2norm", [False, True])
+def test_scale_and_normalisation_are_the_callers_choice(accelerator, l2norm):
+    sequences = Sequences.random(accelerator, [3, 66], normalized=not l2norm)
+    options = {"scale": 3.0, "use_qk_l2norm_in_kernel": l2norm}
+    expect_right(sequences, states=sequences.states(), **options)
+
+
+@pytest.mark.parametrize("offset", [0, 3])
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_parts_of_a_projection_of_more_tokens(accelerator, dtype, offset):
+    """As the prefills are behind `offset` decodes."""
+    sequences = Sequences.random(accelerator, [3, 5], dtype=dtype)
+    parts = sequences.in_one_projection(offset)
+    assert not parts.q.is_contiguous()
+    o, final = run(parts)
+    same, same_final = run(sequences)
+    assert torch.equal(o.cpu(), same.cpu())
+    assert torch.equal(final.cpu(), same_final.cpu())
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of rows behind the last token, unused
+@pytest.mark.parametrize("strong", [slice(None), slice(33, 34), slice(2, 90, 7)], ids=str)
+def test_a_gate_that_forgets_everything(accelerator, strong):
+    """To float32 the sums behind it are so coarse that outputs are as in half precision."""
+    sequences = Sequences.random(accelerator, [100], heads=(1, 1))
+    sequences.g[:, strong] = torch.full_like(sequences.g[:, strong], -1e4)
+    o, final = run(sequences, initial_state=sequences.states())
+    assert o.isfinite().all()
+    assert final.isfinite().all()
+    right, right_states = sequences.expected(sequences.states())
+    expect_close(o, right, torch.bfloat16)
+    expect_close(final, right_states, torch.bfloat16)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_identical_keys_that_replace_all_there_is(accelerator, dtype):
+    """Each token takes away all that the one before it wrote: of rounded numbers more is left, by
+    as much as outputs are smaller than what cancels in them."""
+    sequences = Sequences.random(accelerator, [129], heads=(1, 1), dtype=dtype)
+    same = replace(
+        sequences,
+        k=sequences.k[:, :1].expand_as(sequences.k).contiguous(),
+        beta=torch.ones_like(sequences.beta),
+        g=torch.zeros_like(sequences.g),
+    )
+    o, final = run(same)
+    right, right_states = same.expected()
+    assert relative_error(o, right) < 8 * TOLERANCE[dtype]
+    expect_close(final, right_states, torch.bfloat16)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_keys_longer_than_one(accelerator, dtype):
+    sequences = Sequences.random(accelerator, [129], heads=(1, 1), sizes=(128, 16), dtype=dtype)
+    long = replace(sequences, k=2 * sequences.k)
+    expect_right(long, states=long.states(), dtype=dtype)
+
+
+BROKEN = slice(3, 4)
+"""Of all tokens: the second of the second sequence. Behind it comes a chunk more."""
+
+
+@pytest.mark.parametrize("name", ["q", "k", "v", "g", "beta", "initial_state"])
+def test_nan_stays_in_its_sequence_and_is_seen_there(accelerator, name):
+    sequences = Sequences.random(accelerator, [2, 66, 1], heads=(1, 1))
+    states, broken_states, broken = sequences.states(), sequences.states(), sequences
+    if name == "initial_state":
+        broken_states[1] = torch.full_like(broken_states[1], torch.nan)
+    else:
+        values = getattr(sequences, name).clone()
+        values[:, BROKEN] = torch.full_like(values[:, BROKEN], torch.nan)
+        broken = replace(sequences, **{name: values})
+    clean_o, clean_final = run(sequences, initial_state=states)
+    o, final = run(broken, initial_state=broken_states)
+    assert o[:, BROKEN].isnan().all()
+    assert o[:, BROKEN.stop : 68].isnan().all() == (name != "q")
+    assert final[1].isnan().all() == (name != "q")
+    others = torch.tensor([0, 1, 68])
+    assert torch.equal(o.cpu()[:, others], clean_o.cpu()[:, others])
+    assert torch.equal(final.cpu()[[0, 2]], clean_final.cpu()[[0, 2]])
+
+
+def test_sequences_know_nothing_of_one_another(accelerator):
+    """In another order each comes to the very same numbers."""
+    sequences = Sequences.random(accelerator, [1, 66, 0, 64, 5], heads=(1, 1))
+    order = [3, 0, 4, 2, 1]
+    states, other = sequences.states(), sequences.in_order(order)
+    o, final = run(sequences, initial_state=states)
+    other_o, other_final = run(other, initial_state=states[order])
+    for place, n in enumerate(order):
+        assert torch.equal(other_o.cpu()[:, other.rows(place)], o.cpu()[:, sequences.rows(n)])
+        assert torch.equal(other_final[place].cpu(), final[n].cpu())
+
+
+def test_a_sequence_in_parts_is_the_whole(accelerator):
+    whole = Sequences.random(accelerator, [150])
+    o, final = run(whole, initial_state=whole.states())
+    state, outputs = whole.states(), []
+    for first, end in ((0, 1), (1, 70), (70, 150)):
+        tokens = {name: value[:, first:end] for name, value in whole.args.items()}
+        part, state = run(replace(whole, lengths=[end - first], **tokens), initial_state=state)
+        outputs.append(part)
+    expect_close(torch.cat(outputs, 1), o.cpu(), torch.float32)
+    expect_close(state, final.cpu(), torch.float32)

@@ -1,0 +1,126 @@
+"""Trap 4: a table and the kernels that share it have chunks of one size. Nothing crashes if not."""
+
+import numpy as np
+import pytest
+import torch
+
+from debubble.accelerator import launch
+from solutions.gdn.chunk_gated_delta_rule import chunk_gated_delta_rule
+from solutions.gdn.chunk_tables import (
+    FLA_CHUNK_SIZE,
+    most_chunks,
+    plan_chunk_tables,
+    upload_chunk_tables,
+)
+from solutions.gdn.device_tables import prepare_chunk_tables_on_device
+from solutions.gdn.local_cumsum_kernel import local_cumsum_kernel
+from solutions.gdn.single_ops import (
+    chunk_fwd_o,
+    chunk_gated_delta_rule_fwd_h,
+    chunk_local_cumsum,
+    chunk_scaled_dot_kkt_fwd,
+    recompute_w_u_fwd,
+    solve_tril,
+)
+from tests.sync_free.refusals import expect_refused
+
+from .chunks import starts_of
+from .oracle import relative_error
+from .sequences import Sequences, expect_close
+
+FAR_OFF = 0.05
+"""Ten times the relative error that is usually borne with in half precision."""
+
+
+def tables_of_size(sequences, chunk_size):
+    return upload_chunk_tables(starts_of(sequences.lengths), sequences.q.device, chunk_size)
+
+
+def outputs_from_sums_of(sequences, chunk_size):
+    """As all ops but the first compute them, which have chunks of FLA_CHUNK_SIZE."""
+    q, k, v, g, beta = sequences.args.values()
+    starts = sequences.cu_seqlens
+    d = chunk_local_cumsum(g, chunk_size, starts)
+    A = solve_tril(chunk_scaled_dot_kkt_fwd(k, d, beta, starts), starts)
+    w, u = recompute_w_u_fwd(k, v, beta, d, A, starts)
+    h, v_new, _ = chunk_gated_delta_rule_fwd_h(k, w, u, d, cu_seqlens=starts)
+    return chunk_fwd_o(q, k, v_new, h, d, cu_seqlens=starts)
+
+
+def test_sums_over_chunks_of_another_size_give_wrong_outputs(accelerator):
+    """They have the shape of the right ones, and every number is finite."""
+    sequences = Sequences.random(accelerator, [130], heads=(1, 1))
+    right, _ = sequences.expected()
+    expect_close(outputs_from_sums_of(sequences, FLA_CHUNK_SIZE), right, torch.float32)
+    for chunk_size in (16, 32, 128):
+        o = outputs_from_sums_of(sequences, chunk_size)
+        assert o.isfinite().all()
+        assert relative_error(o, right) > FAR_OFF
+
+
+def test_a_table_of_larger_chunks_leaves_tokens_out(accelerator):
+    """What a kernel does that doesn't look at how long the table is: of each chunk of 128 it takes
+    the first 64 tokens, of where chunks of 64 would be."""
+    sequences = Sequences.random(accelerator, [256])
+    sums = torch.zeros_like(sequences.g)
+    rows = tables_of_size(sequences, 128).chunk_indices
+    arguments = (sums, sequences.g, sequences.cu_seqlens, rows, 2)
+    launch(local_cumsum_kernel, (len(rows),), *arguments, CHUNK=64, HEADS=2)
+    right = chunk_local_cumsum(sequences.g, 64, sequences.cu_seqlens)
+    assert torch.equal(sums[:, :128].cpu(), right[:, :128].cpu())
+    assert not sums[:, 128:].any()
+
+
+@pytest.mark.parametrize("chunk_size", [16, 32, 128])
+def test_a_table_of_another_size_is_refused_where_its_length_shows_it(accelerator, chunk_size):
+    sequences = Sequences.random(accelerator, [256])
+    tables = tables_of_size(sequences, chunk_size)
+    found = 256 // chunk_size
+    message = rf"\[{found}, 2\]: 1 sequences with 256 tokens have 4 to 4 chunks of 64"
+    given = {"cu_seqlens": sequences.cu_seqlens, "chunk_indices": tables.chunk_indices}
+    rule = lambda: chunk_gated_delta_rule(
+        **sequences.args, **given, chunk_offsets=tables.chunk_offsets
+    )
+    expect_refused(accelerator, rule, message, unchanged=())
+    cumsum = lambda: chunk_local_cumsum(sequences.g, FLA_CHUNK_SIZE, **given)
+    expect_refused(accelerator, cumsum, message, unchanged=())
+
+
+def test_each_chunk_size_has_its_own_table(accelerator):
+    sequences = Sequences.random(accelerator, [256])
+    rows = tables_of_size(sequences, FLA_CHUNK_SIZE).chunk_indices
+    starts = sequences.cu_seqlens
+    call = lambda: chunk_local_cumsum(sequences.g, 32, starts, rows)
+    expect_refused(accelerator, call, r"\[4, 2\]: 1 sequences .* 8 to 8 chunks of 32", ())
+
+
+def test_what_the_lengths_leave_open_no_length_of_a_table_shows():
+    """Which is why there is one constant, and one table for all kernels."""
+    starts = starts_of([1, 1, 126])
+    of_others = plan_chunk_tables(starts, 128).arrays["chunk_indices"]
+    own = plan_chunk_tables(starts).arrays["chunk_indices"]
+    assert (len(of_others), len(own)) == (3, 4)
+    assert -(-128 // FLA_CHUNK_SIZE) <= len(of_others) <= most_chunks(3, 128)
+
+
+def test_what_is_wrong_stays_in_its_place(accelerator):
+    """Tables that pass for the right ones, and have fewer chunks than are there: no kernel writes
+    behind what was made for so many. (Sim looks; on a GPU it would be another tensor.)"""
+    sequences = Sequences.random(accelerator, [1, 1, 126])
+    tables = tables_of_size(sequences, 128)
+    chunk_gated_delta_rule(**sequences.args, cu_seqlens=sequences.cu_seqlens, **tables._asdict())
+    accelerator.synchronize()
+
+
+@pytest.mark.parametrize("chunk_size", [0, -64, 1, 8, 24, 63, 65, 96])
+def test_a_size_that_no_kernel_can_have_is_refused(accelerator, chunk_size):
+    starts = np.array([0, 256])
+    on_device = torch.from_numpy(starts.astype(np.int32)).to(accelerator.device)
+    g = torch.zeros(1, 256, 2, device=accelerator.device)
+    for call in (
+        lambda: plan_chunk_tables(starts, chunk_size),
+        lambda: prepare_chunk_tables_on_device(on_device, 256, chunk_size),
+        lambda: chunk_local_cumsum(g, chunk_size, on_device),
+    ):
+        message = f"chunks of {chunk_size} tokens: use a power of two, 16 or more"
+        expect_refused(accelerator, call, message, unchanged=())
