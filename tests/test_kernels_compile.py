@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from solutions.gdn import chunk_gated_delta_rule as chunk_rule
 from solutions.gdn import device_tables, gated_norm, gating, recurrent
+from solutions.gdn.chunk_batch import BLOCK_V as BLOCK_V_OF_STATES
+from solutions.gdn.chunk_launches import MOST_REGISTERS
 from solutions.gdn.chunk_tables import FLA_CHUNK_SIZE
 from solutions.gdn.single_ops import state_pass as single_state_pass
 from solutions.pinned_h2d.attention import choose_tile
@@ -340,7 +341,7 @@ def chunk_launch(
 def chunk_solve(dtype: str, key_size: int, *, shared_memory: int) -> dict:
     """What the tokens of a chunk owe one another."""
     vectors = "decays key_norms read_scales write_scales"
-    return chunk_launch(
+    launch = chunk_launch(
         dtype,
         pointers(dtype, "solved k beta")
         | pointers("fp32", f"{vectors} chunk_decays g")
@@ -348,8 +349,9 @@ def chunk_solve(dtype: str, key_size: int, *, shared_memory: int) -> dict:
         "num_tokens k_stride g_stride beta_stride",
         f"{vectors} g beta cu_seqlens chunk_indices num_tokens",
         {"NORMALIZE": True, "K": key_size, "KIND": "float32" if dtype == "fp32" else "float16"},
-        maxnreg=chunk_rule.MOST_REGISTERS,
+        maxnreg=MOST_REGISTERS,
     )
+    return launch | {"tensor_cores": True}
 
 
 def state_pass(
@@ -379,7 +381,7 @@ def state_pass(
         | {
             "K": key_size,
             "V": value_size,
-            "BLOCK_V": min(chunk_rule.BLOCK_V[dtype != "fp32"], value_size),
+            "BLOCK_V": min(BLOCK_V_OF_STATES[dtype != "fp32"], value_size),
             "STAGES": stages,
         },
     )
@@ -400,7 +402,7 @@ def chunk_output(
             "NORMALIZE": normalize,
             "K": key_size,
             "V": value_size,
-            "BLOCK_V": min(chunk_rule.BLOCK_V[dtype != "fp32"], value_size),
+            "BLOCK_V": min(BLOCK_V_OF_STATES[dtype != "fp32"], value_size),
         },
         num_stages=1,
     )
@@ -430,8 +432,8 @@ def solve_tril(dtype: str, chunk_size: int, *, shared_memory: int) -> dict:
         "cu_seqlens chunk_indices",
         {"CHUNK": chunk_size, "KIND": "float32" if dtype == "fp32" else "float16"},
     )
-    del launch["constants"]["GROUP"]
-    return launch
+    del launch["constants"]["GROUP"], launch["constants"]["PRECISION"]
+    return launch | {"tensor_cores": True}
 
 
 def w_u(dtype: str, key_size: int, value_size: int, *, shared_memory: int) -> dict:
@@ -538,7 +540,7 @@ LAUNCHES = {
     "solutions.gdn.state_pass_kernel:state_pass_kernel": {
         **{
             f"bf16, {stages} stages": partial(state_pass, "bf16", 128, 128, stages)
-            for stages in chunk_rule.STAGES.values()
+            for stages in (1, 3, 4)
         },
         "fp16, from zeros": partial(state_pass, "fp16", 16, 32, 1, states=False),
         "fp32": partial(state_pass, "fp32", 128, 128, 1),

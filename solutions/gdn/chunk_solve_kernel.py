@@ -80,6 +80,6 @@ def chunk_solve_kernel(
     A = product(keys, tl.trans(keys), None, PRECISION, UPCAST) * decay_within(decay, CHUNK)
     A = A * (strength * key_norm)[:, None] * key_norm[None, :]
     A = tl.where(row[:, None] == row[None, :], 0.0, A)
-    T = inverse_of_unit_lower(A, CHUNK, KIND, PRECISION, UPCAST) * strength[None, :]
+    T = inverse_of_unit_lower(A, CHUNK, KIND, UPCAST) * strength[None, :]
     place = ((token * num_heads + head) * CHUNK)[:, None] + row[None, :]
     tl.store(solved + place, T.to(solved.dtype.element_ty), mask=exists[:, None])

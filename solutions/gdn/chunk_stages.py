@@ -68,10 +68,17 @@ def load_rows(x, row, stride, offset, exists, WIDTH: tl.constexpr):
 def product(a, b, acc, PRECISION: tl.constexpr, UPCAST: tl.constexpr):
     """float32 `acc` + `a` @ `b`, with `a` rounded to `b`'s type. PRECISION is that of products of
     float32. UPCAST: the interpreter takes bfloat16 for integers, so there nothing is rounded."""
+    b = as_operand(b, b.dtype, UPCAST)
+    return tl.dot(as_operand(a, b.dtype, UPCAST), b, acc, input_precision=PRECISION)
+
+
+@triton.jit
+def as_operand(x, dtype: tl.constexpr, UPCAST: tl.constexpr):
+    """`x` rounded to `dtype`, or as float32 where nothing is rounded."""
     if UPCAST:
-        return tl.dot(a.to(tl.float32), b.to(tl.float32), acc)
+        return x.to(tl.float32)
     else:
-        return tl.dot(a.to(b.dtype), b, acc, input_precision=PRECISION)
+        return x.to(dtype)
 
 
 @triton.jit
@@ -91,24 +98,24 @@ def decay_within(decay, CHUNK: tl.constexpr):
 
 
 @triton.jit
-def inverse_of_unit_lower(
-    A, CHUNK: tl.constexpr, KIND: tl.constexpr, PRECISION: tl.constexpr, UPCAST: tl.constexpr
-):
+def inverse_of_unit_lower(A, CHUNK: tl.constexpr, KIND: tl.constexpr, UPCAST: tl.constexpr):
     """(I + A)^-1, of A [CHUNK, CHUNK] strictly lower triangular, CHUNK 16, 32 or 64.
 
     First the diagonal blocks of 2 x 2, then those of twice the size, and so on: nothing in between
-    is larger than the inverse itself. Products of KIND, which float16 is enough for.
+    is larger than the inverse itself. Products of KIND: float16 is enough where the inverse is
+    rounded to halves; float32 is computed in three parts on tensor cores, nearly as precise as in
+    one, and compiled in a tenth of the time.
     """
     row = tl.arange(0, CHUNK)[:, None]
     column = tl.arange(0, CHUNK)[None, :]
     X = tl.where(row == column, 1.0, tl.where(row // 2 == column // 2, -A, 0.0))
-    X = twice_the_blocks(X, A, 2, CHUNK, KIND, PRECISION, UPCAST)
-    X = twice_the_blocks(X, A, 4, CHUNK, KIND, PRECISION, UPCAST)
-    X = twice_the_blocks(X, A, 8, CHUNK, KIND, PRECISION, UPCAST)
+    X = twice_the_blocks(X, A, 2, CHUNK, KIND, UPCAST)
+    X = twice_the_blocks(X, A, 4, CHUNK, KIND, UPCAST)
+    X = twice_the_blocks(X, A, 8, CHUNK, KIND, UPCAST)
     if CHUNK > 16:
-        X = twice_the_blocks(X, A, 16, CHUNK, KIND, PRECISION, UPCAST)
+        X = twice_the_blocks(X, A, 16, CHUNK, KIND, UPCAST)
     if CHUNK > 32:
-        X = twice_the_blocks(X, A, 32, CHUNK, KIND, PRECISION, UPCAST)
+        X = twice_the_blocks(X, A, 32, CHUNK, KIND, UPCAST)
     return X
 
 
@@ -119,7 +126,6 @@ def twice_the_blocks(
     SIZE: tl.constexpr,
     CHUNK: tl.constexpr,
     KIND: tl.constexpr,
-    PRECISION: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
     """The inverses of the diagonal blocks of 2 * SIZE, of X with those of SIZE: X - X B X, where B
@@ -128,4 +134,4 @@ def twice_the_blocks(
     column = tl.arange(0, CHUNK)[None, :]
     joins = (row // (2 * SIZE) == column // (2 * SIZE)) & (row // SIZE != column // SIZE)
     B = tl.where(joins, A, 0.0).to(KIND)
-    return X - product(product(X, B, None, PRECISION, UPCAST), X.to(KIND), None, PRECISION, UPCAST)
+    return X - product(product(X, B, None, "tf32x3", UPCAST), X.to(KIND), None, "tf32x3", UPCAST)

@@ -16,7 +16,9 @@ from .batches import TABLES, Requests, build
 from .oracle import relative_error
 from .reference_layer import ReferenceLayer
 
-TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 2e-2}
+TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2}
+"""Relative, of one request's outputs. Where the rule's are small the norm behind it makes rounding
+larger; float32 shows that it is rounding."""
 EACH_WAY = pytest.mark.parametrize(
     ("tables", "dtype"),
     [*((tables, torch.float32) for tables in TABLES), ("host", torch.bfloat16)],

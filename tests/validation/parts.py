@@ -61,7 +61,7 @@ def tests_on(device: str) -> tuple[str, ...]:
     others = {"sim": "gpu", "cuda": "sim"}[device]
     arguments = pytest("tests", "-m", f"not browser and not {others}", "--device", device)
     # Verdicts rest on no clock, so they may share the GPU; most of their time is compilation.
-    workers = min(8 if device == "sim" else 4, os.cpu_count() or 1)
+    workers = min(8, os.cpu_count() or 1)
     parallel = ("-n", str(workers)) if find_spec("xdist") else ()
     limited = ("--timeout=300",) if find_spec("pytest_timeout") else ()
     return (*arguments, *parallel, *limited)

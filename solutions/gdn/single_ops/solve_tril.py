@@ -13,7 +13,6 @@ from ..chunk_stages import (
     inverse_type,
     load_rows,
     locate_chunk,
-    product_constants,
 )
 from ..sequence_tables import check_sequences, sequences_of
 from ..token_shapes import FLOATS
@@ -30,7 +29,6 @@ def solve_tril_kernel(
     chunk_indices,  # [num_chunks, 2] int32
     CHUNK: tl.constexpr,
     KIND: tl.constexpr,
-    PRECISION: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
     """One program: one chunk, one value head."""
@@ -46,7 +44,7 @@ def solve_tril_kernel(
 
     lower = load_rows(A, in_head, CHUNK, 0, exists, CHUNK)
     lower = tl.where(row[:, None] > row[None, :], lower, 0.0)
-    X = inverse_of_unit_lower(lower, CHUNK, KIND, PRECISION, UPCAST)
+    X = inverse_of_unit_lower(lower, CHUNK, KIND, UPCAST)
     place = (in_head * CHUNK)[:, None] + row[None, :]
     tl.store(inverse + place, X.to(inverse.dtype.element_ty), mask=exists[:, None])
 
@@ -84,11 +82,10 @@ def solve_tril(
         tables.chunk_indices,
         CHUNK=chunk_size,
         KIND=inverse_type(output_dtype),
-        **product_constants(output_dtype),
+        UPCAST=triton.knobs.runtime.interpret,
         num_warps=4,
         work=lambda: Work(
-            flops=2.0 * chunk_size**3 * _num_products(chunk_size) * grid[0] * grid[1],
-            tensor_cores=output_dtype != torch.float32,
+            flops=2.0 * chunk_size**3 * _num_products(chunk_size) * grid[0] * grid[1]
         ),
     )
     return inverse

@@ -8,7 +8,14 @@ import triton.language as tl
 
 from debubble.accelerator import Work, launch
 
-from ..chunk_stages import load_rows, locate_chunk, product, product_constants, product_type
+from ..chunk_stages import (
+    as_operand,
+    load_rows,
+    locate_chunk,
+    product,
+    product_constants,
+    product_type,
+)
 from ..chunk_tables import FLA_CHUNK_SIZE
 from ..sequence_tables import check_sequences, sequences_of
 from ..token_shapes import check_chunked_sizes
@@ -50,13 +57,14 @@ def w_u_kernel(
 
     strength = tl.load(beta + token * beta_stride + head, mask=exists, other=0.0).to(tl.float32)
     decay = tl.load(g + in_head, mask=exists, other=0.0)
-    T = load_rows(inverse, in_head, CHUNK, 0, exists, CHUNK) * strength[None, :]
-    values = load_rows(v, token, v_stride, head * V, exists, V)
-    of_values = product(T, values, None, PRECISION, UPCAST)
+    T = load_rows(inverse, in_head, CHUNK, 0, exists, CHUNK)
+    values = load_rows(v, token, v_stride, head * V, exists, V) * strength[:, None]
+    of_values = product(T, as_operand(values, T.dtype, UPCAST), None, PRECISION, UPCAST)
     place = (in_head * V)[:, None] + tl.arange(0, V)[None, :]
     tl.store(u + place, of_values.to(u.dtype.element_ty), mask=exists[:, None])
     keys = load_rows(k, token, k_stride, head // GROUP * K, exists, K)
-    of_keys = product(T * tl.exp(decay)[None, :], keys, None, PRECISION, UPCAST)
+    keys = keys * (strength * tl.exp(decay))[:, None]
+    of_keys = product(T, as_operand(keys, T.dtype, UPCAST), None, PRECISION, UPCAST)
     place = (in_head * K)[:, None] + tl.arange(0, K)[None, :]
     tl.store(w + place, of_keys.to(w.dtype.element_ty), mask=exists[:, None])
 
