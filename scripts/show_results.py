@@ -68,7 +68,7 @@ SYSTEMS = {
     ),
     "gdn": Results(
         "prefill",
-        "prefill of 24 Gated DeltaNet layers",
+        "prefill of 24 Gated DeltaNet layers, before without a cache",
         {"small": "3 prompts, narrow model", "serving": "8 prompts of 8192 tokens in all"},
         lambda cost: f"{cost['device_us'] / 1000:.2f} ms, {cost['counts']['host_syncs']} waits",
     ),

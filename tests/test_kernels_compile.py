@@ -436,16 +436,16 @@ def solve_tril(dtype: str, chunk_size: int, *, shared_memory: int) -> dict:
     return launch | {"tensor_cores": True}
 
 
-def w_u(dtype: str, key_size: int, value_size: int, *, shared_memory: int) -> dict:
-    """What the tokens of a chunk write, but for what they find."""
+def w_u(dtype: str, size: int, *, decays: bool, shared_memory: int) -> dict:
+    """What the tokens of a chunk write, or correct, but for what they find."""
     return chunk_launch(
         dtype,
-        pointers(dtype, "w u k v beta inverse")
+        pointers(dtype, "out x beta inverse")
         | pointers("fp32", "g")
         | pointers("i32", "cu_seqlens chunk_indices"),
-        "k_stride v_stride beta_stride",
+        "x_stride beta_stride",
         "beta g cu_seqlens chunk_indices",
-        {"K": key_size, "V": value_size},
+        {"SIZE": size, "DECAYS": decays},
     )
 
 
@@ -560,8 +560,8 @@ LAUNCHES = {
         "chunks of 16 to fp16": partial(solve_tril, "fp16", 16),
     },
     "solutions.gdn.single_ops.w_u:w_u_kernel": {
-        "bf16, heads of 128": partial(w_u, "bf16", 128, 128),
-        "fp32, heads of 128": partial(w_u, "fp32", 128, 128),
+        "bf16, keys of 128": partial(w_u, "bf16", 128, decays=True),
+        "fp32, values of 128": partial(w_u, "fp32", 128, decays=False),
     },
     "solutions.gdn.single_ops.state_pass:chunk_states_kernel": {
         "bf16, heads of 128": partial(chunk_states, "bf16", 128, 128),

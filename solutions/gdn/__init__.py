@@ -4,7 +4,10 @@ chunk_tables plans the tables on the host, device_tables makes them on the devic
 they were made. What a step's layers know of its batch is in batch and metadata. The chunked rule
 that reads the tables is chunk_gated_delta_rule, with chunk_stages and its three kernels; single_ops
 has its stages one by one, recurrent is the rule token by token. A layer is in layer, with gating,
-conv_update and gated_norm; model and step put layers together, and bench measures them.
+conv_update and gated_norm; model and step put layers together, and bench measures them, with
+forward_comparison beside another library's. single_tables, searched_tables, prefill_metadata,
+chunk_decays and local_cumsum stand by themselves, and so does what they were in first_attempts: the
+katas ask for them.
 """
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.

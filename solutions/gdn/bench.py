@@ -18,8 +18,8 @@ from .config import GDNConfig
 from .forward_comparison import compare_forward
 from .step import VARIANTS, GDNStep
 
-SMALL_LOAD_MS = 25.0
-"""Enough for the host to queue a small step under a profiler, and short enough to see the step."""
+SMALL_LOAD_MS = {True: 25.0, False: benchmark.PROFILED_LOAD_MS}
+"""By whether times are modelled: enough for the host to queue a small step, under a profiler."""
 SERVING_BYTES = 16 * 2**30
 
 
@@ -87,7 +87,7 @@ def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble
     for variant, ready in steps(Workload.small(), accelerator).items():
         step = ready()
         step()
-        yield variant, benchmark.record_step(accelerator, step, SMALL_LOAD_MS)
+        yield variant, benchmark.record_step(accelerator, step, SMALL_LOAD_MS[accelerator.modelled])
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def outputs_from_sums_of(sequences, chunk_size):
     return chunk_fwd_o(q, k, v_new, h, d, cu_seqlens=starts)
 
 
-def test_sums_over_chunks_of_another_size_give_wrong_outputs(accelerator):
+def test_trap_4_sums_over_chunks_of_another_size_give_wrong_outputs(accelerator):
     """They have the shape of the right ones, and every number is finite."""
     sequences = Sequences.random(accelerator, [130], heads=(1, 1))
     right, _ = sequences.expected()
@@ -58,7 +58,7 @@ def test_sums_over_chunks_of_another_size_give_wrong_outputs(accelerator):
         assert relative_error(o, right) > FAR_OFF
 
 
-def test_a_table_of_larger_chunks_leaves_tokens_out(accelerator):
+def test_trap_4_a_table_of_larger_chunks_leaves_tokens_out(accelerator):
     """What a kernel does that doesn't look at how long the table is: of each chunk of 128 it takes
     the first 64 tokens, of where chunks of 64 would be."""
     sequences = Sequences.random(accelerator, [256])
@@ -72,7 +72,7 @@ def test_a_table_of_larger_chunks_leaves_tokens_out(accelerator):
 
 
 @pytest.mark.parametrize("chunk_size", [16, 32, 128])
-def test_a_table_of_another_size_is_refused_where_its_length_shows_it(accelerator, chunk_size):
+def test_trap_4_a_table_of_another_size_is_refused_where_its_length_shows(accelerator, chunk_size):
     sequences = Sequences.random(accelerator, [256])
     tables = tables_of_size(sequences, chunk_size)
     found = 256 // chunk_size

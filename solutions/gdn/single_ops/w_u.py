@@ -16,7 +16,7 @@ from ..chunk_stages import (
     product_constants,
     product_type,
 )
-from ..chunk_tables import FLA_CHUNK_SIZE
+from ..chunk_tables import FLA_CHUNK_SIZE, ChunkTables
 from ..sequence_tables import check_sequences, sequences_of
 from ..token_shapes import check_chunked_sizes
 from .operands import FLOAT32, check_groups, check_operand
@@ -24,26 +24,27 @@ from .operands import FLOAT32, check_groups, check_operand
 
 @triton.jit(do_not_specialize_on_alignment=["beta", "g", "cu_seqlens", "chunk_indices"])
 def w_u_kernel(
-    w,  # [num_tokens, HV, K]
-    u,  # [num_tokens, HV, V]
-    k,  # [num_tokens, H, K], heads contiguous
-    v,  # [num_tokens, HV, V], heads contiguous
+    out,  # [num_tokens, HV, SIZE]: w or u
+    x,  # [num_tokens, H or HV, SIZE], heads contiguous: k or v
     beta,  # [num_tokens, HV], heads contiguous
-    g,  # [num_tokens, HV] float32: running sums inside the chunk
+    g,  # [num_tokens, HV] float32: running sums inside the chunk; not read without DECAYS
     inverse,  # [num_tokens, HV, CHUNK]
     cu_seqlens,  # [num_seqs + 1] int32
     chunk_indices,  # [num_chunks, 2] int32
-    k_stride,
-    v_stride,
+    x_stride,
     beta_stride,
     GROUP: tl.constexpr,
+    DECAYS: tl.constexpr,
     CHUNK: tl.constexpr,
-    K: tl.constexpr,
-    V: tl.constexpr,
+    SIZE: tl.constexpr,
     PRECISION: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
-    """One program: one chunk, one value head."""
+    """One program: one chunk, one value head; `inverse` times beta, exp(g) if that DECAYS, and x.
+
+    For w and u by themselves: with both in one program, and keys of 16 beside larger values, what
+    Triton 3.6 makes of it for an H200 reads outside its memory.
+    """
     chunk = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     num_heads = tl.num_programs(1)
@@ -55,18 +56,14 @@ def w_u_kernel(
     token = (first + row).to(tl.int64)
     in_head = token * num_heads + head
 
-    strength = tl.load(beta + token * beta_stride + head, mask=exists, other=0.0).to(tl.float32)
-    decay = tl.load(g + in_head, mask=exists, other=0.0)
+    factor = tl.load(beta + token * beta_stride + head, mask=exists, other=0.0).to(tl.float32)
+    if DECAYS:
+        factor *= tl.exp(tl.load(g + in_head, mask=exists, other=0.0))
+    rows = load_rows(x, token, x_stride, head // GROUP * SIZE, exists, SIZE) * factor[:, None]
     T = load_rows(inverse, in_head, CHUNK, 0, exists, CHUNK)
-    values = load_rows(v, token, v_stride, head * V, exists, V) * strength[:, None]
-    of_values = product(T, as_operand(values, T.dtype, UPCAST), None, PRECISION, UPCAST)
-    place = (in_head * V)[:, None] + tl.arange(0, V)[None, :]
-    tl.store(u + place, of_values.to(u.dtype.element_ty), mask=exists[:, None])
-    keys = load_rows(k, token, k_stride, head // GROUP * K, exists, K)
-    keys = keys * (strength * tl.exp(decay))[:, None]
-    of_keys = product(T, as_operand(keys, T.dtype, UPCAST), None, PRECISION, UPCAST)
-    place = (in_head * K)[:, None] + tl.arange(0, K)[None, :]
-    tl.store(w + place, of_keys.to(w.dtype.element_ty), mask=exists[:, None])
+    result = product(T, as_operand(rows, T.dtype, UPCAST), None, PRECISION, UPCAST)
+    place = (in_head * SIZE)[:, None] + tl.arange(0, SIZE)[None, :]
+    tl.store(out + place, result.to(out.dtype.element_ty), mask=exists[:, None])
 
 
 def recompute_w_u_fwd(
@@ -90,10 +87,10 @@ def recompute_w_u_fwd(
     cu_seqlens, chunk_indices as in `chunk_local_cumsum`; so are the errors
     """
     check_operand("k", k, (1, "T", "H", "K"), k.device, dense_from=2)
-    _, num_tokens, num_heads, key_size = k.shape
+    _, num_tokens, num_heads, _ = k.shape
     check_operand("v", v, (1, num_tokens, "HV", "V"), k.device, (k.dtype,), dense_from=2)
     check_chunked_sizes(k, v)
-    num_value_heads, value_size = v.shape[2:]
+    num_value_heads = v.shape[2]
     check_groups(num_heads, num_value_heads)
     gates = (1, num_tokens, num_value_heads)
     check_operand("beta", beta, gates, k.device, dense_from=2)
@@ -101,34 +98,44 @@ def recompute_w_u_fwd(
     check_operand("A", A, (*gates, FLA_CHUNK_SIZE), k.device)
     check_sequences(k, cu_seqlens, chunk_indices)
     starts, tables = sequences_of(k, cu_seqlens, chunk_indices)
+    w = _times_inverse(k, beta, g, A, starts, tables, decays=True)
+    return w, _times_inverse(v, beta, g, A, starts, tables, decays=False)
+
+
+def _times_inverse(
+    x: torch.Tensor,
+    beta: torch.Tensor,
+    g: torch.Tensor,
+    inverse: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    tables: ChunkTables,
+    decays: bool,
+) -> torch.Tensor:
+    """[1, T, HV, size of x] of the products' type."""
+    num_value_heads, (num_heads, size) = g.shape[2], x.shape[2:]
     grid = (len(tables.chunk_indices), num_value_heads)
-    dtype = product_type(k.dtype)
-    w = torch.empty(*gates, key_size, dtype=dtype, device=k.device)
-    u = torch.empty(*gates, value_size, dtype=dtype, device=k.device)
+    out = torch.empty(*g.shape, size, dtype=product_type(x.dtype), device=x.device)
     launch(
         w_u_kernel,
         grid,
-        w,
-        u,
-        k,
-        v,
+        out,
+        x,
         beta,
         g,
-        A,
-        starts,
+        inverse,
+        cu_seqlens,
         tables.chunk_indices,
-        k.stride(1),
-        v.stride(1),
+        x.stride(1),
         beta.stride(1),
         GROUP=num_value_heads // num_heads,
+        DECAYS=decays,
         CHUNK=FLA_CHUNK_SIZE,
-        K=key_size,
-        V=value_size,
-        **product_constants(k.dtype),
+        SIZE=size,
+        **product_constants(x.dtype),
         num_warps=4,
         work=lambda: Work(
-            flops=2.0 * FLA_CHUNK_SIZE**2 * (key_size + value_size) * grid[0] * grid[1],
-            tensor_cores=k.dtype != torch.float32,
+            flops=2.0 * FLA_CHUNK_SIZE**2 * size * grid[0] * grid[1],
+            tensor_cores=x.dtype != torch.float32,
         ),
     )
-    return w, u
+    return out

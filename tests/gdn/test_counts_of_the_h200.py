@@ -1,0 +1,25 @@
+"""What sim counts is what the H200 did: a prefill step of 24 layers, in all four variants."""
+
+import json
+
+import pytest
+
+from debubble.assets import ASSETS
+from solutions.benchmark import record_step
+from solutions.gdn.bench import Workload, steps
+from solutions.gdn.step import VARIANTS
+
+MEASURED = json.loads((ASSETS / "benchmarks" / "nvidia-h200" / "gdn.json").read_text())
+
+pytestmark = pytest.mark.sim
+
+
+@pytest.fixture(scope="module")
+def variants(accelerator):
+    return steps(Workload.small(), accelerator)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_modelled_step_has_the_counts_of_the_measured_one(accelerator, variants, variant):
+    modelled = record_step(accelerator, variants[variant]())
+    assert modelled.counts() == MEASURED["presets"]["small"]["steps"]["prefill"][variant]["counts"]
