@@ -9,7 +9,7 @@ import pytest
 
 from debubble.timeline import Timeline
 from solutions import benchmark
-from solutions.gdn import bench
+from solutions.gdn import bench, forward_comparison
 from solutions.gdn.bench import Workload
 from solutions.gdn.step import MOST_TOKENS, VARIANTS
 
@@ -23,6 +23,8 @@ def run(accelerator, tmp_path_factory):
     shallow = replace(Workload.small(), num_layers=LAYERS)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         patch.setattr(Workload, "small", lambda: shallow)
+        # The peer changes the process that it is in: test_forward_comparison gives it its own.
+        patch.setattr(forward_comparison, "missing_peer", lambda: "Without its peer.")
         bench.main(["--quick", "--output", str(folder), "--timelines", str(folder / "timelines")])
     return folder, printed.getvalue()
 
