@@ -506,7 +506,7 @@ LAUNCHES = {
         "fp32, width 2": partial(convolution, "fp32", 2),
     },
     "solutions.gdn.device_tables_kernel:chunk_tables_kernel": {"as it is": chunk_tables},
-    "solutions.gdn.chunk_cumsum_kernel:chunk_cumsum_kernel": {
+    "solutions.gdn.first_attempts.chunk_cumsum_kernel:chunk_cumsum_kernel": {
         "3 heads": partial(chunk_cumsum, 16, 3),
     },
     "solutions.gdn.local_cumsum_kernel:local_cumsum_kernel": {
@@ -642,7 +642,10 @@ VARIES = {
         ["num_rows", "num_seqs", "bisections"],
         ["chunk_indices", "chunk_offsets", "cu_seqlens"],
     ),
-    "solutions.gdn.chunk_cumsum_kernel:chunk_cumsum_kernel": (["first", "length"], []),
+    "solutions.gdn.first_attempts.chunk_cumsum_kernel:chunk_cumsum_kernel": (
+        ["first", "length"],
+        [],
+    ),
     "solutions.gdn.local_cumsum_kernel:local_cumsum_kernel": ([], ["cu_seqlens", "chunk_indices"]),
     "solutions.gdn.recurrent_kernel:recurrent_kernel": (
         ["num_tokens", "num_columns", "index_stride"],

@@ -9,6 +9,7 @@ from debubble.accelerator import Work, launch
 
 from .gated_norm_kernel import gated_norm_kernel
 from .strides import is_dense
+from .token_shapes import FLOATS
 
 TILE = 2048
 """Numbers of one program: a few rows, so that it has enough to load at once."""
@@ -65,7 +66,7 @@ def _check(x: torch.Tensor, z: torch.Tensor, weight: torch.Tensor) -> None:
             "contiguous"
         )
     for name, tensor in (("x", x), ("z", z), ("weight", weight)):
-        if tensor.dtype not in (torch.bfloat16, torch.float16, torch.float32):
+        if tensor.dtype not in FLOATS:
             raise ValueError(f"{name} of {tensor.dtype}: use bfloat16, float16 or float32")
     for name, tensor in (("x", x), ("z", z)):
         if not is_dense(tensor, first_dimension=1):

@@ -8,11 +8,11 @@ import triton
 from debubble.accelerator import Work, launch
 
 from .gating_kernel import gating_kernel
+from .token_shapes import FLOATS
 
 BLOCK = 256
 LINEAR_FROM = 20.0
 """Beyond it log(1 + exp(x)) is x in float32."""
-DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
 def fused_gdn_gating(
@@ -68,5 +68,5 @@ def _check(A_log: torch.Tensor, a: torch.Tensor, b: torch.Tensor, dt_bias: torch
                 f"[{a.shape[1]}], contiguous"
             )
     for name, tensor in (("A_log", A_log), ("a", a), ("b", b), ("dt_bias", dt_bias)):
-        if tensor.dtype not in DTYPES:
+        if tensor.dtype not in FLOATS:
             raise ValueError(f"{name} of {tensor.dtype}: use bfloat16, float16 or float32")

@@ -9,7 +9,7 @@ import triton
 
 from debubble.accelerator import launch
 
-from ..chunk_cumsum_kernel import chunk_cumsum_kernel
+from .chunk_cumsum_kernel import chunk_cumsum_kernel
 
 
 def chunk_local_cumsum(

@@ -43,7 +43,7 @@ def w_u_kernel(
     """One program: one chunk, one value head; `inverse` times beta, exp(g) if that DECAYS, and x.
 
     For w and u by themselves: with both in one program, and keys of 16 beside larger values, what
-    Triton 3.6 makes of it for an H200 reads outside its memory.
+    Triton 3.6 made of it ended in an illegal memory access on an H200.
     """
     chunk = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
