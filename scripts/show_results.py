@@ -27,9 +27,10 @@ def main() -> int:
         return int(current != readme)
     README.write_text(current)
     recordings = ASSETS / "timelines" / "nvidia-h200"
-    for system in SYSTEMS:
-        if (recordings / f"{system}_after.json").exists():
-            draw_picture(recordings, system, ASSETS / "pictures" / f"{system}.png")
+    for system, results in SYSTEMS.items():
+        before, after = (recordings / f"{system}_{name}.json" for name in results.variants)
+        if after.exists():
+            draw_picture(before, after, ASSETS / "pictures" / f"{system}.png")
     return 0
 
 
@@ -48,6 +49,7 @@ class Results:
     step: str
     presets: dict[str, str]
     cost: Callable[[dict], str]
+    variants: tuple[str, str] = ("before", "after")
 
 
 SYSTEMS = {
@@ -72,7 +74,19 @@ SYSTEMS = {
         {"small": "3 prompts, narrow model", "serving": "8 prompts of 8192 tokens in all"},
         lambda cost: f"{cost['device_us'] / 1000:.2f} ms, {cost['counts']['host_syncs']} waits",
     ),
+    "flex_graph": Results(
+        "decode",
+        "decode step in a row of them, before in piecewise graphs",
+        {"small": "12 layers of 768", "llama_3_8b": "shape of Llama-3-8B"},
+        lambda cost: f"{cost['loop_us'] / 1000:.2f} ms, {launched(cost['counts'])}",
+        ("piecewise", "full"),
+    ),
 }
+
+
+def launched(counts: dict) -> str:
+    graphs = counts["graph_launches"]
+    return f"{graphs} graph" if graphs == 1 else f"{graphs} graphs, {counts['host_syncs']} waits"
 
 
 def results_table(benchmarks: Path) -> str:
@@ -85,18 +99,18 @@ def results_table(benchmarks: Path) -> str:
                 continue
             record = json.loads(path.read_text())
             link = f"[{record['accelerator']}]({path.relative_to(README.parent).as_posix()})"
-            for name, preset in record["presets"].items():
-                costs = preset["steps"][results.kind]
-                shown = [results.cost(costs[variant]) for variant in ("before", "after")]
-                rows.append([link, f"{results.step}, {results.presets[name]}", *shown])
+            for name, words in results.presets.items():
+                if name not in record["presets"]:
+                    continue
+                costs = record["presets"][name]["steps"][results.kind]
+                shown = [results.cost(costs[variant]) for variant in results.variants]
+                rows.append([link, f"{results.step}, {words}", *shown])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def draw_picture(recordings: Path, system: str, picture: Path) -> None:
-    before = Timeline.load(recordings / f"{system}_before.json")
-    after = Timeline.load(recordings / f"{system}_after.json")
+def draw_picture(before: Path, after: Path, picture: Path) -> None:
     picture.parent.mkdir(parents=True, exist_ok=True)
-    picture.write_bytes(draw_png(after, before))
+    picture.write_bytes(draw_png(Timeline.load(after), Timeline.load(before)))
 
 
 if __name__ == "__main__":

@@ -54,6 +54,12 @@ class StepCost:
 
 
 @dataclass(frozen=True)
+class StepInARowCost(StepCost):
+    loop_us: float
+    """Of one step among many in a row, where a host that waits has no head start."""
+
+
+@dataclass(frozen=True)
 class Benchmark:
     """One system's benchmark."""
 
@@ -144,6 +150,19 @@ def time_step(accelerator: Accelerator, step: Step) -> tuple[float, float]:
     last.record()
     accelerator.synchronize()
     return first.elapsed_time(last) * 1e3, host_us
+
+
+def time_in_a_row(accelerator: Accelerator, queue: Callable[[], object], num_steps: int) -> float:
+    """Microseconds of one of the `num_steps` that `queue()` queues."""
+    if accelerator.modelled:
+        with debubble.record(accelerator) as timeline:
+            queue()
+        return max(event.end for event in timeline.events) / num_steps
+    accelerator.synchronize()
+    started = time.perf_counter()
+    queue()
+    accelerator.synchronize()
+    return (time.perf_counter() - started) * 1e6 / num_steps
 
 
 def record_step(

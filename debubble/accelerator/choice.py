@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import difflib
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from . import triton_mode
 from .protocol import Accelerator
+
+if TYPE_CHECKING:
+    from torch.nn.attention.flex_attention import BlockMask
 
 NAMES = ("auto", "cuda", "sim")
 VARIABLE = "DEBUBBLE_DEVICE"
@@ -53,6 +56,19 @@ def launch(kernel: Any, grid: Any, *args: Any, **options: Any) -> Any:
     except Exception as error:
         triton_mode.explain(error, kernel)
         raise
+
+
+def flex_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *,
+    block_mask: BlockMask,
+    scale: float | None = None,
+) -> torch.Tensor:
+    """`current().flex_attention(...)`: attention of query tokens [1, heads, T, D] to the blocks of
+    key and value [1, kv heads, slots, D] that a mask names, as [1, heads, T, D]."""
+    return current().flex_attention(query, key, value, block_mask=block_mask, scale=scale)
 
 
 def resolve(name: str) -> str:

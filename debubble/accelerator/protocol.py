@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
+
+if TYPE_CHECKING:
+    from torch.nn.attention.flex_attention import BlockMask
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +47,15 @@ class Stream(Protocol):
 
 class Graph(Protocol):
     def capture(self) -> AbstractContextManager[None]:
-        """Records the work of the block instead of running it; a host sync inside is an error."""
+        """Records the work of the block instead of running it; a host sync inside is an error.
+
+        CaptureError inside another capture, and for a graph that holds one, before anything is
+        touched. After an error in the block everything is as before, and the graph is empty.
+        """
 
     def replay(self) -> None:
-        """Runs the captured work again, on the addresses and Python values of its capture."""
+        """Runs the captured work again, on the addresses and Python values of its capture;
+        CaptureError if there is none."""
 
 
 class Accelerator(Protocol):
@@ -82,3 +90,25 @@ class Accelerator(Protocol):
 
         `work` may be a function, so that a GPU never has to wait for what only sim needs.
         """
+
+    def flex_attention(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        *,
+        block_mask: BlockMask,
+        scale: float | None = None,
+    ) -> torch.Tensor:
+        """FlexAttention in the forward direction, compiled where there is a compiler.
+
+        `query` [1, heads, T, D]; `key`, `value` [1, kv heads, slots, D], views with any strides but
+        a dense last dimension; `block_mask` one row of blocks for each group of query tokens, the
+        same for all heads, and a column behind the last block of a row. Returns [1, heads, T, D],
+        in memory in the order of `query`; rows that may see nothing are 0. ValueError for
+        arguments that don't fit; CaptureError for what would be compiled during a capture.
+        """
+
+    @property
+    def flex_compilations(self) -> int:
+        """How many kernels `flex_attention` has had compiled in this process."""

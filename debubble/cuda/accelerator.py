@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._C._profiler import _ExperimentalConfig
@@ -18,11 +18,15 @@ from ..accelerator.protocol import Work
 from ..guard import allow_host_sync
 from ..timeline import Timeline
 from . import follow, interposition
+from .flex_attention import FlexAttention
 from .graph import CudaGraph
 from .kineto import events_of
 from .marks import BEGIN, END, Marks, annotate, marked
 from .sleep import sleep
 from .watch import SyncWatch
+
+if TYPE_CHECKING:
+    from torch.nn.attention.flex_attention import BlockMask
 
 ACTIVITIES = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
 
@@ -35,6 +39,7 @@ class CudaAccelerator:
         self.device = torch.device("cuda", torch.cuda.current_device())
         self.pin_memory = _can_pin()
         interposition.install()
+        self._flex_attention = FlexAttention()
         self._profiled_before = False
         sleep[(1,)](1000)
 
@@ -76,6 +81,23 @@ class CudaAccelerator:
             return None
         with marked():
             return (kernel if grid is None else kernel[grid])(*args, **meta)
+
+    def flex_attention(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        *,
+        block_mask: BlockMask,
+        scale: float | None = None,
+    ) -> torch.Tensor:
+        """The first call of its kind takes a second or two."""
+        return self._flex_attention(query, key, value, block_mask, scale)
+
+    @property
+    def flex_compilations(self) -> int:
+        """As PyTorch counts them."""
+        return self._flex_attention.compilations
 
     @contextmanager
     def recording(self, timeline: Timeline, most_calls: int | None = None) -> Iterator[None]:

@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 
+from ..accelerator.capture_error import CaptureError, waits
 from ..guard import refuse, syncs_are_forbidden
+from ..source_line import source_line
 from .marks import marked
 
 WAITS = (
@@ -21,7 +23,8 @@ _installed = False
 
 
 def install() -> None:
-    """Wraps the waits once a process: they carry a line in recordings, and obey no_host_syncs."""
+    """Wraps the waits once a process: they carry a line in recordings, obey no_host_syncs, and
+    are refused during a capture, before they break it."""
     global _installed
     if _installed:
         return
@@ -33,8 +36,11 @@ def install() -> None:
 def _watched(wait: Callable[..., Any], words: str) -> Callable[..., Any]:
     @functools.wraps(wait)
     def call(*args: Any, **kwargs: Any) -> Any:
+        what = f"{words} makes the host wait for the device"
+        if torch.cuda.is_current_stream_capturing():
+            raise CaptureError(waits(what, source_line()))
         if syncs_are_forbidden():
-            refuse(f"{words} makes the host wait for the device")
+            refuse(what)
         with marked():
             return wait(*args, **kwargs)
 

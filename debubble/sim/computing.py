@@ -52,7 +52,7 @@ class Computation:
         cpu_args = [on_cpu(arg, inputs) for arg in args]
         for position in self.tensor_arguments:
             if position < len(args) and isinstance(args[position], NUMBERS):
-                cpu_args[position] = torch.tensor(args[position])
+                cpu_args[position] = _as_tensor(args[position], inputs)
         cpu_kwargs = {}
         for name, value in kwargs.items():
             cpu_kwargs[name] = on_cpu(value, inputs)
@@ -108,6 +108,12 @@ class Computation:
                     f"{self.name} expects all tensors on one device, and found sim:0 and "
                     f"{tensor.device}: move the tensor of shape {tuple(tensor.shape)} first"
                 )
+
+
+def _as_tensor(number: bool | int | float | complex, beside: list[torch.Tensor]) -> torch.Tensor:
+    """As exact as the tensors that it is computed with."""
+    is_exact = isinstance(number, float) and any(t.dtype == torch.float64 for t in beside)
+    return torch.tensor(number, dtype=torch.float64 if is_exact else None)
 
 
 def on_cpu(value: Any, inputs: list[torch.Tensor]) -> Any:

@@ -35,7 +35,10 @@ class Copies:
             target = pinning.pinned_empty_strided(shape, stride, dtype)
         else:
             target = torch.empty_strided(shape, stride, dtype=dtype)
-        target = target if to_host else SimTensor(target)
+        if not to_host:
+            if self.device.capturing is not None:
+                self.device.capturing.make(target)
+            target = SimTensor(target)
         self.copy(target, source, non_blocking)
         return target
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from ..accelerator.capture_error import CaptureError, waits
 from ..guard import refuse, syncs_are_forbidden
 from ..rules.action import Action
 from ..rules.refusal import refusal
@@ -24,10 +25,6 @@ from .tensor import SimTensor
 
 LAUNCH_QUEUE = 1024
 """Launches that a device takes before the host has to wait for the oldest to start."""
-
-
-class CaptureError(RuntimeError):
-    """What a graph can't hold was tried while one was being captured."""
 
 
 class SimDevice:
@@ -92,10 +89,7 @@ class SimDevice:
     def _refuse(self, what: str) -> None:
         if self.capturing is None:
             refuse(what)
-        raise CaptureError(
-            f"{what} at {source_line()} while a graph is captured: nothing runs during a capture, "
-            "so the host would wait for ever"
-        )
+        raise CaptureError(waits(what, source_line()))
 
     # Work.
 

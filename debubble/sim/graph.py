@@ -7,10 +7,11 @@ from contextlib import contextmanager
 
 import torch
 
+from ..accelerator.capture_error import IS_EMPTY, IS_FULL, NESTED, CaptureError
 from ..rules.action import kernel
 from ..source_line import source_line
 from ..timeline.event import Hazard, SourceLine
-from .device import CaptureError, SimDevice
+from .device import SimDevice
 from .tape import Tape, poison
 
 RANDOM_STATE = [kernel("fill_", 8)] * 2
@@ -32,11 +33,9 @@ class SimGraph:
         it holds poison until the first replay. Waits for the device first, as CUDA's does."""
         device = self.device
         if device.capturing is not None:
-            raise CaptureError("a graph is being captured already: end that capture first")
+            raise CaptureError(NESTED)
         if self._tape is not None:
-            raise CaptureError(
-                "this graph holds a capture already: make a new one with accelerator.graph()"
-            )
+            raise CaptureError(IS_FULL)
         device.synchronize()
         device.perform(RANDOM_STATE)
         tape = device.capturing = Tape()
@@ -45,18 +44,18 @@ class SimGraph:
         finally:
             device.capturing = None
             tape.undo()
-        for step in tape.steps:
-            for output in step.outputs:
-                poison(output)
+            for made in (*tape.blank, *(output for step in tape.steps for output in step.outputs)):
+                poison(made)
         self._watch_inputs(tape)
         self._tape = tape
 
     def replay(self) -> None:
         """One launch for all of the captured work."""
         if self._tape is None:
-            raise CaptureError("nothing was captured: run `with graph.capture(): ...` first")
-        self.device.replay(self._tape.steps)
+            raise CaptureError(IS_EMPTY)
+        # Known before: a replay on memory that was freed may not come to its end.
         self.device.hazards.extend(self._freed)
+        self.device.replay(self._tape.steps)
 
     def _watch_inputs(self, tape: Tape) -> None:
         """Memory that the graph uses but doesn't own may be freed before a replay."""

@@ -48,7 +48,9 @@ class Tape:
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self.made: set[int] = set()
-        """Addresses of the allocations that steps made."""
+        """Addresses of the allocations that the tape made."""
+        self.blank: list[torch.Tensor] = []
+        """Those that no step made: memory that was asked for, to be written to later."""
         self._before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def will_write(self, tensors: Iterable[torch.Tensor]) -> None:
@@ -59,6 +61,11 @@ class Tape:
             if address not in self._before and address not in self.made:
                 everything = torch.empty(0, dtype=torch.uint8).set_(storage)
                 self._before[address] = (everything, everything.clone())
+
+    def make(self, blank: torch.Tensor) -> None:
+        """Must be called for memory that comes without a step."""
+        self.blank.append(blank)
+        self.made.add(blank.untyped_storage().data_ptr())
 
     def append(self, step: Step) -> None:
         self.steps.append(step)

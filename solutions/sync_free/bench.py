@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import debubble
 from debubble.accelerator import Accelerator
 from solutions import benchmark
-from solutions.benchmark import Advance, Benchmark, StepCost
+from solutions.benchmark import Advance, Benchmark, StepInARowCost, time_in_a_row
 
 from .config import StepConfig
 from .model import Model
@@ -25,12 +24,6 @@ STEPS_IN_A_ROW = 24
 SMALL_LOAD_MS = 15.0
 """Enough for the host to queue a small step under a profiler, and short enough to see the step."""
 SERVING_BYTES = 30 * 2**30
-
-
-@dataclass(frozen=True)
-class DecodeStepCost(StepCost):
-    loop_us: float
-    """Of one step among many in a row, the tokens of each read while the next one runs."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -61,7 +54,7 @@ def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, StepConfi
 
 def measure(
     accelerator: Accelerator, config: StepConfig, runs: int, advance: Advance
-) -> dict[str, dict[str, DecodeStepCost]]:
+) -> dict[str, dict[str, StepInARowCost]]:
     model = Model(config, accelerator.device)
     loops = 1 if accelerator.modelled else 6
     needed = 4 + runs + loops * STEPS_IN_A_ROW
@@ -73,11 +66,11 @@ def measure(
     order = list(running)
     for _ in range(loops):
         for name in order:
-            times[name].append(running[name].time_loop(accelerator))
+            times[name].append(time_in_a_row(accelerator, running[name].loop, STEPS_IN_A_ROW))
         order.reverse()  # Who follows a hot GPU is slower.
     return {
         "decode": {
-            name: DecodeStepCost(**asdict(cost), loop_us=statistics.median(times[name]))
+            name: StepInARowCost(**asdict(cost), loop_us=statistics.median(times[name]))
             for name, cost in costs.items()
         }
     }
@@ -94,19 +87,8 @@ class Running:
     def next_step(self):
         return self.step.run(next(self.scheduled))
 
-    def time_loop(self, accelerator: Accelerator) -> float:
-        """Microseconds of one step of STEPS_IN_A_ROW."""
-        if accelerator.modelled:
-            with debubble.record(accelerator) as timeline:
-                self.loop()
-            return max(event.end for event in timeline.events) / STEPS_IN_A_ROW
-        accelerator.synchronize()
-        started = time.perf_counter()
-        self.loop()
-        accelerator.synchronize()
-        return (time.perf_counter() - started) * 1e6 / STEPS_IN_A_ROW
-
     def loop(self) -> None:
+        """STEPS_IN_A_ROW steps, the tokens of each read while the next one runs."""
         last = None
         for _ in range(STEPS_IN_A_ROW):
             sampled = ReadBack(self.next_step().sampled)

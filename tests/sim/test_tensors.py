@@ -52,6 +52,14 @@ def test_a_cpu_number_beside_it_is_fine(x):
     assert (x + torch.tensor(1.0))[0, 0].item() == 1.0
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.int64])
+def test_a_python_number_is_as_exact_as_on_the_cpu(accelerator, dtype):
+    on_cpu = torch.tensor([1, 3], dtype=dtype)
+    expected, actual = on_cpu * 0.1, on_cpu.to(accelerator.device) * 0.1
+    assert actual.dtype == expected.dtype
+    assert actual.tolist() == expected.tolist()
+
+
 def test_views_share_memory_and_address(x):
     row = x[1]
     row.zero_()

@@ -1,0 +1,178 @@
+"""FlexAttention on CUDA: PyTorch's, compiled on first use for every number of tokens."""
+
+from __future__ import annotations
+
+import types
+import weakref
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from ..accelerator.capture_error import CaptureError
+from ..accelerator.flex_call import FlexCall
+from ..guard import allow_host_sync
+from .marks import marked
+from .modes import without_modes
+
+if TYPE_CHECKING:
+    from torch.nn.attention.flex_attention import BlockMask
+
+
+SPLITS = 32
+"""Programs that share the keys of a short query. Left to itself PyTorch takes more of them for few
+heads, and more than two kernels to combine what they find."""
+
+
+class _Prepared(NamedTuple):
+    """What is known of a call before it runs. It keeps no tensor of it alive."""
+
+    block_mask: weakref.ref[BlockMask]
+    looks: Hashable
+    specialisation: Hashable
+    scale: float
+    options: dict[str, Any]
+    would_compile: str
+
+    @classmethod
+    def of(cls, call: FlexCall, block_mask: BlockMask, looks: Hashable) -> _Prepared:
+        return cls(
+            weakref.ref(block_mask),
+            looks,
+            call.specialisation(),
+            call.scale,
+            _options(call),
+            call.would_compile(),
+        )
+
+
+class FlexAttention:
+    """A compiled function for each specialisation of a call.
+
+    One for all of them would do, until PyTorch has compiled it eight times: then it gives up.
+    """
+
+    def __init__(
+        self,
+        is_capturing: Callable[[], bool] = torch.cuda.is_current_stream_capturing,
+        backend: str = "inductor",
+        device: str = "cuda",
+    ) -> None:
+        self.compilations = 0
+        self._is_capturing, self._backend, self._device = is_capturing, backend, device
+        self._compiled: dict[Hashable, Callable[..., torch.Tensor]] = {}
+        self._last: _Prepared | None = None
+        """The layers of a step call with the same mask and alike tensors: what was found out for
+        the first one, which takes longer than a launch, holds for all."""
+
+    def __call__(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        block_mask: BlockMask,
+        scale: float | None,
+    ) -> torch.Tensor:
+        looks = (_look(query), _look(key), _look(value), scale, torch.is_inference_mode_enabled())
+        prepared = self._last
+        if prepared is None or prepared.block_mask() is not block_mask or prepared.looks != looks:
+            call = FlexCall.of(self._device, query, key, value, block_mask, scale)
+            prepared = _Prepared.of(call, block_mask, looks)
+        out = self._run(prepared, query, key, value, block_mask)
+        self._last = prepared
+        return out
+
+    def _run(
+        self,
+        prepared: _Prepared,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        block_mask: BlockMask,
+    ) -> torch.Tensor:
+        compiled, capturing = self._compiled.get(prepared.specialisation), self._is_capturing()
+        if compiled is None and capturing:
+            raise CaptureError(prepared.would_compile)
+        with marked(), without_modes(), torch.no_grad(), ExitStack() as stack:
+            from torch._dynamo.utils import counters
+
+            if compiled is None:
+                stack.enter_context(_compiling())
+                compiled = self._compile()
+            if capturing:
+                stack.enter_context(_never_compiling(prepared.would_compile))
+            before = counters["stats"]["unique_graphs"]
+            try:
+                out = compiled(query, key, value, block_mask, prepared.scale, prepared.options)
+            finally:
+                self.compilations += counters["stats"]["unique_graphs"] - before
+        self._compiled[prepared.specialisation] = compiled
+        return out
+
+    def _compile(self) -> Callable[..., torch.Tensor]:
+        function = _with_code_of_its_own(_attention)
+        return torch.compile(function, fullgraph=True, dynamic=True, backend=self._backend)
+
+
+def _attention(query, key, value, block_mask, scale, kernel_options):
+    from torch.nn.attention.flex_attention import flex_attention
+
+    return flex_attention(
+        query,
+        key,
+        value,
+        block_mask=block_mask,
+        scale=scale,
+        enable_gqa=True,
+        kernel_options=kernel_options,
+    )
+
+
+def _look(tensor: torch.Tensor) -> Hashable:
+    return tensor.shape, tensor.stride(), tensor.dtype, tensor.device
+
+
+def _options(call: FlexCall) -> dict[str, Any]:
+    """Tiles that divide the blocks of the mask: left to itself PyTorch takes those of 128."""
+    rows, columns = call.tile
+    options: dict[str, Any] = {"BLOCK_M": rows, "BLOCK_N": columns, "SPLIT_KV": SPLITS}
+    if not call.may_split:
+        options["FORCE_USE_FLEX_ATTENTION"] = True
+    return options
+
+
+def _with_code_of_its_own(function: types.FunctionType) -> types.FunctionType:
+    """PyTorch keeps what it compiles, and counts how often, by a function's code object."""
+    code = function.__code__.replace()
+    return types.FunctionType(code, function.__globals__, function.__name__)
+
+
+@contextmanager
+def _compiling() -> Iterator[None]:
+    """Compiles for sizes as such, not for two of them being equal by chance; for the scale as it
+    is. May wait for the device. Distributions go on to check their arguments, which PyTorch
+    switches off in the whole process when it first compiles."""
+    from torch._dynamo import config as of_tracing
+    from torch.fx.experimental import _config as of_shapes
+
+    distribution = torch.distributions.Distribution
+    validate = distribution._validate_args
+    shapes = of_shapes.patch(use_duck_shape=False)
+    try:
+        with allow_host_sync(), shapes, of_tracing.patch(specialize_float=True):
+            yield
+    finally:
+        distribution.set_default_validate_args(validate)
+
+
+@contextmanager
+def _never_compiling(would_compile: str) -> Iterator[None]:
+    """CaptureError where a call would be compiled again, for a reason that nobody foresaw."""
+    try:
+        with torch.compiler.set_stance("fail_on_recompile"):
+            yield
+    except RuntimeError as error:
+        if "fail_on_recompile" not in str(error):
+            raise
+        raise CaptureError(would_compile) from error

@@ -1,0 +1,29 @@
+"""PyTorch's modes, put aside: the guard's, the recorder's, and the caller's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import torch
+from torch.overrides import _pop_mode, _push_mode
+from torch.utils._python_dispatch import _disable_current_modes
+
+
+@contextmanager
+def without_modes() -> Iterator[None]:
+    """In here PyTorch's calls of this thread are heard by nobody.
+
+    A compiled function is made for the modes that are on: under another stack of them it is
+    compiled again, with what they do inside, or refused. So a recording would compile anew what
+    it is to measure.
+    """
+    if not (torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack()):
+        yield
+        return
+    with ExitStack() as stack:
+        if torch._C._len_torch_dispatch_stack():
+            stack.enter_context(_disable_current_modes())
+        for _ in range(torch._C._len_torch_function_stack()):
+            stack.callback(_push_mode, _pop_mode())
+        yield

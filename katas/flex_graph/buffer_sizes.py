@@ -1,0 +1,115 @@
+"""As large as a step can be (chapter 04).
+
+A buffer that graphs have captured can't grow: they would go on reading the old one. So it has to be
+made once, for the largest step that the scheduler may ever put together. The function below says
+how large each buffer is, and small steps fit. Then comes one with more tokens than a single request
+may have, or one in which 16 requests share a group: its numbers run over the end.
+
+Find the sizes that every step within `limits` fits into, and no larger ones: this memory is lost
+to the KV cache.
+
+    query_start_loc      one for each request, then the end of the last
+    seq_lens             one for each request
+    block_table          request, page: the blocks of the KV cache that hold its tokens
+    doc_ids              one for each token of the step: whose it is
+    decode_offset        one for each request
+    physical_to_logical  request, block: the other way round, for any block of the KV cache
+    kv_num_blocks        one for each group of `q_block` tokens: how many pages it needs
+    kv_indices           group, page: which ones, of all requests that have tokens in the group,
+                         then a -1 that the kernel reads as well
+
+Edit this file, then run
+
+    pytest katas/flex_graph/test_buffer_sizes.py
+
+Stuck?         debubble hint buffer_sizes
+Start afresh?  debubble reset buffer_sizes
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+BLOCK_SIZES = (16, 32, 64, 128)
+MOST_SLOTS = 2**31 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Maxima of the scheduler, so that what is made for them fits every step.
+
+    ValueError for what can't be.
+    """
+
+    max_num_seqs: int
+    """Requests of one step."""
+    max_num_batched_tokens: int
+    """Tokens of one step, of all its requests."""
+    max_model_len: int
+    """Tokens of one request, those computed before included."""
+    num_gpu_blocks: int
+    """Pages of the KV cache. Block 0 is the null block, which belongs to nobody."""
+    block_size: int = 16
+    """Tokens of a page."""
+    q_block: int = 16
+    """Query tokens of a group, which share one list of pages."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value < 1:
+                raise ValueError(f"{field.name} {value}: it must be at least 1")
+        for name in ("block_size", "q_block"):
+            if getattr(self, name) not in BLOCK_SIZES:
+                sizes = ", ".join(map(str, BLOCK_SIZES))
+                raise ValueError(f"{name} {getattr(self, name)}: choose one of {sizes}")
+        if self.num_gpu_blocks < 2:
+            raise ValueError(
+                f"num_gpu_blocks {self.num_gpu_blocks}: block 0 belongs to nobody, so give the "
+                "cache at least 2"
+            )
+        if self.num_slots > MOST_SLOTS:
+            raise ValueError(
+                f"num_gpu_blocks {self.num_gpu_blocks} of {self.block_size} tokens: slots are "
+                f"int32, so use at most {MOST_SLOTS // self.block_size} blocks"
+            )
+
+    @property
+    def pages_per_seq(self) -> int:
+        """Columns of a block table."""
+        return -(-self.max_model_len // self.block_size)
+
+    @property
+    def groups(self) -> int:
+        return self.groups_of(self.max_num_batched_tokens)
+
+    @property
+    def num_slots(self) -> int:
+        """Tokens that the KV cache has room for, block 0 included."""
+        return self.num_gpu_blocks * self.block_size
+
+    def groups_of(self, num_tokens: int) -> int:
+        """Groups that hold so many tokens."""
+        return -(-num_tokens // self.q_block)
+
+    def pages_of(self, num_tokens: int) -> int:
+        """Pages that hold so many tokens of one request."""
+        return -(-num_tokens // self.block_size)
+
+
+def buffer_shapes(limits: Limits) -> dict[str, tuple[int, ...]]:
+    """By name, the sizes that no step within the limits exceeds. Groups grow with the tokens of a
+    step, not with the length of a request; and each of a group's tokens may be of a request of its
+    own, with all the pages that one can have, before the -1 that a kernel may read."""
+    seqs, tokens, pages = limits.max_num_seqs, limits.max_model_len, limits.pages_per_seq
+    groups = limits.groups_of(tokens)
+    return {
+        "query_start_loc": (seqs + 1,),
+        "seq_lens": (seqs,),
+        "block_table": (seqs, pages),
+        "doc_ids": (tokens,),
+        "decode_offset": (seqs,),
+        "physical_to_logical": (seqs, limits.num_gpu_blocks),
+        "kv_num_blocks": (groups,),
+        "kv_indices": (groups, pages),
+    }

@@ -1,0 +1,33 @@
+"""A slice for every step (chapter 04).
+
+A captured graph reads the address, the sizes and the strides that it was captured with. So each
+tensor that changes from step to step gets a buffer as large as the largest step, and each step's
+values are copied into it. The function below is where that should happen. But it hands on the
+tensor of the step itself: all is well until a graph is replayed, which still reads the tensor of
+its capture.
+
+Copy `src` into a slice of `dst`, and return that slice. It begins where `dst` begins and has the
+strides of `dst`, whatever the size of the step; what is outside of it stays as it was. Refuse what
+does not fit by a ValueError: more rows or columns, other dimensions, another dtype or device.
+
+Edit this file, then run
+
+    pytest katas/flex_graph/test_copy_to_persistent.py
+
+Stuck?         debubble hint copy_to_persistent
+Start afresh?  debubble reset copy_to_persistent
+"""
+
+from __future__ import annotations
+
+import torch
+
+
+def copy_to_persistent(dst: torch.Tensor, src: torch.Tensor) -> torch.Tensor:
+    """The part of `dst` that has the shape of `src`, from its start, filled with `src`
+    (vLLM #36298). Its strides are those of `dst`, whatever the step: rows stay where a graph
+    captured them. A `src` that is this very part is returned as it is, uncopied.
+
+    ValueError if `src` is larger in some dimension, of another type, or on another device.
+    """
+    return src

@@ -1,0 +1,101 @@
+"""Nothing left of a larger step (chapter 04).
+
+A graph is captured with the largest step, and reads its buffers as far as that one went. The
+function below copies a step's metadata into the buffers and returns slices, of just its size. Each
+step by itself is right. But the replay of a small step also reads what is behind its slices, and
+that is left from a larger one.
+
+Return the whole buffers, with the step at their start and nothing behind it that means anything:
+
+    query_start_loc           the end of the last request, for each that there is not
+    seq_lens, decode_offset   0
+    doc_ids                   0: a token that pads the batch needs some request to look up
+    kv_num_blocks             0 for groups without tokens
+    kv_indices                -1 behind the last page of every group
+
+And do it without a wait. How many tokens the step has is known to the device alone.
+
+Edit this file, then run
+
+    pytest katas/flex_graph/test_persistent_metadata.py
+
+Stuck?         debubble hint persistent_metadata
+Start afresh?  debubble reset persistent_metadata
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+
+class MetadataTensors(NamedTuple):
+    """What attention reads of a step, int32 on the device. As buffers they are as large as a step
+    can be: of S requests, T tokens, and G groups of tokens with up to W pages each."""
+
+    query_start_loc: torch.Tensor
+    """[S + 1]: where each request's tokens start, then the end of the last one's."""
+    seq_lens: torch.Tensor
+    """[S]: tokens of each request, with those that were computed before."""
+    decode_offset: torch.Tensor
+    """[S]: how many were computed before."""
+    doc_ids: torch.Tensor
+    """[T]: the request of each token."""
+    kv_num_blocks: torch.Tensor
+    """[G]: how many pages each group of tokens needs."""
+    kv_indices: torch.Tensor
+    """[G, W + 1]: which ones, and -1 behind them."""
+
+
+def _described(tensor: torch.Tensor) -> str:
+    return f"{tensor.dtype} {list(tensor.shape)} on {tensor.device}"
+
+
+def copy_to_persistent(dst: torch.Tensor, src: torch.Tensor) -> torch.Tensor:
+    """The part of `dst` that has the shape of `src`, from its start, filled with `src`
+    (vLLM #36298). Its strides are those of `dst`, whatever the step: rows stay where a graph
+    captured them. A `src` that is this very part is returned as it is, uncopied.
+
+    ValueError if `src` is larger in some dimension, of another type, or on another device.
+    """
+    if dst.dim() != src.dim() or dst.dtype != src.dtype or dst.device != src.device:
+        raise ValueError(
+            f"{_described(src)} can't be copied to {_described(dst)}: make them alike in all but "
+            "their sizes"
+        )
+    if any(size > room for size, room in zip(src.shape, dst.shape, strict=True)):
+        raise ValueError(
+            f"a tensor of {list(src.shape)} for persistent memory of {list(dst.shape)}: schedule "
+            "less, or make the limits larger"
+        )
+    part = dst[tuple(map(slice, src.shape))]
+    if (src.data_ptr(), src.stride()) == (part.data_ptr(), part.stride()):
+        return src
+    return part.copy_(src)
+
+
+def persistent_metadata(
+    buffers: MetadataTensors,
+    query_start_loc: torch.Tensor,
+    seq_lens: torch.Tensor,
+    pages: torch.Tensor,
+) -> MetadataTensors:
+    """The metadata of a step, in `buffers` (vLLM #36298).
+
+    `query_start_loc` [R + 1] and `seq_lens` [R] are those of the step's R requests. `pages` has a
+    row for each group of its tokens: the pages that the group needs, then -1. All are int32 on the
+    device, and none is a part of the buffers.
+    """
+    query_lens = query_start_loc.diff()
+    request = torch.arange(len(seq_lens), dtype=torch.int32, device=seq_lens.device)
+    step = MetadataTensors(
+        query_start_loc,
+        seq_lens,
+        decode_offset=seq_lens - query_lens,
+        doc_ids=request.repeat_interleave(query_lens),
+        kv_num_blocks=(pages >= 0).sum(1, dtype=torch.int32),
+        kv_indices=pages,
+    )
+    slices = [copy_to_persistent(dst, src) for dst, src in zip(buffers, step, strict=True)]
+    return MetadataTensors(*slices)

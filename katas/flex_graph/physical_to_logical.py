@@ -1,0 +1,43 @@
+"""The way back from a block (chapter 04).
+
+The KV cache is cut into blocks, and `block_table[request, place]` names the block that holds a
+request's tokens from `place * block_size` on. FlexAttention goes through the cache by block, so its
+mask asks the other way round: is this block one of the request's, and which part of it? The
+function below makes that table, and works. But it reads the block tables on the host, waits for
+them, and goes through them entry by entry: no graph can capture it.
+
+Make it on the device, with PyTorch's own operators. Three things have to stay as they are. What
+stands behind a request's length is garbage, and does not count. Block 0 is the null block, and
+belongs to nobody. If a table names a block twice, the last place counts.
+
+Edit this file, then run
+
+    pytest katas/flex_graph/test_physical_to_logical.py
+
+Stuck?         debubble hint physical_to_logical
+Start afresh?  debubble reset physical_to_logical
+"""
+
+from __future__ import annotations
+
+import torch
+
+
+def physical_to_logical_mapping(
+    block_table: torch.Tensor, seq_lens: torch.Tensor, block_size: int, num_gpu_blocks: int
+) -> torch.Tensor:
+    """[R, num_gpu_blocks] int32: which of its pages a block is to each request; -1 for blocks that
+    are none of its own, as block 0 is to everybody (vLLM #36298).
+
+    `block_table` [R, C] and `seq_lens` [R], both int32 on one device. No more entries count than
+    the length needs, and of those only blocks that there are. The last of several entries that
+    name one block wins.
+    """
+    mapping = torch.full((len(block_table), num_gpu_blocks), -1, dtype=torch.int32)
+    tables = zip(block_table.tolist(), seq_lens.tolist(), strict=True)
+    for request, (blocks, length) in enumerate(tables):
+        num_pages = -(-length // block_size)
+        for place, block in enumerate(blocks[:num_pages]):
+            if block > 0:
+                mapping[request, block] = place
+    return mapping.to(block_table.device)

@@ -1,0 +1,226 @@
+"""Tests of the kata `copy_to_persistent`."""
+
+import pytest
+import torch
+
+import debubble
+from debubble.workshop import Diagnosis, KataFailure, expect, expect_equal
+
+ROWS, COLUMNS = 4, 8
+SLICE = (
+    "Cut `dst` in each dimension at the size of `src`: for [2, 3] that is `dst[:2, :3]`. A slice "
+    "is a view, so it begins where `dst` begins."
+)
+STRIDES = (
+    "The stride says how far it is from one row to the next. A graph keeps the one that it was "
+    "captured with: if a step writes its rows packed, a replay looks for row 1 where something "
+    "else lies by now. A slice of `dst` has the strides of `dst` in every step; what `reshape` and "
+    "`.contiguous()` return is packed, and `as_strided` does as it is told."
+)
+MOVED = (
+    "A replay reads the address that was captured, with the sizes and strides of the capture. It "
+    "sees what was copied into `dst`; the tensor that a later step brings along it has never heard "
+    "of. So copy into a slice of `dst`, at the same place for each size, and hand that slice on."
+)
+INSIDE = (
+    "Copy `src` into the first rows and columns of `dst`, by `copy_`: this memory is what graphs "
+    "have captured. Write to a view of it: `reshape` of a tensor that is itself a slice makes a "
+    "copy, and what is written there is lost."
+)
+OUTSIDE = (
+    "What is outside of the slice may be read by a graph of a larger batch: leave it alone, and "
+    "whoever wants it neutral writes that. Rows that are written packed, without a gap between "
+    "them, run over it."
+)
+IN_PLACE = (
+    "Graphs hold the address, the sizes and the strides of `dst`. `resize_` and `set_` change them "
+    "for everybody who holds the tensor, and none of the graphs is told."
+)
+STAYS = (
+    "Both tensors are on the device, and `slice.copy_(src)` is one launch. By way of the host it "
+    "is a download and an upload, and the host waits for all that was queued before."
+)
+NOTHING_TO_DO = (
+    "Who has written to the buffer already passes the slice itself. It begins where `dst` begins "
+    "and has its strides: return it, and launch nothing."
+)
+REFUSED = (
+    "A slice ends silently where its tensor ends, and `copy_` spreads a row over many and "
+    "converts types without a word, or raises an error that knows nothing of buffers. What does "
+    "not fit is a mistake of the caller: raise a ValueError before anything is written."
+)
+SIZES = "Say both sizes, that of `src` and that of `dst`: they are what its reader needs."
+SHAPES = [
+    ((6,), (4,)),
+    ((4, 8), (2, 3)),
+    ((4, 8), (4, 3)),
+    ((4, 8), (4, 8)),
+    ((3, 4, 5), (2, 1, 4)),
+]
+of_any_shape = pytest.mark.parametrize(("room", "shape"), SHAPES, ids=str)
+
+
+def numbers(accelerator, shape, first=1):
+    """Counting from `first`, row by row."""
+    count = torch.Size(shape).numel()
+    tensor = torch.arange(first, first + count, dtype=torch.int32).view(shape)
+    return tensor.to(accelerator.device)
+
+
+def buffer_of(accelerator, shape=(ROWS, COLUMNS)):
+    return numbers(accelerator, shape, first=1000)
+
+
+def call_of(room, shape):
+    return f"copy_to_persistent(dst {list(room)}, src {list(shape)})"
+
+
+def claim(holds, expected, did, why):
+    if not holds:
+        raise KataFailure(Diagnosis(expected, did, why=why))
+
+
+@of_any_shape
+def test_the_values_arrive(kata, accelerator, room, shape):
+    src = numbers(accelerator, shape)
+    view = kata.copy_to_persistent(buffer_of(accelerator, room), src)
+    expect_equal(view, src.cpu(), call=call_of(room, shape), likely=SLICE)
+
+
+def expect_slice(view, dst, strides, call):
+    """`strides` are those of `dst` before the call."""
+    claim(
+        view.data_ptr() == dst.data_ptr(),
+        expected=f"{call} to return a tensor that begins where `dst` begins",
+        did="returned one at another address",
+        why=SLICE,
+    )
+    value = f"the stride of what {call} returns"
+    expect_equal(view.stride(), strides, value=value, likely=STRIDES)
+
+
+@of_any_shape
+def test_it_is_a_slice_of_the_buffer(kata, accelerator, room, shape):
+    dst = buffer_of(accelerator, room)
+    strides = dst.stride()
+    view = kata.copy_to_persistent(dst, numbers(accelerator, shape))
+    expect_slice(view, dst, strides, call_of(room, shape))
+
+
+def test_the_buffer_may_be_a_slice_itself(kata, accelerator):
+    wide = buffer_of(accelerator, (ROWS, COLUMNS + 4))
+    dst, src = wide[:, :COLUMNS], numbers(accelerator, (2, 3))
+    right = wide.cpu()
+    right[:2, :3] = src.cpu()
+    call = "copy_to_persistent(wide[:, :8], src [2, 3])"
+    view = kata.copy_to_persistent(dst, src)
+    expect_equal(wide[:2, :3], src.cpu(), value=f"`wide[:2, :3]` after {call}", likely=INSIDE)
+    expect_equal(wide, right, value=f"`wide` [4, 12] after {call}", likely=OUTSIDE)
+    expect_slice(view, dst, dst.stride(), call)
+
+
+@of_any_shape
+def test_the_slice_is_written_and_nothing_else(kata, accelerator, room, shape):
+    dst, src = buffer_of(accelerator, room), numbers(accelerator, shape)
+    inside, right = tuple(slice(size) for size in shape), dst.cpu()
+    right[inside] = src.cpu()
+    call = call_of(room, shape)
+    kata.copy_to_persistent(dst, src)
+    value = f"`dst.shape` after {call}"
+    expect_equal(tuple(dst.shape), tuple(room), value=value, likely=IN_PLACE)
+    expect_equal(dst[inside], src.cpu(), value=f"the slice of `dst` after {call}", likely=INSIDE)
+    expect_equal(dst, right, value=f"`dst` after {call}", likely=OUTSIDE)
+
+
+def test_the_buffer_stays_where_it_is(kata, accelerator):
+    dst = buffer_of(accelerator)
+    before = dst.data_ptr(), tuple(dst.shape), dst.stride()
+    for shape in ((2, 3), (4, 8), (1, 5)):
+        kata.copy_to_persistent(dst, numbers(accelerator, shape))
+        after = dst.data_ptr(), tuple(dst.shape), dst.stride()
+        value = f"address, shape and stride of `dst` after {call_of((ROWS, COLUMNS), shape)}"
+        expect_equal(after, before, value=value, likely=IN_PLACE)
+
+
+def capture_adding_up(accelerator, pages, table):
+    """A graph that adds up the pages of each row of a table, and where it leaves the sums."""
+    sums = torch.zeros(len(table), dtype=pages.dtype, device=accelerator.device)
+
+    def model():
+        sums.copy_(pages.take(table.long()).sum(1))
+
+    model()
+    graph = accelerator.graph()
+    with graph.capture():
+        model()
+    return graph, sums
+
+
+def test_a_replay_reads_the_batch_of_its_step(kata, accelerator):
+    dst = torch.zeros(ROWS, COLUMNS, dtype=torch.int32, device=accelerator.device)
+    pages = numbers(accelerator, (64,), first=0).float()
+    kept = [kata.copy_to_persistent(dst, numbers(accelerator, (2, 3)))]
+    graph, sums = capture_adding_up(accelerator, pages, kept[0])
+    table = dst.cpu()
+    for shape, first in (((2, 3), 7), ((4, 8), 21), ((1, 2), 3), ((3, 5), 40)):
+        src = numbers(accelerator, shape, first)
+        kept += [src, kata.copy_to_persistent(dst, src)]
+        table[: shape[0], : shape[1]] = src.cpu()
+        graph.replay()
+        value = (
+            f"what a graph of a table of [2, 3] adds up, row by row, in a step whose table is "
+            f"{list(shape)},"
+        )
+        expect_equal(sums, table[:2, :3].float().sum(1), value=value, likely=MOVED)
+
+
+def test_nobody_waits_and_nothing_travels(kata, accelerator):
+    dst, src = buffer_of(accelerator), numbers(accelerator, (2, 3))
+    kata.copy_to_persistent(dst, src)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(0.05)
+        kata.copy_to_persistent(dst, src)
+    expect(timeline).counts(host_syncs=0, d2h=0, h2d_pinned=0, h2d_pageable=0, why=STAYS)
+
+
+def test_what_lies_there_already_is_not_copied(kata, accelerator):
+    dst = buffer_of(accelerator)
+    src = dst[:2, :3]
+    with debubble.record(accelerator) as timeline:
+        view = kata.copy_to_persistent(dst, src)
+    expect(timeline).counts(kernels=0, d2d=0, why=NOTHING_TO_DO)
+    expect_slice(view, dst, dst.stride(), "copy_to_persistent(dst, dst[:2, :3])")
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (2, 9), (3,), (1, 2, 3)], ids=str)
+def test_what_does_not_fit_is_refused(kata, accelerator, shape):
+    text = expect_refused(kata, accelerator, numbers(accelerator, shape), f"src {list(shape)}")
+    claim(
+        all(str(size) in text for size in (*shape, ROWS, COLUMNS)),
+        expected=f"a ValueError that names both sizes, {list(shape)} and {[ROWS, COLUMNS]}",
+        did=f"raised one that says: {text}",
+        why=SIZES,
+    )
+
+
+def test_another_type_and_another_device_are_refused(kata, accelerator):
+    src = numbers(accelerator, (2, 3))
+    expect_refused(kata, accelerator, src.long(), "an int64 src [2, 3]")
+    expect_refused(kata, accelerator, src.cpu(), "a src [2, 3] on the host")
+
+
+def expect_refused(kata, accelerator, src, words):
+    """The text of the ValueError, after which all is as it was."""
+    dst = buffer_of(accelerator)
+    raised, text = "nothing", ""
+    try:
+        kata.copy_to_persistent(dst, src)
+    except Exception as error:
+        raised, text = type(error).__name__, str(error)
+    call = f"copy_to_persistent(dst [4, 8], {words})"
+    expected = f"{call} to raise a ValueError"
+    claim(raised == "ValueError", expected, did=f"raised {raised}", why=REFUSED)
+    right = buffer_of(accelerator).cpu()
+    expect_equal(dst, right, value=f"`dst` after it refused {call}", likely=REFUSED)
+    return text

@@ -1,0 +1,142 @@
+"""Tests of the kata `physical_to_logical`."""
+
+import pytest
+import torch
+
+import debubble
+from debubble.workshop import expect, expect_equal
+
+BLOCKS = 12
+PLACES = (
+    "Where a request's row of `block_table` names a block, its row of the mapping has, in the "
+    "column of that block, the number of the entry that named it. All else is -1."
+)
+ROUNDED = (
+    "A request has as many pages as its tokens need, and the last one may be filled in part: with "
+    "pages of 16, 17 tokens have 2. Rounded down, the newest tokens would belong to nobody."
+)
+GARBAGE = (
+    "Entries behind a request's length are what an earlier request left there, and the blocks they "
+    "name are somebody else's by now, or the request's own at another place. They must not set "
+    "anything, and not take anything back: a `scatter_` writes each entry, those too that it "
+    "writes -1 for."
+)
+NULL = (
+    "Block 0 is the null block. It stands in a table where a page is no longer needed, say one "
+    "that a sliding window has left behind: it belongs to nobody, so column 0 is -1 for everybody."
+)
+TWICE = (
+    "A table may name a block twice, and then its last place counts. `scatter_` leaves open which "
+    "of two writes to one element wins. A reduction of the largest does not: "
+    '`scatter_reduce_(1, ..., "amax")`.'
+)
+STAYS = (
+    "The tables are on the device, and so should be the way back. `.tolist()` waits until all "
+    "that was queued before is done, and the copy of what the host made of it waits again. So does "
+    "what has a size that only the device knows: `nonzero`, and an index that is a mask."
+)
+CAPTURED = (
+    "A replay runs the kernels of the capture on the same addresses, where the tables of this step "
+    "are by now. What the host computed during the capture is not computed again."
+)
+
+
+def right_mapping(tables, lengths, block_size, num_gpu_blocks):
+    rows = []
+    for blocks, length in zip(tables, lengths, strict=True):
+        row = [-1] * num_gpu_blocks
+        for place, block in enumerate(blocks[: len(range(0, length, block_size))]):
+            if block:
+                row[block] = place
+        rows.append(row)
+    return torch.tensor(rows, dtype=torch.int32)
+
+
+def on_device(accelerator, numbers):
+    return torch.tensor(numbers, dtype=torch.int32).to(accelerator.device)
+
+
+def expect_mapping(kata, accelerator, tables, lengths, likely, block_size=16):
+    arguments = on_device(accelerator, tables), on_device(accelerator, lengths)
+    mapping = kata.physical_to_logical_mapping(*arguments, block_size, BLOCKS)
+    expect_equal(
+        mapping,
+        right_mapping(tables, lengths, block_size, BLOCKS),
+        call=f"physical_to_logical_mapping({tables}, {lengths}, {block_size}, {BLOCKS})",
+        likely=likely,
+    )
+
+
+@pytest.mark.parametrize(
+    ("tables", "lengths"),
+    [([[6, 0, 0, 0]], [16]), ([[4, 9, 2]], [48]), ([[7, 1], [3, 5], [8, 0]], [32, 32, 16])],
+    ids=["one page", "in any order", "three requests"],
+)
+def test_a_block_knows_its_place(kata, accelerator, tables, lengths):
+    expect_mapping(kata, accelerator, tables, lengths, PLACES)
+
+
+@pytest.mark.parametrize("block_size", [16, 64])
+def test_a_page_that_has_begun_counts(kata, accelerator, block_size):
+    lengths = [1, block_size - 1, block_size + 1, 2 * block_size]
+    tables = [[5, 0], [2, 0], [8, 3], [1, 9]]
+    expect_mapping(kata, accelerator, tables, lengths, ROUNDED, block_size)
+
+
+@pytest.mark.parametrize(
+    ("tables", "lengths"),
+    [([[3, 7, 5]], [32]), ([[3, 7, 3]], [32]), ([[4, 6], [2, 9]], [0, 16])],
+    ids=["of others", "its own", "no tokens"],
+)
+def test_nothing_counts_behind_the_length(kata, accelerator, tables, lengths):
+    expect_mapping(kata, accelerator, tables, lengths, GARBAGE)
+
+
+def test_block_0_belongs_to_nobody(kata, accelerator):
+    expect_mapping(kata, accelerator, [[0, 0, 5], [4, 0, 0]], [48, 16], NULL)
+
+
+@pytest.mark.parametrize(
+    "blocks", [[2, 2, 5], [5, 2, 7, 2], [3] * 40], ids=["at once", "later", "40 times"]
+)
+def test_of_a_block_that_stands_twice_the_last_place_counts(kata, accelerator, blocks):
+    expect_mapping(kata, accelerator, [blocks], [16 * len(blocks)], TWICE)
+
+
+def record_call(kata, accelerator):
+    """Of 16 requests, behind a kernel of 50 microseconds."""
+    tables = on_device(accelerator, [[1 + request % 4, 6, 7, 9] for request in range(16)])
+    lengths = on_device(accelerator, [5 * request for request in range(16)])
+    kata.physical_to_logical_mapping(tables, lengths, 16, BLOCKS)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(0.05)
+        kata.physical_to_logical_mapping(tables, lengths, 16, BLOCKS)
+    return timeline
+
+
+def expect_nothing_travels(timeline):
+    expect(timeline).counts(host_syncs=0, d2h=0, h2d_pinned=0, h2d_pageable=0, why=STAYS)
+
+
+def test_nobody_waits_and_nothing_is_sent(kata, accelerator):
+    expect_nothing_travels(record_call(kata, accelerator))
+
+
+def test_a_replay_maps_the_tables_of_its_step(kata, accelerator):
+    tables = on_device(accelerator, [[6, 1, 4], [3, 8, 2]])
+    lengths = on_device(accelerator, [48, 48])
+    # What waits, or sends what the host has, can't be captured.
+    expect_nothing_travels(record_call(kata, accelerator))
+    kata.physical_to_logical_mapping(tables, lengths, 16, BLOCKS)
+    graph = accelerator.graph()
+    with graph.capture():
+        mapping = kata.physical_to_logical_mapping(tables, lengths, 16, BLOCKS)
+    steps = [([[9, 1, 7], [5, 3, 11]], [48, 48]), ([[8, 4, 0], [2, 0, 0]], [32, 16])]
+    for blocks, counts in steps:
+        tables.copy_(torch.tensor(blocks, dtype=torch.int32))
+        lengths.copy_(torch.tensor(counts, dtype=torch.int32))
+        graph.replay()
+        value = f"the mapping of {blocks}, lengths {counts}, in a replay of another step's graph,"
+        right = right_mapping(blocks, counts, 16, BLOCKS)
+        expect_equal(mapping, right, value=value, likely=CAPTURED)

@@ -1,0 +1,57 @@
+"""Warm up what you capture (chapter 04).
+
+A model is captured once for each size that a step may have, and its graphs are replayed with
+requests of any length. The first call with new shapes compiles, which no capture can hold: so each
+size is warmed up before it is captured. The function below does that, and fails. Its warm-up is of
+short requests, to be done soon, and its capture of the longest ones: other shapes, that nobody has
+compiled.
+
+Make the warm-up compile what the capture needs, for all sizes. The graphs must stay good for
+requests of up to `max_model_len` tokens.
+
+Edit this file, then run
+
+    pytest katas/flex_graph/test_warm_up_and_capture.py
+
+Stuck?         debubble hint warm_up_and_capture
+Start afresh?  debubble reset warm_up_and_capture
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import torch
+
+from debubble.accelerator import Graph, current
+
+
+class Captured(NamedTuple):
+    graph: Graph
+    output: torch.Tensor
+    """Where each replay leaves its result."""
+
+
+def warm_up_and_capture(
+    forward: Callable[[int, int], torch.Tensor],
+    slot_mapping: torch.Tensor,
+    capture_sizes: Iterable[int],
+    max_model_len: int,
+) -> dict[int, Captured]:
+    """A graph for each size, which may be replayed with requests of any length (vLLM #36298).
+
+    `forward(num_tokens, seq_len)` runs the model on the first `num_tokens` tokens of its inputs,
+    and reads as much of each request's cache as `seq_len` tokens take up, `max_model_len` at most.
+    It writes a token's key to its slot: `slot_mapping` [most tokens of a step] int32 on the device,
+    -1 for a token whose key nobody needs.
+    """
+    slot_mapping.fill_(-1)  # writes no keys: the cache may hold requests
+    captured = {}
+    for num_tokens in sorted(set(capture_sizes), reverse=True):
+        forward(num_tokens, 1)  # short requests, so that it does not take long
+        graph = current().graph()
+        with graph.capture():
+            output = forward(num_tokens, max_model_len)
+        captured[num_tokens] = Captured(graph, output)
+    return captured

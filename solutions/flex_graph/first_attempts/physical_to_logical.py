@@ -1,0 +1,19 @@
+"""The way back by a loop over what the block tables say, which the host has to read for it."""
+
+from __future__ import annotations
+
+import torch
+
+
+def physical_to_logical_mapping(
+    block_table: torch.Tensor, seq_lens: torch.Tensor, block_size: int, num_gpu_blocks: int
+) -> torch.Tensor:
+    """[R, num_gpu_blocks] int32: one page after the other."""
+    mapping = torch.full((len(block_table), num_gpu_blocks), -1, dtype=torch.int32)
+    tables = zip(block_table.tolist(), seq_lens.tolist(), strict=True)
+    for request, (blocks, length) in enumerate(tables):
+        num_pages = -(-length // block_size)
+        for place, block in enumerate(blocks[:num_pages]):
+            if block > 0:
+                mapping[request, block] = place
+    return mapping.to(block_table.device)

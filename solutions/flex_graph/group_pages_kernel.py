@@ -1,0 +1,201 @@
+"""The other two kernels of a build: which pages each group of tokens needs, then one list of them.
+
+A program has one request of a group: its first, or its second, and so on, as far as there are so
+many; and of the request the pages that its tokens in the group may see. A page counts for the first
+request that needs it. Programs can't wait for one another, and where the pages of one go depends on
+how many those before it have: that is why there are two kernels.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def first_token_of(nth, doc_ids, group_start, end_token, GROUP: tl.constexpr):
+    """Of the group's nth request, counted from 0; -1 if there are fewer."""
+    token = group_start + tl.arange(0, GROUP)
+    exists = token < end_token
+    request = tl.load(doc_ids + token, mask=exists, other=-1)
+    before = tl.load(doc_ids + token - 1, mask=exists & (token > group_start), other=-1)
+    is_first = exists & (request != before)
+    is_it = is_first & (tl.cumsum(is_first.to(tl.int32)) == nth + 1)
+    return tl.max(tl.where(is_it, token, -1))
+
+
+@triton.jit
+def reach(
+    request,
+    first_token,
+    end_token,
+    query_start_loc,
+    seq_lens,
+    decode_offset,
+    max_pages,
+    PAGE: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr,
+):
+    """The first page that the request's tokens from `first_token` to `end_token`, or to its last
+    one, may see, and the end of those pages: without gaps, since the tokens are consecutive."""
+    end_token = tl.minimum(end_token, tl.load(query_start_loc + request + 1))
+    to_position = tl.load(decode_offset + request) - tl.load(query_start_loc + request)
+    first_key = 0
+    end_key = tl.load(seq_lens + request)
+    if CAUSAL:
+        end_key = tl.minimum(end_key, end_token + to_position)
+    if WINDOW > 0:
+        first_key = tl.maximum(first_token + to_position - (WINDOW - 1), 0)
+        if not CAUSAL:
+            end_key = tl.minimum(end_key, end_token + to_position + (WINDOW - 1))
+    return first_key // PAGE, tl.minimum(tl.cdiv(end_key, PAGE), max_pages)
+
+
+@triton.jit(
+    # These differ from step to step, and it is the same compiled kernel.
+    do_not_specialize=["num_tokens", "max_pages"],
+)
+def needed_pages_kernel(
+    needs,  # [num_groups, GROUP, pages_per_seq] int8
+    num_needed,  # [num_groups, GROUP] int32, like all others
+    query_start_loc,  # [num_seqs + 1]
+    seq_lens,  # [num_seqs]
+    block_table,  # [num_seqs, pages_per_seq]
+    doc_ids,  # [num_tokens] or more
+    decode_offset,  # [num_seqs]
+    physical_to_logical,  # [num_seqs, num_blocks]
+    page_users,  # [num_blocks]
+    num_seqs,
+    num_tokens,
+    pages_per_seq,
+    max_pages,  # of a request in this step
+    num_blocks,
+    GROUP: tl.constexpr,
+    PAGE: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr,  # 0: none
+    TILE: tl.constexpr,
+):
+    """One program: the pages that one request brings to one group."""
+    group_start = tl.program_id(0) * GROUP
+    row = group_start + tl.program_id(1)
+    end_of_batch = tl.minimum(tl.load(query_start_loc + num_seqs), num_tokens)
+    end_token = tl.minimum(group_start + GROUP, end_of_batch)
+    token = first_token_of(tl.program_id(1), doc_ids, group_start, end_token, GROUP)
+    if token < 0:
+        tl.store(num_needed + row, 0)
+        return
+
+    request = tl.load(doc_ids + token)
+    needs += row.to(tl.int64) * pages_per_seq
+    block_table += request.to(tl.int64) * pages_per_seq
+    first, end = reach(
+        request,
+        token,
+        end_token,
+        query_start_loc,
+        seq_lens,
+        decode_offset,
+        max_pages,
+        PAGE,
+        CAUSAL,
+        WINDOW,
+    )
+    count = tl.full([TILE], 0, tl.int32)
+    for tile_start in range(first, end, TILE):
+        place = tile_start + tl.arange(0, TILE)
+        block = tl.load(block_table + place, mask=place < end, other=0)
+        is_needed = (block > 0) & (block < num_blocks)
+        # Nearly every page is in one table, once, and needs no look at anybody's row: a row is as
+        # long as the KV cache, so that each look would be one at the device's memory.
+        users = tl.load(page_users + block, mask=is_needed, other=0)
+        is_shared = users > 1
+        if tl.max(users) > 1:
+            own_row = physical_to_logical + request.to(tl.int64) * num_blocks
+            own_place = tl.load(own_row + block, mask=is_shared, other=-1)
+            is_needed &= (own_place == place) | (users == 1)
+            for earlier in range(group_start, token):
+                other = tl.load(doc_ids + earlier)
+                before = tl.load(doc_ids + earlier - 1, mask=earlier > group_start, other=-1)
+                if other != before:
+                    other_first, other_end = reach(
+                        other,
+                        earlier,
+                        end_token,
+                        query_start_loc,
+                        seq_lens,
+                        decode_offset,
+                        max_pages,
+                        PAGE,
+                        CAUSAL,
+                        WINDOW,
+                    )
+                    other_row = physical_to_logical + other.to(tl.int64) * num_blocks
+                    theirs = tl.load(other_row + block, mask=is_needed & is_shared, other=-1)
+                    is_needed &= (theirs < other_first) | (theirs >= other_end)
+        tl.store(needs + place, is_needed.to(tl.int8), mask=place < end)
+        count += is_needed.to(tl.int32)
+    tl.store(num_needed + row, tl.sum(count))
+
+
+@triton.jit(do_not_specialize=["num_tokens", "max_pages"])
+def packed_pages_kernel(
+    kv_num_blocks,  # [num_groups] int32, like all others but needs
+    kv_indices,  # [num_groups, GROUP * pages_per_seq + 1]
+    needs,  # [num_groups, GROUP, pages_per_seq] int8
+    num_needed,  # [num_groups, GROUP]
+    query_start_loc,  # [num_seqs + 1]
+    seq_lens,  # [num_seqs]
+    block_table,  # [num_seqs, pages_per_seq]
+    doc_ids,  # [num_tokens] or more
+    decode_offset,  # [num_seqs]
+    num_seqs,
+    num_tokens,
+    pages_per_seq,
+    max_pages,  # of a request in this step
+    GROUP: tl.constexpr,
+    PAGE: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr,  # 0: none
+    TILE: tl.constexpr,
+):
+    """One program: where the pages of one request go in the list of one group."""
+    group = tl.program_id(0)
+    nth = tl.program_id(1)
+    group_start = group * GROUP
+    nths = tl.arange(0, GROUP)
+    counts = tl.load(num_needed + group_start + nths)
+    kv_indices += group.to(tl.int64) * (GROUP * pages_per_seq + 1)
+    if nth == 0:
+        total = tl.sum(counts)
+        tl.store(kv_num_blocks + group, total)
+        tl.store(kv_indices + total, -1)
+    if tl.sum(tl.where(nths == nth, counts, 0)) == 0:
+        return
+
+    end_of_batch = tl.minimum(tl.load(query_start_loc + num_seqs), num_tokens)
+    end_token = tl.minimum(group_start + GROUP, end_of_batch)
+    token = first_token_of(nth, doc_ids, group_start, end_token, GROUP)
+    request = tl.load(doc_ids + token)
+    needs += (group_start + nth).to(tl.int64) * pages_per_seq
+    block_table += request.to(tl.int64) * pages_per_seq
+    first, end = reach(
+        request,
+        token,
+        end_token,
+        query_start_loc,
+        seq_lens,
+        decode_offset,
+        max_pages,
+        PAGE,
+        CAUSAL,
+        WINDOW,
+    )
+    num_packed = tl.sum(tl.where(nths < nth, counts, 0))
+    for tile_start in range(first, end, TILE):
+        place = tile_start + tl.arange(0, TILE)
+        need = tl.load(needs + place, mask=place < end, other=0).to(tl.int32)
+        block = tl.load(block_table + place, mask=need > 0, other=0)
+        tl.store(kv_indices + num_packed + tl.cumsum(need) - need, block, mask=need > 0)
+        num_packed += tl.sum(need)

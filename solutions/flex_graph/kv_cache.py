@@ -1,0 +1,47 @@
+"""One layer's keys and values, in blocks that the block tables of requests name."""
+
+from __future__ import annotations
+
+import torch
+
+LIMIT = 2**31
+"""Numbers. FlexAttention compiles for 32-bit indices, and fails for a cache that needs more."""
+
+
+class KVCache:
+    """`key`, `value`: [num_blocks, page, num_kv_heads, head_size], contiguous.
+
+    Zeros at first: what a mask hides takes part with weight 0, which a NaN would survive.
+    ValueError for a cache that FlexAttention can't read, before any memory is asked for.
+    """
+
+    def __init__(
+        self,
+        num_blocks: int,
+        page: int,
+        num_kv_heads: int,
+        head_size: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        _check_size(num_blocks, page, num_kv_heads, head_size)
+        shape = (num_blocks, page, num_kv_heads, head_size)
+        self.key = torch.zeros(shape, dtype=dtype, device=device)
+        self.value = torch.zeros(shape, dtype=dtype, device=device)
+        self._heads = tuple(
+            cache.flatten(0, 1).transpose(0, 1)[None] for cache in (self.key, self.value)
+        )
+
+    def as_heads(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values as attention takes them: views [1, num_kv_heads, slots, head_size]."""
+        return self._heads
+
+
+def _check_size(num_blocks: int, page: int, num_kv_heads: int, head_size: int) -> None:
+    of_block = page * num_kv_heads * head_size
+    if num_blocks * of_block >= LIMIT:
+        raise ValueError(
+            f"{num_blocks} blocks of {page} tokens with {num_kv_heads} heads of {head_size} are "
+            f"{num_blocks * of_block} numbers, and FlexAttention can index fewer than {LIMIT}: use "
+            f"at most {(LIMIT - 1) // of_block} blocks"
+        )

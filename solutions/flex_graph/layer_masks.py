@@ -1,0 +1,124 @@
+"""What each layer sees, listed once a step, before the first layer: a forward only reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+PAGE = 16
+"""Slots of one page of the KV cache."""
+Q_BLOCK = 16
+"""Tokens of a step that share one row of the lists: a group."""
+
+MaskMod = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+"""(batch, head, query, key) -> bool"""
+
+
+class LayerMask(NamedTuple):
+    """What a layer sees of a request's keys. None is behind the query itself."""
+
+    sliding_window: int | None = None
+    """As many keys as that, the last of them the query's own; None for all."""
+    logical_mask_mod: MaskMod | None = None
+    """Only those for which this holds too: of positions in one request."""
+
+
+class StepTensors(NamedTuple):
+    """The same tensors for all steps, on the device. Each step writes to them before `build`."""
+
+    request: torch.Tensor
+    """[most tokens] int64: whose token this is."""
+    position: torch.Tensor
+    """[most tokens] int64: which of the request's tokens it is; -1 for one that is padding."""
+    physical_to_logical: torch.Tensor
+    """[most requests, num_pages] int64: which of the request's pages this page of the cache is; -1
+    for the pages of others."""
+
+
+class PageLists(NamedTuple):
+    """What attention is told: the pages that each group reads, and which of their keys it sees."""
+
+    kv_num_blocks: torch.Tensor
+    """[groups] int32: how many pages."""
+    kv_indices: torch.Tensor
+    """[groups, num_pages + 1] int32: which, in ascending order, and -1 behind them."""
+    mask_mod: MaskMod
+    """Whether a token of the step (query) sees a slot of the cache (key)."""
+
+
+class LayerMasks:
+    """The page lists of all layers, of which many see the same (vLLM #36298).
+
+    A runner calls `build` in each step, before the model; in its forward each layer calls
+    `lists_of`. The model is captured, and `build` need not be.
+    """
+
+    def __init__(self, masks: dict[str, LayerMask], step: StepTensors) -> None:
+        """`masks`: what each layer sees, by its name."""
+        self.masks, self.step = masks, step
+        most_groups, num_pages = len(step.position) // Q_BLOCK, step.physical_to_logical.shape[1]
+        self.persistent = {
+            mask: PageLists(
+                torch.zeros(most_groups, dtype=torch.int32, device=step.position.device),
+                torch.full(
+                    (most_groups, num_pages + 1), -1, dtype=torch.int32, device=step.position.device
+                ),
+                mask_mod_of(mask, step),
+            )
+            for mask in masks.values()
+        }
+        self.num_groups = 0
+
+    def build(self, num_tokens: int) -> None:
+        """Lists the pages of a step of `num_tokens` tokens, a multiple of Q_BLOCK."""
+        self.num_groups = num_tokens // Q_BLOCK
+        for mask, lists in self.persistent.items():
+            needed = needed_pages(mask, self.step, num_tokens)
+            num_pages = needed.shape[1]
+            page = torch.arange(num_pages, device=needed.device)
+            # What is not needed sorts to the end.
+            pages = torch.where(needed, page, num_pages).sort(1).values
+            pages = pages.masked_fill(pages == num_pages, -1)
+            lists.kv_indices[: self.num_groups, :-1].copy_(pages)
+            lists.kv_num_blocks[: self.num_groups].copy_(needed.sum(1))
+
+    def lists_of(self, layer: str) -> PageLists:
+        """What the layer's attention is told in this step."""
+        kv_num_blocks, kv_indices, mask_mod = self.persistent[self.masks[layer]]
+        return PageLists(kv_num_blocks[: self.num_groups], kv_indices[: self.num_groups], mask_mod)
+
+
+def needed_pages(mask: LayerMask, step: StepTensors, num_tokens: int) -> torch.Tensor:
+    """[groups, num_pages] bool: what a token of the group may see lies on this page."""
+    position = step.position[:num_tokens, None]
+    logical_page = step.physical_to_logical[step.request[:num_tokens]]
+    needed = (logical_page >= 0) & (logical_page <= position // PAGE)
+    if mask.sliding_window is not None:
+        first = position - mask.sliding_window + 1
+        needed = needed & (logical_page >= first // PAGE)
+    # The tokens of a group are of different requests: it reads what any of them needs.
+    return needed.view(-1, Q_BLOCK, needed.shape[1]).any(1)
+
+
+def mask_mod_of(mask: LayerMask, step: StepTensors) -> MaskMod:
+    """The layer's mask in terms of slots of the cache."""
+    window, also = mask
+    requests, positions, physical_to_logical = step
+
+    def mask_mod(
+        b: torch.Tensor, h: torch.Tensor, q: torch.Tensor, slot: torch.Tensor
+    ) -> torch.Tensor:
+        position = positions[q]
+        logical_page = physical_to_logical[requests[q], slot // PAGE]
+        key = logical_page * PAGE + slot % PAGE
+        sees = (logical_page >= 0) & (key <= position)
+        if window is not None:
+            sees = sees & (key > position - window)
+        if also is not None:
+            # It is asked of padding and of others' keys too, and may look up something by position.
+            sees = sees & also(b, h, position.clamp(min=0), key.clamp(min=0))
+        return sees
+
+    return mask_mod

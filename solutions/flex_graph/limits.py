@@ -1,0 +1,73 @@
+"""What a scheduler may put into one step, and how large the KV cache is: all sizes follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+BLOCK_SIZES = (16, 32, 64, 128)
+"""Tokens of a page, or of a group, for which FlexAttention has a tile."""
+MOST_SLOTS = 2**31 - 1
+"""Slots are numbered in int32."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Maxima of the scheduler, so that what is made for them fits every step.
+
+    ValueError for what can't be.
+    """
+
+    max_num_seqs: int
+    """Requests of one step."""
+    max_num_batched_tokens: int
+    """Tokens of one step, of all its requests."""
+    max_model_len: int
+    """Tokens of one request, those computed before included."""
+    num_gpu_blocks: int
+    """Pages of the KV cache. Block 0 is the null block, which belongs to nobody."""
+    block_size: int = 16
+    """Tokens of a page."""
+    q_block: int = 16
+    """Query tokens of a group, which share one list of pages."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value < 1:
+                raise ValueError(f"{field.name} {value}: it must be at least 1")
+        for name in ("block_size", "q_block"):
+            if getattr(self, name) not in BLOCK_SIZES:
+                sizes = ", ".join(map(str, BLOCK_SIZES))
+                raise ValueError(f"{name} {getattr(self, name)}: choose one of {sizes}")
+        if self.num_gpu_blocks < 2:
+            raise ValueError(
+                f"num_gpu_blocks {self.num_gpu_blocks}: block 0 belongs to nobody, so give the "
+                "cache at least 2"
+            )
+        if self.num_slots > MOST_SLOTS:
+            raise ValueError(
+                f"num_gpu_blocks {self.num_gpu_blocks} of {self.block_size} tokens: slots are "
+                f"int32, so use at most {MOST_SLOTS // self.block_size} blocks"
+            )
+
+    @property
+    def pages_per_seq(self) -> int:
+        """Columns of a block table."""
+        return -(-self.max_model_len // self.block_size)
+
+    @property
+    def groups(self) -> int:
+        return self.groups_of(self.max_num_batched_tokens)
+
+    @property
+    def num_slots(self) -> int:
+        """Tokens that the KV cache has room for, block 0 included."""
+        return self.num_gpu_blocks * self.block_size
+
+    def groups_of(self, num_tokens: int) -> int:
+        """Groups that hold so many tokens."""
+        return -(-num_tokens // self.q_block)
+
+    def pages_of(self, num_tokens: int) -> int:
+        """Pages that hold so many tokens of one request."""
+        return -(-num_tokens // self.block_size)

@@ -1,0 +1,82 @@
+"""The first kernel of a build: what the mask looks up, row by row, changed where it changed.
+
+A program owns the row of one request, and nobody else writes there. What it put into
+physical_to_logical it keeps in known_pages, so that the next step can take back just that: the row
+is as long as the KV cache, and a request has few of its blocks. A request with one page more, or
+with the same, keeps what is there, and that is nearly every request in nearly every step.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit(
+    # These differ from step to step, and it is the same compiled kernel.
+    do_not_specialize=["num_tokens", "max_pages"],
+)
+def request_tables_kernel(
+    query_start_loc,  # [num_seqs + 1] int32, like all others
+    seq_lens,  # [num_seqs]
+    block_table,  # [num_seqs, pages_per_seq]
+    doc_ids,  # [num_tokens] or more
+    decode_offset,  # [num_seqs]
+    physical_to_logical,  # [num_seqs, num_blocks]
+    page_users,  # [num_blocks]
+    known_pages,  # [num_seqs, pages_per_seq]
+    num_known_pages,  # [num_seqs]
+    num_seqs,
+    num_tokens,
+    pages_per_seq,
+    max_pages,  # of a request in this step
+    num_blocks,
+    PAGE: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """One program: one row, or, for the last one, the tokens that fill a captured size."""
+    row = tl.program_id(0)
+    tile = tl.arange(0, TILE)
+    first_token = tl.load(query_start_loc + row)
+    if row == num_seqs:
+        for first in range(first_token, num_tokens, TILE):
+            tl.store(doc_ids + first + tile, 0, mask=first + tile < num_tokens)
+        return
+    end_token = tl.load(query_start_loc + row + 1)
+    seq_len = tl.load(seq_lens + row)
+    tl.store(decode_offset + row, seq_len - (end_token - first_token))
+    for first in range(first_token, tl.minimum(end_token, num_tokens), TILE):
+        tl.store(doc_ids + first + tile, row, mask=first + tile < tl.minimum(end_token, num_tokens))
+
+    # Rows of so many blocks, times the rows, can be more than 32 bits count.
+    block_table += row.to(tl.int64) * pages_per_seq
+    known_pages += row.to(tl.int64) * pages_per_seq
+    physical_to_logical += row.to(tl.int64) * num_blocks
+    num_pages = tl.minimum(tl.cdiv(seq_len, PAGE), max_pages)
+    num_known = tl.load(num_known_pages + row)
+    differs = tl.full([TILE], 0, tl.int32)
+    for first in range(0, num_known, TILE):
+        place = first + tile
+        known = tl.load(known_pages + place, mask=place < num_known, other=0)
+        block = tl.load(block_table + place, mask=place < tl.minimum(num_known, num_pages), other=0)
+        # What the request has no more counts as block 0 here, of which there is nothing to clear.
+        differs |= (known != block).to(tl.int32)
+    num_kept = num_known
+    if tl.max(differs) > 0:
+        num_kept = 0
+        for first in range(0, num_known, TILE):
+            known = tl.load(known_pages + first + tile, mask=first + tile < num_known, other=0)
+            is_page = (known > 0) & (known < num_blocks)
+            tl.store(physical_to_logical + known, -1, mask=is_page)
+            tl.atomic_add(page_users + known, -1, mask=is_page, sem="relaxed")
+    # A thread sets below what other threads have cleared above.
+    tl.debug_barrier()
+    for first in range(num_kept, num_pages, TILE):
+        place = first + tile
+        block = tl.load(block_table + place, mask=place < num_pages, other=0)
+        is_page = (block > 0) & (block < num_blocks)
+        # Of several entries of one block the last one wins, whichever thread comes first.
+        tl.atomic_max(physical_to_logical + block, place, mask=is_page, sem="relaxed")
+        tl.atomic_add(page_users + block, 1, mask=is_page, sem="relaxed")
+        tl.store(known_pages + place, block, mask=place < num_pages)
+    tl.store(num_known_pages + row, num_pages)

@@ -1,0 +1,160 @@
+"""One step's batch as a scheduler hands it over: numbers on the host, checked before they leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .limits import Limits
+
+
+@dataclass(frozen=True)
+class ScheduledBatch:
+    """R requests, in the order of their tokens; all arrays hold integers, on the host."""
+
+    token_ids: np.ndarray
+    """[num_tokens]: those of the first request, then those of the next."""
+    query_lens: np.ndarray
+    """[R]: tokens in this step; 0 for requests that pad the batch, which come last."""
+    seq_lens: np.ndarray
+    """[R]: tokens that were computed before, and those of this step. 0 for padding."""
+    block_table: np.ndarray
+    """[R, C]: the blocks of each request, in order. Behind its last one anything may stand."""
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.token_ids)
+
+    @property
+    def max_seq_len(self) -> int:
+        return int(self.seq_lens.max(initial=0))
+
+    @cached_property
+    def query_start_loc(self) -> np.ndarray:
+        """[R + 1] int32: where each request's tokens start, then the end of the last one's."""
+        starts = np.zeros(len(self.query_lens) + 1, np.int32)
+        np.cumsum(self.query_lens, out=starts[1:])
+        return starts
+
+    @cached_property
+    def positions(self) -> np.ndarray:
+        """[num_tokens] int32: where in its request each token is."""
+        first_positions = self.seq_lens - self.query_lens - self.query_start_loc[:-1]
+        positions = np.arange(self.num_tokens) + np.repeat(first_positions, self.query_lens)
+        return positions.astype(np.int32)
+
+    def slot_mapping(self, block_size: int) -> np.ndarray:
+        """[num_tokens] int32: where in the cache each token's key and value go."""
+        requests = np.repeat(np.arange(len(self.query_lens)), self.query_lens)
+        page, place = np.divmod(self.positions, block_size)
+        return (self.block_table[requests, page] * np.int64(block_size) + place).astype(np.int32)
+
+    def check(self, limits: Limits, vocab_size: int | None = None) -> None:
+        """ValueError for a batch that cannot be, or that is larger than the limits: on a device
+        its numbers would be addresses. Token ids are looked at if there is a `vocab_size`."""
+        self._check_shapes()
+        self._check_sizes(limits)
+        self._check_lengths(limits)
+        self._check_blocks(limits)
+        if vocab_size is not None:
+            self._check_tokens(vocab_size)
+
+    def _check_shapes(self) -> None:
+        num_reqs = len(self.query_lens)
+        arrays = {
+            "token_ids": (self.token_ids, 1, "[num_tokens]"),
+            "query_lens": (self.query_lens, 1, f"[{num_reqs}]"),
+            "seq_lens": (self.seq_lens, 1, f"[{num_reqs}]"),
+            "block_table": (self.block_table, 2, f"[{num_reqs}, blocks]"),
+        }
+        for name, (array, dimensions, shape) in arrays.items():
+            has_rows = array.ndim == dimensions and (name == "token_ids" or len(array) == num_reqs)
+            if not has_rows or array.dtype.kind != "i":
+                raise ValueError(
+                    f"{name} is {array.dtype} {list(array.shape)}: make it signed integers {shape}"
+                )
+
+    def _check_sizes(self, limits: Limits) -> None:
+        num_reqs, num_tokens = len(self.query_lens), int(self.query_lens.sum())
+        if num_reqs > limits.max_num_seqs:
+            raise ValueError(
+                f"{num_reqs} requests in a step: max_num_seqs is {limits.max_num_seqs}, leave some "
+                "for the next step"
+            )
+        if num_tokens > limits.max_num_batched_tokens:
+            raise ValueError(
+                f"{num_tokens} tokens in a step: max_num_batched_tokens is "
+                f"{limits.max_num_batched_tokens}, give a long prompt several steps"
+            )
+        if self.num_tokens != num_tokens:
+            raise ValueError(
+                f"{self.num_tokens} token ids for query_lens that sum to {num_tokens}: give each "
+                "token one"
+            )
+        if self.block_table.shape[1] > limits.pages_per_seq:
+            raise ValueError(
+                f"a block table of {self.block_table.shape[1]} columns: max_model_len "
+                f"{limits.max_model_len} needs {limits.pages_per_seq}, leave out the others"
+            )
+
+    def _check_lengths(self, limits: Limits) -> None:
+        query_lens, seq_lens = self.query_lens, self.seq_lens
+        if (at := _first(query_lens < 0)) is not None:
+            raise ValueError(
+                f"request {at} has {query_lens[at]} tokens in this step: it takes 0 or more"
+            )
+        if (at := _first(seq_lens < query_lens)) is not None:
+            raise ValueError(
+                f"request {at} has {query_lens[at]} tokens in this step and {seq_lens[at]} in all "
+                "(seq_lens): count those of this step too"
+            )
+        is_padding = query_lens == 0
+        if (at := _first(is_padding & (seq_lens > 0))) is not None:
+            raise ValueError(
+                f"request {at} has {seq_lens[at]} tokens and none in this step: leave it out, or "
+                "make its length 0 if it pads the batch"
+            )
+        if (at := _first(is_padding[:-1] & ~is_padding[1:])) is not None:
+            raise ValueError(
+                f"request {at} has no tokens and comes before request {at + 1}, which has "
+                f"{query_lens[at + 1]}: requests without tokens pad a batch, put them last"
+            )
+        if (at := _first(seq_lens > limits.max_model_len)) is not None:
+            raise ValueError(
+                f"request {at} has {seq_lens[at]} tokens: max_model_len is "
+                f"{limits.max_model_len}, end it there"
+            )
+        num_columns = self.block_table.shape[1]
+        if (at := _first(seq_lens > num_columns * limits.block_size)) is not None:
+            raise ValueError(
+                f"request {at} has {seq_lens[at]} tokens and {num_columns} blocks of "
+                f"{limits.block_size}: give it a block for every {limits.block_size} tokens"
+            )
+
+    def _check_blocks(self, limits: Limits) -> None:
+        table = self.block_table
+        num_used = -(-self.seq_lens // limits.block_size)
+        # In int32, since a table can be a megabyte.
+        columns = np.arange(table.shape[1], dtype=np.int32)
+        is_wrong = columns < num_used.astype(np.int32)[:, None]
+        is_wrong &= (table < 1) | (table >= limits.num_gpu_blocks)
+        if (place := _first(is_wrong.reshape(-1))) is not None:
+            at, column = divmod(place, table.shape[1])
+            raise ValueError(
+                f"request {at} has block {table[at, column]} in column {column}: blocks of "
+                f"requests are 1 to {limits.num_gpu_blocks - 1}, block 0 belongs to nobody"
+            )
+
+    def _check_tokens(self, vocab_size: int) -> None:
+        if (at := _first((self.token_ids < 0) | (self.token_ids >= vocab_size))) is not None:
+            raise ValueError(
+                f"token {at} of the step has id {self.token_ids[at]}: the vocabulary has 0 to "
+                f"{vocab_size - 1}"
+            )
+
+
+def _first(is_wrong: np.ndarray) -> int | None:
+    """Where the first one is."""
+    return int(np.argmax(is_wrong)) if is_wrong.any() else None

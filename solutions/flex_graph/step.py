@@ -1,0 +1,75 @@
+"""One step of a model, the same for all variants: only what is captured differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+
+from . import before
+from .builder import FlexAttentionMetadataBuilder
+from .config import FlexConfig
+from .limits import Limits
+from .mask_once import MaskOnceRunner
+from .model import Decoder
+from .piecewise import PiecewiseRunner
+from .runner import GraphRunner, MetadataBuilder
+from .scheduled import ScheduledBatch
+
+
+class Way(NamedTuple):
+    runner_class: type[GraphRunner]
+    builder_class: type[MetadataBuilder]
+    captures: bool = True
+
+
+WAYS = {
+    "eager": Way(GraphRunner, before.FlexAttentionMetadataBuilder, captures=False),
+    "piecewise": Way(PiecewiseRunner, before.FlexAttentionMetadataBuilder),
+    "piecewise_built": Way(PiecewiseRunner, FlexAttentionMetadataBuilder),
+    "full": Way(GraphRunner, FlexAttentionMetadataBuilder),
+    "mask_once": Way(MaskOnceRunner, FlexAttentionMetadataBuilder),
+}
+"""The first two with metadata as it was; "piecewise_built" builds the new one eagerly, "full" in
+its graph, and "mask_once" before its graph, only where the batch is another one than before."""
+VARIANTS = tuple(WAYS)
+
+
+class FlexStep:
+    """A model with its cache, and the steps that it takes."""
+
+    def __init__(
+        self,
+        config: FlexConfig,
+        limits: Limits,
+        device: torch.device,
+        variant: str = "full",
+        capture_sizes: Iterable[int] | None = None,
+    ) -> None:
+        self.limits, self.device = limits, device
+        self.capture_sizes = None if capture_sizes is None else tuple(capture_sizes)
+        self.model = Decoder(config, limits, device)
+        self.runners: dict[str, GraphRunner] = {}
+        self.use(variant)
+
+    def use(self, variant: str) -> None:
+        """Switches to one of VARIANTS; model and cache stay. Its graphs are captured when it is
+        used for the first time."""
+        if variant not in WAYS:
+            raise ValueError(f"variant {variant!r}: choose one of {', '.join(VARIANTS)}")
+        if variant not in self.runners:
+            self.runners[variant] = self._runner(WAYS[variant])
+        self.runner = self.runners[variant]
+
+    def _runner(self, way: Way) -> GraphRunner:
+        sizes = self.capture_sizes if way.captures else ()
+        runner = way.runner_class(
+            self.model, self.limits, self.device, sizes, builder_class=way.builder_class
+        )
+        runner.capture_model()
+        return runner
+
+    def run(self, batch: ScheduledBatch) -> torch.Tensor:
+        """Queues the step: [batch.num_tokens, vocab_size], until the next step overwrites it."""
+        return self.runner.step(batch)

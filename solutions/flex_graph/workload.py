@@ -1,0 +1,108 @@
+"""Requests as a scheduler knows them: their tokens, and the blocks that their lengths need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from .limits import Limits
+from .scheduled import ScheduledBatch
+
+ANY_VOCABULARY = 64
+"""Token ids below it are in the vocabulary of every model here."""
+
+
+class Requests:
+    """Requests 0, 1, 2, …: a request's tokens follow from the seed alone, and it gets its blocks
+    when its length needs them, in an order as after a long time of serving. Another seed is other
+    requests in other blocks of the same cache.
+    """
+
+    def __init__(self, limits: Limits, seed: int = 0, vocab_size: int = ANY_VOCABULARY) -> None:
+        self.limits, self.seed, self.vocab_size = limits, seed, vocab_size
+        self.random = np.random.default_rng(seed)
+        self.free = list(self.random.permutation(np.arange(1, limits.num_gpu_blocks)))
+        self.blocks: dict[int, list[int]] = {}
+        self.source_of: dict[int, tuple[int, int]] = {}
+        """Whose tokens a request begins with, and how many of them."""
+
+    def batch(self, scheduled: Sequence[range] | Mapping[int, range]) -> ScheduledBatch:
+        """A step of these positions of each request, by its number; those without any are left
+        out. Rows are in the order given. Behind a request's blocks its table holds garbage: numbers
+        of others' blocks, and such as no block has.
+
+        ValueError where blocks or positions run out.
+        """
+        by_request = scheduled if isinstance(scheduled, Mapping) else dict(enumerate(scheduled))
+        by_request = {request: part for request, part in by_request.items() if len(part)}
+        for request, part in by_request.items():
+            self._allocate(request, part.stop)
+        return ScheduledBatch(
+            token_ids=_joined(self.token_ids(*item) for item in by_request.items()),
+            query_lens=_int32(map(len, by_request.values())),
+            seq_lens=_int32(part.stop for part in by_request.values()),
+            block_table=self._block_table(by_request),
+        )
+
+    def token_ids(self, request: int, positions: range) -> np.ndarray:
+        """[len(positions)] int32: the tokens of a request at consecutive positions."""
+        source, shared = self.source_of.get(request, (request, 0))
+        tokens = self._own_tokens(request)
+        if shared:
+            tokens[:shared] = self.token_ids(source, range(shared))
+        return tokens[positions.start : positions.stop]
+
+    def share_prefix(self, source: int, request: int, num_tokens: int) -> None:
+        """Lets a new request begin with the tokens of another one, and with the blocks in which
+        their keys and values are, or will be. ValueError unless they are whole blocks."""
+        if request in self.blocks:
+            raise ValueError(f"request {request} has blocks already: share before its first batch")
+        num_blocks, rest = divmod(num_tokens, self.limits.block_size)
+        if rest:
+            raise ValueError(
+                f"a prefix of {num_tokens} tokens: share whole blocks of {self.limits.block_size}"
+            )
+        self._allocate(source, num_tokens)
+        self.blocks[request] = self.blocks[source][:num_blocks]
+        self.source_of[request] = (source, num_tokens)
+
+    def _allocate(self, request: int, num_tokens: int) -> None:
+        if num_tokens > self.limits.max_model_len:
+            raise ValueError(
+                f"request {request} would have {num_tokens} tokens: max_model_len is "
+                f"{self.limits.max_model_len}"
+            )
+        blocks = self.blocks.setdefault(request, [])
+        missing = self.limits.pages_of(num_tokens) - len(blocks)
+        if missing > len(self.free):
+            raise ValueError(
+                f"request {request} needs {missing} more blocks, and {len(self.free)} of "
+                f"{self.limits.num_gpu_blocks} are free: give the limits more num_gpu_blocks"
+            )
+        blocks += [self.free.pop() for _ in range(missing)]
+
+    def _own_tokens(self, request: int) -> np.ndarray:
+        """[max_model_len] int32."""
+        random = np.random.default_rng([self.seed, request])
+        return random.integers(self.vocab_size, size=self.limits.max_model_len, dtype=np.int32)
+
+    def _block_table(self, by_request: Mapping[int, range]) -> np.ndarray:
+        """[R, pages_per_seq] int32."""
+        num_blocks, shape = self.limits.num_gpu_blocks, (len(by_request), self.limits.pages_per_seq)
+        table = self.random.integers(num_blocks, size=shape, dtype=np.int32)
+        no_block = (-1, num_blocks, np.iinfo(np.int32).max, np.iinfo(np.int32).min)
+        is_none = self.random.random(shape) < 0.5
+        table[is_none] = self.random.choice(_int32(no_block), is_none.sum())
+        for row, (request, part) in zip(table, by_request.items(), strict=True):
+            used = self.limits.pages_of(part.stop)
+            row[:used] = self.blocks[request][:used]
+        return table
+
+
+def _int32(numbers: Iterable[int]) -> np.ndarray:
+    return np.fromiter(numbers, np.int32)
+
+
+def _joined(arrays: Iterable[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.empty(0, np.int32), *arrays])

@@ -1,0 +1,155 @@
+"""How the CUDA accelerator has FlexAttention compiled: seen without a GPU, by tracing alone."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from debubble.accelerator import CaptureError
+from debubble.accelerator.flex_call import FlexCall
+from debubble.cuda.flex_attention import FlexAttention
+from debubble.cuda.marks import Marks
+from debubble.cuda.watch import SyncWatch
+
+from .paged_batch import PagedBatch, expect_close
+
+HOST = SimpleNamespace(device=torch.device("cpu"))
+
+
+class Compiler:
+    """A FlexAttention whose kernels run on the CPU, as PyTorch traced them."""
+
+    def __init__(self) -> None:
+        self.capturing = False
+        self.flex_attention = FlexAttention(lambda: self.capturing, "eager", "cpu")
+
+    def attend(self, batch: PagedBatch, mask_mod=None, scale=None) -> torch.Tensor:
+        block_mask = batch.block_mask(mask_mod)
+        return self.flex_attention(**batch.arguments(), block_mask=block_mask, scale=scale)
+
+    def compiled_by(self, work) -> int:
+        before = self.flex_attention.compilations
+        work()
+        return self.flex_attention.compilations - before
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    compiler = Compiler()
+    compiler.attend(PagedBatch(HOST, 10))
+    return compiler
+
+
+@pytest.fixture
+def batch():
+    return PagedBatch(HOST, 10)
+
+
+def test_numbers_of_tokens_are_compiled_in_four_kinds():
+    """One; those of one group; several groups that are short; long."""
+    compiler = Compiler()
+    compiled = []
+    for num_tokens in (1, 2, 10, 16, 17, 40, 127, 128):
+        batch = PagedBatch(HOST, num_tokens)
+        compiled.append(compiler.compiled_by(lambda batch=batch: compiler.attend(batch)))
+        expect_close(compiler.attend(batch), batch.expected())
+    assert compiled == [1, 1, 0, 0, 1, 0, 0, 1]
+
+
+def test_modes_that_are_on_compile_nothing_anew(compiler, batch):
+    """To PyTorch's compiler a mode is a part of what it compiles."""
+
+    def attend_under_modes():
+        with Marks().in_this_thread(), SyncWatch(), torch.device("meta"):
+            compiler.attend(batch)
+
+    assert compiler.compiled_by(attend_under_modes) == 0
+
+
+def test_what_was_compiled_under_modes_serves_without_them(compiler, batch):
+    def mask_mod(b, h, q, slot):
+        return slot <= q
+
+    def attend_under_modes():
+        with Marks().in_this_thread(), SyncWatch():
+            compiler.attend(batch, mask_mod)
+
+    assert compiler.compiled_by(attend_under_modes) == 1
+    assert compiler.compiled_by(lambda: compiler.attend(batch, mask_mod)) == 0
+
+
+def test_the_modes_are_on_again_behind_the_call(compiler, batch):
+    with torch.device("meta"):
+        compiler.attend(batch)
+        assert torch.empty(1).is_meta
+
+
+def test_kinds_do_not_use_up_one_limit(compiler, batch):
+    """PyTorch compiles a function so many times, eight by default, and then refuses."""
+    masks = [lambda b, h, q, slot: slot < q, lambda b, h, q, slot: slot > q]
+    with torch._dynamo.config.patch(recompile_limit=1):
+        for mask_mod in masks:
+            assert compiler.compiled_by(lambda m=mask_mod: compiler.attend(batch, m)) == 1
+
+
+def test_scales_are_constants(compiler, batch):
+    for scale in (0.25, 0.5):
+        compiler.attend(batch, scale=scale)
+        expect_close(compiler.attend(batch, scale=scale), batch.expected(scale=scale))
+
+
+def test_a_first_compilation_during_a_capture_is_refused(batch):
+    compiler = Compiler()
+    compiler.capturing = True
+    with pytest.raises(CaptureError, match="compiled for 10 query tokens"):
+        compiler.attend(batch)
+    assert compiler.flex_attention.compilations == 0
+
+
+def test_a_compilation_that_nobody_foresaw_is_refused_too(monkeypatch, batch):
+    monkeypatch.setattr(FlexCall, "specialisation", lambda call: "always the same")
+    compiler = Compiler()
+    compiler.attend(batch)
+    compiler.capturing = True
+    compiler.attend(batch)
+    with pytest.raises(CaptureError, match="compiled for 40 query tokens"):
+        compiler.attend(PagedBatch(HOST, 40))
+    compiler.capturing = False
+    assert compiler.compiled_by(lambda: compiler.attend(PagedBatch(HOST, 40))) == 1
+
+
+def test_an_error_of_the_mask_is_told_as_it_is(compiler, batch):
+    def mask_mod(b, h, q, slot):
+        raise KeyError("of the mask")
+
+    with pytest.raises(Exception, match="of the mask"):
+        compiler.attend(batch, mask_mod)
+
+
+@pytest.fixture(scope="module")
+def first_in_a_process():
+    """What a process prints that has nothing compiled yet: how PyTorch begins is special."""
+    code = """
+import torch
+from tests.accelerators.test_flex_compiler import HOST, Compiler, PagedBatch
+compiler, batch = Compiler(), PagedBatch(HOST, 10)
+for size in (4, 5, 9):
+    table = torch.zeros(size)
+    compiler.attend(batch, lambda b, h, q, slot: table[q % 4] <= slot)
+print("compilations:", compiler.flex_attention.compilations)
+torch.distributions.Categorical(torch.tensor([-1.0, 2.0]))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    return run.stdout + run.stderr
+
+
+def test_sizes_that_are_equal_by_chance_may_differ_the_next_time(first_in_a_process):
+    """Four requests and four heads, to begin with."""
+    assert "compilations: 1\n" in first_in_a_process
+
+
+def test_distributions_go_on_to_check_their_arguments(first_in_a_process):
+    """PyTorch's first compilation would switch that off for the whole process."""
+    assert "ValueError: Expected parameter probs" in first_in_a_process

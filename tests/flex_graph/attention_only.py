@@ -1,0 +1,114 @@
+"""A model of cache writes and attentions alone, any batches for it, and what dense ones give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from solutions.flex_graph.attention import FlexAttention
+from solutions.flex_graph.config import FlexConfig
+from solutions.flex_graph.kv_cache import KVCache
+from solutions.flex_graph.limits import Limits
+from solutions.flex_graph.mask import CAUSAL, Mask
+from solutions.flex_graph.rotary import cos_sin_table
+from solutions.flex_graph.runner import GraphRunner
+
+from .dense import DenseAttention
+from .serving import Serving
+
+LIMITS = Limits(
+    max_num_seqs=4, max_num_batched_tokens=16, max_model_len=48, num_gpu_blocks=16, block_size=16
+)
+"""One group of tokens and three pages a request: on sim a build takes 0.1 s."""
+TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 2e-2}
+FLOAT32 = {"float32": (torch.float32, CAUSAL)}
+BOTH_TYPES = FLOAT32 | {"bfloat16": (torch.bfloat16, CAUSAL)}
+
+Kinds = Mapping[str, tuple[torch.dtype, Mask]]
+"""The type and the mask of each layer, by name."""
+
+
+class AttentionOnly:
+    """What a runner needs of a model. Layers stand beside one another, each with queries, keys and
+    values of its own in `qkv`, where a projection would have left them."""
+
+    def __init__(self, limits: Limits, device: torch.device, kinds: Kinds = FLOAT32) -> None:
+        self.config = config = FlexConfig.tiny()
+        self.mask_of = {name: mask for name, (_, mask) in kinds.items()}
+        cos_sin = cos_sin_table(limits.max_model_len, config.head_size, config.rope_theta, device)
+        self.attentions, self.qkv = {}, {}
+        rows, sizes = limits.max_num_batched_tokens, (config.num_kv_heads, config.head_size)
+        for name, (dtype, _) in kinds.items():
+            cache = KVCache(limits.num_gpu_blocks, limits.block_size, *sizes, dtype, device)
+            self.attentions[name] = FlexAttention(config.num_heads, cache, cos_sin)
+            self.qkv[name] = torch.zeros(rows, config.qkv_size, dtype=dtype, device=device)
+
+    def forward(self, inputs, attn_metadata) -> torch.Tensor:
+        """[T, query_size of all layers], of the widest of their types, where a model has logits."""
+        rows = slice(len(inputs.positions))
+        attended = [
+            attention.forward(self.qkv[name][rows], inputs, attn_metadata[name])
+            for name, attention in self.attentions.items()
+        ]
+        return torch.cat(attended, dim=1)
+
+    def tensors(self) -> list[torch.Tensor]:
+        caches = [attention.cache for attention in self.attentions.values()]
+        return [*self.qkv.values(), *(c.key for c in caches), *(c.value for c in caches)]
+
+
+class Served:
+    """Such a model in a runner, batches of all kinds, and what each of them must give."""
+
+    def __init__(
+        self,
+        accelerator,
+        runner_class: type[GraphRunner] = GraphRunner,
+        *,
+        model_class: type[AttentionOnly] = AttentionOnly,
+        limits: Limits = LIMITS,
+        kinds: Kinds = FLOAT32,
+        seed: int = 0,
+        **options,
+    ) -> None:
+        self.limits, self.kinds = limits, kinds
+        self.model = model_class(limits, accelerator.device, kinds)
+        options = {"capture_sizes": [limits.max_num_batched_tokens]} | options
+        self.runner = runner_class(self.model, limits, accelerator.device, **options)
+        self.serving = Serving(limits, seed)
+        self.generator = torch.Generator().manual_seed(seed)
+        self.dense = {
+            name: DenseAttention(self.model.config, mask) for name, (_, mask) in kinds.items()
+        }
+
+    def next_step(self):
+        """A batch and, by layer, what it must give. Its queries, keys and values are there."""
+        batch, scheduled = self.serving.next_step(self.limits.max_num_batched_tokens)
+        return batch, self.expected(scheduled)
+
+    def expected(self, scheduled) -> dict[str, torch.Tensor]:
+        """By layer [T, query_size] float32 on the host."""
+        num_tokens = sum(len(positions) for _, positions in scheduled)
+        shape, expected = (num_tokens, self.model.config.qkv_size), {}
+        for name, (dtype, _) in self.kinds.items():
+            qkv = torch.randn(shape, generator=self.generator).mul_(0.7).clamp_(-2, 2).to(dtype)
+            self.model.qkv[name][:num_tokens].copy_(qkv)
+            expected[name] = self.dense[name].attend(scheduled, qkv)
+        return expected
+
+    def is_right(self, found: torch.Tensor, expected: Mapping[str, torch.Tensor]) -> bool:
+        """Within its type's tolerance, in all layers."""
+        of_layers = found.cpu().chunk(len(expected), dim=1)
+        return all(
+            bool(((of_layer - right).abs() < TOLERANCE[self.kinds[name][0]]).all())
+            for of_layer, (name, right) in zip(of_layers, expected.items(), strict=True)
+        )
+
+    def steps(self, number: int) -> list[bool]:
+        """Whether each of the next steps was right."""
+        found = []
+        for _ in range(number):
+            batch, expected = self.next_step()
+            found.append(self.is_right(self.runner.step(batch), expected))
+        return found

@@ -1,0 +1,101 @@
+"""The metadata as it was: right, new in every step, and nothing that a graph could hold."""
+
+import pytest
+import torch
+
+import debubble
+from solutions.flex_graph import before
+from solutions.flex_graph.builder import FlexAttentionMetadataBuilder
+from solutions.flex_graph.inputs import StepInputs
+from solutions.flex_graph.mask import Mask
+
+from .serving import Serving
+from .tables import LIMITS, MASKS
+
+EVEN_KEYS = Mask(logical_mask_mod=lambda b, h, q, kv: kv % 2 == 0)
+ALL_MASKS = MASKS | {"own": EVEN_KEYS}
+
+
+@pytest.fixture
+def inputs(accelerator):
+    return StepInputs(LIMITS, accelerator.device)
+
+
+def commons(inputs, steps, seed=0):
+    """Batches of any kind, one after the other; each with room for tokens that fill it up."""
+    serving = Serving(LIMITS, seed)
+    for step in range(steps):
+        batch, _ = serving.next_step(LIMITS.max_num_batched_tokens)
+        inputs.upload(batch)
+        num_tokens = LIMITS.max_num_batched_tokens if step % 3 == 0 else batch.num_tokens
+        yield batch, inputs.common(num_tokens, batch.max_seq_len)
+
+
+def sees(metadata):
+    """[T, slots] bool on the host: what attention is told, by lists of pages and within pages."""
+    device, block_mask = metadata.doc_ids.device, metadata.block_mask
+    nothing = torch.zeros(1, 1, dtype=torch.int32, device=device)
+    query = torch.arange(metadata.num_tokens, dtype=torch.int32, device=device)[:, None]
+    slot = torch.arange(LIMITS.num_slots, dtype=torch.int32, device=device)[None]
+    in_page = block_mask.mask_mod(nothing, nothing, query, slot).cpu()
+    listed = torch.zeros_like(in_page)
+    counts, pages = (t[0, 0].tolist() for t in (block_mask.kv_num_blocks, block_mask.kv_indices))
+    rows, slots = LIMITS.q_block, LIMITS.block_size
+    for group, (count, row) in enumerate(zip(counts, pages, strict=True)):
+        assert len(set(row[:count])) == count
+        assert row[count] == -1
+        for page in row[:count]:
+            listed[group * rows : (group + 1) * rows, page * slots : (page + 1) * slots] = True
+    return in_page & listed
+
+
+@pytest.mark.parametrize("kind", ALL_MASKS)
+def test_it_says_what_the_builder_of_today_says(accelerator, inputs, kind):
+    was = before.FlexAttentionMetadataBuilder(LIMITS, accelerator.device, ALL_MASKS[kind])
+    now = FlexAttentionMetadataBuilder(LIMITS, accelerator.device, ALL_MASKS[kind])
+    for batch, common in commons(inputs, steps=8):
+        right = sees(now.build(common))
+        assert right[: batch.num_tokens].any(1).all() or kind == "own"
+        assert torch.equal(sees(was.build(common)), right)
+
+
+def test_every_step_has_tensors_of_its_own(accelerator, inputs):
+    builder = before.FlexAttentionMetadataBuilder(LIMITS, accelerator.device)
+    steps = [builder.build(common) for _, common in commons(inputs, steps=3)]
+    for tensors in zip(*map(tensors_of, steps), strict=True):
+        assert len({tensor.data_ptr() for tensor in tensors}) == len(steps)
+
+
+def tensors_of(metadata):
+    made = (metadata.doc_ids, metadata.decode_offset, metadata.physical_to_logical)
+    return [*made, metadata.block_mask.kv_num_blocks, metadata.block_mask.kv_indices]
+
+
+def test_the_host_waits_in_the_build_and_again_in_the_first_layer(accelerator, inputs):
+    builder = before.FlexAttentionMetadataBuilder(LIMITS, accelerator.device)
+    _, common = next(commons(inputs, steps=1))
+    builder.build(common).block_mask  # noqa: B018, what it compiles or loads makes no difference
+    syncs = []
+    with debubble.record(accelerator) as timeline:
+        metadata = builder.build(common)
+    syncs.append(timeline.counts()["host_syncs"])
+    for _ in range(2):
+        with debubble.record(accelerator) as timeline:
+            block_mask = metadata.block_mask
+        syncs.append(timeline.counts()["host_syncs"])
+    assert syncs[0] >= 1
+    assert syncs[1] >= 1
+    assert syncs[2] == 0
+    assert metadata.block_mask is block_mask
+
+
+@pytest.mark.parametrize("part", ["build", "block_mask"])
+def test_no_graph_can_hold_it(accelerator, inputs, part):
+    builder = before.FlexAttentionMetadataBuilder(LIMITS, accelerator.device)
+    _, common = next(commons(inputs, steps=1))
+    metadata = builder.build(common)
+    with pytest.raises(RuntimeError), accelerator.graph().capture():
+        if part == "build":
+            builder.build_for_cudagraph_capture(common)
+        else:
+            metadata.block_mask  # noqa: B018

@@ -1,0 +1,113 @@
+"""One capture, then replays with batches of all kinds: each right, and nothing ever moves."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import debubble
+from solutions.flex_graph.config import FlexConfig
+from solutions.flex_graph.limits import Limits
+from solutions.flex_graph.step import FlexStep
+
+from .attention_only import BOTH_TYPES, FLOAT32, LIMITS, Served
+from .serving import Serving
+from .tables import LIMITS as WIDE_LIMITS
+
+REPLAYS = 200
+LARGE_LIMITS = Limits(
+    max_num_seqs=16, max_num_batched_tokens=256, max_model_len=500, num_gpu_blocks=400
+)
+"""16 groups, and more tokens than FlexAttention splits the keys for."""
+LOOK_INSIDE_EVERY = 20
+
+
+def memory_of(served):
+    """Address, shape and strides of all that a graph reads or writes and doesn't own."""
+    tensors = [*served.model.tensors(), *tensors_in(served.runner.inputs)]
+    for builder in served.runner.builders.values():
+        tensors += tensors_in(builder.buffers)
+    return [(tensor.data_ptr(), tensor.shape, tensor.stride()) for tensor in tensors]
+
+
+def tensors_in(thing):
+    return [value for value in vars(thing).values() if isinstance(value, torch.Tensor)]
+
+
+def expect_right_replays(accelerator, served, replays):
+    runner = served.runner
+    runner.capture_model()
+    assert runner.capture_error is None
+    before, compilations, kinds = memory_of(served), accelerator.flex_compilations, set()
+    for replay in range(replays):
+        batch, expected = served.next_step()
+        kinds.add((len(batch.query_lens), batch.num_tokens, batch.max_seq_len))
+        if replay % LOOK_INSIDE_EVERY:
+            with debubble.no_host_syncs():
+                found = runner.step(batch)
+        else:
+            found = counted_step(accelerator, runner, batch)
+        assert found.shape[0] == batch.num_tokens
+        assert served.is_right(found, expected), f"replay {replay}: {batch}"
+        assert found.data_ptr() == runner.captured[runner.capture_sizes[0]].logits.data_ptr()
+    assert memory_of(served) == before
+    assert accelerator.flex_compilations == compilations
+    assert len(kinds) > replays / 3
+
+
+def counted_step(accelerator, runner, batch):
+    """One launch, two uploads, and the host waits for nothing."""
+    with debubble.record(accelerator) as timeline:
+        found = runner.step(batch)
+    counts = timeline.counts()
+    assert timeline.hazards == []
+    assert counts["graph_launches"] == 1
+    assert counts["host_syncs"] == counts["d2h"] == 0
+    if accelerator.pin_memory:
+        assert counts["h2d_pageable"] == 0
+        assert counts["h2d_pinned"] == 2
+    launched = {event.launched_by for event in timeline.events if event.on_device}
+    assert len(launched) <= 1 + 2
+    return found
+
+
+def test_200_replays_of_one_capture_are_right_in_both_types(accelerator):
+    """Layers of both types read one metadata."""
+    limits = LIMITS if accelerator.modelled else LARGE_LIMITS
+    expect_right_replays(accelerator, Served(accelerator, limits=limits, kinds=BOTH_TYPES), REPLAYS)
+
+
+def test_replays_of_several_groups_of_tokens(accelerator):
+    """The last group is never full."""
+    served = Served(accelerator, limits=WIDE_LIMITS, kinds=FLOAT32, seed=1)
+    expect_right_replays(accelerator, served, replays=25)
+
+
+MODEL = replace(FlexConfig.tiny(), windows=(None, 20))
+VARIANTS = ("eager", "piecewise", "piecewise_built", "full")
+
+
+@pytest.fixture(scope="module")
+def model_steps(accelerator):
+    """One model, whose layers see differently far, in all variants."""
+    step = FlexStep(MODEL, LIMITS, accelerator.device, "full", capture_sizes=[4, 16])
+    for variant in VARIANTS:
+        step.use(variant)
+        assert step.runner.capture_error is None
+    return step
+
+
+def test_a_model_s_tokens_are_the_same_in_all_variants(model_steps):
+    """Each writes the same keys to the same slots, so that a step can be taken in every one."""
+    serving = Serving(LIMITS, seed=2)
+    for _ in range(8):
+        batch, _ = serving.next_step(LIMITS.max_num_batched_tokens)
+        logits = {}
+        for variant in VARIANTS:
+            model_steps.use(variant)
+            logits[variant] = model_steps.run(batch).cpu()
+        right = logits["eager"]
+        assert right.isfinite().all()
+        for found in logits.values():
+            assert torch.allclose(found, right, atol=1e-4, rtol=1e-4)
+            assert torch.equal(found.argmax(-1), right.argmax(-1))
