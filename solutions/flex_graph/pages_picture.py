@@ -168,7 +168,7 @@ class PagesPicture:
             yield row_name(top, f"request {request}", colour)
             used = self.limits.pages_of(length)
             for page, block in enumerate(self.block_table[request].tolist()):
-                yield from _page(page, top, str(block), colour)
+                yield from _page(page, top, str(block), colour if page < used else NOBODY)
             words = f"{counted(length, 'token')}, {new} new" if new else "not in this step"
             yield label(LEFT + CELL * PAGES_PER_SEQ + 10, top + 15, words, anchor="start")
 

@@ -1,5 +1,8 @@
 """The metadata as it was: right, new in every step, and nothing that a graph could hold."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 
@@ -10,7 +13,7 @@ from solutions.flex_graph.inputs import StepInputs
 from solutions.flex_graph.mask import Mask
 
 from .serving import Serving
-from .tables import LIMITS, MASKS
+from .tables import LIMITS, MASKS, listed
 
 EVEN_KEYS = Mask(logical_mask_mod=lambda b, h, q, kv: kv % 2 == 0)
 ALL_MASKS = MASKS | {"own": EVEN_KEYS}
@@ -33,20 +36,24 @@ def commons(inputs, steps, seed=0):
 
 def sees(metadata):
     """[T, slots] bool on the host: what attention is told, by lists of pages and within pages."""
-    device, block_mask = metadata.doc_ids.device, metadata.block_mask
+    device = metadata.doc_ids.device
     nothing = torch.zeros(1, 1, dtype=torch.int32, device=device)
     query = torch.arange(metadata.num_tokens, dtype=torch.int32, device=device)[:, None]
     slot = torch.arange(LIMITS.num_slots, dtype=torch.int32, device=device)[None]
-    in_page = block_mask.mask_mod(nothing, nothing, query, slot).cpu()
-    listed = torch.zeros_like(in_page)
-    counts, pages = (t[0, 0].tolist() for t in (block_mask.kv_num_blocks, block_mask.kv_indices))
+    in_page = metadata.block_mask.mask_mod(nothing, nothing, query, slot).cpu()
+    in_list = torch.zeros_like(in_page)
     rows, slots = LIMITS.q_block, LIMITS.block_size
-    for group, (count, row) in enumerate(zip(counts, pages, strict=True)):
-        assert len(set(row[:count])) == count
-        assert row[count] == -1
-        for page in row[:count]:
-            listed[group * rows : (group + 1) * rows, page * slots : (page + 1) * slots] = True
-    return in_page & listed
+    for group, pages in enumerate(lists_of(metadata)):
+        assert len(set(pages)) == len(pages)
+        for page in pages:
+            in_list[group * rows : (group + 1) * rows, page * slots : (page + 1) * slots] = True
+    return in_page & in_list
+
+
+def lists_of(metadata):
+    """Of each group of tokens, its pages."""
+    block_mask = metadata.block_mask
+    return listed(block_mask.kv_num_blocks[0, 0], block_mask.kv_indices[0, 0])
 
 
 @pytest.mark.parametrize("kind", ALL_MASKS)
@@ -57,6 +64,20 @@ def test_it_says_what_the_builder_of_today_says(accelerator, inputs, kind):
         right = sees(now.build(common))
         assert right[: batch.num_tokens].any(1).all() or kind == "own"
         assert torch.equal(sees(was.build(common)), right)
+
+
+def test_a_group_lists_the_pages_of_its_requests_and_no_garbage(accelerator, inputs):
+    builder = before.FlexAttentionMetadataBuilder(LIMITS, accelerator.device)
+    for batch, common in commons(inputs, steps=8, seed=1):
+        common = replace(common, num_actual_tokens=batch.num_tokens)
+        requests = np.repeat(np.arange(len(batch.query_lens)), batch.query_lens)
+        for group, pages in enumerate(lists_of(builder.build(common))):
+            of_group = set(requests[group * LIMITS.q_block :][: LIMITS.q_block].tolist())
+            tables = [
+                row[: LIMITS.pages_of(n)]
+                for row, n in zip(batch.block_table, batch.seq_lens, strict=True)
+            ]
+            assert pages == sorted({page for row in of_group for page in tables[row].tolist()})
 
 
 def test_every_step_has_tensors_of_its_own(accelerator, inputs):

@@ -48,7 +48,9 @@ def all_parts(device: str, benchmarks: Path, timelines: Path) -> list[Part]:
         # By itself, for a machine with several GPUs that nobody wants to keep for longer.
         Part("ranks", device, pytest("tests/sync_free/test_data_parallel.py", "--device", device)),
         Part("katas", device, pytest("katas", "--impl", "solutions", "--device", device)),
-        Part("chapters", device, pytest(*chapters, "chapters")),
+        Part(
+            "chapters", device, pytest(*chapters, *in_parallel(3, "--dist=loadscope"), "chapters")
+        ),
     ]
 
 
@@ -61,10 +63,14 @@ def tests_on(device: str) -> tuple[str, ...]:
     others = {"sim": "gpu", "cuda": "sim"}[device]
     arguments = pytest("tests", "-m", f"not browser and not {others}", "--device", device)
     # Verdicts rest on no clock, so they may share the GPU; most of their time is compilation.
-    workers = min(8, os.cpu_count() or 1)
-    parallel = ("-n", str(workers)) if find_spec("xdist") else ()
+    parallel = in_parallel(14)
     limited = ("--timeout=300",) if find_spec("pytest_timeout") else ()
     return (*arguments, *parallel, *limited)
+
+
+def in_parallel(most_workers: int, *how: str) -> tuple[str, ...]:
+    workers = min(most_workers, os.cpu_count() or 1)
+    return ("-n", str(workers), *how) if find_spec("xdist") else ()
 
 
 def benchmark(system: str, folder: Path, timelines: Path) -> tuple[str, ...]:
