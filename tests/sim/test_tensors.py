@@ -60,6 +60,17 @@ def test_a_python_number_is_as_exact_as_on_the_cpu(accelerator, dtype):
     assert actual.tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_large_product_of_halves_is_rounded_once(accelerator, dtype):
+    a, b, bias = (torch.randn(shape).to(dtype) for shape in ((3, 512), (512, 300), (300,)))
+    exact = a.float() @ b.float()
+    on_sim = [tensor.to(accelerator.device) for tensor in (a, b, bias)]
+    assert torch.equal((on_sim[0] @ on_sim[1]).cpu(), exact.to(dtype))
+    with_bias = torch.nn.functional.linear(on_sim[0], on_sim[1].T.contiguous(), on_sim[2])
+    expected = torch.addmm(*(tensor.float() for tensor in (bias, a, b))).to(dtype)
+    torch.testing.assert_close(with_bias.cpu(), expected)
+
+
 def test_views_share_memory_and_address(x):
     row = x[1]
     row.zero_()
