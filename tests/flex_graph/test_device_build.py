@@ -111,6 +111,22 @@ def test_a_group_needs_no_page_behind_its_last_query(accelerator):
     assert lists_of(built(accelerator, batch, Mask(causal=False)), 40) == everything
 
 
+@pytest.mark.parametrize(
+    ("mask", "pages"),
+    [
+        (sliding_window(16), [[2, 3], [3, 4], [4]]),
+        (sliding_window(17), [[1, 2, 3], [2, 3, 4], [3, 4]]),
+        (Mask(causal=False, sliding_window=2), [[2, 3], [3, 4], [4]]),
+        (Mask(causal=False, sliding_window=3), [[2, 3, 4], [3, 4], [4]]),
+    ],
+    ids=["16", "17", "2 on both sides", "3 on both sides"],
+)
+def test_a_window_that_ends_at_a_pages_edge_reaches_no_further(accelerator, mask, pages):
+    """The groups are of the positions 31 to 46, 47 to 62, and 63."""
+    batch = Batch.of([(33, 64, [1, 2, 3, 4])])
+    assert lists_of(built(accelerator, batch, mask), 33) == pages == expected_pages(batch, mask)
+
+
 def test_trap_7_a_window_leaves_pages_out_as_the_lists_are_built(accelerator):
     batch = Batch.of([(40, 70, [1, 2, 3, 4, 5])])
     windowed = lists_of(built(accelerator, batch, sliding_window(8)), 40)

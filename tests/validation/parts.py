@@ -49,7 +49,7 @@ def all_parts(device: str, benchmarks: Path, timelines: Path) -> list[Part]:
         Part("ranks", device, pytest("tests/sync_free/test_data_parallel.py", "--device", device)),
         Part("katas", device, pytest("katas", "--impl", "solutions", "--device", device)),
         Part(
-            "chapters", device, pytest(*chapters, *in_parallel(3, "--dist=loadscope"), "chapters")
+            "chapters", device, pytest(*chapters, *in_parallel(5, "--dist=loadscope"), "chapters")
         ),
     ]
 

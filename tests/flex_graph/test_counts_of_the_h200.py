@@ -1,0 +1,36 @@
+"""What sim counts is what the H200 did: a decode step of 12 layers, in all variants."""
+
+import json
+
+import pytest
+
+from debubble.assets import ASSETS
+from solutions.benchmark import record_step
+from solutions.flex_graph.bench import Variants, Workload
+from solutions.flex_graph.step import VARIANTS
+
+MEASURED = json.loads((ASSETS / "benchmarks" / "nvidia-h200" / "flex_graph.json").read_text())
+ON_THE_DEVICE = ("kernels", "d2d")
+"""A product is one kernel on sim, and on a GPU as many as its library finds best. And a graph may
+copy a few numbers on the device by a kernel."""
+
+pytestmark = pytest.mark.sim
+
+
+@pytest.fixture(scope="module")
+def steps(accelerator):
+    return Variants(Workload.narrow(), accelerator).steps()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_modelled_step_has_the_counts_of_the_measured_one(accelerator, steps, variant):
+    step = steps[variant]()
+    step()
+    modelled = record_step(accelerator, step).counts()
+    measured = dict(MEASURED["presets"]["narrow"]["steps"]["decode"][variant]["counts"])
+    modelled_work, measured_work = (
+        sum(counts.pop(name) for name in ON_THE_DEVICE) for counts in (modelled, measured)
+    )
+    assert modelled == measured
+    products = 4 * Workload.narrow().num_layers + 1
+    assert modelled_work <= measured_work <= modelled_work + products
