@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -86,6 +86,19 @@ class Timeline:
     def launch_of(self, event: Event) -> Event | None:
         """The host call that asked for a device event, where the recording knows it."""
         return None if event.launched_by is None else self.events[event.launched_by]
+
+    def since(self, time: float) -> Timeline:
+        """The same from `time` on, which is 0 there. What was under way is cut; a launch before it
+        is kept, without length, if its kernel comes later."""
+        launches = {event.launched_by for event in self.events if event.end > time}
+        kept = [i for i, event in enumerate(self.events) if event.end > time or i in launches]
+        place = {old: new for new, old in enumerate(kept)}
+        events = []
+        for event in (self.events[i] for i in kept):
+            start, end = max(0.0, event.start - time), max(0.0, event.end - time)
+            launch = None if event.launched_by is None else place[event.launched_by]
+            events.append(replace(event, start=start, duration=end - start, launched_by=launch))
+        return replace(self, events=events, hazards=list(self.hazards))
 
     def compare(self, after: Timeline) -> Comparison:
         """This timeline as *before*, `after` as what became of it."""
