@@ -10,7 +10,7 @@ from html import escape
 import numpy as np
 import torch
 
-from solutions.gdn.chunk_picture import (
+from solutions.svg_shapes import (
     BAR,
     FAINT,
     GROUND,

@@ -9,16 +9,14 @@ from html import escape
 
 import numpy as np
 
+from solutions.svg_shapes import BAR, FAINT, GROUND, INK, box, colour_of, counted, label, line
+
 from .chunk_tables import FLA_CHUNK_SIZE, prepare_chunk_indices, prepare_chunk_offsets
 
-INK, FAINT, GROUND = "#1f2933", "#6b7785", "#ffffff"
-SEQUENCE_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b5548a", "#4b3b8f")
-"""After Okabe and Ito, as in the timelines; each sequence's number is written beside it."""
 WIDTH, HEIGHT = 760, 298
 LEFT, RIGHT = 112, 744
 """Where what is drawn begins and ends, right of the rows' names."""
 TOKENS_TOP, CHUNKS_TOP, PROGRAMS_TOP, TABLE_TOP, OFFSETS_TOP = 72, 106, 162, 190, 232
-BAR = 22
 WIDEST_PROGRAM = 72
 
 
@@ -199,46 +197,5 @@ class ChunkPicture:
             yield label(x, OFFSETS_TOP + 10, ", ".join([str(offset)] * times), anchor)
 
 
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def colour_of(sequence: int) -> str:
-    return SEQUENCE_COLOURS[sequence % len(SEQUENCE_COLOURS)]
-
-
 def row_name(top: float, name: str) -> str:
     return label(LEFT - 12, top + 15, name, anchor="end")
-
-
-def label(
-    x: float,
-    y: float,
-    words: str,
-    anchor: str = "middle",
-    colour: str = INK,
-    weight: int = 400,
-    size: int = 12,
-) -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}" '
-        f'font-weight="{weight}" font-size="{size}">{escape(words)}</text>'
-    )
-
-
-def box(left: float, right: float, top: float, colour: str, opacity: float = 1.0) -> str:
-    """With a small gap to the next one."""
-    width = max(0.0, right - left - 1.5)
-    return (
-        f'<rect x="{left:.1f}" y="{top}" width="{width:.1f}" height="{BAR}" rx="2" '
-        f'fill="{colour}" fill-opacity="{opacity}"/>'
-    )
-
-
-def line(
-    x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1, dashes: str = "none"
-) -> str:
-    return (
-        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" '
-        f'stroke-width="{width}" stroke-dasharray="{dashes}"/>'
-    )

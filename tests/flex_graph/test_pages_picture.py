@@ -23,7 +23,7 @@ from solutions.flex_graph.pages_picture import (
     WIDTH,
     PagesPicture,
 )
-from solutions.gdn.chunk_picture import GROUND, SEQUENCE_COLOURS
+from solutions.svg_shapes import GROUND, SEQUENCE_COLOURS
 
 SVG = "{http://www.w3.org/2000/svg}"
 LETTER = 6.5

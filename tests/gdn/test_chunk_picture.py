@@ -14,11 +14,11 @@ from solutions.gdn.chunk_picture import (
     LEFT,
     PROGRAMS_TOP,
     RIGHT,
-    SEQUENCE_COLOURS,
     TOKENS_TOP,
     WIDTH,
     ChunkPicture,
 )
+from solutions.svg_shapes import SEQUENCE_COLOURS
 
 from .chunks import tables_of
 
