@@ -85,7 +85,10 @@ class Copies:
         device.check("copy_", actions)
         comes_later = non_blocking and bool(actions) and not actions[-1].pageable
         if device.capturing is not None:
-            execute(device, Operation(lambda: target.copy_(data), lambda _: actions, [source]))
+            into_host = Operation(
+                lambda: target.copy_(data), lambda _: actions, [source], has_result=False
+            )
+            execute(device, into_host)
         elif comes_later:
             result = torch.empty_like(target)
             execute(device, Operation(lambda: result.copy_(data), lambda _: actions, [source]))

@@ -128,6 +128,15 @@ def test_memory_that_is_made_in_a_capture_holds_nothing_before_a_replay(accelera
     assert y.isnan().all()
 
 
+def test_a_captured_download_arrives_with_a_replay(accelerator):
+    x, pinned = torch.ones(3, device=accelerator.device), torch.zeros(3, pin_memory=True)
+    graph, _ = captured(accelerator, lambda: pinned.copy_(x, non_blocking=True))
+    assert pinned.tolist() == [0.0] * 3
+    graph.replay()
+    accelerator.synchronize()
+    assert pinned.tolist() == [1.0] * 3
+
+
 def test_a_pinned_upload_is_captured_with_its_address(accelerator):
     pinned = torch.zeros(3, pin_memory=True)
     x = torch.zeros(3, device=accelerator.device)
