@@ -1,7 +1,9 @@
 """How the CUDA accelerator has FlexAttention compiled: seen without a GPU, by tracing alone."""
 
+import gc
 import subprocess
 import sys
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -153,3 +155,37 @@ def test_sizes_that_are_equal_by_chance_may_differ_the_next_time(first_in_a_proc
 def test_distributions_go_on_to_check_their_arguments(first_in_a_process):
     """PyTorch's first compilation would switch that off for the whole process."""
     assert "ValueError: Expected parameter probs" in first_in_a_process
+
+
+def test_layers_of_a_step_are_looked_at_once(compiler, batch, monkeypatch):
+    """To look at all arguments takes the host longer than a launch."""
+    block_mask, looked_at = batch.block_mask(None), []
+    of = FlexCall.of
+    monkeypatch.setattr(FlexCall, "of", lambda *args: looked_at.append(1) or of(*args))
+    for _ in range(3):
+        out = compiler.flex_attention(**batch.arguments(), block_mask=block_mask, scale=None)
+        expect_close(out, batch.expected())
+    assert len(looked_at) == 1
+
+
+def test_other_arguments_are_looked_at_though_the_mask_is_the_same(compiler, batch):
+    block_mask, arguments = batch.block_mask(None), batch.arguments()
+    compiler.flex_attention(**arguments, block_mask=block_mask, scale=None)
+    too_many = PagedBatch(HOST, 40).arguments() | {"key": arguments["key"]}
+    with pytest.raises(ValueError, match=r"the block mask was made for|don't cover 40"):
+        compiler.flex_attention(
+            **(too_many | {"value": arguments["value"]}), block_mask=block_mask, scale=None
+        )
+    scaled = compiler.flex_attention(**arguments, block_mask=block_mask, scale=0.01)
+    plain = compiler.flex_attention(**arguments, block_mask=block_mask, scale=None)
+    assert not torch.allclose(scaled, plain, atol=1e-3)
+
+
+def test_nothing_of_a_call_is_kept_alive(compiler):
+    batch = PagedBatch(HOST, 10)
+    block_mask = batch.block_mask(None)
+    kept = [*map(weakref.ref, (block_mask, batch.query, batch.key, batch.value, batch.doc_ids))]
+    compiler.flex_attention(**batch.arguments(), block_mask=block_mask, scale=None)
+    del batch, block_mask
+    gc.collect()
+    assert [reference() for reference in kept] == [None] * len(kept)
