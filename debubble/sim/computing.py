@@ -119,7 +119,10 @@ class Computation:
 
 
 def _is_large_in_halves(factors: list[SimTensor]) -> bool:
-    return factors[-1].dtype in HALVES and any(t.numel() >= LARGE_PRODUCT for t in factors)
+    """Of one type: what PyTorch refuses to multiply must still meet PyTorch."""
+    dtypes = {factor.dtype for factor in factors}
+    is_large = any(factor.numel() >= LARGE_PRODUCT for factor in factors)
+    return is_large and len(dtypes) == 1 and dtypes <= set(HALVES)
 
 
 def _in_float32(func: Any, args: list, kwargs: dict[str, Any]) -> torch.Tensor:

@@ -35,10 +35,7 @@ class Copies:
             target = pinning.pinned_empty_strided(shape, stride, dtype)
         else:
             target = torch.empty_strided(shape, stride, dtype=dtype)
-        if not to_host:
-            if self.device.capturing is not None:
-                self.device.capturing.make(target)
-            target = SimTensor(target)
+        target = target if to_host else self.device.blank(target)
         self.copy(target, source, non_blocking)
         return target
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from ..accelerator.capture_error import CaptureError, waits
 from ..guard import refuse, syncs_are_forbidden
 from ..rules.action import Action
@@ -196,6 +198,12 @@ class SimDevice:
         for tensor in reads:
             self._expect_before(tensor.block.last_write, stream, source, "written")
             tensor.block.last_read = access
+
+    def blank(self, data: torch.Tensor) -> SimTensor:
+        """Memory that no operation has written to yet; that of a capture belongs to its graph."""
+        if self.capturing is not None:
+            self.capturing.make(data)
+        return SimTensor(data)
 
     def made(self, tensor: SimTensor) -> SimTensor:
         """A result: written by what was queued last."""

@@ -50,9 +50,7 @@ class Factories:
 
     def _without_kernel(self, data: torch.Tensor) -> SimTensor:
         self.device.host_works(self.device.cost.op_us)
-        if self.device.capturing is not None:
-            self.device.capturing.make(data)
-        return SimTensor(data)
+        return self.device.blank(data)
 
 
 def install(dispatcher: Dispatcher) -> None:

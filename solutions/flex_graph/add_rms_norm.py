@@ -6,9 +6,9 @@ import torch
 import triton
 
 from debubble.accelerator import Work, launch
+from solutions.floats import FLOATS
 
 from .add_rms_norm_kernel import add_rms_norm_kernel
-from .config import FLOATS
 
 TILE = 2048
 """Numbers of one program, of several rows where they are short."""

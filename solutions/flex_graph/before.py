@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +17,17 @@ from torch.nn.attention.flex_attention import BlockMask
 from .batch import CommonAttentionMetadata
 from .limits import Limits
 from .mask import CAUSAL, Mask, paged_mask_mod
+from .metadata import block_mask_over
 from .physical_to_logical import is_page_of, physical_to_logical_mapping
+
+
+class PageLists(NamedTuple):
+    """Of the pages that each of a step's G groups of q_block tokens may read."""
+
+    kv_num_blocks: torch.Tensor
+    """[G] int32: how many."""
+    kv_indices: torch.Tensor
+    """[G, num_gpu_blocks + 1] int32: which, ascending, then -1."""
 
 
 @dataclass(frozen=True)
@@ -48,26 +59,17 @@ class FlexAttentionMetadata:
     @cached_property
     def block_mask(self) -> BlockMask:
         """Made when a layer asks for the first time, in its forward; the host waits for it."""
-        kv_num_blocks, kv_indices = self._kv_blocks()
-        return BlockMask.from_kv_blocks(
-            kv_num_blocks[None, None],
-            kv_indices[None, None],
-            BLOCK_SIZE=(self.limits.q_block, self.limits.block_size),
-            mask_mod=paged_mask_mod(self.mask, self, self.limits),
-            seq_lengths=(self.num_tokens, self.limits.num_slots),
-            compute_q_blocks=False,
-        )
+        mask_mod = paged_mask_mod(self.mask, self, self.limits)
+        return block_mask_over(self._page_lists(), self.limits, mask_mod, self.num_tokens)
 
-    def _kv_blocks(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """For each group of q_block tokens how many pages they may read, [G'] int32, and which,
-        [G', num_gpu_blocks + 1] int32, ascending, then -1."""
+    def _page_lists(self) -> PageLists:
         used = self._used_pages()
         group, page = used.nonzero(as_tuple=True)
         place = used.cumsum(1)[group, page] - 1
         num_groups, num_blocks = used.shape
         kv_indices = self.doc_ids.new_full((num_groups, num_blocks + 1), -1)
         kv_indices[group, place] = page.to(torch.int32)
-        return used.sum(1, dtype=torch.int32), kv_indices
+        return PageLists(used.sum(1, dtype=torch.int32), kv_indices)
 
     def _used_pages(self) -> torch.Tensor:
         """[G', num_gpu_blocks] bool: whether a token of the group belongs to a request that has

@@ -132,7 +132,7 @@ class Variants:
         return partial(self.step.run, self.batches[0])
 
     def row(self, variant: str) -> None:
-        """The variant "mask_once" is given one batch again and again: it is right for no other."""
+        """The variant "mask_once" gets one batch again and again: for another it would build."""
         for batch in self.batches:
             self.step.run(self.batches[0] if variant == "mask_once" else batch)
 

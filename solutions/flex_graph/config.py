@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-FLOATS = (torch.bfloat16, torch.float16, torch.float32)
+from solutions.floats import FLOATS
 
 
 @dataclass(frozen=True, kw_only=True)

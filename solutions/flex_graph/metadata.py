@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch.nn.attention.flex_attention import BlockMask
@@ -40,14 +41,21 @@ class FlexAttentionMetadata:
         return self.block_mask.kv_indices[0, 0]
 
 
+class PageLists(Protocol):
+    """Of the groups of a step, or of more: PersistentBuffers are such."""
+
+    kv_num_blocks: torch.Tensor
+    kv_indices: torch.Tensor
+
+
 def block_mask_over(
-    buffers: PersistentBuffers, limits: Limits, mask_mod: MaskMod, num_tokens: int
+    lists: PageLists, limits: Limits, mask_mod: MaskMod, num_tokens: int
 ) -> BlockMask:
-    """FlexAttention's view of the buffers: nothing is computed, on the host or on the device."""
+    """FlexAttention's view of the lists: nothing is computed, on the host or on the device."""
     groups = limits.groups_of(num_tokens)
     return BlockMask.from_kv_blocks(
-        buffers.kv_num_blocks[None, None, :groups],
-        buffers.kv_indices[None, None, :groups],
+        lists.kv_num_blocks[None, None, :groups],
+        lists.kv_indices[None, None, :groups],
         BLOCK_SIZE=(limits.q_block, limits.block_size),
         mask_mod=mask_mod,
         seq_lengths=(num_tokens, limits.num_slots),

@@ -6,8 +6,8 @@ import torch
 import triton
 
 from debubble.accelerator import Work, launch
+from solutions.floats import FLOATS
 
-from .config import FLOATS
 from .kv_cache import KVCache
 from .rotate_and_cache_kernel import rotate_and_cache_kernel
 

@@ -6,8 +6,8 @@ import torch
 import triton
 
 from debubble.accelerator import Work, launch
+from solutions.floats import FLOATS
 
-from .config import FLOATS
 from .silu_and_mul_kernel import silu_and_mul_kernel
 
 TILE = 1024

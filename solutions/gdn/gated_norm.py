@@ -6,10 +6,10 @@ import torch
 import triton
 
 from debubble.accelerator import Work, launch
+from solutions.floats import FLOATS
 
 from .gated_norm_kernel import gated_norm_kernel
 from .strides import is_dense
-from .token_shapes import FLOATS
 
 TILE = 2048
 """Numbers of one program: a few rows, so that it has enough to load at once."""

@@ -6,9 +6,9 @@ import torch
 import triton
 
 from debubble.accelerator import Work, launch
+from solutions.floats import FLOATS
 
 from .gating_kernel import gating_kernel
-from .token_shapes import FLOATS
 
 BLOCK = 256
 LINEAR_FROM = 20.0

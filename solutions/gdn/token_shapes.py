@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from solutions.floats import FLOATS
+
 from .strides import is_dense
 
-FLOATS = (torch.bfloat16, torch.float16, torch.float32)
 CHUNKED_SIZES = (16, 32, 64, 128)
 LARGEST_KEY = 256
 

@@ -11,6 +11,7 @@ import torch
 import triton
 
 from debubble.accelerator import Work, launch
+from solutions.floats import FLOATS
 
 from .attention_kernel import prefix_attention_kernel
 from .batch import Batch
@@ -123,7 +124,7 @@ def shared_memory_of(device: torch.device) -> int:
 def check_shapes(query, key_cache, value_cache, ranges, window, clamp_to_window) -> None:
     _, num_heads, head_size = query.shape
     num_kv_heads = key_cache.shape[2]
-    if query.dtype not in (torch.bfloat16, torch.float16, torch.float32):
+    if query.dtype not in FLOATS:
         raise TypeError(f"queries of {query.dtype}: use bfloat16, float16 or float32")
     if key_cache.dtype != query.dtype or value_cache.dtype != query.dtype:
         raise TypeError(f"a cache of {key_cache.dtype} for queries of {query.dtype}: use one type")

@@ -71,6 +71,15 @@ def test_a_large_product_of_halves_is_rounded_once(accelerator, dtype):
     torch.testing.assert_close(with_bias.cpu(), expected)
 
 
+def test_a_large_product_of_two_types_is_refused_as_on_the_cpu(accelerator):
+    halves = torch.zeros(512, 512, dtype=torch.bfloat16, device=accelerator.device)
+    for other in (halves.float(), halves.half()):
+        with pytest.raises(RuntimeError, match="same dtype"):
+            halves @ other
+        with pytest.raises(RuntimeError, match="same dtype"):
+            other @ halves
+
+
 def test_views_share_memory_and_address(x):
     row = x[1]
     row.zero_()

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
+from solutions.floats import FLOATS
+
 from ..strides import is_dense
-from ..token_shapes import FLOATS
 
 FLOAT32 = (torch.float32,)
 

@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 
 from debubble.accelerator import Work, launch
+from solutions.floats import FLOATS
 
 from ..chunk_stages import (
     inverse_of_unit_lower,
@@ -15,7 +16,6 @@ from ..chunk_stages import (
     locate_chunk,
 )
 from ..sequence_tables import check_sequences, sequences_of
-from ..token_shapes import FLOATS
 from .operands import FLOAT32, check_operand
 
 SOLVED_SIZES = (16, 32, 64)
