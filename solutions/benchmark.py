@@ -95,9 +95,9 @@ def run(benchmark: Benchmark, arguments: list[str] | None = None) -> None:
     for name, steps in results.items():
         console.print(_table(name, steps, accelerator, benchmark.columns))
     if options.output:
-        console.print(
-            f"written to {_write(options.output, benchmark, accelerator, presets, results)}"
-        )
+        contents = {"load_ms": LOAD_MS, "presets": by_preset(presets, results)}
+        path = options.output / f"{benchmark.system}.json"
+        console.print(f"written to {write_record(path, benchmark.system, accelerator, contents)}")
     if options.timelines:
         options.timelines.mkdir(parents=True, exist_ok=True)
         for variant, timeline in benchmark.timelines(accelerator):
@@ -240,32 +240,38 @@ def uploads(counts: dict[str, int]) -> str:
     return ", ".join(f"{number} {kind}" for kind, number in kinds.items() if number) or "none"
 
 
-def _write(
-    folder: Path, benchmark: Benchmark, accelerator: Accelerator, presets: dict, results: dict
-) -> Path:
-    """`folder`/`system`.json: what was measured, on what, with which versions."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{benchmark.system}.json"
+def write_record(path: Path, name: str, accelerator: Accelerator, contents: dict[str, Any]) -> Path:
+    """What was measured, on what, with which versions."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     record = {
-        "benchmark": benchmark.system,
+        "benchmark": name,
         "accelerator": accelerator.description,
         "modelled": accelerator.modelled,
-        "load_ms": LOAD_MS,
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "triton": version("triton"),
-        },
-        "presets": {
-            name: {
-                "config": asdict(preset) | {"dtype": str(preset.dtype)},
-                "steps": {
-                    kind: {variant: asdict(cost) for variant, cost in variants.items()}
-                    for kind, variants in results[name].items()
-                },
-            }
-            for name, preset in presets.items()
-        },
+        "versions": versions(),
+        **contents,
     }
     path.write_text(json.dumps(record, indent=2) + "\n")
     return path
+
+
+def versions() -> dict[str, str]:
+    """That a time depends on."""
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "triton": version("triton"),
+    }
+
+
+def by_preset(presets: Mapping[str, Any], results: Mapping[str, Mapping]) -> dict[str, Any]:
+    """Each preset with the costs of its kinds of step by variant."""
+    return {
+        name: {
+            "config": asdict(preset) | {"dtype": str(preset.dtype)},
+            "steps": {
+                kind: {variant: asdict(cost) for variant, cost in variants.items()}
+                for kind, variants in results[name].items()
+            },
+        }
+        for name, preset in presets.items()
+    }

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import platform
 import statistics
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 
 import torch
 from rich.console import Console
 
 from debubble.accelerator import Accelerator, launch
-from solutions.benchmark import fits
+from solutions.benchmark import fits, write_record
 
 from .batch import CommonAttentionMetadata
 from .buffers import buffer_shapes
@@ -22,6 +19,7 @@ from .config import FlexConfig
 from .limits import Limits
 from .read_once_kernel import read_once_kernel
 
+NAME = "flex_graph_limits"
 REQUESTS, BLOCKS = 256, 1024
 """Of the metadata that is built: one token of each request, which has so many pages."""
 BLOCK, PROGRAMS = 4096, 132 * 8
@@ -31,7 +29,7 @@ RUNS = 21
 
 
 def measure_limits(accelerator: Accelerator, console: Console, folder: Path | None) -> None:
-    """Prints both, and writes `folder`/flex_graph_limits.json. Without a GPU it says so."""
+    """Prints both, and writes `folder`/NAME.json. Without a GPU it says so."""
     weights = weight_bytes(FlexConfig.llama_3_8b())
     if not fits(accelerator, 2 * weights):
         console.print("The limits of a step are measured on a GPU with 32 GB or more.")
@@ -45,14 +43,7 @@ def measure_limits(accelerator: Accelerator, console: Console, folder: Path | No
     )
     if folder is None:
         return
-    record = {
-        "benchmark": "flex_graph_limits",
-        "accelerator": accelerator.description,
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "triton": version("triton"),
-        },
+    contents = {
         "weights": {"bytes": weights, "read_once_us": reading_us},
         "build": {
             "requests": REQUESTS,
@@ -61,9 +52,7 @@ def measure_limits(accelerator: Accelerator, console: Console, folder: Path | No
             "buffers": buffer_shapes(build_limits()),
         },
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "flex_graph_limits.json"
-    path.write_text(json.dumps(record, indent=2) + "\n")
+    path = write_record(folder / f"{NAME}.json", NAME, accelerator, contents)
     console.print(f"written to {path}")
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import platform
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
 from rich.box import SIMPLE
 from rich.table import Table
+
+from solutions.benchmark import versions
 
 from .peer import NAME
 
@@ -139,12 +138,7 @@ def write_record(folder: Path, comparison: Comparison) -> Path:
     record = {
         "benchmark": "gdn_forward",
         "accelerator": comparison.accelerator,
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "triton": version("triton"),
-            NAME: comparison.peer,
-        },
+        "versions": versions() | {NAME: comparison.peer},
         "shape": dict(comparison.shape),
         "lengths": {name: list(lengths) for name, lengths in comparison.lengths.items()},
         "runs": comparison.runs,
