@@ -2,6 +2,14 @@
 
 from .diagnosis import Diagnosis, KataFailure
 from .expectation import expect
+from .guarded_buffer import GuardedBuffer, guarded_buffer
 from .values import expect_equal
 
-__all__ = ["Diagnosis", "KataFailure", "expect", "expect_equal"]
+__all__ = [
+    "Diagnosis",
+    "GuardedBuffer",
+    "KataFailure",
+    "expect",
+    "expect_equal",
+    "guarded_buffer",
+]

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import linecache
+import re
 import traceback
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from debubble.guard import HostSyncError
+from debubble.timeline.event import SourceLine
 
 from .diagnosis import KataFailure, wrap
 from .loader import Implementation, LoadError
+from .process_messages import Ended
+from .stray_access import diagnosis_of_end, diagnosis_of_error
 from .time_limit import TimeLimitExceeded
 
 if TYPE_CHECKING:
     import pytest
+
+TRACED_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,7 @@ class FailureText:
     ending: str
     taught: bool
     """Whether a claim of the kata failed, and not the code itself."""
+    ran_too_long: bool = False
 
     @property
     def reprcrash(self) -> Summary:
@@ -70,7 +77,10 @@ def failure_text(
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if _is_own(frame, implementation)]
     if isinstance(error, TimeLimitExceeded):
-        return FailureText(_too_long_text(error, own, implementation), ending, taught=False)
+        return _too_long(error.seconds, own[-1:], implementation)
+    diagnosis = diagnosis_of_error(error, _source_line(own[-1:]))
+    if diagnosis is not None:
+        return FailureText(str(diagnosis), ending, taught=True)
     if own:
         headline = wrap(f"Your code raised {_headline(error)}")
         text = f"{headline}\n\n{_quoted(own[-1], implementation)}"
@@ -85,20 +95,42 @@ def failure_text(
     return None
 
 
-def _too_long_text(
-    error: TimeLimitExceeded, own: list[traceback.FrameSummary], implementation: Implementation
-) -> str:
-    name = implementation.kata.name
-    text = f"Time limit: {name} was still running after {error.seconds:g} s, and was stopped."
-    where = f"\n\n{_quoted(own[-1], implementation)}" if own else ""
-    return (
+def end_text(ended: Ended, seconds: float, implementation: Implementation | None) -> FailureText:
+    """The text for a test whose process was ended; `seconds` is its time limit."""
+    frames = (
+        traceback.FrameSummary(file, int(line), function)
+        for file, line, function in TRACED_FRAME.findall(ended.trace)
+    )
+    linecache.checkcache()
+    innermost = [frame for frame in frames if _is_own(frame, implementation)][:1]
+    if ended.ran_too_long:
+        return _too_long(seconds, innermost, implementation)
+    diagnosis = diagnosis_of_end(ended.exit_code, _source_line(innermost))
+    return FailureText(str(diagnosis), _ending(implementation), taught=True)
+
+
+def _too_long(
+    seconds: float, innermost: list[traceback.FrameSummary], implementation: Implementation | None
+) -> FailureText:
+    what = implementation.kata.name if implementation else "the test"
+    text = f"Time limit: {what} was still running after {seconds:g} s, and was stopped."
+    where = "".join(f"\n\n{_quoted(frame, implementation)}" for frame in innermost)
+    text = (
         f"{text}{where}\n\nDoes a loop there never end? If it is only slow, allow it more with "
         "`--time-limit SECONDS`."
     )
+    return FailureText(text, _ending(implementation), taught=False, ran_too_long=True)
 
 
-def _is_own(frame: traceback.FrameSummary, implementation: Implementation) -> bool:
+def _source_line(innermost: list[traceback.FrameSummary]) -> SourceLine | None:
+    lines = [SourceLine(frame.filename, frame.lineno, frame.name) for frame in innermost]
+    return lines[0] if lines else None
+
+
+def _is_own(frame: traceback.FrameSummary, implementation: Implementation | None) -> bool:
     path = Path(frame.filename)
+    if implementation is None:
+        return False
     if implementation.origin == "solution":
         return path.is_relative_to(implementation.kata.root / "solutions")
     return path == implementation.path
@@ -124,7 +156,9 @@ def _quoted(frame: traceback.FrameSummary, implementation: Implementation) -> st
     return "\n".join(lines)
 
 
-def _ending(implementation: Implementation) -> str:
+def _ending(implementation: Implementation | None) -> str:
+    if implementation is None:
+        return ""
     if implementation.origin != "learner":
         return f"This is {implementation.shown_path}, not your code."
     return f"Edit {implementation.shown_path}"

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import debubble
-
-from . import scoreboard
+from . import own_process, scoreboard
 from .catalogue import Catalogue, Kata
-from .failure_text import failure_text
+from .failure_text import FailureText, failure_text
+from .header import chosen_accelerator, chosen_device, header
 from .loader import Implementation, KataCode, attempt, learner, solution
-from .time_limit import SECONDS, TimeLimitExceeded, is_available, time_limit
+from .time_limit import SECONDS, time_limit
 
 if TYPE_CHECKING:
     from debubble.accelerator import Accelerator
@@ -25,6 +24,8 @@ ALREADY_TOLD = pytest.StashKey[set[str]]()
 TOO_SLOW = pytest.StashKey[set[Path]]()
 SECOND_CHANCE = 2.0
 """Seconds for a test of code that has already run into the limit: nobody waits for it twice."""
+LIMIT = pytest.StashKey[float]()
+"""The seconds of a test that is run for another process, which remembers how it went."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,6 +56,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[CATALOGUES] = {}
     config.stash[ALREADY_TOLD] = set()
     config.stash[TOO_SLOW] = set()
+    config.addinivalue_line(
+        "markers", f"{own_process.MARKER}: runs in a process of its own, since its code may crash"
+    )
+    config.add_cleanup(lambda: own_process.stop(config))
     device = config.getoption("device", None)
     if device:
         # Read by whatever asks for an accelerator first, and by the processes that tests start.
@@ -80,20 +85,20 @@ def pytest_report_header(config: pytest.Config) -> list[str] | None:
     ]
     roots = [folder for path in paths for folder in (path, *path.parents)]
     katas = any((folder / "katas.toml").is_file() for folder in roots)
-    return [_device_line(config), _code_line(config)] if workers and katas else None
+    return header(config) if workers and katas else None
 
 
 def pytest_report_collectionfinish(
     config: pytest.Config, items: list[pytest.Item]
 ) -> list[str] | None:
     katas = any(kata_of(config, item.path) for item in items)
-    return [_device_line(config), _code_line(config)] if katas else None
+    return header(config) if katas else None
 
 
 @pytest.fixture(scope="session")
 def accelerator(pytestconfig: pytest.Config) -> Accelerator:
     """The accelerator that `--device` chose; the same one for the whole process."""
-    return _accelerator(pytestconfig)
+    return chosen_accelerator(pytestconfig)
 
 
 @pytest.fixture
@@ -110,15 +115,26 @@ def kata(request: pytest.FixtureRequest) -> KataCode:
     return KataCode(_implementation(request.config, exercise))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    if not own_process.is_wanted(item):
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    implementation = _implementation_of(item)
+    reports = own_process.run(item, _seconds(item, implementation), implementation)
+    for report in [*reports, *own_process.tear_down(item, nextitem)]:
+        _remember(item.config, implementation, report)
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     exercise = kata_of(item.config, item.path)
     if exercise is None:
         return (yield)
-    seconds, code = _seconds(item, exercise), item.funcargs.get("kata")
-    if isinstance(code, KataCode) and code.implementation.path in item.config.stash[TOO_SLOW]:
-        seconds = min(seconds, SECOND_CHANCE)
-    with time_limit(seconds, exercise.name):
+    with time_limit(_seconds(item, _implementation_of(item)), exercise.name):
         return (yield)
 
 
@@ -127,17 +143,15 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo
 ) -> Iterator[pytest.TestReport]:
     report = yield
-    code = getattr(item, "funcargs", {}).get("kata")
+    code = (getattr(item, "funcargs", None) or {}).get("kata")
     as_it_is = item.config.getoption("fulltrace", False)
     if as_it_is or not report.failed or not isinstance(code, KataCode):
         return report
     text = failure_text(call.excinfo, code.implementation, item.path)
-    if isinstance(call.excinfo.value, TimeLimitExceeded):
-        item.config.stash[TOO_SLOW].add(code.implementation.path)
     if text is not None:
-        told = item.config.stash[ALREADY_TOLD]
-        report.longrepr = text.brief() if str(text) in told else text
-        told.add(str(text))
+        report.longrepr = text
+    if LIMIT not in item.stash:
+        _remember(item.config, code.implementation, report)
     return report
 
 
@@ -186,10 +200,6 @@ def _place(config: pytest.Config, kata: Kata | None) -> int:
     return _catalogue(config, kata.test_path).katas.index(kata) if kata else -1
 
 
-def _accelerator(config: pytest.Config) -> Accelerator:
-    return debubble.accelerator(config.getoption("device", None) or "auto")
-
-
 def _implementation(config: pytest.Config, exercise: Kata) -> Implementation:
     chosen = config.getoption("impl", "learner")
     if chosen == "learner":
@@ -197,30 +207,41 @@ def _implementation(config: pytest.Config, exercise: Kata) -> Implementation:
     return solution(exercise) if chosen == "solutions" else attempt(exercise, Path(chosen))
 
 
-def _seconds(item: pytest.Item, exercise: Kata) -> float:
-    chosen = item.config.getoption("time_limit", None)
-    if chosen is not None:
-        return chosen
-    if exercise.time_limit is not None:
-        return exercise.time_limit
-    used = item.funcargs.get("accelerator")
-    return SECONDS.get(getattr(used, "name", "sim"), SECONDS["sim"])
+def _implementation_of(item: pytest.Item) -> Implementation | None:
+    """The one that the `kata` fixture of this test gives."""
+    exercise = kata_of(item.config, item.path)
+    if exercise is None or "kata" not in item.fixturenames:
+        return None
+    chosen = item.callspec.params.get("kata") if hasattr(item, "callspec") else None
+    return chosen or _implementation(item.config, exercise)
 
 
-def _device_line(config: pytest.Config) -> str:
-    try:
-        accelerator = _accelerator(config)
-    except Exception as error:
-        raise pytest.UsageError(str(error)) from error
-    modelled = "counts are a GPU's, times are modelled"
-    times = modelled if accelerator.modelled else "times are measured"
-    return f"accelerator: {accelerator.description}; {times}"
+def _remember(
+    config: pytest.Config, implementation: Implementation | None, report: pytest.TestReport
+) -> None:
+    """Nobody reads the same text twice, or waits twice for the same code."""
+    text, told = report.longrepr, config.stash[ALREADY_TOLD]
+    if not isinstance(text, FailureText):
+        return
+    if text.ran_too_long and implementation is not None:
+        config.stash[TOO_SLOW].add(implementation.path)
+    report.longrepr = text.brief() if str(text) in told else text
+    told.add(str(text))
 
 
-def _code_line(config: pytest.Config) -> str:
-    chosen = config.getoption("impl", "learner")
-    whose = {
-        "learner": "code under test: yours (--impl solutions tests ours)",
-        "solutions": "code under test: our solutions, not yours",
-    }.get(chosen, f"code under test: {chosen}, not yours")
-    return whose if is_available() else f"{whose}; endless loops are not stopped here"
+def _seconds(item: pytest.Item, implementation: Implementation | None) -> float:
+    """The time limit of a kata's test; 0 means none, as other tests have it."""
+    if LIMIT in item.stash:
+        return item.stash[LIMIT]
+    exercise = kata_of(item.config, item.path)
+    if exercise is None:
+        return 0.0
+    seconds = item.config.getoption("time_limit", None)
+    if seconds is None:
+        seconds = exercise.time_limit
+    if seconds is None:
+        on_device = "accelerator" in item.fixturenames
+        seconds = SECONDS[chosen_device(item.config) if on_device else "sim"]
+    if implementation is not None and implementation.path in item.config.stash[TOO_SLOW]:
+        return min(seconds, SECOND_CHANCE)
+    return seconds

@@ -11,6 +11,8 @@ from types import FrameType
 
 SECONDS = {"sim": 20.0, "cuda": 60.0}
 """By accelerator. A first Triton kernel is compiled on CUDA, which takes seconds."""
+GRACE = 2.0
+"""Seconds after which a process of a test's own is ended where nothing could be raised in it."""
 
 
 class TimeLimitExceeded(BaseException):

@@ -6,13 +6,14 @@ A trial is one implementation: a stub, a solution, or a wrong attempt.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
 
 from . import plugin
 from .failure_text import FailureText
+from .implementations import Implementations
 from .loader import Implementation
 
 
@@ -49,19 +50,20 @@ def run_trials(
     if not implementations:
         return []
     runner = _Runner(implementations, progress)
-    katas = dict.fromkeys(trial.implementation.kata for trial in runner.trials)
-    root = next(iter(katas)).root
-    arguments = [str(kata.test_path) for kata in katas]
+    katas = Implementations(implementations)
+    tests = dict.fromkeys(str(found.kata.test_path) for found in implementations)
+    root = implementations[0].kata.root
     options = ["--device", device, "--rootdir", str(root), "-c", os.devnull]
     quiet = ["-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    status = pytest.main([*arguments, *options, *quiet], plugins=[runner, plugin])
-    if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or runner.refusals:
-        raise CannotRun("\n".join(runner.refusals) or f"pytest ended with {status!r}")
+    status = pytest.main([*tests, *options, *quiet], plugins=[runner, katas, plugin])
+    refusals = runner.refusals + katas.refusals
+    if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or refusals:
+        raise CannotRun("\n".join(refusals) or f"pytest ended with {status!r}")
     return runner.trials
 
 
 class _Runner:
-    """A pytest plugin that gives the `kata` fixture every implementation in turn."""
+    """A pytest plugin that notes how each test went on each implementation."""
 
     def __init__(
         self, implementations: list[Implementation], progress: Callable[[Trial], None]
@@ -69,34 +71,25 @@ class _Runner:
         self.trials = [Trial(implementation) for implementation in implementations]
         self.progress = progress
         self.refusals: list[str] = []
-
-    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        path = metafunc.definition.path
-        trials = [t for t in self.trials if t.implementation.kata.test_path == path]
-        if "kata" not in metafunc.fixturenames:
-            name = metafunc.function.__name__
-            self.refusals.append(f"{path.name}: {name} does not take the `kata` fixture")
-            return
-        implementations = [trial.implementation for trial in trials]
-        labels = [implementation.label for implementation in implementations]
-        metafunc.parametrize("kata", implementations, ids=labels, indirect=True)
+        self.tests: dict[str, tuple[Trial, str]] = {}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
             self.refusals.append(str(report.longrepr))
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo
-    ) -> Iterator[pytest.TestReport]:
-        report = yield
-        if call.when == "call" or not report.passed:
-            implementation = item.callspec.params["kata"]
-            trial = next(t for t in self.trials if t.implementation is implementation)
-            outcome = Outcome(item.originalname, report.passed, report.skipped)
-            if report.failed:
-                outcome.text = str(report.longrepr)
-                outcome.taught = isinstance(report.longrepr, FailureText) and report.longrepr.taught
-            trial.outcomes.append(outcome)
-            self.progress(trial)
-        return report
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for item in session.items:
+            for trial in self.trials:
+                if trial.implementation is item.callspec.params["kata"]:
+                    self.tests[item.nodeid] = trial, item.originalname
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when != "call" and report.passed:
+            return
+        trial, test = self.tests[report.nodeid]
+        outcome = Outcome(test, report.passed, report.skipped)
+        if report.failed:
+            outcome.text = str(report.longrepr)
+            outcome.taught = isinstance(report.longrepr, FailureText) and report.longrepr.taught
+        trial.outcomes.append(outcome)
+        self.progress(trial)

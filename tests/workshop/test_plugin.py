@@ -33,7 +33,7 @@ def in_a_process(workbook, *arguments: str, **environment: str) -> str:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), **environment}
     result = subprocess.run(
-        command, cwd=workbook.root, env=environment, capture_output=True, text=True, timeout=120
+        command, cwd=workbook.root, env=environment, capture_output=True, text=True, timeout=280
     )
     return result.stdout + result.stderr
 

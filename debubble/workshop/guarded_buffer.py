@@ -1,0 +1,72 @@
+"""Memory between two bands of a known byte, for code that is given addresses: a write that misses
+its target is seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import torch
+
+if TYPE_CHECKING:
+    from debubble.accelerator import Accelerator
+
+BAND = 4096
+"""Bytes on each side: what lies between is aligned like the allocation."""
+UNTOUCHED = 0xA5
+"""What a band holds."""
+
+
+def guarded_buffer(
+    accelerator: Accelerator, nbytes: int, place: Literal["device", "pinned"] = "device"
+) -> GuardedBuffer:
+    """`nbytes` bytes of zeros with a band of 4096 bytes on each side, in device memory or in
+    pinned host memory.
+
+    ValueError for another place or a negative size; RuntimeError where no memory can be pinned.
+    """
+    if place not in ("device", "pinned"):
+        raise ValueError(f"place {place!r} is unknown: choose 'device' or 'pinned'")
+    if nbytes < 0:
+        raise ValueError(f"a buffer has 0 bytes or more, not {nbytes}")
+    size = nbytes + 2 * BAND
+    if place == "pinned":
+        memory = torch.full((size,), UNTOUCHED, dtype=torch.uint8, pin_memory=True)
+    else:
+        memory = torch.full((size,), UNTOUCHED, dtype=torch.uint8, device=accelerator.device)
+    return GuardedBuffer(accelerator, memory)
+
+
+class GuardedBuffer:
+    def __init__(self, accelerator: Accelerator, memory: torch.Tensor) -> None:
+        """`memory`: uint8 [BAND + nbytes + BAND], all UNTOUCHED."""
+        self.accelerator = accelerator
+        self.memory = memory
+        self.tensor = memory[BAND : len(memory) - BAND].zero_()
+        """uint8 [nbytes], what lies between the bands."""
+        accelerator.synchronize()
+
+    @property
+    def address(self) -> int:
+        return self.memory.data_ptr() + BAND
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.tensor)
+
+    def overrun(self) -> str:
+        """What was written to the bands, to complete "Your code …", or "" for nothing: "wrote up to
+        8 bytes before its start and up to 16 bytes behind its end". Waits for the device."""
+        self.accelerator.synchronize()
+        memory = self.memory.cpu()
+        front = (memory[:BAND] != UNTOUCHED).nonzero()
+        back = (memory[len(memory) - BAND :] != UNTOUCHED).nonzero()
+        parts = []
+        if len(front):
+            parts.append(f"up to {_bytes(BAND - int(front[0]))} before its start")
+        if len(back):
+            parts.append(f"up to {_bytes(int(back[-1]) + 1)} behind its end")
+        return f"wrote {' and '.join(parts)}" if parts else ""
+
+
+def _bytes(number: int) -> str:
+    return "1 byte" if number == 1 else f"{number} bytes"

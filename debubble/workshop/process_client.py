@@ -1,0 +1,93 @@
+"""The other process, as the pytest that needs it sees it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from multiprocessing import Pipe
+from pathlib import Path
+
+import pytest
+
+from debubble.accelerator.choice import VARIABLE
+
+from .header import chosen_device
+from .implementations import Implementations
+from .process_messages import Done, Ended, Request, Setting
+
+OPTIONS = ("impl", "time_limit", "fulltrace", "tbstyle", "showlocals", "verbose")
+"""What decides how a test runs and how its failure reads."""
+PATIENCE = 2.0
+"""Seconds that it gets to end."""
+
+
+class OtherProcess:
+    """A fresh interpreter with the tests of some files, which forks a process to run one."""
+
+    def __init__(self, config: pytest.Config, files: Sequence[Path]) -> None:
+        device = chosen_device(config)
+        self.folder = tempfile.TemporaryDirectory()
+        self.connection, other = Pipe()
+        with other:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "debubble.workshop.process_server", str(other.fileno())],
+                env=_environment(device),
+                pass_fds=[other.fileno()],
+                process_group=0,
+            )
+        arguments = [*map(str, files), *_arguments(config), "--device", device]
+        arguments += [f"--basetemp={self.folder.name}/tests"]
+        options = {name: value for name, value in vars(config.option).items() if name in OPTIONS}
+        plugins = config.pluginmanager.get_plugins()
+        trials = [found for found in plugins if isinstance(found, Implementations)]
+        self.connection.send(Setting(device, arguments, options, trials))
+
+    def run(self, nodeid: str, seconds: float) -> Iterator[pytest.TestReport | Ended]:
+        """The reports of a test; Ended is the last when the process that ran it did not finish.
+
+        RuntimeError when nothing could be run.
+        """
+        try:
+            self.connection.send(Request(nodeid, seconds))
+            while not isinstance(message := self.connection.recv(), Done):
+                yield message
+                if isinstance(message, Ended):
+                    return
+        except (EOFError, ConnectionError) as error:
+            raise RuntimeError(
+                "the process for tests that may crash has ended by itself: what it printed is in "
+                "the captured output, or further up with `pytest -s`"
+            ) from error
+
+    def stop(self) -> None:
+        """Without a connection it ends by itself, unless a test hangs."""
+        self.connection.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(PATIENCE)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.folder.cleanup()
+
+
+def _environment(device: str) -> dict[str, str]:
+    """By default PyTorch asks CUDA how many GPUs there are, and no fork of a process that has
+    asked can use them."""
+    path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
+    own = {"PYTHONPATH": path, VARIABLE: device, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+    return {name: text for name, text in {**os.environ, **own}.items() if name != "PYTEST_ADDOPTS"}
+
+
+def _arguments(config: pytest.Config) -> list[str]:
+    """So that the same tests have the same names there, and nobody else reports them."""
+    arguments = ["--rootdir", str(config.rootpath), "--override-ini", "addopts="]
+    if config.inipath is not None:
+        arguments += ["-c", str(config.inipath)]
+    arguments += ["-p", "no:terminal", "-p", "no:cacheprovider"]
+    arguments += [f"--capture={config.getoption('capture')}"]
+    return [*arguments, f"--import-mode={config.getoption('importmode')}"]

@@ -1,0 +1,48 @@
+"""What pytest and the process that runs single tests for it say to each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+
+class Setting(NamedTuple):
+    """What pytest in the other process is started with: the same items come of it."""
+
+    device: str
+    arguments: list[str]
+    options: dict[str, Any]
+    plugins: list[object]
+
+
+class Request(NamedTuple):
+    nodeid: str
+    seconds: float
+    """The time limit of the test's call; 0 means none."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """All reports of a test have been sent."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The process ended before a test was done."""
+
+    exit_code: int
+    """As a negative number: by this signal."""
+    trace: str
+    """What Python's faulthandler wrote of it: the innermost frame first."""
+    out: str
+    err: str
+    """What it had printed, where pytest captures that."""
+
+    @property
+    def ran_too_long(self) -> bool:
+        return self.trace.startswith("Timeout")
+
+    @property
+    def own_error(self) -> str:
+        """The traceback of what went wrong around the test, and not in it."""
+        return self.trace if self.trace.startswith("Traceback") else ""
