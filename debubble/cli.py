@@ -42,13 +42,17 @@ def doctor() -> None:
 def calibrate(
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The file to write; default: assets/calibration/."),
+        typer.Option("--output", "-o", help="The cost model's file; default: assets/calibration/."),
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="PART", help="Measure one part: cost, or another calibration's name."),
     ] = None,
 ) -> None:
-    """Measure this GPU's cost model, for the simulated accelerator to be modelled on."""
+    """Measure this GPU: the cost model that sim is modelled on, then all other calibrations."""
     from .commands.calibrate import calibrate
 
-    calibrate(output)
+    calibrate(output, only)
 
 
 @app.command()

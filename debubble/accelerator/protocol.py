@@ -7,7 +7,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import torch
+
+from .addresses import ByAddress, MemoryRange
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
@@ -17,13 +20,16 @@ if TYPE_CHECKING:
 class Work:
     """What one kernel has to do, for the cost model of sim: a roofline of operations and bytes.
 
-    `bytes` of None means: every tensor argument read or written once. `flops` counts a
-    multiply-add as two; `tensor_cores` says whether they run there. Ignored on CUDA.
+    `bytes` of None means: every tensor argument read or written once, and what `by_address` names
+    in device memory. `flops` counts a multiply-add as two; `tensor_cores` says whether they run
+    there. `by_address` is what the kernel reaches by addresses that it was given: sim checks it,
+    looks for races in it, and takes from it what goes over the link. Ignored on CUDA.
     """
 
     flops: float = 0.0
     bytes: int | None = None
     tensor_cores: bool = True
+    by_address: ByAddress | None = None
 
 
 class Event(Protocol):
@@ -88,8 +94,48 @@ class Accelerator(Protocol):
     ) -> Any:
         """Runs a kernel as one launch. `grid` is a Triton kernel's; None calls a plain function.
 
-        `work` may be a function, so that a GPU never has to wait for what only sim needs.
+        `work` may be a function, so that a GPU never has to wait for what only sim needs. Pinned
+        host tensors among the arguments are read when the kernel runs: leave them alone till then.
+        On sim, RuntimeError before anything is changed for a piece of `work.by_address` that lies
+        neither in device memory nor in pinned host memory.
         """
+
+    def memory_at(self, address: int) -> MemoryRange | None:
+        """The range of device memory or pinned host memory around an address; None for pageable
+        host memory, for null, and for what is nobody's."""
+
+    def copy_bytes(self, source: int, target: int, nbytes: int) -> None:
+        """One asynchronous copy on the current stream, from address to address; the two say in
+        which direction. RuntimeError for null."""
+
+    @property
+    def has_copy_batch(self) -> bool:
+        """Whether the driver takes a batch of copies in one call."""
+
+    def copy_batch(
+        self,
+        sources: np.ndarray,
+        targets: np.ndarray,
+        sizes: np.ndarray,
+        *,
+        any_order: bool = False,
+    ) -> None:
+        """Copies `sizes[i]` bytes from `sources[i]` to `targets[i]`, on the current stream, in one
+        call of the driver: contiguous int64 arrays [N], N = 0 does nothing.
+
+        `any_order`: sources may be read at any time from now on, and not only when the stream
+        gets there. RuntimeError on the default stream, and for what the driver refuses, such as a
+        piece of 0 bytes.
+        """
+
+    def register_host_memory(self, address: int, nbytes: int) -> None:
+        """Page-locks host memory that there is, so that it counts as pinned. RuntimeError for
+        memory that is pinned already, for 512 GiB or more in one call, or where nothing can be
+        pinned."""
+
+    def unregister_host_memory(self, address: int) -> None:
+        """Ends a registration, by the address that it was made with; RuntimeError if there is
+        none."""
 
     def flex_attention(
         self,

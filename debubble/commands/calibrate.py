@@ -1,29 +1,62 @@
-"""`debubble calibrate`: measures this machine's GPU into a file that sim takes its times from."""
+"""`debubble calibrate`: measures this machine's GPU into files, for sim and for whoever asks."""
 
 from __future__ import annotations
 
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
 from .. import accelerator
+from ..accelerator import Accelerator
 from ..assets import slug
 from ..sim.cost import CALIBRATIONS
 from .refusal import refuse
 
+GROUP = "debubble.calibrations"
+"""Entry points of what else is measured, each a callable (accelerator, console) -> None that
+prints and stores what it finds."""
+COST = "cost"
 
-def calibrate(output: Path | None = None) -> None:
-    """Prints every constant and writes them to `output`, or beside the shipped calibrations."""
+
+def calibrate(output: Path | None = None, only: str | None = None) -> None:
+    """Measures the cost model into `output`, or beside the shipped ones, then all of GROUP; or
+    the one part that is called `only`. A part of GROUP that fails leaves the others be, and the
+    exit status 1."""
+    others = {point.name: point for point in entry_points(group=GROUP) if point.name != COST}
+    parts = _parts(only, [COST, *others])
+    if output is not None and COST not in parts:
+        refuse(f"--output names the file of the cost model, and only {only!r} is to be measured")
     try:
         gpu = accelerator("cuda")
     except RuntimeError as error:
         refuse(f"calibration measures a real GPU: {error}")
+    console = Console()
+    if COST in parts:
+        measure_cost(gpu, console, output)
+    done = [_measure(others[name], gpu, console) for name in parts if name != COST]
+    if not all(done):
+        raise typer.Exit(1)
+
+
+def _parts(only: str | None, known: list[str]) -> list[str]:
+    if only is None:
+        return known
+    if only not in known:
+        refuse(f"calibration {only!r} is unknown: choose one of {', '.join(known)}")
+    return [only]
+
+
+def measure_cost(gpu: Accelerator, console: Console, output: Path | None) -> None:
+    """Prints every constant of the cost model, and writes it."""
     from ..cuda.calibration import calibrate as measure
     from ..cuda.calibration import cost_model
 
-    console = Console()
-    title = f"{gpu.description}: microseconds, or units a microsecond"
+    if not gpu.has_copy_batch:
+        console.print("There is no batch copy here: a loop of single copies is measured for it.")
+    title = f"{gpu.description}: microseconds, bytes, or units a microsecond"
     table = Table("constant", "measured", title=title)
     constants: dict[str, float] = {}
     with console.status("measuring") as status:
@@ -35,3 +68,15 @@ def calibrate(output: Path | None = None) -> None:
     path = output or CALIBRATIONS / f"{slug(gpu.description)}.json"
     cost_model(gpu.description, constants).save(path)
     console.print(f"written to {path}")
+
+
+def _measure(point: EntryPoint, gpu: Accelerator, console: Console) -> bool:
+    """Whether it went well; if not, says so."""
+    try:
+        point.load()(gpu, console)
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        sentence = f"calibration {point.name!r} ({point.value}) failed: {reason}"
+        typer.secho(sentence, fg="red", err=True)
+        return False
+    return True

@@ -41,6 +41,7 @@ def hardware(accelerator: Accelerator) -> dict[str, str]:
         "accelerator": accelerator.description,
         "times": modelled if accelerator.modelled else measured,
         "pinned memory": pinning(accelerator),
+        "batch copies": batch_copies(accelerator),
     }
 
 
@@ -57,6 +58,16 @@ def pinning(accelerator: Accelerator) -> str:
     if not accelerator.pin_memory:
         return "not possible here: every upload is pageable"
     return "modelled" if accelerator.modelled else "yes"
+
+
+def batch_copies(accelerator: Accelerator) -> str:
+    if accelerator.modelled:
+        return "modelled"
+    found = installed("cuda-bindings")
+    if accelerator.has_copy_batch:
+        return f"yes, by cuda-bindings {found}"
+    reason = f"cuda-bindings {found}, or the driver, is too old" if found else "not installed"
+    return f"{reason}: copies go one at a time"
 
 
 def software() -> dict[str, str]:

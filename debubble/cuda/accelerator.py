@@ -14,10 +14,14 @@ import torch
 from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile
 
+from ..accelerator.addresses import MemoryRange
 from ..accelerator.protocol import Work
 from ..guard import allow_host_sync
 from ..timeline import Timeline
 from . import follow, interposition
+from .addresses import Addresses
+from .byte_copies import ByteCopies
+from .driver import Driver
 from .flex_attention import FlexAttention
 from .graph import CudaGraph
 from .kineto import events_of
@@ -26,6 +30,7 @@ from .sleep import sleep
 from .watch import SyncWatch
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch.nn.attention.flex_attention import BlockMask
 
 ACTIVITIES = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
@@ -42,6 +47,8 @@ class CudaAccelerator:
         self._flex_attention = FlexAttention()
         self._profiled_before = False
         sleep[(1,)](1000)
+        driver = Driver()
+        self._addresses, self._copies = Addresses(driver), ByteCopies(driver)
 
     @property
     def description(self) -> str:
@@ -98,6 +105,32 @@ class CudaAccelerator:
     def flex_compilations(self) -> int:
         """As PyTorch counts them."""
         return self._flex_attention.compilations
+
+    def memory_at(self, address: int) -> MemoryRange | None:
+        return self._addresses.memory_at(address)
+
+    def copy_bytes(self, source: int, target: int, nbytes: int) -> None:
+        self._copies.copy(source, target, nbytes)
+
+    @property
+    def has_copy_batch(self) -> bool:
+        return self._copies.batch is not None
+
+    def copy_batch(
+        self,
+        sources: np.ndarray,
+        targets: np.ndarray,
+        sizes: np.ndarray,
+        *,
+        any_order: bool = False,
+    ) -> None:
+        self._copies.copy_batch(sources, targets, sizes, any_order)
+
+    def register_host_memory(self, address: int, nbytes: int) -> None:
+        self._addresses.register(address, nbytes)
+
+    def unregister_host_memory(self, address: int) -> None:
+        self._addresses.unregister(address)
 
     @contextmanager
     def recording(self, timeline: Timeline, most_calls: int | None = None) -> Iterator[None]:

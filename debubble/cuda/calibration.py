@@ -12,8 +12,9 @@ import torch
 from ..recording import record
 from ..sim.cost import CostModel
 from .accelerator import CudaAccelerator
-from .calibration_kernels import many_arguments, matrix_product
+from .calibration_kernels import copy_words, many_arguments, matrix_product
 from .calibration_model import Model
+from .calibration_pieces import Pieces, cliff
 
 REPEATS = 40
 """Calls in a loop: fewer launches than a device queues before the host has to wait."""
@@ -21,6 +22,7 @@ ROUNDS = 15
 MATRIX = 8192
 TILE = 128
 TINY = 64
+WORDS = 2048
 BIG = 1 << 28
 """Bytes: well beyond any cache."""
 
@@ -75,11 +77,29 @@ def calibrate(accelerator: CudaAccelerator) -> Iterator[tuple[str, float]]:
     plain = torch.zeros(BIG, dtype=torch.uint8)
     yield "pageable_bandwidth", BIG / bench.host(lambda: big.copy_(plain), repeats=5)
     yield "d2h_bandwidth", BIG / bench.duration(lambda: host.copy_(big, non_blocking=True), "copy")
+    yield "link_bandwidth", BIG / bench.reading(host)
+    yield from small_copies(Pieces(accelerator, host, big))
     yield from bench.arithmetic()
 
 
+def small_copies(pieces: Pieces) -> Iterator[tuple[str, float]]:
+    host = pieces.host_us_by_size()
+    size = cliff(host)
+    yield "batch_cliff_bytes", size
+    yield "small_piece_call_us", statistics.median(host[s] for s in host if s < size)
+    yield "large_piece_call_us", statistics.median(host[s] for s in host if s >= size)
+    yield "piece_us", pieces.engine_us()
+
+
 def cost_model(gpu: str, constants: dict[str, float]) -> CostModel:
-    return CostModel(gpu=gpu, **{name: float(f"{value:.4g}") for name, value in constants.items()})
+    """Whole numbers as they are, the others to four digits."""
+    return CostModel(
+        gpu=gpu,
+        **{
+            name: value if isinstance(value, int) else float(f"{value:.4g}")
+            for name, value in constants.items()
+        },
+    )
 
 
 class _Bench:
@@ -159,6 +179,17 @@ class _Bench:
             SIZE=TINY,
             BLOCK=TINY,
             INNER=16,
+        )
+
+    def reading(self, host: torch.Tensor) -> float:
+        """Device microseconds of a kernel that reads it; of a copy where no memory can be pinned,
+        since a kernel reads no other of the host's."""
+        if not host.is_pinned():
+            return self.duration(lambda: self.big.copy_(host), "copy")
+        source, target = host.view(torch.int64), self.big.view(torch.int64)
+        grid = (source.numel() // WORDS,)
+        return self.duration(
+            lambda: self.accelerator.launch(copy_words, grid, source, target, BLOCK=WORDS), "kernel"
         )
 
     def arithmetic(self) -> Iterator[tuple[str, float]]:

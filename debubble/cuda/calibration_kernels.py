@@ -26,3 +26,10 @@ def matrix_product(a, b, out, SIZE: tl.constexpr, BLOCK: tl.constexpr, INNER: tl
         right = tl.load(b + (start + inner)[:, None] * SIZE + columns[None, :])
         total = tl.dot(left, right, total)
     tl.store(out + rows[:, None] * SIZE + columns[None, :], total.to(tl.bfloat16))
+
+
+@triton.jit
+def copy_words(source, target, BLOCK: tl.constexpr):
+    """`source`, `target` int64 [programs * BLOCK], a BLOCK of them a program."""
+    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(target + offsets, tl.load(source + offsets))

@@ -10,24 +10,24 @@ from typing import Any, TypedDict
 
 from ..threads import ANOTHER
 from ..timeline.event import HOST_LANE, CopyKind, Event, SourceLine
-from .marks import BEGIN, END, PREFIX, UNMARKED, Mark, Marks
+from .driver_calls import HOST_CATEGORIES, unrecorded_copy_calls
+from .marks import BEGIN, COPY, END, FAILED, PREFIX, UNMARKED, Mark, Marks
 
 DEFAULT_STREAM = 7
 """CUPTI's number of the legacy default stream."""
 
 DEVICE_KINDS = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "memset"}
-HOST_CATEGORIES = {"cuda_runtime", "cuda_driver"}
 
 
 def events_of(trace: dict[str, Any], marks: Marks) -> list[Event]:
     """The device's work and the host calls behind it, between the marks of begin and end."""
     rows = [row for row in trace["traceEvents"] if _is_on_host_or_device(row)]
     begin, end = _bounds(rows)
-    marked = [row for row in rows if row["name"].startswith(PREFIX)]
-    lines = _Spans(row for row in marked if row["name"] not in (BEGIN, END))
+    lines = _Spans(row for row in rows if _is_a_line(row["name"]))
     operators = _Spans(row for row in rows if row["name"].startswith("aten::"))
-    calls = [row for row in rows if row.get("cat") in HOST_CATEGORIES and begin <= row["ts"] <= end]
-    calls = _in_threads_of_their_operators(calls, rows)
+    calls = [row for row in rows if row.get("cat") in HOST_CATEGORIES]
+    calls = _in_threads_of_their_operators(calls, rows) + unrecorded_copy_calls(rows)
+    calls = [row for row in calls if begin <= row["ts"] <= end]
     by_correlation = {row["args"].get("correlation"): row for row in calls}
     device_rows = sorted(
         (
@@ -80,6 +80,11 @@ def events_of(trace: dict[str, Any], marks: Marks) -> list[Event]:
 def _is_on_host_or_device(row: dict[str, Any]) -> bool:
     """Annotations come twice: where the host made them, and a shadow on the device."""
     return row.get("ph") == "X" and row.get("cat") != "gpu_user_annotation"
+
+
+def _is_a_line(name: str) -> bool:
+    """Whether it marks a line of the learner's, and not what debubble itself wants to know."""
+    return name.startswith(PREFIX) and not name.startswith((BEGIN, END, COPY, FAILED))
 
 
 def _in_threads_of_their_operators(

@@ -22,6 +22,10 @@ from ..timeline.event import SourceLine
 
 PREFIX = "debubble:"
 BEGIN, END = f"{PREFIX}begin", f"{PREFIX}end"
+COPY = f"{PREFIX}copy:"
+"""Then comes the driver's function that copies."""
+FAILED = f"{PREFIX}failed"
+"""Inside the mark of a copy that came to nothing."""
 
 annotate = torch._C._profiler._RecordFunctionFast
 
@@ -131,3 +135,16 @@ def marked() -> Iterator[None]:
     marks = getattr(_recording, "marks", None)
     with marks.here() if marks else nullcontext():
         yield
+
+
+@contextmanager
+def marked_copy(function: str) -> Iterator[None]:
+    """For a copy by the driver's own function, whose call Kineto leaves out. The mark stands for
+    that call, so it is made in every thread, and for lines of debubble's own as well."""
+    with marked(), annotate(f"{COPY}{function}"):
+        try:
+            yield
+        except BaseException:
+            with annotate(FAILED):
+                pass
+            raise

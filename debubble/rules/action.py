@@ -23,6 +23,10 @@ class Action(NamedTuple):
     """The driver keeps the host until the copy is done, without a synchronisation call."""
     pageable: bool = False
     """A copy's host memory is pageable."""
+    pieces: tuple[int, int] = (0, 0)
+    """How many copies one call asks for in a batch: below the cliff, and from it on."""
+    link_bytes: float = 0
+    """What a kernel reads from pinned host memory, or writes to it: the larger of the two."""
 
 
 SYNC = Action("sync", "stream synchronize")

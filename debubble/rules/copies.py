@@ -64,6 +64,13 @@ def download(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> 
     return actions + _between("d2h", nbytes_of(target), non_blocking, into_pinned)
 
 
+def copy_of_bytes(kind: str, nbytes: int, *, pageable: bool = False) -> Action:
+    """An asynchronous copy between addresses, of `kind` "h2d", "d2h" or "d2d"."""
+    if kind == "h2d":
+        return _between("h2d_pageable" if pageable else "h2d_pinned", nbytes, True)[0]
+    return _between(kind, nbytes, True, host_is_pinned=not pageable)[0]
+
+
 def dense_alike(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether both cover dense memory in the same order, so that bytes can be copied in one go."""
     if a.shape != b.shape:

@@ -5,27 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
+from ..accelerator.addresses import MemoryRange
 from ..accelerator.protocol import Work
 from ..rules.action import Action
-from ..rules.copies import nbytes_of
 from ..timeline import Timeline
 from . import backend, pinning
-from .computing import on_cpu, on_sim
+from .address_copies import AddressCopies
+from .address_map import AddressMap
 from .cost import CostModel
 from .device import SimDevice
 from .execution import Operation, execute
 from .flex_attention import FlexAttention
 from .graph import SimGraph
-from .guard_bands import guarded
 from .host_watch import HostWatch
+from .launches import Launches
 from .streams import SimEvent, SimStream
-from .tape import flat_tensors, with_tensors
-from .tensor import SimTensor
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
@@ -42,6 +41,9 @@ class SimAccelerator:
         self._device = SimDevice(cost or CostModel.load())
         backend.register(self._device)
         self._flex_attention = FlexAttention(self._device)
+        self._addresses = AddressMap()
+        self._copies = AddressCopies(self._device, self._addresses)
+        self._launches = Launches(self._device, self._addresses)
         self.device = torch.device("sim", 0)
         self.pin_memory = pinning.is_possible()
 
@@ -82,30 +84,43 @@ class SimAccelerator:
         """Runs a kernel on the CPU data, as one launch of modelled length."""
         if grid is not None and 0 in grid:
             return None
-        inputs: list[torch.Tensor] = []
-        cpu_args = on_cpu(args, inputs)
-        cpu_meta = {name: on_cpu(value, inputs) for name, value in meta.items()}
-        for tensor in inputs:
-            if type(tensor) is not SimTensor and not tensor.is_pinned():
-                raise ValueError(
-                    f"{_name_of(kernel)} was given a tensor of shape {tuple(tensor.shape)} in "
-                    "pageable host memory: a kernel reads device memory or pinned memory only"
-                )
-        on_device = [tensor for tensor in inputs if type(tensor) is SimTensor]
-        call = partial(kernel, *cpu_args, **cpu_meta)
-        if grid is not None:
-            call = partial(_run_guarded, kernel, grid, cpu_args, cpu_meta)
-        action = _kernel(kernel, work() if callable(work) else work or Work(), inputs)
-        operation = Operation(
-            call,
-            lambda _: [action],
-            reads=on_device,
-            writes=on_device,
-            makes_memory=grid is None,
-            has_result=grid is None,
-        )
         with self._device.lock:
-            return on_sim(execute(self._device, operation), self._device)
+            return self._launches(kernel, grid, args, meta, work)
+
+    def memory_at(self, address: int) -> MemoryRange | None:
+        with self._device.lock:
+            return self._addresses.range_at(address)
+
+    def copy_bytes(self, source: int, target: int, nbytes: int) -> None:
+        """What is neither device memory nor pinned counts as pageable host memory, unchecked."""
+        with self._device.lock:
+            self._copies.copy(source, target, nbytes)
+
+    @property
+    def has_copy_batch(self) -> bool:
+        return True
+
+    def copy_batch(
+        self,
+        sources: np.ndarray,
+        targets: np.ndarray,
+        sizes: np.ndarray,
+        *,
+        any_order: bool = False,
+    ) -> None:
+        """One copy event and one launch for each direction that there is. In any order bytes are
+        still read in the stream's: that it need not be so is a race where it matters."""
+        with self._device.lock:
+            self._copies.copy_batch(sources, targets, sizes, any_order)
+
+    def register_host_memory(self, address: int, nbytes: int) -> None:
+        pinning.register(address, nbytes)
+
+    def unregister_host_memory(self, address: int) -> None:
+        """What is under way there is let finish first."""
+        with self._device.lock:
+            self._device.settle(by=float("inf"))
+            pinning.unregister(address)
 
     def flex_attention(
         self,
@@ -141,26 +156,3 @@ class SimAccelerator:
     def watching_for_syncs(self) -> Iterator[None]:
         """Nothing to install: every wait passes through the simulated device, which asks."""
         yield
-
-
-def _run_guarded(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str, Any]) -> None:
-    """A Triton kernel, which could write anywhere."""
-
-    def call(tensors: list[torch.Tensor]) -> None:
-        in_order = iter(tensors)
-        guarded_args = with_tensors(args, in_order)
-        values = with_tensors(list(meta.values()), in_order)
-        kernel[grid](*guarded_args, **dict(zip(meta, values, strict=True)))
-
-    guarded(call, flat_tensors([args, list(meta.values())]), _name_of(kernel))
-
-
-def _kernel(kernel: Any, work: Work, inputs: list[torch.Tensor]) -> Action:
-    moved = sum(map(nbytes_of, inputs)) if work.bytes is None else work.bytes
-    return Action("kernel", _name_of(kernel), moved, work.flops, "triton", work.tensor_cores)
-
-
-def _name_of(kernel: Any) -> str:
-    return getattr(kernel, "__name__", None) or getattr(
-        getattr(kernel, "fn", None), "__name__", "kernel"
-    )

@@ -19,6 +19,26 @@ from .tensor import SimTensor
 from .work import HALVES, kernel_of
 
 NUMBERS = (bool, int, float, complex)
+CHOOSES_BY_VALUE = {
+    "embedding",
+    "gather",
+    "index",
+    "index_add_",
+    "index_copy_",
+    "index_fill_",
+    "index_put_",
+    "index_select",
+    "masked_fill_",
+    "masked_scatter_",
+    "masked_select",
+    "put_",
+    "scatter_",
+    "scatter_add_",
+    "scatter_reduce_",
+    "take",
+    "_index_put_impl_",
+}
+"""Which part of their tensors these touch stands in device memory."""
 TAKES_CPU_INDICES = {"index.Tensor", "index_put_", "index_put", "_index_put_impl_"}
 
 
@@ -50,6 +70,7 @@ class Computation:
         }
         """Where PyTorch hands over a Python number as it is, though a tensor is declared."""
         self.takes_device = any(argument.name == "device" for argument in schema.arguments)
+        self.whole = self.name.partition(".")[0] not in CHOOSES_BY_VALUE
         self.repeatable = torch.Tag.nondeterministic_seeded not in func.tags
 
     def __call__(self, args: tuple, kwargs: dict) -> Any:
@@ -83,6 +104,7 @@ class Computation:
             makes_memory=not self.returns_written,
             repeatable=self.repeatable,
             waits=bool(effects.reads or effects.syncs or effects.uploads),
+            whole=self.whole,
         )
         out = execute(self.device, operation)
         for tensor in written:

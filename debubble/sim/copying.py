@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from ..rules.action import Action
-from ..rules.copies import device_copy, download, upload
+from ..rules.copies import device_copy, download, nbytes_of, upload
 from . import pinning
 from .device import SimDevice
 from .execution import Operation, execute
-from .inflight import copy_step
+from .inflight import copy_step, looking_at
+from .pieces import Pieces
 from .tensor import SimTensor
 
 
@@ -64,17 +66,20 @@ class Copies:
         # What goes by way of a copy of the driver's own is safe from the host from now on.
         staged = source.clone() if device.in_flight.uploads else source
         execute(device, Operation(lambda: data.copy_(staged), lambda _: actions, [], [target]))
+        device.touches_host(source, writes=False)
 
     def _upload_later(self, target: SimTensor, source: torch.Tensor, actions: list[Action]) -> None:
         """The device reads the host's memory when the stream gets there."""
-        device, data = self.device, target.data_on_cpu
-        tape = device.in_flight.tape
-        tape.will_write([data])
+        device, data, in_flight = self.device, target.data_on_cpu, self.device.in_flight
         device.host_works(device.cost.op_us)
         done_at = device.perform(actions, writes=[target])
-        sent = device.in_flight.upload(source, done_at, device.source())
-        data.copy_(source)
-        tape.append(copy_step(data, sent))
+        device.touches_host(source, writes=False)
+        in_flight.tape.will_write([data])
+        leaving = in_flight.upload(Pieces.of(source), device.source())
+        step = copy_step(data, looking_at(leaving.sent, source), leaving)
+        step.run()
+        in_flight.tape.append(step)
+        in_flight.ends_at(leaving, done_at)
 
     def _download(self, target: torch.Tensor, source: SimTensor, non_blocking: bool) -> None:
         device, data = self.device, source.data_on_cpu
@@ -87,14 +92,17 @@ class Copies:
             )
             execute(device, into_host)
         elif comes_later:
-            result = torch.empty_like(target)
-            execute(device, Operation(lambda: result.copy_(data), lambda _: actions, [source]))
-            done_at = device.current_stream().free_at
-            device.in_flight.download(target, result, done_at, device.source())
+            result = np.empty(nbytes_of(target), np.uint8)
+            view = looking_at(result, target)
+            execute(device, Operation(lambda: view.copy_(data), lambda _: actions, [source]))
+            coming = device.in_flight.download_to(target, result, device.source())
+            device.in_flight.ends_at(coming, device.current_stream().free_at)
+            device.touches_host(target, writes=True)
             device.settle()
         else:
             device.host_works(device.cost.op_us)
             device.perform(actions, reads=[source])
+            device.touches_host(target, writes=True)
             target.copy_(data)
 
 

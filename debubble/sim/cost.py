@@ -58,20 +58,33 @@ class CostModel:
     """The same for this project's Triton kernels."""
     vector_flops: float
     """fp32 operations a microsecond outside the tensor cores."""
+    batch_cliff_bytes: float
+    """Pieces of a batch of copies from this size on are handed to the copy engine faster."""
+    small_piece_call_us: float
+    """Host time that a piece below that size adds to the call of its batch."""
+    large_piece_call_us: float
+    """The same for the others."""
+    piece_us: float
+    """What each piece of a batch takes on the copy engine, on top of its bytes."""
+    link_bandwidth: float
+    """Bytes a microsecond that a kernel reads from pinned host memory, or writes to it."""
 
     def call(self, action: Action) -> float:
         """Host microseconds of asking for an action."""
         if action.kind == "copy":
-            return self.copy_call_us
+            small, large = action.pieces
+            pieces = small * self.small_piece_call_us + large * self.large_piece_call_us
+            return self.copy_call_us + pieces
         extra = {"library": self.gemm_launch_us, "triton": self.triton_launch_us - self.launch_us}
         return self.launch_us + extra.get(action.unit, 0.0)
 
     def duration(self, action: Action) -> float:
-        """Device microseconds. A kernel's are a roofline: the slowest of bytes, operations and
-        the shortest kernel of its kind."""
+        """Device microseconds. A kernel's are a roofline: the slowest of bytes, operations, the
+        shortest kernel of its kind, and its start with what comes over the link behind it."""
         if action.kind == "copy":
             fixed = self.kernel_us if action.copy_kind == "d2d" else self.copy_us
-            return fixed + action.nbytes / self._bandwidth(action.copy_kind)
+            pieces = sum(action.pieces) * self.piece_us
+            return fixed + pieces + action.nbytes / self._bandwidth(action.copy_kind)
         if action.unit == "sleep":
             return action.flops
         shortest, rate = {
@@ -81,7 +94,8 @@ class CostModel:
         }[action.unit]
         if not action.tensor_cores:
             rate = self.vector_flops
-        return max(shortest, action.nbytes / self.memory_bandwidth, action.flops / rate)
+        over_link = shortest + action.link_bytes / self.link_bandwidth
+        return max(over_link, action.nbytes / self.memory_bandwidth, action.flops / rate)
 
     def _bandwidth(self, copy_kind: str | None) -> float:
         return {

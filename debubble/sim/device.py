@@ -16,10 +16,13 @@ from ..rules.action import Action
 from ..rules.refusal import refusal
 from ..source_line import source_line
 from ..timeline.event import HOST_LANE, Hazard, SourceLine
+from . import pinning
+from .access_log import Touch
 from .copy_engine import CopyEngine
 from .cost import CostModel
 from .inflight import InFlight
-from .memory import Access
+from .memory import Block
+from .races import Races
 from .recorder import Recorder
 from .streams import SimStream
 from .tape import Step, Tape
@@ -45,8 +48,7 @@ class SimDevice:
         self._local = threading.local()
         self._copy_engines = {"in": CopyEngine(), "out": CopyEngine()}
         self._starts: deque[float] = deque(maxlen=LAUNCH_QUEUE)
-        self._host_seen: dict[int, int] = {}
-        self._last_access: Access | None = None
+        self.races = Races(lambda hazard: self.hazards.append(hazard))
 
     # Streams.
 
@@ -76,8 +78,7 @@ class SimDevice:
             start = self.now
             self.now = max(self.now, until) + self.cost.sync_us
             self.note("sync", name, HOST_LANE, start, self.now - start, self.source())
-            for number, count in seen.items():
-                self._host_seen[number] = max(count, self._host_seen.get(number, 0))
+            self.races.host_sees(seen)
             self.settle()
 
     def synchronize(self) -> None:
@@ -106,9 +107,10 @@ class SimDevice:
         actions: Iterable[Action],
         reads: Iterable[SimTensor] = (),
         writes: Iterable[SimTensor] = (),
+        whole: bool = True,
     ) -> float:
         """Queues actions on the current stream and waits where they say so; returns when the
-        last of them ends."""
+        last of them ends. `whole`: they touch all of what these tensors look at."""
         stream = self.current_stream()
         source = self.source()
         for action in actions:
@@ -116,7 +118,7 @@ class SimDevice:
                 self.host_waits(action.name, stream.free_at, stream.knowledge())
             else:
                 self._submit(action, stream, source)
-        self._order(stream, source, reads, writes)
+        self.races.by_tensors(stream, source, reads, writes, whole)
         if self.now >= self.in_flight.next_done_at:
             self.settle()
         return stream.free_at
@@ -131,9 +133,12 @@ class SimDevice:
         )
         stream = self.current_stream()
         for step in steps:
-            self._run_again(step)
+            if step.under_way is None:
+                self._run_again(step)
             for action in step.actions:
                 self._schedule(action, stream, step.source, launch)
+            if step.under_way is not None:
+                step.under_way(stream.free_at)
 
     def _run_again(self, step: Step) -> None:
         """One step of a graph, kept where a copy under way could still change what it reads."""
@@ -182,22 +187,17 @@ class SimDevice:
 
     # Races.
 
-    def _order(
-        self,
-        stream: SimStream,
-        source: SourceLine | None,
-        reads: Iterable[SimTensor],
-        writes: Iterable[SimTensor],
+    def touches_host(self, tensor: torch.Tensor, *, writes: bool) -> None:
+        """What was queued last reads or writes a tensor in host memory."""
+        block = pinning.block_at(tensor.data_ptr())
+        if block is not None and self.capturing is None:
+            self.races.by_copy(block, tensor, self.current_stream(), writes)
+
+    def touches_addresses(
+        self, touches: list[Touch], blocks: list[Block], source: SourceLine | None
     ) -> None:
-        """Finds two accesses to one allocation, on two streams, with nothing that orders them."""
-        access = self._last_access = Access(stream.number, stream.submitted, source)
-        for tensor in writes:
-            self._expect_before(tensor.block.last_write, stream, source, "written")
-            self._expect_before(tensor.block.last_read, stream, source, "read")
-            tensor.block.last_write = access
-        for tensor in reads:
-            self._expect_before(tensor.block.last_write, stream, source, "written")
-            tensor.block.last_read = access
+        """What was queued last touches these ranges, which lie in these blocks."""
+        self.races.by_address(self.current_stream(), source, touches, blocks)
 
     def blank(self, data: torch.Tensor) -> SimTensor:
         """Memory that no operation has written to yet; that of a capture belongs to its graph."""
@@ -207,27 +207,8 @@ class SimDevice:
 
     def made(self, tensor: SimTensor) -> SimTensor:
         """A result: written by what was queued last."""
-        tensor.block.last_write = self._last_access
+        self.races.made(tensor.block)
         return tensor
-
-    def _expect_before(
-        self, access: Access | None, stream: SimStream, source: SourceLine | None, verb: str
-    ) -> None:
-        if access is None or access.stream == stream.number:
-            return
-        known = max(stream.seen.get(access.stream, 0), self._host_seen.get(access.stream, 0))
-        if known >= access.order:
-            return
-        self.hazards.append(
-            Hazard(
-                "unordered_streams",
-                f"{source} uses on {stream.lane} what is {verb} on stream {access.stream} by "
-                f"{access.source or 'earlier work'}, and nothing orders the two: record an event "
-                "behind the one and make the other wait for it",
-                access.source,
-                source,
-            )
-        )
 
     def settle(self, by: float | None = None) -> None:
         """Finishes the copies that are done by now, or by a time that the host will wait for."""

@@ -29,6 +29,8 @@ class Operation:
     """False for a kernel: nothing has to run during a capture to know the shape of a result."""
     waits: bool = False
     """The host has to know the result, so that all that is queued is done before it."""
+    whole: bool = True
+    """It touches all of what its tensors look at, and doesn't choose by index or address."""
 
 
 def execute(device: SimDevice, operation: Operation) -> Any:
@@ -46,7 +48,7 @@ def execute(device: SimDevice, operation: Operation) -> Any:
     actions = operation.actions(out)
     if journal is not None:
         journal.append(_step(device, operation, out, actions))
-    device.perform(actions, operation.reads, operation.writes)
+    device.perform(actions, operation.reads, operation.writes, operation.whole)
     return out
 
 

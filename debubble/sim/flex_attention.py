@@ -54,6 +54,7 @@ class FlexAttention:
             lambda _: work.actions,
             reads=[query, key, value, call.kv_num_blocks, call.kv_indices, *read_by_mask],
             makes_memory=True,
+            whole=False,
         )
         return on_sim(execute(self.device, operation), self.device)
 

@@ -1,126 +1,186 @@
-"""Copies between host and device that are still under way, and what the host does to them.
+"""What the device still reads from host memory, or brings there, and what the host does to it.
 
-A host buffer is looked at again when its copy is done in modelled time. If its bytes changed
-meanwhile, the copy took the new bytes: everything queued behind it is run again with them.
+Pinned memory that a copy or a kernel reads is looked at again when that is done in modelled time.
+If its bytes changed meanwhile, the device took the new bytes: everything queued behind it is run
+again with them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import heapq
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 
 from ..timeline.event import Hazard, SourceLine
+from . import pinning
+from .arrivals import Arrivals, Download, Overlay
+from .pieces import Pieces, span_of
 from .tape import Step, Tape, poison
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Upload:
-    host: torch.Tensor
-    sent: torch.Tensor
-    """What the buffer held when the copy was asked for; replaced if the host changes it in time."""
-    done_at: float
+    host: Pieces
+    sent: np.ndarray
+    """uint8 [nbytes of host]: what the device has to read; where the host overwrites its memory in
+    time, that."""
     source: SourceLine | None
+    what: str = "copy"
+    left: np.ndarray | None = None
+    """What the work leaves in the memory, where that is something else than it read."""
+    overlays: list[Overlay] = field(default_factory=list)
+    """What of it was still on its way to the host when this was asked for."""
+    is_done: bool = False
 
-
-@dataclass(slots=True)
-class Download:
-    host: torch.Tensor
-    result: torch.Tensor
-    done_at: float
-    source: SourceLine | None
+    def sent_again(self) -> np.ndarray:
+        """When all is run again, what was on its way may be something else."""
+        for overlay in self.overlays:
+            overlay.put(self.sent)
+        return self.sent
 
 
 class InFlight:
-    """The copies under way, oldest first, and the tape of what was queued since the oldest."""
+    """Work under way on host memory, and the tape of what was queued since the oldest upload."""
 
     def __init__(self) -> None:
-        self.uploads: list[Upload] = []
-        self.downloads: list[Download] = []
+        self.uploads: set[Upload] = set()
+        self.downloads = Arrivals()
         self.tape = Tape()
         self.next_done_at = float("inf")
-        self._host_writes: dict[int, SourceLine] = {}
+        self._queue: list[tuple[float, int, Upload | Download]] = []
+        self._count = 0
+        self._host_writes: dict[tuple[int, int], SourceLine] = {}
+        """The lines that last wrote to a range of addresses, the latest one last."""
 
-    def upload(self, host: torch.Tensor, done_at: float, source: SourceLine | None) -> Upload:
-        """Returns the copy, whose `sent` is what the device has to read."""
-        upload = Upload(host, host.clone(), done_at, source)
-        self.uploads.append(upload)
-        self.next_done_at = min(self.next_done_at, done_at)
+    def upload(self, host: Pieces, source: SourceLine | None, what: str = "copy") -> Upload:
+        """Begins one, whose `sent` is what the device has to read; `ends_at` says until when."""
+        sent, overlays = self.seen_by_device(host)
+        upload = Upload(host, sent, source, what, overlays=overlays)
+        if len(host):
+            self.uploads.add(upload)
         return upload
 
-    def download(
-        self, host: torch.Tensor, result: torch.Tensor, done_at: float, source: SourceLine | None
-    ) -> None:
-        """The host's buffer holds poison until the copy is done."""
-        self.downloads.append(Download(host, result, done_at, source))
-        self.next_done_at = min(self.next_done_at, done_at)
+    def give_up(self, upload: Upload) -> None:
+        """It was begun, and won't be done."""
+        self.uploads.discard(upload)
+
+    def download(self, host: Pieces, result: np.ndarray, source: SourceLine | None) -> Download:
+        """Begins one: there is poison in host memory until it is done."""
+        download = Download(host, result, source)
+        self.downloads.add(download)
+        return download
+
+    def download_to(
+        self, host: torch.Tensor, result: np.ndarray, source: SourceLine | None
+    ) -> Download:
+        """The same into a dense tensor, with poison of its type."""
+        download = self.download(Pieces.of(host), result, source)
         poison(host)
+        return download
+
+    def ends_at(self, work: Upload | Download, done_at: float) -> None:
+        self._count += 1
+        heapq.heappush(self._queue, (done_at, self._count, work))
+        self.next_done_at = self._queue[0][0]
+
+    def seen_by_device(self, host: Pieces) -> tuple[np.ndarray, list[Overlay]]:
+        """The bytes that work queued now will find in host memory, and which of them are still on
+        their way there."""
+        flat, overlays = host.gather(), self.downloads.over(host) if self.downloads else []
+        for overlay in overlays:
+            overlay.put(flat)
+        return flat, overlays
 
     def note_host_write(self, tensor: torch.Tensor, source: SourceLine | None) -> None:
-        """Remembers the line that last wrote to a buffer with a copy under way."""
-        address = tensor.untyped_storage().data_ptr()
-        if source and any(u.host.untyped_storage().data_ptr() == address for u in self.uploads):
-            self._host_writes[address] = source
+        """Remembers the line that last wrote to pinned memory."""
+        if source and self.uploads and pinning.is_pinned(tensor):
+            span = span_of(tensor)
+            self._host_writes.pop(span, None)
+            self._host_writes[span] = source
 
     def reader_of_pending(self, tensor: torch.Tensor) -> Download | None:
-        """The copy under way whose target shares memory with `tensor`, if there is one."""
-        for download in self.downloads:
-            if _overlap(download.host, tensor):
-                return download
-        return None
+        """The download under way whose target shares memory with `tensor`, if there is one."""
+        return self.downloads.at(*span_of(tensor))
 
     def settle(self, now: float) -> list[Hazard]:
-        """Finishes the copies that are done by `now`; returns the races that this shows."""
+        """Finishes what is done by `now`; returns the races that this shows."""
         if now < self.next_done_at:
             return []
-        hazards = [self._overwritten(u) for u in self.uploads if u.done_at <= now and _changed(u)]
-        if hazards:
+        hazards: list[Hazard] = []
+        must_redo = False
+        while self._queue and self._queue[0][0] <= now:
+            work = heapq.heappop(self._queue)[2]
+            if isinstance(work, Upload):
+                changed = self._finish(work)
+                hazards += changed
+                must_redo |= bool(changed)
+                continue
+            if must_redo:
+                self.tape.redo()
+            must_redo = False
+            self.downloads.finish(work)
+        if must_redo:
             self.tape.redo()
-        self.uploads = [upload for upload in self.uploads if upload.done_at > now]
-        for download in self.downloads:
-            if download.done_at <= now:
-                download.host.copy_(download.result)
-        self.downloads = [download for download in self.downloads if download.done_at > now]
         if not self.uploads:
             self.tape = Tape()
             self._host_writes.clear()
-        waiting = self.uploads + self.downloads
-        self.next_done_at = min((copy.done_at for copy in waiting), default=float("inf"))
+        self.next_done_at = self._queue[0][0] if self._queue else float("inf")
         return hazards
 
-    def _overwritten(self, upload: Upload) -> Hazard:
-        upload.sent.copy_(upload.host)
-        writer = self._host_writes.get(upload.host.untyped_storage().data_ptr())
+    def _finish(self, upload: Upload) -> list[Hazard]:
+        """Takes over what the host wrote meanwhile; that is a race."""
+        self.uploads.discard(upload)
+        upload.is_done = True
+        expected = upload.sent if upload.left is None else upload.left
+        found = upload.host.gather()
+        for overlay in self.downloads.over(upload.host) if self.downloads else ():
+            # Poison, for work that comes later than this.
+            where = slice(overlay.start, overlay.start + overlay.nbytes)
+            found[where] = expected[where]
+        if found.data == expected.data:
+            return []
+        changed = np.flatnonzero(found != expected)
+        upload.sent[changed] = expected[changed] = found[changed]
+        upload.overlays.clear()
+        return [self._overwritten(upload, changed)]
+
+    def _overwritten(self, upload: Upload, changed: np.ndarray) -> Hazard:
+        writer = self._writer_of(upload.host, changed)
         where = f"at {writer}" if writer else "after that line"
         return Hazard(
             "overwritten_in_flight",
-            f"the pinned buffer of the copy at {upload.source} was overwritten {where}, while the "
-            "copy was still under way: the device got the new bytes",
+            f"the pinned {READ_BY[upload.what]} at {upload.source} was overwritten {where}, while "
+            f"the {upload.what} was still under way: the device got the new bytes",
             upload.source,
             writer,
         )
 
-
-def copy_step(target: torch.Tensor, upload: Upload) -> Step:
-    return Step(lambda: target.copy_(upload.sent), [], [], upload.source)
-
-
-def _changed(upload: Upload) -> bool:
-    return not _same_bytes(upload.host, upload.sent)
-
-
-def _same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """NaN equals itself here: it is the bytes that count."""
-    return torch.equal(a, b) or bool(((a == b) | ((a != a) & (b != b))).all())
+    def _writer_of(self, host: Pieces, changed: np.ndarray) -> SourceLine | None:
+        piece = np.searchsorted(host.offsets, changed, "right") - 1
+        addresses = host.starts[piece] + changed - host.offsets[piece]
+        for (start, end), source in reversed(self._host_writes.items()):
+            if ((addresses >= start) & (addresses < end)).any():
+                return source
+        return None
 
 
-def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
-    start_a, start_b = a.data_ptr(), b.data_ptr()
-    return start_a < start_b + _span(b) and start_b < start_a + _span(a)
+READ_BY = {"copy": "buffer of the copy", "kernel": "memory read by the kernel"}
 
 
-def _span(tensor: torch.Tensor) -> int:
-    if tensor.numel() == 0:
-        return 0
-    last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
-    return (last + 1) * tensor.element_size()
+def copy_step(target: torch.Tensor, sent: torch.Tensor, upload: Upload) -> Step:
+    """`sent` looks at what the upload sends."""
+
+    def call() -> None:
+        upload.sent_again()
+        target.copy_(sent)
+
+    return Step(call, [], [], upload.source)
+
+
+def looking_at(flat: np.ndarray, like: torch.Tensor) -> torch.Tensor:
+    """Bytes of a dense tensor, uint8 [nbytes], as a tensor like it."""
+    view = torch.frombuffer(flat, dtype=like.dtype).as_strided(like.shape, like.stride())
+    view = view.conj() if like.is_conj() else view
+    return torch._neg_view(view) if like.is_neg() else view

@@ -11,10 +11,16 @@ from bisect import bisect_right, insort
 
 import torch
 
+from ..accelerator.addresses import check_registration
+from .memory import HostBlock
+
 VARIABLE = "DEBUBBLE_PINNING"
 
 _lock = threading.Lock()
 _ranges: list[tuple[int, int]] = []
+_blocks: dict[int, HostBlock] = {}
+_registered: set[int] = set()
+"""Both by the address of a range's first byte."""
 _library: torch.library.Library | None = None
 
 _FACTORIES = {
@@ -49,9 +55,13 @@ class _PinnedPages(mmap.mmap):
 def is_pinned(tensor: torch.Tensor) -> bool:
     if not _ranges:
         return False
-    address = tensor.data_ptr()
-    at = bisect_right(_ranges, (address, float("inf"))) - 1
-    return at >= 0 and _ranges[at][0] <= address < _ranges[at][1]
+    return _range_at(tensor.data_ptr()) is not None
+
+
+def block_at(address: int) -> HostBlock | None:
+    """The pinned range that an address lies in."""
+    address_range = _range_at(address)
+    return address_range and _blocks.get(address_range[0])
 
 
 def is_possible() -> bool:
@@ -63,16 +73,14 @@ def pinned_empty_strided(
     shape: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype
 ) -> torch.Tensor:
     """A CPU tensor of that shape, stride and dtype in pinned memory."""
-    if not is_possible():
-        raise RuntimeError(f"host memory can't be pinned here: {VARIABLE} is off")
+    _check_possible()
     span = 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
     if 0 in shape:
         return torch.empty_strided(shape, stride, dtype=dtype)
     pages = _PinnedPages(-1, span * dtype.itemsize)
     flat = torch.frombuffer(pages, dtype=dtype, count=span)
     address_range = (flat.data_ptr(), flat.data_ptr() + len(pages))
-    with _lock:
-        insort(_ranges, address_range)
+    _remember(address_range, pages)
     weakref.finalize(pages, _forget, address_range)
     return flat.as_strided(shape, stride)
 
@@ -80,6 +88,31 @@ def pinned_empty_strided(
 def pinned_copy(tensor: torch.Tensor) -> torch.Tensor:
     copy = pinned_empty_strided(tuple(tensor.shape), _dense_stride(tensor), tensor.dtype)
     return copy.copy_(tensor)
+
+
+def register(address: int, nbytes: int) -> None:
+    """Counts memory that there is as pinned. RuntimeError where that can't be, or is so already."""
+    check_registration(address, nbytes)
+    _check_possible()
+    with _lock:
+        at = bisect_right(_ranges, (address + nbytes,)) - 1
+        if at >= 0 and _ranges[at][1] > address:
+            raise RuntimeError(
+                f"{nbytes} bytes at {address:#x} are page-locked already, some or all of them: "
+                "register each part of host memory once"
+            )
+    _remember((address, address + nbytes))
+    _registered.add(address)
+
+
+def unregister(address: int) -> None:
+    """RuntimeError for an address that nothing was registered with."""
+    if address not in _registered:
+        raise RuntimeError(
+            f"no host memory is registered at {address:#x}: give the address of its registration"
+        )
+    _registered.discard(address)
+    _forget(_blocks[address].span())
 
 
 def install() -> None:
@@ -120,6 +153,23 @@ def _dense_stride(tensor: torch.Tensor) -> tuple[int, ...]:
     return tuple(torch.empty_like(tensor, device="meta").stride())
 
 
+def _check_possible() -> None:
+    if not is_possible():
+        raise RuntimeError(f"host memory can't be pinned here: {VARIABLE} is off")
+
+
+def _range_at(address: int) -> tuple[int, int] | None:
+    at = bisect_right(_ranges, (address, float("inf"))) - 1
+    return _ranges[at] if at >= 0 and address < _ranges[at][1] else None
+
+
+def _remember(address_range: tuple[int, int], pages: _PinnedPages | None = None) -> None:
+    with _lock:
+        insort(_ranges, address_range)
+        _blocks[address_range[0]] = HostBlock(*address_range, pages)
+
+
 def _forget(address_range: tuple[int, int]) -> None:
     with _lock:
         _ranges.remove(address_range)
+        del _blocks[address_range[0]]

@@ -57,7 +57,10 @@ class SimStream:
 
     def query(self) -> bool:
         self.device.host_works(self.device.cost.event_us)
-        return self.free_at <= self.device.now
+        is_done = self.free_at <= self.device.now
+        if is_done:
+            self.device.races.host_sees(self.knowledge())
+        return is_done
 
     def knowledge(self) -> dict[int, int]:
         return {**self.seen, self.number: self.submitted}
@@ -91,5 +94,11 @@ class SimEvent:
             self.device.host_waits("event synchronize", self.at, self.seen)
 
     def query(self) -> bool:
+        """True orders as a wait does: the host knows that the work is done."""
         self.device.host_works(self.device.cost.event_us)
-        return not self.recorded or self.at <= self.device.now
+        if not self.recorded:
+            return True
+        is_done = self.at <= self.device.now
+        if is_done:
+            self.device.races.host_sees(self.seen)
+        return is_done

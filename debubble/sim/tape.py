@@ -28,6 +28,8 @@ class Step:
     """CPU tensors that `call` writes in place."""
     drawn: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
     """Where random numbers went, and which: drawing them again would give others."""
+    under_way: Callable[[float], None] | None = None
+    """Instead of `run` in a replay, for what is under way after its launch: told when it ends."""
 
     def run(self) -> None:
         for output, value in zip(self.outputs, flat_tensors(self.call()), strict=False):

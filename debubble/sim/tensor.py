@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .memory import Block
+from .memory import ALLOCATIONS, Block
 
 
 class SimTensor(torch.Tensor):
@@ -30,7 +30,7 @@ class SimTensor(torch.Tensor):
             device=_DEVICE,
         )
         tensor.data_on_cpu = data_on_cpu
-        tensor.block = block or Block()
+        tensor.block = block or Block(data_on_cpu)
         return tensor
 
     @classmethod
@@ -41,6 +41,7 @@ class SimTensor(torch.Tensor):
         """Becomes another view, as `resize_`, `t_` and `out=` do to a tensor."""
         torch.Tensor.data.__set__(self, SimTensor(data_on_cpu, block))
         self.data_on_cpu, self.block = data_on_cpu, block
+        ALLOCATIONS.changes += 1
 
     @property
     def data(self) -> torch.Tensor:
@@ -57,9 +58,11 @@ class SimTensor(torch.Tensor):
 
     def data_ptr(self) -> int:
         """The address of the first element; constant for as long as the allocation lives."""
+        self.block.put_on_map()
         return self.data_on_cpu.data_ptr()
 
     def untyped_storage(self) -> torch.UntypedStorage:
+        self.block.put_on_map()
         return self.data_on_cpu.untyped_storage()
 
     def is_pinned(self, device: Any = None) -> bool:

@@ -20,6 +20,7 @@ from multiprocessing.connection import Connection
 from typing import IO, NoReturn
 
 import pytest
+import torch
 from _pytest.runner import runtestprotocol
 
 import debubble
@@ -45,7 +46,8 @@ def main() -> None:
 def _prepare(device: str) -> None:
     """What every test would otherwise do again, as far as a fork can take it along."""
     if device == "sim":
-        debubble.accelerator("sim")
+        # The first tensor that is filled has PyTorch import what takes a second or two.
+        torch.zeros(1, device=debubble.accelerator("sim").device)
     else:
         triton_mode.compile_triton()
     if triton_mode.is_there():

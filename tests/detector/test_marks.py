@@ -12,8 +12,9 @@ from torch.profiler import ProfilerActivity, profile
 
 import debubble
 from debubble.cuda import follow
+from debubble.cuda.driver_calls import unrecorded_copy_calls
 from debubble.cuda.kineto import events_of
-from debubble.cuda.marks import BEGIN, END, PREFIX, Marks
+from debubble.cuda.marks import BEGIN, COPY, END, FAILED, PREFIX, Marks, marked_copy
 from debubble.threads import ANOTHER
 
 
@@ -149,3 +150,115 @@ def test_threads_are_told_apart_by_name(marks):
     assert [event.thread for event in events] == [None, "loader", ANOTHER]
     lines = [event.source.text.partition("# line: ")[2] for event in events]
     assert lines == ["0", "1", "0"], "a thread of PyTorch's works for the line that waits for it"
+
+
+class DriverCopies(Trace):
+    """Copies by the driver's own functions, whose calls Kineto leaves out."""
+
+    BATCH = f"{COPY}cuMemcpyBatchAsync"
+
+    def call(self, start, line, function=BATCH, tid=None) -> None:
+        self.add("user_annotation", f"{PREFIX}{line}", start, 20, tid)
+        self.add("user_annotation", function, start + 2, 10, tid)
+
+    def moved(self, start, correlation, nbytes, stream=21) -> None:
+        place = {"correlation": correlation, "stream": stream, "bytes": nbytes}
+        self.add("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", start, 50, stream, **place)
+
+
+def test_a_copy_without_a_call_gets_the_mark_that_was_made_for_it(marks):
+    other = 4_000_001
+    marks._threads[other] = "loader"
+    trace = DriverCopies(marks)
+    trace.call(10, line=0)
+    trace.copy(40, 6, "HtoD (Pinned -> Device)")
+    trace.call(60, line=1, tid=other)
+    trace.moved(200, 7, nbytes=1000)
+    trace.moved(30, 5, nbytes=4000)
+    events = trace.events(marks)
+    calls = [event for event in events if event.kind == "launch"]
+    first, plain, second = [event for event in events if event.kind == "copy"]
+    assert [events[copy.launched_by] for copy in (first, plain, second)] == calls
+    assert [(call.name, call.start, call.duration) for call in calls] == [
+        ("cuMemcpyBatchAsync", 11, 10),
+        ("cudaMemcpyAsync", 39, 5),
+        ("cuMemcpyBatchAsync", 61, 10),
+    ]
+    assert [(copy.bytes, copy.copy_kind) for copy in (first, plain, second)] == [
+        *((4000, "h2d_pinned"), (8, "h2d_pinned"), (1000, "h2d_pinned")),
+    ]
+    for call, copy, line, thread in ((calls[0], first, 0, None), (calls[2], second, 1, "loader")):
+        assert f"# line: {line}" in copy.source.text and call.source == copy.source
+        assert call.thread == copy.thread == thread and copy.allowed == (line == 1)
+
+
+def test_one_call_may_be_several_copies(marks):
+    trace = DriverCopies(marks)
+    trace.call(10, line=0)
+    trace.call(40, line=1)
+    for start in (20, 90):
+        trace.moved(start, 5, nbytes=4)
+    trace.moved(150, 6, nbytes=8)
+    events = trace.events(marks)
+    copies = [event for event in events if event.kind == "copy"]
+    assert [(copy.bytes, copy.launched_by) for copy in copies] == [(4, 0), (4, 0), (8, 1)]
+
+
+def test_a_copy_that_failed_has_no_copy(marks):
+    trace = DriverCopies(marks)
+    trace.call(10, line=0)
+    trace.add("user_annotation", FAILED, 15, 1)
+    trace.call(40, line=1)
+    trace.moved(60, 5, nbytes=4)
+    launch, copy = trace.events(marks)
+    assert launch.start == 41
+    assert "# line: 1" in copy.source.text
+
+
+def test_a_failure_in_another_thread_is_not_this_copys(marks):
+    trace = DriverCopies(marks)
+    trace.call(10, line=0)
+    trace.add("user_annotation", FAILED, 15, 1, tid=4_000_001)
+    trace.moved(60, 5, nbytes=4)
+    assert [event.kind for event in trace.events(marks)] == ["launch", "copy"]
+
+
+def test_driver_copies_outside_the_bounds_stay_out(marks):
+    trace = DriverCopies(marks)
+    trace.call(-50, line=0)
+    trace.moved(-20, 4, nbytes=1)
+    trace.call(10, line=1)
+    trace.moved(40, 5, nbytes=2)
+    trace.call(1010, line=0)
+    trace.moved(1040, 6, nbytes=3)
+    (copy,) = [event for event in trace.events(marks) if event.kind == "copy"]
+    assert copy.bytes == 2 and "# line: 1" in copy.source.text
+
+
+def test_a_call_that_kineto_has_after_all_is_taken_from_there(marks):
+    trace = DriverCopies(marks)
+    single = f"{COPY}cuMemcpyAsync"
+    trace.call(10, line=0, function=single)
+    trace.add("cuda_driver", "cuMemcpyAsync", 14, 3, correlation=5)
+    trace.moved(40, 5, nbytes=2)
+    trace.call(70, line=1)
+    trace.moved(100, 6, nbytes=4)
+    events = trace.events(marks)
+    copies = [event for event in events if event.kind == "copy"]
+    assert [(copy.bytes, events[copy.launched_by].start) for copy in copies] == [(2, 13), (4, 71)]
+    assert "# line: 0" in copies[0].source.text
+
+
+def test_a_driver_copy_is_marked_even_where_no_line_is_known_and_says_if_it_failed(tmp_path):
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        with marked_copy("cuMemcpyAsync"):
+            pass
+        with pytest.raises(ValueError), marked_copy("cuMemcpyBatchAsync"):
+            raise ValueError
+    profiler.export_chrome_trace(str(tmp_path / "trace.json"))
+    rows = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    names = [row["name"] for row in rows if row["name"].startswith(PREFIX)]
+    assert sorted(names) == [f"{COPY}cuMemcpyAsync", f"{COPY}cuMemcpyBatchAsync", FAILED]
+    rows.append({"name": "a copy", "cat": "gpu_memcpy", "args": {"correlation": 9}})
+    (call,) = unrecorded_copy_calls([row for row in rows if row.get("ph") == "X" or "cat" in row])
+    assert (call["name"], call["args"]) == ("cuMemcpyAsync", {"correlation": 9})

@@ -3,11 +3,14 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
+import pytest
 import typer
 from typer.testing import CliRunner
 
 import debubble
+from debubble.commands import doctor as command
 from debubble.commands.doctor import doctor
 
 APP = typer.Typer()
@@ -24,6 +27,20 @@ def test_it_says_which_accelerator_this_is_and_whether_times_are_modelled(accele
         "interpreted on the CPU" if accelerator.modelled else "compiled"
     )
     assert len(lines) <= 14
+
+
+@pytest.mark.parametrize(
+    ("has_batch", "version", "said"),
+    [
+        (True, "13.3.1", "yes, by cuda-bindings 13.3.1"),
+        (False, None, "not installed: copies go one at a time"),
+        (False, "12.6.0", "cuda-bindings 12.6.0, or the driver, is too old: copies go one at"),
+    ],
+)
+def test_it_says_whether_a_gpu_takes_a_batch_of_copies(monkeypatch, has_batch, version, said):
+    gpu = SimpleNamespace(modelled=False, has_copy_batch=has_batch)
+    monkeypatch.setattr(command, "installed", {"cuda-bindings": version}.get)
+    assert command.batch_copies(gpu).startswith(said)
 
 
 def test_an_accelerator_that_is_not_there_is_said_and_the_rest_still_shown(monkeypatch):

@@ -1,0 +1,67 @@
+"""Memory by address: which range an address lies in, and what a kernel reaches by addresses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+NEEDS_A_STREAM = (
+    "a batch of copies takes no work on the default stream: enter a stream first, "
+    "`with accelerator.stream(): ...`"
+)
+"""What `copy_batch` says there, on both accelerators."""
+MOST_REGISTERED = 512 << 30
+"""So many bytes, or more, a driver doesn't register in one call."""
+
+
+class MemoryRange(NamedTuple):
+    """The allocation, or the registered memory, that an address lies in: `start` is its first
+    byte's address, `nbytes` its size."""
+
+    place: Literal["device", "pinned"]
+    start: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByAddress:
+    """What a kernel reads and writes by addresses, instead of through tensor arguments.
+
+    `sources`, `targets` (addresses) and `sizes` (bytes): contiguous numpy int64 [N] each; piece i
+    is read at `sources[i]` and written at `targets[i]`. ValueError for arrays of another kind.
+    """
+
+    sources: np.ndarray
+    targets: np.ndarray
+    sizes: np.ndarray
+
+    def __post_init__(self) -> None:
+        check_pieces(self.sources, self.targets, self.sizes)
+
+
+def check_registration(address: int, nbytes: int) -> None:
+    """RuntimeError for what no driver registers: null, nothing, or too much in one call."""
+    if address <= 0 or nbytes <= 0:
+        raise RuntimeError(f"{nbytes} bytes at {address:#x} are no memory that can be registered")
+    if nbytes >= MOST_REGISTERED:
+        raise RuntimeError(
+            f"{nbytes} bytes are too many to register in one call: register less than "
+            f"{MOST_REGISTERED} bytes (512 GiB) at a time"
+        )
+
+
+def check_pieces(sources: np.ndarray, targets: np.ndarray, sizes: np.ndarray) -> None:
+    """ValueError unless these are three contiguous int64 arrays of one length."""
+    for name, array in (("sources", sources), ("targets", targets), ("sizes", sizes)):
+        if not isinstance(array, np.ndarray) or array.dtype != np.int64 or array.ndim != 1:
+            what = f"{array.dtype} {list(array.shape)}" if hasattr(array, "dtype") else type(array)
+            raise ValueError(f"{name} must be a numpy array of int64 [N], not {what}")
+        if not array.flags.c_contiguous:
+            raise ValueError(f"{name} must be contiguous: its stride is {array.strides[0]} bytes")
+        if len(array) != len(sources):
+            raise ValueError(
+                f"sources, targets and sizes must be of one length, not {len(sources)}, "
+                f"{len(targets)} and {len(sizes)}"
+            )

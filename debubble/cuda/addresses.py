@@ -1,0 +1,57 @@
+"""Whose an address is, and page-locking memory that exists."""
+
+from __future__ import annotations
+
+import ctypes
+
+from ..accelerator.addresses import MemoryRange, check_registration
+from .driver import Driver, DriverError
+
+MEMORY_TYPE, RANGE_START, RANGE_SIZE = 2, 11, 12
+"""The driver's numbers of what it can be asked of an address."""
+
+PLACES = {1: "pinned", 2: "device", 4: "device"}
+"""By memory type. The last is memory that the driver moves between host and device."""
+
+PORTABLE, MAPPED = 1, 2
+"""What memory is registered for: every context, and kernels."""
+
+
+class Addresses:
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._end_of: dict[int, int] = {}
+        self._start_of: dict[int, int] = {}
+        """What was registered here, by its start and by its end."""
+
+    def memory_at(self, address: int) -> MemoryRange | None:
+        """Memory that the driver maps in parts, as PyTorch's expandable segments, is one range with
+        all that is reserved for it."""
+        try:
+            place = PLACES[self._ask(MEMORY_TYPE, ctypes.c_uint(), address)]
+            start = self._ask(RANGE_START, ctypes.c_uint64(), address)
+            nbytes = self._ask(RANGE_SIZE, ctypes.c_size_t(), address)
+        except (DriverError, KeyError):
+            return None
+        return self._with_neighbours(place, start, start + nbytes)
+
+    def register(self, address: int, nbytes: int) -> None:
+        check_registration(address, nbytes)
+        self._driver.call("cuMemHostRegister_v2", address, nbytes, PORTABLE | MAPPED)
+        self._end_of[address], self._start_of[address + nbytes] = address + nbytes, address
+
+    def unregister(self, address: int) -> None:
+        self._driver.call("cuMemHostUnregister", address)
+        self._start_of.pop(self._end_of.pop(address, None), None)
+
+    def _with_neighbours(self, place: str, start: int, end: int) -> MemoryRange:
+        """One buffer may have been registered in parts."""
+        while start in self._start_of:
+            start = self._start_of[start]
+        while end in self._end_of:
+            end = self._end_of[end]
+        return MemoryRange(place, start, end - start)
+
+    def _ask(self, attribute: int, answer: ctypes._SimpleCData, address: int) -> int:
+        self._driver.call("cuPointerGetAttribute", ctypes.byref(answer), attribute, address)
+        return answer.value

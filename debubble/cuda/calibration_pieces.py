@@ -1,0 +1,101 @@
+"""What many small copies cost: the host that asks for each piece, the engine that starts each."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import numpy as np
+import torch
+
+from .accelerator import CudaAccelerator
+
+KIB = 1024
+SIZES = range(4 * KIB, 65 * KIB, 4 * KIB)
+PIECES = 256
+QUEUED_PIECES, QUEUED_SIZE = 512, 4 * KIB
+QUEUE_MS = 10
+"""Time enough to ask for all queued pieces before the first one moves."""
+ROUNDS = 15
+
+
+class Pieces:
+    """Loads of pieces that lie far apart: `host` uint8 [n], pinned, to `device` uint8 [n].
+
+    In one batch where there is such a call, and else one by one.
+    """
+
+    def __init__(
+        self, accelerator: CudaAccelerator, host: torch.Tensor, device: torch.Tensor
+    ) -> None:
+        self.accelerator, self.host, self.device = accelerator, host, device
+        self.stream = accelerator.stream()
+        self._random = np.random.default_rng(0)
+
+    def host_us_by_size(self) -> dict[int, float]:
+        """Host microseconds a piece, by the bytes of a piece: medians. Sizes take turns, so that a
+        slow moment of the machine is one for all of them."""
+        times: dict[int, list[float]] = {size: [] for size in SIZES}
+        self._host_us(QUEUED_SIZE)
+        for _ in range(ROUNDS):
+            for size in SIZES:
+                times[size].append(self._host_us(size))
+        return {size: statistics.median(rounds) for size, rounds in times.items()}
+
+    def engine_us(self) -> float:
+        """Microseconds that a piece takes on top of its bytes' when all of them are queued: those
+        of many pieces beyond those of one that is as large."""
+        one = self._duration(1, QUEUED_PIECES * QUEUED_SIZE)
+        many = self._duration(QUEUED_PIECES, QUEUED_SIZE)
+        return max(0.0, (many - one) / (QUEUED_PIECES - 1))
+
+    def _host_us(self, size: int) -> float:
+        pieces = self._apart(PIECES, size)
+        torch.cuda.synchronize()
+        with self.stream:
+            start = time.perf_counter()
+            self._load(*pieces)
+            return (time.perf_counter() - start) / PIECES * 1e6
+
+    def _duration(self, count: int, size: int) -> float:
+        pieces = self._apart(count, size)
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        durations = []
+        for _ in range(ROUNDS):
+            with self.stream:
+                self.accelerator.sleep(QUEUE_MS)
+                start.record()
+                self._load(*pieces)
+                end.record()
+            self.stream.synchronize()
+            durations.append(start.elapsed_time(end) * 1000)
+        return statistics.median(durations)
+
+    def _apart(self, count: int, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Sources, targets and sizes, int64 [count], in no order: that a piece follows the last one
+        at the same distance makes an engine faster."""
+        offsets = np.arange(count) * (self.host.numel() // count)
+        sources, targets = (
+            tensor.data_ptr() + self._random.permutation(offsets)
+            for tensor in (self.host, self.device)
+        )
+        return sources, targets, np.full(count, size)
+
+    def _load(self, sources: np.ndarray, targets: np.ndarray, sizes: np.ndarray) -> None:
+        if self.accelerator.has_copy_batch:
+            self.accelerator.copy_batch(sources, targets, sizes, any_order=True)
+            return
+        for piece in zip(sources.tolist(), targets.tolist(), sizes.tolist(), strict=True):
+            self.accelerator.copy_bytes(*piece)
+
+
+def cliff(host_us: dict[int, float]) -> int:
+    """Of host microseconds by ascending size: the size from which on they are those of another
+    level, the one step that leaves the smallest squares."""
+    sizes, times = list(host_us), list(host_us.values())
+
+    def left_over(at: int) -> float:
+        levels = times[:at], times[at:]
+        return sum((t - statistics.fmean(level)) ** 2 for level in levels for t in level)
+
+    return sizes[min(range(1, len(sizes)), key=left_over)]

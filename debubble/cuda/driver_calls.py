@@ -1,0 +1,49 @@
+"""Host calls that Kineto leaves out: of the driver's functions it keeps kernel launches only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .marks import COPY, FAILED
+
+HOST_CATEGORIES = {"cuda_runtime", "cuda_driver"}
+
+
+def unrecorded_copy_calls(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The marks of copies by the driver as rows of host calls, each with its copy's correlation.
+
+    Such a copy has a correlation that no host call has. The driver numbers calls in their order,
+    in which the marks were made as well.
+    """
+    calls = [row for row in rows if row.get("cat") in HOST_CATEGORIES]
+    known = {row["args"].get("correlation") for row in calls}
+    copied = {row["args"].get("correlation") for row in rows if row.get("cat") == "gpu_memcpy"}
+    marks = _marks_of_copies(rows, {row["name"] for row in calls})
+    return [
+        {**mark, "name": _function(mark), "args": {"correlation": correlation}}
+        for mark, correlation in zip(marks, sorted(copied - known), strict=False)
+    ]
+
+
+def _marks_of_copies(
+    rows: list[dict[str, Any]], recorded_functions: set[str]
+) -> list[dict[str, Any]]:
+    """In the order of time, without what failed and what Kineto has a call of after all."""
+    failures = [row for row in rows if row["name"] == FAILED]
+    marks = [
+        row
+        for row in rows
+        if row["name"].startswith(COPY)
+        and _function(row) not in recorded_functions
+        and not any(_is_inside(failure, row) for failure in failures)
+    ]
+    return sorted(marks, key=lambda row: row["ts"])
+
+
+def _function(mark: dict[str, Any]) -> str:
+    return mark["name"].removeprefix(COPY)
+
+
+def _is_inside(row: dict[str, Any], mark: dict[str, Any]) -> bool:
+    within = mark["ts"] <= row["ts"] <= mark["ts"] + mark["dur"]
+    return within and row["tid"] == mark["tid"]

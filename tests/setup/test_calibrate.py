@@ -1,0 +1,160 @@
+"""`debubble calibrate`: the cost model, then whatever else asks to be calibrated."""
+
+import json
+from dataclasses import asdict
+from importlib.metadata import EntryPoint
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+import debubble
+from debubble.cli import app
+from debubble.commands import calibrate as command
+from debubble.cuda import calibration
+from debubble.cuda.calibration_pieces import SIZES, cliff
+from debubble.sim.cost import CostModel
+
+PARTS = """
+def swap(accelerator, console):
+    console.print(f"swap on {accelerator.description}")
+
+def breaks(accelerator, console):
+    console.print("half done")
+    raise OSError("no room\\nleft")
+"""
+CONSTANTS = {name: value for name, value in asdict(CostModel.load()).items() if name != "gpu"}
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A GPU that measures as the shipped one did."""
+    fake = SimpleNamespace(description="Fake GPU", has_copy_batch=True)
+    monkeypatch.setattr(command, "accelerator", lambda name: fake)
+    monkeypatch.setattr(calibration, "calibrate", lambda gpu: iter(CONSTANTS.items()))
+    return fake
+
+
+@pytest.fixture
+def parts(monkeypatch, tmp_path):
+    """Registers entry points: names and what they name."""
+    (tmp_path / "fake_parts.py").write_text(PARTS)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def register(**values: str) -> None:
+        points = [EntryPoint(name, value, command.GROUP) for name, value in values.items()]
+        monkeypatch.setattr(command, "entry_points", lambda group: points)
+
+    register()
+    return register
+
+
+@pytest.fixture
+def run(tmp_path):
+    return lambda *arguments: CliRunner().invoke(app, ["calibrate", *arguments])
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "fake.json"
+
+
+@pytest.mark.usefixtures("gpu")
+def test_the_cost_model_is_written_and_then_every_other_part_runs(run, parts, file):
+    parts(swap="fake_parts:swap")
+    result = run("--output", str(file))
+    assert result.exit_code == 0, result.output
+    assert json.loads(file.read_text()) == {"gpu": "Fake GPU"} | CONSTANTS
+    assert result.output.index(f"{file.name}") < result.output.index("swap on Fake GPU")
+
+
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ("fake_parts:breaks", "failed: OSError: no room left"),
+        ("fake_parts:absent", "failed: AttributeError"),
+        ("no_such_module:swap", "failed: ModuleNotFoundError: No module named 'no_such_module'"),
+    ],
+)
+def test_a_part_that_fails_says_so_in_a_sentence_and_the_rest_stays(
+    run, parts, file, value, sentence
+):
+    parts(bad=value, swap="fake_parts:swap")
+    result = run("--output", str(file))
+    assert result.exit_code == 1
+    assert file.exists() and "swap on Fake GPU" in result.output
+    (said,) = result.stderr.splitlines()
+    assert said.startswith(f"calibration 'bad' ({value}) ") and sentence in said
+
+
+@pytest.mark.usefixtures("gpu")
+def test_one_part_alone(run, parts, file):
+    parts(swap="fake_parts:swap", bad="fake_parts:breaks")
+    result = run("--only", "swap")
+    assert result.exit_code == 0, result.output
+    assert result.output == "swap on Fake GPU\n"
+    result = run("--only", "cost", "--output", str(file))
+    assert result.exit_code == 0 and file.exists() and "swap" not in result.output
+
+
+@pytest.mark.usefixtures("gpu")
+def test_an_unknown_part_is_answered_with_the_known_ones(run, parts):
+    parts(swap="fake_parts:swap")
+    result = run("--only", "swaps")
+    assert result.exit_code == 2 and not result.stdout
+    assert result.stderr == "calibration 'swaps' is unknown: choose one of cost, swap\n"
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_file_for_what_is_not_measured_is_refused(run, parts, file):
+    parts(swap="fake_parts:swap")
+    result = run("--only", "swap", "--output", str(file))
+    assert result.exit_code == 2 and not file.exists()
+    assert "--output names the file of the cost model" in result.stderr
+
+
+def test_a_gpu_without_the_batch_call_is_measured_all_the_same(gpu, run, parts, file):
+    gpu.has_copy_batch = False
+    result = run("--output", str(file))
+    assert result.exit_code == 0 and file.exists()
+    assert "no batch copy here" in result.output
+
+
+@pytest.mark.sim
+def test_sim_has_nothing_to_measure(run, parts):
+    parts(swap="fake_parts:swap")
+    result = run("--only", "swap")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("calibration measures a real GPU: ")
+
+
+def test_the_constants_of_small_copies_are_those_that_the_cost_model_takes():
+    slow_below = {size: 2.0 if size < 28 * 1024 else 1.3 for size in SIZES}
+    pieces = SimpleNamespace(host_us_by_size=lambda: slow_below, engine_us=lambda: 0.123456)
+    measured = dict(calibration.small_copies(pieces))
+    assert measured == {
+        "batch_cliff_bytes": 28 * 1024,
+        "small_piece_call_us": 2.0,
+        "large_piece_call_us": 1.3,
+        "piece_us": 0.123456,
+    }
+    cost = calibration.cost_model("Fake GPU", CONSTANTS | measured)
+    assert (cost.batch_cliff_bytes, cost.piece_us) == (28 * 1024, 0.1235)
+
+
+@pytest.mark.parametrize("kib", [8, 28, 64])
+def test_the_cliff_is_found_in_noise(kib):
+    noise = [0.05, -0.1, 0.1, 0.0, -0.05, 0.15, -0.15, 0.02]
+    host_us = {
+        size: (2.0 if size < kib * 1024 else 1.3) + noise[i % len(noise)]
+        for i, size in enumerate(SIZES)
+    }
+    assert cliff(host_us) == kib * 1024
+    assert SIZES[0] == 4 * 1024 and SIZES[-1] == 64 * 1024
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_every_constant_of_a_cost_model_is_measured():
+    gpu = debubble.accelerator("cuda")
+    assert dict(calibration.calibrate(gpu)).keys() == CONSTANTS.keys()

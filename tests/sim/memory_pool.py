@@ -1,0 +1,56 @@
+"""A cache on sim and pinned host memory beside it, both cut into blocks with addresses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+BLOCK = 64
+"""Bytes of a block."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """`device` and `host`: uint8 [blocks, BLOCK]; block i of the host is full of the number i."""
+
+    accelerator: object
+    device: torch.Tensor
+    host: torch.Tensor
+
+    def load(self, blocks: dict[int, int]) -> None:
+        """Host blocks into device blocks, as one batch on the current stream."""
+        self.copy(self.host, list(blocks), self.device, list(blocks.values()))
+
+    def store(self, blocks: dict[int, int]) -> None:
+        """Device blocks into host blocks."""
+        self.copy(self.device, list(blocks), self.host, list(blocks.values()))
+
+    def copy(self, source: torch.Tensor, from_: list, target: torch.Tensor, to: list) -> None:
+        pieces = addresses(source, from_), addresses(target, to), sizes(len(from_))
+        self.accelerator.copy_batch(*pieces)
+
+    def on_device(self) -> list[int]:
+        """The first byte of every block, by a copy that the host waits for."""
+        return self.device.cpu()[:, 0].tolist()
+
+    def on_host(self) -> list[int]:
+        return self.host[:, 0].tolist()
+
+
+def pool(accelerator, num_blocks: int = 8) -> Pool:
+    """With all that made it done, and the device blocks zero."""
+    device = torch.zeros(num_blocks, BLOCK, dtype=torch.uint8, device=accelerator.device)
+    host = torch.arange(num_blocks, dtype=torch.uint8)[:, None].expand(-1, BLOCK).contiguous()
+    made = Pool(accelerator, device, host.pin_memory())
+    accelerator.synchronize()
+    return made
+
+
+def addresses(tensor: torch.Tensor, blocks: list[int]) -> np.ndarray:
+    return np.array([tensor[block].data_ptr() for block in blocks], np.int64)
+
+
+def sizes(count: int, nbytes: int = BLOCK) -> np.ndarray:
+    return np.full(count, nbytes, np.int64)

@@ -1,0 +1,414 @@
+"""Races between accesses by address: found by the bytes that they touch."""
+
+import numpy as np
+import pytest
+import torch
+
+import debubble
+from debubble.accelerator import ByAddress, Work
+from debubble.sim.access_log import AccessLog, Touch
+from debubble.sim.memory import Access
+from debubble.sim.range_table import RangeTable
+from tests.sim.memory_pool import BLOCK, addresses, pool, sizes
+
+pytestmark = pytest.mark.sim
+
+
+@pytest.fixture
+def memory(accelerator):
+    return pool(accelerator)
+
+
+@pytest.fixture
+def side(accelerator):
+    return accelerator.stream()
+
+
+@pytest.fixture
+def other(accelerator):
+    return accelerator.stream()
+
+
+def kinds(timeline):
+    return [hazard.kind for hazard in timeline.hazards]
+
+
+RACE = ["unordered_streams"]
+
+
+def by_kernel(accelerator, memory, source, from_, target, to):
+    """What a kernel does that goes by addresses; it moves nothing."""
+    pieces = ByAddress(addresses(source, from_), addresses(target, to), sizes(len(to)))
+    accelerator.launch(lambda: None, None, work=Work(by_address=pieces))
+
+
+def by_batch(accelerator, memory, source, from_, target, to):
+    memory.copy(source, from_, target, to)
+
+
+@pytest.fixture(params=[by_kernel, by_batch], ids=["kernel", "batch"])
+def move(request, accelerator, memory):
+    return lambda *pieces: request.param(accelerator, memory, *pieces)
+
+
+def test_two_loads_into_one_block_name_both_lines(accelerator, memory, side, other):
+    with debubble.record(accelerator) as timeline:
+        with side:
+            memory.copy(memory.host, [1], memory.device, [1])
+        with other:
+            accelerator.copy_bytes(  # the second
+                memory.host[2].data_ptr(), memory.device[1].data_ptr() + BLOCK - 1, 1
+            )
+    (hazard,) = timeline.hazards
+    assert hazard.kind == "unordered_streams"
+    assert "accelerator.copy_batch" in hazard.first.text
+    assert "# the second" in hazard.second.text
+    assert f"on {other.lane} what is written on {side.lane}" in str(hazard)
+
+
+def test_different_blocks_of_one_tensor_are_no_race(accelerator, memory, move, side, other):
+    with debubble.record(accelerator) as timeline:
+        with side:
+            move(memory.host, [1, 3], memory.device, [1, 3])
+        with other:
+            move(memory.host, [1, 3], memory.device, [0, 2])
+            move(memory.device, [4], memory.host, [4])
+    assert timeline.hazards == []
+
+
+def test_a_store_of_a_block_that_is_being_loaded(accelerator, memory, move, side, other):
+    with debubble.record(accelerator) as timeline:
+        with side:
+            move(memory.host, [1], memory.device, [5])
+        with other:
+            move(memory.device, [5], memory.host, [6])
+    assert kinds(timeline) == RACE
+
+
+def test_a_load_into_a_block_that_is_being_stored(accelerator, memory, move, side, other):
+    with debubble.record(accelerator) as timeline:
+        with side:
+            move(memory.device, [5], memory.host, [6])
+        with other:
+            move(memory.host, [1], memory.device, [5])
+    (hazard,) = timeline.hazards
+    assert "what is read on" in str(hazard)
+
+
+def test_a_load_from_a_host_block_that_is_being_stored(accelerator, memory, move, side, other):
+    with debubble.record(accelerator) as timeline:
+        with side:
+            move(memory.device, [5], memory.host, [6])
+        with other:
+            move(memory.host, [6], memory.device, [1])
+    assert kinds(timeline) == RACE
+
+
+def test_two_loads_of_one_host_block_are_no_race(accelerator, memory, move, side, other):
+    with debubble.record(accelerator) as timeline:
+        with side:
+            move(memory.host, [1], memory.device, [1])
+        with other:
+            move(memory.host, [1], memory.device, [2])
+    assert timeline.hazards == []
+
+
+@pytest.mark.parametrize(
+    "order",
+    ["event", "stream", "host", "event query", "stream query", "through another stream"],
+)
+def test_waiting_orders_them(accelerator, memory, move, side, other, order):
+    with debubble.record(accelerator) as timeline:
+        with side:
+            move(memory.host, [1], memory.device, [1])
+        event = side.record_event()
+        if order == "event":
+            other.wait_event(event)
+        elif order == "stream":
+            other.wait_stream(side)
+        elif order == "host":
+            event.synchronize()
+        elif order == "event query":
+            while not event.query():
+                pass
+        elif order == "stream query":
+            while not side.query():
+                pass
+        else:
+            third = accelerator.stream()
+            third.wait_event(event)
+            other.wait_stream(third)
+        with other:
+            move(memory.host, [2], memory.device, [1])
+    assert timeline.hazards == []
+
+
+def test_a_query_that_says_no_orders_nothing(accelerator, memory, side, other):
+    with debubble.record(accelerator) as timeline:
+        with side:
+            accelerator.sleep(5)
+            memory.load({1: 1})
+        assert not side.record_event().query() and not side.query()
+        with other:
+            memory.load({2: 1})
+    assert kinds(timeline) == RACE
+
+
+def test_an_event_from_before_orders_nothing_after_it(accelerator, memory, side, other):
+    with debubble.record(accelerator) as timeline:
+        event = side.record_event()
+        with side:
+            memory.load({1: 1})
+        other.wait_event(event)
+        with other:
+            memory.load({2: 1})
+    assert kinds(timeline) == RACE
+
+
+OPERATORS = {
+    "zero": lambda memory: memory.device[3].zero_(),
+    "copy": lambda memory: memory.device[3].copy_(memory.device[0]),
+    "upload": lambda memory: memory.device[3].copy_(memory.host[0], non_blocking=True),
+    "read": lambda memory: memory.device[3] + 1,
+    "download": lambda memory: memory.device[3].to("cpu", non_blocking=True),
+    "strided": lambda memory: memory.device[2:4, ::2].zero_(),
+}
+
+
+@pytest.mark.parametrize("first", ["operator", "load"])
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_operators_on_the_block_of_a_load(accelerator, memory, side, operator, first):
+    with debubble.record(accelerator) as timeline:
+        if first == "operator":
+            OPERATORS[operator](memory)
+        with side:
+            memory.load({1: 3})
+        if first == "load":
+            OPERATORS[operator](memory)
+    assert kinds(timeline) == RACE
+
+
+@pytest.mark.parametrize("first", ["operator", "load"])
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_operators_beside_the_block_of_a_load(accelerator, memory, side, operator, first):
+    with debubble.record(accelerator) as timeline:
+        if first == "operator":
+            OPERATORS[operator](memory)
+        with side:
+            memory.load({1: 5})
+        if first == "load":
+            OPERATORS[operator](memory)
+    assert timeline.hazards == []
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_operators_that_a_load_waits_for(accelerator, memory, side, operator):
+    with debubble.record(accelerator) as timeline:
+        OPERATORS[operator](memory)
+        side.wait_stream(accelerator.current_stream())
+        with side:
+            memory.load({1: 3})
+        accelerator.current_stream().wait_stream(side)
+        OPERATORS[operator](memory)
+    assert timeline.hazards == []
+
+
+@pytest.mark.parametrize("any_order", [False, True])
+def test_in_any_order_a_source_is_read_before_the_stream_gets_there(
+    accelerator, memory, side, any_order
+):
+    pieces = addresses(memory.host, [4]), addresses(memory.device, [1]), sizes(1)
+    with debubble.record(accelerator) as timeline, side:
+        memory.store({2: 4})
+        accelerator.copy_batch(*pieces, any_order=any_order)
+    assert kinds(timeline) == RACE * any_order
+    assert all("before its stream gets there" in str(hazard) for hazard in timeline.hazards)
+
+
+def test_in_any_order_a_source_that_the_host_knows_of_is_there(accelerator, memory, side):
+    pieces = addresses(memory.host, [4]), addresses(memory.device, [1]), sizes(1)
+    with debubble.record(accelerator) as timeline, side:
+        memory.store({2: 4})
+        while not side.query():
+            pass
+        accelerator.copy_batch(*pieces, any_order=True)
+        memory.store({1: 4})
+    assert timeline.hazards == []
+
+
+def test_the_first_use_by_address_knows_what_was_under_way(accelerator, side):
+    """Nobody had asked for an address of the tensor before."""
+    host = torch.ones(8, BLOCK, dtype=torch.uint8, pin_memory=True)
+    with debubble.record(accelerator) as timeline:
+        cache = torch.zeros(8, BLOCK, dtype=torch.uint8, device=accelerator.device)
+        with side:
+            accelerator.copy_bytes(host.data_ptr(), cache[3].data_ptr(), BLOCK)
+    assert kinds(timeline) == RACE
+
+
+def test_a_result_is_written_until_its_operator_is_done(accelerator, memory, side):
+    with debubble.record(accelerator) as timeline:
+        made = memory.device + 1
+        with side:
+            memory.copy(made, [2], memory.host, [2])
+    assert kinds(timeline) == RACE
+
+
+@pytest.mark.parametrize("first", ["tensor", "address"])
+def test_copies_of_pinned_tensors_and_pinned_addresses(accelerator, memory, side, first):
+    copies = [
+        lambda: memory.host[3].copy_(memory.device[0], non_blocking=True),
+        lambda: memory.load({3: 1}),
+    ]
+    with debubble.record(accelerator) as timeline:
+        if first == "tensor":
+            copies[0]()
+        with side:
+            copies[1]()
+        if first == "address":
+            copies[0]()
+    assert "unordered_streams" in kinds(timeline)
+
+
+def test_a_pinned_tensor_copied_beside_a_pinned_address(accelerator, memory, side):
+    with debubble.record(accelerator) as timeline:
+        memory.host[4].copy_(memory.device[0], non_blocking=True)
+        with side:
+            memory.load({3: 1})
+        memory.host[5].copy_(memory.device[0], non_blocking=True)
+        accelerator.synchronize()
+    assert timeline.hazards == []
+
+
+def test_a_kernel_or_an_index_on_the_whole_cache_accuses_nobody(accelerator, memory, side):
+    """They don't say which blocks they touch: loads overlap them on purpose."""
+    index = torch.tensor([2], device=accelerator.device)
+    row = torch.ones(1, BLOCK, dtype=torch.uint8, device=accelerator.device)
+    accelerator.synchronize()
+
+    def compute():
+        accelerator.launch(lambda cache: None, None, memory.device)
+        memory.device.index_copy_(0, index, row)
+        memory.device[index] = row
+        memory.device.index_select(0, index)
+
+    with debubble.record(accelerator) as timeline:
+        compute()
+        with side:
+            memory.load({1: 3})
+        compute()
+    assert timeline.hazards == []
+
+
+def test_an_operator_on_the_whole_cache_touches_every_block(accelerator, memory, side):
+    with debubble.record(accelerator) as timeline:
+        with side:
+            memory.load({1: 3})
+        memory.device.add_(1)
+    assert kinds(timeline) == RACE
+
+
+def test_two_operators_are_compared_by_allocation_as_ever(accelerator, memory, side):
+    with side:
+        memory.load({1: 3})
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        memory.device[0].zero_()
+        with side:
+            memory.device[5].zero_()
+    assert len(timeline.hazards) > 0
+    assert set(kinds(timeline)) == {"unordered_streams"}
+
+
+def test_memory_that_comes_again_has_no_past(accelerator, side):
+    host = torch.ones(4096, dtype=torch.uint8, pin_memory=True)
+    with debubble.record(accelerator) as timeline:
+        for _ in range(20):
+            with accelerator.stream():
+                cache = torch.empty(4096, dtype=torch.uint8, device=accelerator.device)
+                accelerator.copy_bytes(host.data_ptr(), cache.data_ptr(), 4096)
+            del cache
+    assert timeline.hazards == []
+
+
+def test_a_replay_races_with_what_it_does_not_wait_for(accelerator, memory, side):
+    graph = accelerator.graph()
+    with graph.capture(), side:
+        memory.load({1: 3})
+    with debubble.record(accelerator) as timeline:
+        graph.replay()
+        with side:
+            memory.load({2: 3})
+    assert kinds(timeline) == RACE
+
+
+def test_the_log_of_a_small_pool_stays_small(accelerator, memory):
+    log = accelerator._device.races._log
+    last = accelerator.current_stream().record_event()
+    streams = [accelerator.stream() for _ in range(4)]
+    for number in range(300):
+        stream = streams[number % 4]
+        stream.wait_event(last)
+        with stream:
+            memory.load({number % 5: number % 8, 7: (number + 3) % 8})
+        last = stream.record_event()
+    assert len(log) < 40
+    accelerator.synchronize()
+    assert len(log) == 0
+
+
+def test_overlaps_in_a_table_are_those_of_every_pair():
+    random = np.random.default_rng(0)
+    for count in (0, 1, 50, 400):
+        table, rows = RangeTable(), []
+        for _ in range(8):
+            starts = random.integers(0, 3000, count // 8 + 1)
+            ends = starts + random.choice([1, 8, 9, 600], len(starts))
+            numbers = np.arange(len(rows), len(rows) + len(starts))
+            table.insert(starts, ends, numbers[:, None])
+            rows += zip(starts.tolist(), ends.tolist(), strict=True)
+            for part in table:
+                gone = random.random(len(part)) < 0.1
+                for number in part.values[gone, 0].tolist():
+                    rows[number] = (0, 0)
+                part.drop(gone)
+        starts = random.integers(0, 3000, 40)
+        ends = starts + random.choice([1, 16, 1000], 40)
+        found = set()
+        for part in table:
+            at, ranges = part.overlapping(starts, ends)
+            found |= set(zip(part.values[at, 0].tolist(), ranges.tolist(), strict=True))
+        assert found == {
+            (row, i)
+            for row, (start, end) in enumerate(rows)
+            for i in range(40)
+            if start < ends[i] and starts[i] < end
+        }
+
+
+def test_the_log_finds_what_a_full_history_shows():
+    """Against a list of all accesses with what each of them knew; what it forgets is in order."""
+    random = np.random.default_rng(3)
+    for _ in range(40):
+        log, history, seen = AccessLog(), [], [dict.fromkeys(range(3), 0) for _ in range(3)]
+        for _ in range(60):
+            stream, waited = random.integers(0, 3, 2).tolist()
+            if random.random() < 0.5:
+                seen[stream] = {s: max(n, seen[waited][s]) for s, n in seen[stream].items()}
+            seen[stream][stream] += 1
+            access = Access(stream, seen[stream][stream], None)
+            start, length = int(random.integers(0, 12)), int(random.choice([1, 2, 6]))
+            writes = bool(random.random() < 0.5)
+            touch = Touch(np.array([start]), np.array([start + length]), writes)
+            expected = any(
+                seen[stream][past.stream] < past.order
+                and (writes or wrote)
+                and begin < start + length
+                and start < end
+                for past, begin, end, wrote in history
+            )
+            known = seen[stream].__getitem__
+            conflicts = log.add(access, [touch], known, lambda _: 0, by_address=True)
+            assert bool(conflicts) == expected
+            history.append((access, start, start + length, writes))
+        assert len(log) < len(history)
