@@ -85,6 +85,18 @@ SYSTEMS = {
         ("piecewise", "full"),
         drawn_since=118_000,
     ),
+    "offload": Results(
+        "load",
+        "load of a prefix from CPU memory, one DMA batch before",
+        {"small": "1536 pieces of 8 KiB", "llama_3_70b_rank": "40,960 pieces of 8 KiB"},
+        lambda cost: f"{cost['device_us'] / 1000:.2f} ms, host {cost['host_us'] / 1000:.2f} ms",
+    ),
+    "offload_serving": Results(
+        "serving",
+        "requests whose prefix waits in CPU memory",
+        {"llama_3_70b_rank": "8192 tokens, one of eight GPUs of Llama-3-70B"},
+        lambda cost: f"{cost['requests_per_s']:.1f} requests/s",
+    ),
 }
 
 

@@ -6,6 +6,7 @@ In a process of its own: here, without a GPU, the kernels are there to be interp
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from functools import partial
@@ -26,6 +27,8 @@ from solutions.gdn.chunk_batch import BLOCK_V as BLOCK_V_OF_STATES
 from solutions.gdn.chunk_launches import MOST_REGISTERS
 from solutions.gdn.chunk_tables import FLA_CHUNK_SIZE
 from solutions.gdn.single_ops import state_pass as single_state_pass
+from solutions.offload import UPSTREAM, Launch, copy_pieces, upstream_scheme
+from solutions.offload.descriptors import WORD
 from solutions.pinned_h2d.attention import choose_tile
 from solutions.sync_free.causal_conv1d import BLOCK_DIM
 from solutions.sync_free.conv_metadata import CHUNK_TOKENS
@@ -575,6 +578,56 @@ def reading(*, shared_memory: int) -> dict:
     }
 
 
+def swapped_chunks(how: Launch, *, vector: bool, shared_memory: int) -> dict:
+    """Lists of pieces anywhere in memory, in one launch over all chunks."""
+    return {
+        "arguments": descriptor_columns()
+        | {"num_jobs": "i32", "stride": "i32", "chunks_per_job": "i32"},
+        "aligned": [],
+        "constants": {
+            "WORDS": how.bytes_per_chunk // WORD,
+            "VECTOR": vector,
+            "STAGES": how.num_stages,
+        },
+        "options": {"num_warps": how.num_warps},
+    }
+
+
+def swapped_jobs(bytes_per_chunk: int, *, shared_memory: int) -> dict:
+    """The same lists, a piece for a program."""
+    return {
+        "arguments": descriptor_columns() | {"num_jobs": "i32"},
+        "aligned": [],
+        "constants": {"WORDS": bytes_per_chunk // WORD},
+        "options": {"num_warps": upstream_scheme.NUM_WARPS},
+    }
+
+
+def copied_piece(words: int, *, shared_memory: int) -> dict:
+    """One piece, which the host knows."""
+    return {
+        "arguments": {"source": "i64", "target": "i64", "num_words": "i32"},
+        "aligned": [],
+        "constants": {"WORDS": words},
+        "options": {"num_warps": 4},
+    }
+
+
+def copied_pieces(words: int, *, shared_memory: int) -> dict:
+    """Lists of pieces in one launch, without vectors or stages."""
+    counts = dict.fromkeys(("num_pieces", "chunks_per_piece"), "i32")
+    return {
+        "arguments": descriptor_columns() | counts,
+        "aligned": [],
+        "constants": {"WORDS": words},
+        "options": {"num_warps": 4},
+    }
+
+
+def descriptor_columns() -> dict[str, str]:
+    return pointers("i64", "src_addrs dst_addrs sizes")
+
+
 needed_pages = partial(group_pages, "", "physical_to_logical page_users")
 packed_pages = partial(group_pages, "kv_num_blocks kv_indices", "")
 
@@ -608,6 +661,27 @@ LAUNCHES = {
         "fp32, 3072": partial(mlp_gates, "fp32", 3072),
     },
     "solutions.flex_graph.read_once_kernel:read_once_kernel": {"as it is": reading},
+    "solutions.offload.swap_blocks_kernel:_swap_blocks_kernel": {
+        "4096-byte chunks": partial(swapped_chunks, Launch(bytes_per_chunk=4096), vector=False),
+        "4096-byte chunks, vectors": partial(
+            swapped_chunks, Launch(bytes_per_chunk=4096), vector=True
+        ),
+        "8192-byte chunks, not pipelined": partial(
+            swapped_chunks, Launch(bytes_per_chunk=8192, num_stages=1), vector=True
+        ),
+        "one word": partial(swapped_chunks, Launch(bytes_per_chunk=8), vector=False),
+    },
+    "solutions.offload.job_kernel:swap_jobs_kernel": {
+        "4 KiB pieces": partial(swapped_jobs, 4096),
+        "upstream's largest chunks": partial(swapped_jobs, UPSTREAM.bytes_per_chunk),
+    },
+    "solutions.offload.copy_pieces_kernel:copy_pieces_kernel": {
+        "4096-byte chunks": partial(copied_pieces, copy_pieces.WORDS_PER_CHUNK),
+    },
+    "solutions.offload.first_attempts.copy_piece_kernel:copy_piece_kernel": {
+        "a word": partial(copied_piece, 1),
+        "a page": partial(copied_piece, 512),
+    },
     "solutions.pinned_h2d.attention_kernel:prefix_attention_kernel": {
         "bf16, head 256": partial(attention, "bf16", 256, group=2, window=1024),
         "bf16, head 128, clamped": partial(attention, "bf16", 128, group=4, window=256, clamp=True),
@@ -776,6 +850,22 @@ VARIES = {
     ),
     "solutions.flex_graph.add_rms_norm_kernel:add_rms_norm_kernel": (["num_rows"], []),
     "solutions.flex_graph.silu_and_mul_kernel:silu_and_mul_kernel": (["num_rows"], []),
+    "solutions.offload.swap_blocks_kernel:_swap_blocks_kernel": (
+        ["num_jobs", "stride", "chunks_per_job"],
+        ["src_addrs", "dst_addrs", "sizes"],
+    ),
+    "solutions.offload.job_kernel:swap_jobs_kernel": (
+        ["num_jobs"],
+        ["src_addrs", "dst_addrs", "sizes"],
+    ),
+    "solutions.offload.copy_pieces_kernel:copy_pieces_kernel": (
+        ["num_pieces", "chunks_per_piece"],
+        ["src_addrs", "dst_addrs", "sizes"],
+    ),
+    "solutions.offload.first_attempts.copy_piece_kernel:copy_piece_kernel": (
+        ["source", "target", "num_words"],
+        [],
+    ),
     "solutions.pinned_h2d.attention_kernel:prefix_attention_kernel": (["max_ranges"], ["ranges"]),
     "solutions.sync_free.logprobs_kernel:vocabulary_block_kernel": (
         ["num_rows", "ids_stride"],
@@ -877,6 +967,26 @@ def test_it_compiles(compiled, kernel, launch, architecture):
     assert shared <= SHARED_MEMORY[architecture]
     expected = launches_on(architecture)[kernel][launch].get("tensor_cores", False)
     assert ("wgmma" in ptx or "mma.sync" in ptx) == expected, "which products use tensor cores"
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(
+    ("launch", "loads", "stores"),
+    [
+        ("4096-byte chunks", r"cp\.async\.ca\S+ .*, 0x8,", r"st\.global\.b64"),
+        ("4096-byte chunks, vectors", r"cp\.async\.cg\S+ .*, 0x10,", r"st\.global\.v2\.b64"),
+        ("8192-byte chunks, not pipelined", r"ld\.global\.v2\.b64", r"st\.global\.v2\.b64"),
+    ],
+)
+def test_swapped_chunks_move_as_wide_and_as_early_as_they_can(
+    compiled, architecture, launch, loads, stores
+):
+    _, ptx = compiled[
+        "solutions.offload.swap_blocks_kernel:_swap_blocks_kernel", launch, architecture
+    ]
+    assert re.search(loads, ptx)
+    assert re.search(stores, ptx)
+    assert ("st.global.v2.b64" in ptx) == ("st.global.b64" not in ptx)
 
 
 def test_what_varies_from_step_to_step_is_no_part_of_what_is_compiled():

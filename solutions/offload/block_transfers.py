@@ -1,0 +1,61 @@
+"""Blocks on their way while the device computes: the order of streams by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from debubble.accelerator import Event, current
+
+
+def copy_blocks(
+    source: torch.Tensor, source_ids: Sequence[int], target: torch.Tensor, target_ids: Sequence[int]
+) -> None:
+    """Queues a copy of each block on the current stream. `source`, `target`: [blocks, words], one
+    of them on the device and the other one in pinned host memory."""
+    nbytes = source[0].nbytes
+    for source_id, target_id in zip(source_ids, target_ids, strict=True):
+        start, to = source.data_ptr() + source_id * nbytes, target.data_ptr() + target_id * nbytes
+        current().copy_bytes(start, to, nbytes)
+
+
+class BlockTransfers:
+    """Copies blocks between `gpu` and `cpu` (pinned), each [blocks, words], in the background.
+
+    Each transfer runs behind all that the current stream has to do when it is asked for, and behind
+    the transfer that was asked for before it. The host waits for none of that (vLLM #42212).
+    """
+
+    def __init__(self, gpu: torch.Tensor, cpu: torch.Tensor) -> None:
+        self.gpu, self.cpu = gpu, cpu
+        self.stream = current().stream()
+        self.ends: dict[int, Event] = {}
+
+    def load(self, cpu_ids: Sequence[int], gpu_ids: Sequence[int]) -> None:
+        """Queues copies of the CPU blocks to the GPU blocks."""
+        self._transfer(self.cpu, cpu_ids, self.gpu, gpu_ids, gpu_ids)
+
+    def store(self, gpu_ids: Sequence[int], cpu_ids: Sequence[int]) -> None:
+        """Queues copies of the GPU blocks to the CPU blocks."""
+        self._transfer(self.gpu, gpu_ids, self.cpu, cpu_ids, gpu_ids)
+
+    def make_stream_wait(self, gpu_ids: Sequence[int]) -> None:
+        """Lets what is queued on the current stream from now on use these GPU blocks: it runs
+        behind the last transfer of each of them, and need not wait for any later one."""
+        for gpu_id in gpu_ids:
+            if gpu_id in self.ends:
+                current().current_stream().wait_event(self.ends[gpu_id])
+
+    def _transfer(
+        self,
+        source: torch.Tensor,
+        source_ids: Sequence[int],
+        target: torch.Tensor,
+        target_ids: Sequence[int],
+        gpu_ids: Sequence[int],
+    ) -> None:
+        self.stream.wait_stream(current().current_stream())
+        with self.stream:
+            copy_blocks(source, source_ids, target, target_ids)
+        self.ends.update(dict.fromkeys(gpu_ids, self.stream.record_event()))

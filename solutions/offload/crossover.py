@@ -1,0 +1,218 @@
+"""Which way of copying is the fastest here: measured once on a GPU, and kept as data."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import warnings
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NoReturn
+
+import platformdirs
+
+from debubble.accelerator import Accelerator
+from debubble.assets import slug
+
+PATH_WORDS = {
+    "dma": "DMA batch",
+    "kernel": "kernel in place",
+    "kernel_uploaded": "kernel after upload",
+}
+"""What a reader sees of them. The kernel reads its descriptors where they are, in pinned memory,
+or they travel ahead of it in one upload."""
+PATHS = tuple(PATH_WORDS)
+SHIPPED = Path(__file__).with_name("crossovers")
+DEFAULT_GPU = "NVIDIA H200"
+"""Measured for everyone: what sim goes by, and a GPU that was never calibrated."""
+
+
+@dataclass(frozen=True, eq=False)
+class Crossover:
+    """Wall times of one copy from pinned host memory, its submission included."""
+
+    gpu: str
+    sizes: Sequence[int]
+    """[S] bytes a piece, increasing."""
+    counts: Sequence[int]
+    """[C] pieces, increasing."""
+    times_us: Mapping[str, Sequence[Sequence[float]]]
+    """Of each path in PATHS: [S][C] microseconds."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Of torch and triton."""
+    date: str = ""
+
+    def __post_init__(self) -> None:
+        """ValueError that says what is wrong."""
+        _check_increasing("sizes", self.sizes)
+        _check_increasing("counts", self.counts)
+        if not isinstance(self.times_us, Mapping) or set(self.times_us) != set(PATHS):
+            raise ValueError(f"times_us has to have {_listed(PATHS)}, not {_keys(self.times_us)}")
+        for path, rows in self.times_us.items():
+            _check_times(path, rows, len(self.sizes), len(self.counts))
+        for name in ("gpu", "date"):
+            if not isinstance(getattr(self, name), str):
+                raise ValueError(f"{name} has to be text, not {getattr(self, name)!r}")
+        if not isinstance(self.versions, Mapping):
+            raise ValueError(f"versions has to be an object, not {self.versions!r}")
+
+    def best(self, nbytes: float, count: int) -> str:
+        """The fastest path for `count` pieces of `nbytes` on average."""
+        place = self._place_of(nbytes, count)
+        return min(PATHS, key=lambda path: self._log_time_at(path, place))
+
+    def time_us(self, path: str, nbytes: float, count: float) -> float:
+        """Between what was measured, as a plane over logarithms. Below it the time stays what it
+        was, since what is paid for is the call; above it the bandwidth stays."""
+        within = 2.0 ** self._log_time_at(path, self._place_of(nbytes, count))
+        return within * max(1.0, nbytes / self.sizes[-1]) * max(1.0, count / self.counts[-1])
+
+    def save(self, path: Path) -> None:
+        """All of it or nothing: another process may be reading."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        unfinished.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+        unfinished.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> Crossover:
+        """ValueError that names the file and what is wrong with it; OSError if it can't be read."""
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_not_a_number)
+            return cls(**_check_names(record))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path} is no crossover: {error}") from error
+
+    @classmethod
+    def for_accelerator(cls, accelerator: Accelerator) -> Crossover:
+        """Sim goes by what is shipped, whatever was calibrated here: it is the same everywhere."""
+        if accelerator.modelled:
+            return cls.load(_shipped(DEFAULT_GPU))
+        return cls.for_gpu(accelerator.description)
+
+    @classmethod
+    def for_gpu(cls, gpu: str) -> Crossover:
+        """As measured by its user, else as shipped, else that of DEFAULT_GPU. A warning says what
+        of the user's can't be used, and that a GPU was never measured."""
+        for path in (cache_path(gpu), _shipped(gpu)):
+            if path.exists():
+                try:
+                    return cls._load_for(gpu, path)
+                except (ValueError, OSError) as error:
+                    _warn(f"{error}; it is ignored, and `debubble calibrate` measures a new one")
+        if gpu != DEFAULT_GPU:
+            _warn(
+                f"copies on {gpu} take the path that is the fastest on {DEFAULT_GPU}: "
+                "`debubble calibrate` measures this GPU"
+            )
+        return cls.load(_shipped(DEFAULT_GPU))
+
+    @classmethod
+    def _load_for(cls, gpu: str, path: Path) -> Crossover:
+        crossover = cls.load(path)
+        if crossover.gpu != gpu:
+            raise ValueError(f"{path} was measured on {crossover.gpu}, and this is {gpu}")
+        return crossover
+
+    def _place_of(self, nbytes: float, count: float) -> tuple[int, float, int, float]:
+        row, down = _between(self._log_sizes, nbytes)
+        column, right = _between(self._log_counts, count)
+        return row, down, column, right
+
+    def _log_time_at(self, path: str, place: tuple[int, float, int, float]) -> float:
+        row, down, column, right = place
+        upper, lower = self._log_times[path][row : row + 2]
+        above = upper[column] + right * (upper[column + 1] - upper[column])
+        below = lower[column] + right * (lower[column + 1] - lower[column])
+        return above + down * (below - above)
+
+    @cached_property
+    def _log_sizes(self) -> list[float]:
+        return [math.log2(nbytes) for nbytes in self.sizes]
+
+    @cached_property
+    def _log_counts(self) -> list[float]:
+        return [math.log2(count) for count in self.counts]
+
+    @cached_property
+    def _log_times(self) -> dict[str, list[list[float]]]:
+        """[S + 1][C + 1]: the last row and column twice, so that the last ones have neighbours."""
+        tables = {}
+        for path, rows in self.times_us.items():
+            table = [[math.log2(time) for time in (*row, row[-1])] for row in rows]
+            tables[path] = [*table, table[-1]]
+        return tables
+
+
+def cache_path(gpu: str) -> Path:
+    """Where `debubble calibrate` keeps what it measured on a GPU."""
+    return platformdirs.user_cache_path("debubble") / "crossover" / f"{slug(gpu)}.json"
+
+
+def _shipped(gpu: str) -> Path:
+    return SHIPPED / f"{slug(gpu)}.json"
+
+
+def _between(logs: list[float], value: float) -> tuple[int, float]:
+    """(index of the last one that is not larger, how far it is to the next one: 0 to 1)."""
+    log = math.log2(value) if value > 0 else logs[0]
+    if log <= logs[0]:
+        return 0, 0.0
+    if log >= logs[-1]:
+        return len(logs) - 1, 0.0
+    index = bisect_right(logs, log) - 1
+    return index, (log - logs[index]) / (logs[index + 1] - logs[index])
+
+
+def _check_names(record: Any) -> dict[str, Any]:
+    names = [entry.name for entry in fields(Crossover)]
+    if not isinstance(record, dict) or set(record) != set(names):
+        raise ValueError(f"it has to have {_listed(names)}, not {_keys(record)}")
+    return record
+
+
+def _check_increasing(name: str, numbers: Any) -> None:
+    if (
+        not _is_list(numbers)
+        or not numbers
+        or not all(type(number) is int and number > 0 for number in numbers)
+        or any(left >= right for left, right in pairwise(numbers))
+    ):
+        raise ValueError(f"{name} has to be a list of whole numbers, each larger than the last")
+
+
+def _check_times(path: str, rows: Any, num_sizes: int, num_counts: int) -> None:
+    shape = f"times_us of {path!r} has to be {num_sizes} lists of {num_counts} times"
+    if not _is_list(rows) or len(rows) != num_sizes:
+        raise ValueError(shape)
+    for row in rows:
+        if not _is_list(row) or len(row) != num_counts:
+            raise ValueError(shape)
+        for time in row:
+            if type(time) not in (int, float) or not 0 < time < math.inf:
+                raise ValueError(f"times_us of {path!r} has {time!r}, which is no time")
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _keys(value: Any) -> str:
+    return _listed(value) if isinstance(value, Mapping) else f"a {type(value).__name__}"
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(map(str, names)) or "nothing"
+
+
+def _not_a_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no time")
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, stacklevel=3)

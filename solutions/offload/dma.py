@@ -1,0 +1,60 @@
+"""The DMA batch: a list of copies for the copy engine, handed to the driver in one call."""
+
+from __future__ import annotations
+
+import torch
+
+from debubble.accelerator import Accelerator, current
+
+from .descriptors import Descriptors
+from .reach import check_copy
+
+MOST_DESCRIPTORS = 32_768
+"""In one call of the driver. One of its versions crashed at 51,828."""
+
+
+def copy_batch(
+    src_addrs: torch.Tensor,
+    dst_addrs: torch.Tensor,
+    sizes: torch.Tensor,
+    is_src_access_order_any: bool = False,
+) -> None:
+    """Copies sizes[i] bytes from address src_addrs[i] to dst_addrs[i], each a CPU int64 tensor [N].
+
+    On the current stream, which can't be the default one. Any sizes and alignments; the host's side
+    may be pageable memory, though the copies are slower then. The descriptors may be changed at
+    once. `is_src_access_order_any` lets the engine read sources before earlier work of the stream
+    is done; it is heeded only if all of them are in host memory.
+
+    ValueError, naming the descriptor, before anything is copied: for tensors that don't fit, sizes
+    below 0, targets that overlap, addresses that lead nowhere. RuntimeError for the default stream
+    and for what the driver refuses.
+    """
+    descriptors = Descriptors.of(src_addrs, dst_addrs, sizes)
+    descriptors.check()
+    is_upload = check_copy(current(), descriptors)
+    submit_copies(current(), descriptors, any_order=is_src_access_order_any and is_upload)
+
+
+def submit_copies(
+    accelerator: Accelerator, descriptors: Descriptors, *, any_order: bool = False
+) -> None:
+    """The same, unchecked. `any_order` only for sources in host memory."""
+    holds_bytes = descriptors.sizes > 0
+    if not holds_bytes.all():
+        descriptors = descriptors[holds_bytes]
+    if not accelerator.has_copy_batch:
+        _copy_one_by_one(accelerator, descriptors)
+        return
+    for first in range(0, len(descriptors), MOST_DESCRIPTORS):
+        part = descriptors[first : first + MOST_DESCRIPTORS]
+        accelerator.copy_batch(*part.dense(), any_order=any_order)
+
+
+def _copy_one_by_one(accelerator: Accelerator, descriptors: Descriptors) -> None:
+    columns = (descriptors.sources, descriptors.targets, descriptors.sizes)
+    for source, target, size in zip(*(column.tolist() for column in columns), strict=True):
+        try:
+            accelerator.copy_bytes(source, target, size)
+        except RuntimeError as error:
+            raise RuntimeError(f"{size} bytes from {source:#x} to {target:#x}: {error}") from error

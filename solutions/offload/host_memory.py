@@ -1,0 +1,79 @@
+"""Page-locked host memory: new, or locked where it is."""
+
+from __future__ import annotations
+
+import torch
+
+from debubble.accelerator import Accelerator, current
+
+MOST_BYTES = 256 << 30
+"""In one call: the driver refuses 512 GiB."""
+ALIGNMENT = 2 << 20
+"""Bytes, of the largest pages that are common: two calls must not lock the same page."""
+
+
+def pinned_blocks(num_blocks: int, row_bytes: int) -> torch.Tensor:
+    """int8 [num_blocks, row_bytes], zeros.
+
+    On CUDA PyTorch takes the next power of two of bytes for it: for a large cache that is none,
+    `registered(torch.zeros(...))` spares memory. RuntimeError where nothing can be pinned.
+    """
+    if not current().pin_memory:
+        raise RuntimeError("host memory can't be pinned here, and KV blocks have to be")
+    return torch.zeros((num_blocks, row_bytes), dtype=torch.int8, pin_memory=True)
+
+
+class RegisteredMemory:
+    """Holds memory that is page-locked until `release`, or until its `with` block ends.
+
+    Nothing may be under way from or to it then: wait for its transfers first.
+    """
+
+    def __init__(self, tensor: torch.Tensor, accelerator: Accelerator) -> None:
+        self.tensor = tensor
+        self._accelerator = accelerator
+        self._locked: list[int] = []
+        try:
+            for address, nbytes in _parts(tensor.data_ptr(), tensor.nbytes):
+                accelerator.register_host_memory(address, nbytes)
+                self._locked.append(address)
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Does nothing the second time."""
+        while self._locked:
+            self._accelerator.unregister_host_memory(self._locked.pop())
+
+    def __enter__(self) -> torch.Tensor:
+        return self.tensor
+
+    def __exit__(self, *exception: object) -> None:
+        self.release()
+
+
+def registered(tensor: torch.Tensor) -> RegisteredMemory:
+    """Page-locks the memory of a contiguous CPU tensor, in calls of less than 512 GiB.
+
+    `with registered(tensor) as blocks:` unlocks it at the end. ValueError for other tensors;
+    RuntimeError with the driver's reason, and nothing left locked, if a part can't be.
+    """
+    if tensor.device.type != "cpu":
+        raise ValueError(f"the tensor is on {tensor.device}: only host memory is page-locked")
+    if not tensor.is_contiguous() or tensor.nbytes == 0:
+        raise ValueError(
+            f"a tensor of shape {list(tensor.shape)} and strides {list(tensor.stride())} can't be "
+            "page-locked: it must be contiguous, and not empty"
+        )
+    return RegisteredMemory(tensor, current())
+
+
+def _parts(address: int, nbytes: int) -> list[tuple[int, int]]:
+    """Address and bytes of each call; where one ends and the next begins, a page does."""
+    parts, end = [], address + nbytes
+    while address < end:
+        until = (address + MOST_BYTES) // ALIGNMENT * ALIGNMENT
+        parts.append((address, min(until, end) - address))
+        address = until
+    return parts

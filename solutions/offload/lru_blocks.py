@@ -1,0 +1,168 @@
+"""Which blocks live on the CPU: found by the hash of all tokens up to them, evicted when unused."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, OrderedDict
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+import numpy as np
+
+
+def prefix_hashes(tokens: Sequence[int], block_size: int) -> list[bytes]:
+    """A hash for each full block of `block_size` tokens: of its tokens and of all before them.
+
+    So equal hashes mean equal prefixes. The same in every process and on every machine.
+    """
+    if block_size < 1:
+        raise ValueError(f"blocks of {block_size} tokens: they need at least 1")
+    ids = np.asarray(tokens, dtype="<i8")
+    hashes, previous = [], b""
+    for end in range(block_size, len(ids) + 1, block_size):
+        previous = hashlib.sha256(previous + ids[end - block_size : end].tobytes()).digest()
+        hashes.append(previous)
+    return hashes
+
+
+class StorePlan(NamedTuple):
+    block_ids: list[int]
+    """Where to store `hashes`, in the same order."""
+    hashes: list[Hashable]
+    """Those that are not there yet, and nobody is storing."""
+    evicted: list[Hashable]
+    """What had to go for them, the first to go first."""
+
+
+@dataclass(slots=True)
+class _Block:
+    block_id: int
+    is_ready: bool = False
+    num_loads: int = 0
+
+
+class LRUBlockManager:
+    """Gives out `num_blocks` block ids, 0 and up, and never one that a transfer still uses.
+
+    A block is *stored* between `prepare_store` and `complete_store`, then it is *ready*; it is
+    *loaded* between `prepare_load` and `complete_load`, perhaps by several at a time. Ready blocks
+    that nobody loads can be evicted, the least recently used one first: a block is used when its
+    store or the last of its loads is completed, and when it is touched. Of hashes that are
+    completed or touched together, the first counts as the most recent, since without the start of a
+    prefix its end is of no use.
+
+    All methods take the hashes of one prefix in their order. They raise ValueError, naming the
+    hash, before anything is changed.
+    """
+
+    def __init__(self, num_blocks: int) -> None:
+        if num_blocks < 1:
+            raise ValueError(f"{num_blocks} CPU blocks: give at least 1")
+        self.num_blocks = num_blocks
+        self._blocks: dict[Hashable, _Block] = {}
+        self._evictable: OrderedDict[Hashable, None] = OrderedDict()
+        """Ready and not loaded, the least recently used first."""
+        self._free_ids = list(range(num_blocks))
+        """A heap."""
+
+    def lookup(self, hashes: Iterable[Hashable]) -> int:
+        """How many of the hashes, from the first on, are ready without a gap. Uses none of them."""
+        found = 0
+        for block_hash in hashes:
+            block = self._blocks.get(block_hash)
+            if block is None or not block.is_ready:
+                break
+            found += 1
+        return found
+
+    def touch(self, hashes: Sequence[Hashable]) -> None:
+        """Counts as a use of those that are there; what is not there is passed over."""
+        for block_hash in reversed(hashes):
+            if block_hash in self._evictable:
+                self._evictable.move_to_end(block_hash)
+
+    def prepare_load(self, hashes: Sequence[Hashable]) -> list[int]:
+        """The block ids of these hashes, which stay where they are until `complete_load`.
+
+        ValueError for a hash that is not ready.
+        """
+        blocks = [self._ready_block(block_hash) for block_hash in hashes]
+        for block_hash, block in zip(hashes, blocks, strict=True):
+            block.num_loads += 1
+            self._evictable.pop(block_hash, None)
+        return [block.block_id for block in blocks]
+
+    def complete_load(self, hashes: Sequence[Hashable]) -> None:
+        """To be called once for each `prepare_load`, whether or not its transfer was a success.
+
+        ValueError for a hash that is not being loaded (so often).
+        """
+        for block_hash, times in Counter(hashes).items():
+            block = self._blocks.get(block_hash)
+            if block is None or block.num_loads < times:
+                raise ValueError(f"block {_shown(block_hash)} is not being loaded")
+        for block_hash in reversed(hashes):
+            block = self._blocks[block_hash]
+            block.num_loads -= 1
+            if block.num_loads == 0:
+                self._evictable[block_hash] = None
+
+    def prepare_store(self, hashes: Sequence[Hashable]) -> StorePlan | None:
+        """Block ids for the hashes that are not there yet, evicting others if there is no room.
+
+        None, with nothing changed, if blocks that are being stored or loaded, and those that are
+        asked for here and there already, leave too little room. Ids are given out in ascending
+        order: what follows one another is copied as one.
+        """
+        wanted = dict.fromkeys(hashes)
+        missing = [block_hash for block_hash in wanted if block_hash not in self._blocks]
+        evicted = self._to_evict(len(missing) - len(self._free_ids), keep=wanted)
+        if evicted is None:
+            return None
+        for block_hash in evicted:
+            del self._evictable[block_hash]
+            heappush(self._free_ids, self._blocks.pop(block_hash).block_id)
+        block_ids = [heappop(self._free_ids) for _ in missing]
+        for block_hash, block_id in zip(missing, block_ids, strict=True):
+            self._blocks[block_hash] = _Block(block_id)
+        return StorePlan(block_ids, missing, evicted)
+
+    def complete_store(self, hashes: Sequence[Hashable], success: bool = True) -> None:
+        """Makes the hashes of a plan ready; or gives their blocks back, if the transfer failed.
+
+        ValueError for a hash that is not being stored.
+        """
+        for block_hash in hashes:
+            block = self._blocks.get(block_hash)
+            if block is None or block.is_ready:
+                raise ValueError(f"block {_shown(block_hash)} is not being stored")
+        for block_hash in reversed(dict.fromkeys(hashes)):
+            if success:
+                self._blocks[block_hash].is_ready = True
+                self._evictable[block_hash] = None
+            else:
+                heappush(self._free_ids, self._blocks.pop(block_hash).block_id)
+
+    def _ready_block(self, block_hash: Hashable) -> _Block:
+        block = self._blocks.get(block_hash)
+        if block is None:
+            raise ValueError(f"block {_shown(block_hash)} is not on the CPU: look it up first")
+        if not block.is_ready:
+            raise ValueError(f"block {_shown(block_hash)} is still being stored: look it up first")
+        return block
+
+    def _to_evict(self, count: int, keep: dict[Hashable, None]) -> list[Hashable] | None:
+        """The `count` blocks least recently used and not to be kept; None if there are fewer."""
+        evicted = []
+        for block_hash in self._evictable:
+            if len(evicted) >= count:
+                break
+            if block_hash not in keep:
+                evicted.append(block_hash)
+        return evicted if len(evicted) >= count else None
+
+
+def _shown(block_hash: Hashable) -> str:
+    return block_hash.hex() if isinstance(block_hash, bytes) else repr(block_hash)

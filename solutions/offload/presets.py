@@ -1,0 +1,22 @@
+"""Numbers chosen once, on somebody's GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """When a kernel copies instead of the DMA engine, and how."""
+
+    num_programs: int
+    threshold_bytes: int
+    """From pieces of this size on the DMA engine copies."""
+    min_n: int
+    """So does it a list of fewer pieces."""
+    bytes_per_chunk: int
+    """What a program moves at a time; of smaller pieces the next power of two."""
+
+
+UPSTREAM = Preset(num_programs=12, threshold_bytes=28 * 1024, min_n=16, bytes_per_chunk=8192)
+"""As vLLM has them (#42212), chosen on an H100."""

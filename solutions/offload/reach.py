@@ -1,0 +1,93 @@
+"""What an address belongs to: looked up before a kernel or a copy engine is sent there.
+
+A kernel that reads pageable memory takes the whole CUDA context with it, and a copy to an address
+that is nobody's the whole process.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from debubble.accelerator import Accelerator
+
+from .descriptors import Descriptors
+
+UNKNOWN, PINNED, DEVICE, CUT_OFF = range(4)
+"""Where a piece lies: in pageable memory or nobody's, in pinned memory, in device memory, or across
+the end of one of these."""
+OF_PLACE = {"pinned": PINNED, "device": DEVICE}
+
+Places = np.ndarray
+"""int64 [N], one of the above for each piece; one of no bytes counts as on the device."""
+
+
+def check_reach(accelerator: Accelerator, descriptors: Descriptors) -> None:
+    """ValueError, naming the descriptor, unless a kernel reaches all sources and targets: in device
+    memory or in pinned host memory, each within one allocation."""
+    for side, places in _both_sides(accelerator, descriptors).items():
+        _refuse(descriptors, side, places == CUT_OFF, "runs past the end of its memory")
+        _refuse(
+            descriptors,
+            side,
+            places == UNKNOWN,
+            "is in pageable host memory, or nobody's: a kernel needs device or pinned memory",
+        )
+
+
+def check_copy(accelerator: Accelerator, descriptors: Descriptors) -> bool:
+    """Whether all pieces go from the host to the device.
+
+    ValueError, naming the descriptor, unless the copy engine can take them: one side in device
+    memory. The other may be pageable host memory, and nobody can tell that from no memory at all.
+    """
+    sides = _both_sides(accelerator, descriptors)
+    for side, places in sides.items():
+        _refuse(descriptors, side, places == CUT_OFF, "runs past the end of its memory")
+    from_device, to_device = (places == DEVICE for places in sides.values())
+    moves_bytes = descriptors.sizes > 0
+    _refuse(
+        descriptors,
+        "target",
+        moves_bytes & ~from_device & ~to_device,
+        "is not in device memory, and neither is its source",
+    )
+    return bool((to_device & ~from_device | ~moves_bytes).all())
+
+
+def _both_sides(accelerator: Accelerator, descriptors: Descriptors) -> dict[str, Places]:
+    return {
+        "source": _places(accelerator, descriptors.sources, descriptors.sizes),
+        "target": _places(accelerator, descriptors.targets, descriptors.sizes),
+    }
+
+
+def _places(accelerator: Accelerator, addresses: np.ndarray, sizes: np.ndarray) -> Places:
+    holds_bytes = sizes > 0
+    ranges = _ranges(accelerator, np.sort(addresses[holds_bytes]))
+    if not ranges:
+        return np.full(len(sizes), DEVICE)
+    starts, ends, places = np.array(ranges).T
+    inside = np.searchsorted(starts, addresses, side="right") - 1
+    place = places[inside]
+    is_cut_off = (sizes > ends[inside] - addresses) & (place != UNKNOWN)
+    return np.where(holds_bytes, np.where(is_cut_off, CUT_OFF, place), DEVICE)
+
+
+def _ranges(accelerator: Accelerator, ascending: np.ndarray) -> list[tuple[int, int, int]]:
+    """(start, end, place) of what the addresses lie in, by one look-up for an allocation, however
+    many of them lie there."""
+    ranges, done = [], 0
+    while done < len(ascending):
+        address = int(ascending[done])
+        memory = accelerator.memory_at(address)
+        if memory is None:
+            ranges.append((address, address + 1, UNKNOWN))
+        else:
+            ranges.append((memory.start, memory.start + memory.nbytes, OF_PLACE[memory.place]))
+        done = int(np.searchsorted(ascending, ranges[-1][1]))
+    return ranges
+
+
+def _refuse(descriptors: Descriptors, side: str, is_bad: np.ndarray, problem: str) -> None:
+    if is_bad.any():
+        raise ValueError(f"{descriptors.described(int(is_bad.argmax()), side)} {problem}")

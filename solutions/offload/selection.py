@@ -1,0 +1,175 @@
+"""Who copies a list of pieces: the DMA engine or a kernel, by what was measured on this GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Protocol
+
+import torch
+
+from debubble.accelerator import current
+from debubble.accelerator.triton_mode import is_there as triton_is_there
+
+from .crossover import Crossover
+from .descriptors import WORD, Descriptors
+from .dma import submit_copies
+from .presets import Preset
+
+try:
+    from .swap_blocks import Columns, Launch, copy_by_kernel, launch_swap
+    from .upstream_scheme import swap_with_preset
+except ModuleNotFoundError as error:
+    if error.name != "triton":
+        raise
+
+Sizes = torch.Tensor | Sequence[int]
+
+
+class SwapBlocks(Protocol):
+    name: str
+
+    def __call__(
+        self, src_addrs: torch.Tensor, dst_addrs: torch.Tensor, sizes: torch.Tensor
+    ) -> None:
+        """Copies sizes[i] bytes from address src_addrs[i] to dst_addrs[i], each a CPU int64 tensor
+        [N], on the current stream, which can't be the default one. Leave pinned descriptors as they
+        are until the copies are done.
+
+        Whoever made them knows that they are right: here nobody looks, since at each copy that
+        would take the host longer than all else. `swap_blocks_batch` and `copy_batch` do look.
+        """
+
+    def path_for(self, sizes: Sizes) -> str:
+        """Who would copy pieces of such sizes, in bytes, that lie apart."""
+
+    def warm_up(self) -> None:
+        """Compiles what a call may need, and waits for it; nobody's memory is touched."""
+
+
+def _select_swap_blocks_fn(
+    page_sizes: Sequence[int],
+    *,
+    gpu_to_cpu: bool,
+    crossover: Crossover | None = None,
+    preset: Preset | None = None,
+) -> SwapBlocks:
+    """Who copies blocks that have pages of such sizes, in bytes: asked once (vLLM #42212).
+
+    The DMA engine does where no kernel can: from GPU to CPU, without Triton or pinned memory, and
+    for a page that is no multiple of 8 bytes. With a `preset` its threshold decides. Otherwise each
+    call goes the way that was the fastest for as many pieces of their mean size, according to
+    `crossover`, by default that of this GPU. ValueError for no pages and for pages without bytes.
+    """
+    if not page_sizes or min(page_sizes) < 1:
+        raise ValueError(f"pages of {list(page_sizes)} bytes: there has to be one, none without")
+    largest = max(page_sizes)
+    has_odd_page = any(page % WORD for page in page_sizes)
+    if gpu_to_cpu or has_odd_page or not triton_is_there() or not current().pin_memory:
+        return DmaSwap(any_order=not gpu_to_cpu)
+    if preset is None:
+        crossover = crossover or Crossover.for_accelerator(current())
+        return CalibratedSwap(crossover, Launch.for_pieces(largest))
+    if largest >= preset.threshold_bytes:
+        return DmaSwap(any_order=True)
+    chunk = min(next_power_of_2(largest), preset.bytes_per_chunk)
+    return PresetSwap(replace(preset, bytes_per_chunk=chunk))
+
+
+@dataclass(frozen=True)
+class DmaSwap:
+    any_order: bool
+    """Whether sources may be read before earlier work of the stream is done."""
+    name = "dma"
+
+    def __call__(
+        self, src_addrs: torch.Tensor, dst_addrs: torch.Tensor, sizes: torch.Tensor
+    ) -> None:
+        descriptors = Descriptors.of(src_addrs, dst_addrs, sizes)
+        submit_copies(current(), descriptors, any_order=self.any_order)
+
+    def path_for(self, sizes: Sizes) -> str:
+        return "dma"
+
+    def warm_up(self) -> None:
+        """There is nothing to compile."""
+
+
+@dataclass(frozen=True)
+class PresetSwap:
+    """Upstream's way: a page's size has decided, and of a call only the number of pieces counts."""
+
+    preset: Preset
+    name = "preset"
+
+    def __call__(
+        self, src_addrs: torch.Tensor, dst_addrs: torch.Tensor, sizes: torch.Tensor
+    ) -> None:
+        swap_with_preset(src_addrs, dst_addrs, sizes, self.preset)
+
+    def path_for(self, sizes: Sizes) -> str:
+        return "dma" if len(sizes) < self.preset.min_n else "job_kernel"
+
+    def warm_up(self) -> None:
+        everywhere = replace(self.preset, min_n=0)
+        copy_own_bytes(lambda *columns: swap_with_preset(*columns, everywhere))
+
+
+@dataclass(frozen=True)
+class CalibratedSwap:
+    crossover: Crossover
+    launch: Launch
+    name = "calibrated"
+
+    def __call__(
+        self, src_addrs: torch.Tensor, dst_addrs: torch.Tensor, sizes: torch.Tensor
+    ) -> None:
+        descriptors = Descriptors.of(src_addrs, dst_addrs, sizes)
+        count = len(descriptors)
+        if count:
+            path = self._best(descriptors.num_bytes / count, count)
+            copy_along(path, (src_addrs, dst_addrs, sizes), descriptors, self.launch)
+
+    @cached_property
+    def _best(self) -> Callable[[float, int], str]:
+        """Loads of one kind come again and again."""
+        return lru_cache(maxsize=4096)(self.crossover.best)
+
+    def path_for(self, sizes: Sizes) -> str:
+        if len(sizes) == 0:
+            return "dma"
+        mean = torch.as_tensor(sizes, dtype=torch.float64).mean().item()
+        return self.crossover.best(mean, len(sizes))
+
+    def warm_up(self) -> None:
+        copy_own_bytes(lambda *columns: launch_swap(current(), *columns, self.launch))
+
+
+def copy_along(path: str, columns: Columns, descriptors: Descriptors, how: Launch) -> None:
+    """By one of PATHS, from pinned host memory to the device; `columns` is where the descriptors
+    lie. What no kernel can copy, for a size or an address that is no multiple of 8, the DMA engine
+    does."""
+    if path == "dma" or not descriptors.are_multiples(WORD):
+        submit_copies(current(), descriptors, any_order=True)
+        return
+    if path == "kernel_uploaded":
+        how = replace(how, upload=True)
+    copy_by_kernel(current(), columns, descriptors, how)
+
+
+def copy_own_bytes(copy: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]) -> None:
+    """Calls `copy` for a piece at multiples of 16, and for one at a multiple of 8."""
+    accelerator = current()
+    host, table = (
+        torch.zeros(size, dtype=torch.int64, pin_memory=accelerator.pin_memory) for size in (4, 6)
+    )
+    device = torch.zeros(4, dtype=torch.int64, device=accelerator.device)
+    for start, nbytes, columns in zip((0, 24), (16, 8), table.view(2, 3, 1), strict=True):
+        columns[:, 0] = torch.tensor([host.data_ptr() + start, device.data_ptr() + start, nbytes])
+        copy(*columns)
+    accelerator.current_stream().synchronize()
+
+
+def next_power_of_2(number: int) -> int:
+    return 1 << (number - 1).bit_length()

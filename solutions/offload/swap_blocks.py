@@ -1,0 +1,180 @@
+"""Swapping blocks between host and device memory: by one kernel, or a few of them by DMA."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from debubble.accelerator import Accelerator, ByAddress, Work, current, launch
+
+from .descriptors import VECTOR, WORD, Descriptors
+from .dma import copy_batch
+from .presets import UPSTREAM
+from .reach import check_reach
+from .swap_blocks_kernel import _swap_blocks_kernel
+
+Columns = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""Addresses of sources and of targets, and sizes: int64 [N] each."""
+MOST_CHUNKS = 1 << 30
+"""In one launch: the kernel counts them in 32 bits, and steps beyond the last one."""
+SMALLEST_CHUNK, LARGEST_CHUNK = 16, 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How the kernel is launched. As it is, it was the fastest one on an H200 at most sizes."""
+
+    bytes_per_chunk: int = LARGEST_CHUNK
+    """What a program moves at a time: a power of two, at least 8."""
+    num_programs: int = 64
+    num_stages: int = 3
+    upload: bool = False
+    """Whether pinned descriptors are uploaded too, and not read in place, over the link."""
+
+    def __post_init__(self) -> None:
+        nbytes = self.bytes_per_chunk
+        if nbytes < WORD or nbytes & (nbytes - 1):
+            raise ValueError(
+                f"bytes_per_chunk is {nbytes}: it must be a power of two, and at least {WORD}"
+            )
+
+    @classmethod
+    def for_pieces(cls, nbytes: int, upload: bool = False) -> Launch:
+        """For pieces of so many bytes, or up to so many: no chunk much larger than a piece."""
+        chunk = 1 << (nbytes - 1).bit_length()
+        return cls(min(max(chunk, SMALLEST_CHUNK), LARGEST_CHUNK), upload=upload)
+
+    @property
+    def num_warps(self) -> int:
+        return 8 if self.bytes_per_chunk > 4096 else 4
+
+
+def swap_blocks_batch(
+    src_addrs: torch.Tensor,
+    dst_addrs: torch.Tensor,
+    sizes: torch.Tensor,
+    is_src_access_order_any: bool = False,
+    *,
+    bytes_per_chunk: int,
+    min_n: int = UPSTREAM.min_n,
+) -> None:
+    """Copies sizes[i] bytes from address src_addrs[i] to dst_addrs[i], each a CPU int64 tensor [N],
+    on the current stream, and the host never waits (vLLM #42212).
+
+    Fewer than `min_n` pieces are a DMA batch: not on the default stream, and for it alone
+    `is_src_access_order_any`. More are one launch of a kernel, which moves `bytes_per_chunk` bytes
+    at a time, a power of two of at least 8. Pinned descriptors it reads in place: leave them as
+    they are until the copies are done. Others are uploaded at once, and may be changed at once.
+
+    ValueError, naming the descriptor, before anything is copied: for tensors that don't fit, sizes
+    below 0, sizes or addresses that are no multiples of 8, targets that overlap, and memory that
+    is neither on the device nor pinned (of which a DMA batch still takes pageable host memory).
+    """
+    how = Launch(bytes_per_chunk)
+    descriptors = Descriptors.of(src_addrs, dst_addrs, sizes)
+    descriptors.check_for_kernel()
+    if len(descriptors) < min_n:
+        copy_batch(src_addrs, dst_addrs, sizes, is_src_access_order_any)
+        return
+    check_reach(current(), descriptors)
+    launch_swap(current(), src_addrs, dst_addrs, sizes, how)
+
+
+DEFAULT = Launch()
+
+
+def launch_swap(
+    accelerator: Accelerator,
+    src_addrs: torch.Tensor,
+    dst_addrs: torch.Tensor,
+    sizes: torch.Tensor,
+    how: Launch = DEFAULT,
+) -> None:
+    """The kernel alone, unchecked: for descriptors known to be right."""
+    columns = (src_addrs, dst_addrs, sizes)
+    copy_by_kernel(accelerator, columns, Descriptors.of(*columns), how)
+
+
+def copy_by_kernel(
+    accelerator: Accelerator, columns: Columns, descriptors: Descriptors, how: Launch
+) -> None:
+    """The same, for descriptors that were looked at already: `columns` is where they lie.
+
+    Uneven sizes that take more than a chunk are cut into chunks first, since a short job would
+    keep as many programs busy as the longest. They are then uploaded, even from pinned memory:
+    hand in pieces of at most `how.bytes_per_chunk` bytes to have them read in place.
+    """
+    longest = int(descriptors.sizes.max(initial=0))
+    if longest == 0:
+        return
+    must_be_cut = longest > how.bytes_per_chunk and not descriptors.is_even
+    if must_be_cut:
+        longest, descriptors = how.bytes_per_chunk, descriptors.cut(how.bytes_per_chunk)
+    if must_be_cut or not _can_be_read_in_place(columns):
+        columns = _uploaded(accelerator, _staged(accelerator, descriptors))
+    elif how.upload:
+        table = _table(columns)
+        columns = _uploaded(
+            accelerator, _staged(accelerator, descriptors) if table is None else table
+        )
+    _launch(columns, descriptors, -(-longest // how.bytes_per_chunk), how)
+
+
+def _uploaded(accelerator: Accelerator, table: torch.Tensor) -> Columns:
+    """The columns of int64 [N, 3] on the device, by one copy."""
+    return table.to(accelerator.device, non_blocking=True).unbind(1)
+
+
+def _can_be_read_in_place(columns: Columns) -> bool:
+    first, second, third = columns
+    if _table(columns) is not None:
+        return first.is_pinned()
+    same_stride = first.stride() == second.stride() == third.stride()
+    return same_stride and all(column.is_pinned() for column in columns)
+
+
+def _table(columns: Columns) -> torch.Tensor | None:
+    """int64 [N, 3], if the columns are those of one table already, row by row."""
+    first, second, third = columns
+    start = first.data_ptr()
+    places = (first.stride(0), second.data_ptr(), third.data_ptr())
+    if places != (3, start + WORD, start + 2 * WORD):
+        return None
+    last = first.storage_offset() + 3 * len(first)
+    if WORD * last > first.untyped_storage().nbytes():
+        return None  # Each of them is a tensor by itself: the first one can't see its neighbours.
+    return first.as_strided((len(first), 3), (3, 1))
+
+
+def _staged(accelerator: Accelerator, descriptors: Descriptors) -> torch.Tensor:
+    """Such a table in pinned memory. Fresh, it may be dropped at once: PyTorch keeps it until its
+    copy is done."""
+    rows = (len(descriptors), 3)
+    table = torch.empty(rows, dtype=torch.int64, pin_memory=accelerator.pin_memory)
+    columns = [descriptors.sources, descriptors.targets, descriptors.sizes]
+    np.stack(columns, axis=1, out=table.numpy())
+    return table
+
+
+def _launch(columns: Columns, descriptors: Descriptors, chunks_per_job: int, how: Launch) -> None:
+    num_chunks = len(descriptors) * chunks_per_job
+    if num_chunks > MOST_CHUNKS:
+        raise ValueError(
+            f"{len(descriptors)} pieces of {chunks_per_job} chunks each: at most {MOST_CHUNKS} "
+            f"chunks go into one launch, so make chunks of more than {how.bytes_per_chunk} bytes"
+        )
+    launch(
+        _swap_blocks_kernel,
+        (min(how.num_programs, num_chunks),),
+        *columns,
+        len(descriptors),
+        columns[0].stride(0),
+        chunks_per_job,
+        WORDS=how.bytes_per_chunk // WORD,
+        VECTOR=how.bytes_per_chunk >= VECTOR and descriptors.are_multiples(VECTOR),
+        STAGES=how.num_stages,
+        num_warps=how.num_warps,
+        work=lambda: Work(by_address=ByAddress(*descriptors.dense())),
+    )

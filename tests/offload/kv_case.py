@@ -1,0 +1,89 @@
+"""A KV cache of random bytes on both sides, and what transfers must make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from solutions.offload.kv_tensors import KVGroup, KVTensors
+
+GUARD = 1
+"""Rows before and behind each tensor that no transfer may touch."""
+
+
+class KVCase:
+    """A group for each factor, of `num_tensors` tensors whose pages take turns.
+
+    `apply` does plainly, on copies, what a transfer does; `expect` compares all that there is, with
+    the blocks that nobody named and the rows around the tensors.
+    """
+
+    def __init__(
+        self,
+        accelerator,
+        *,
+        factors: Sequence[int] = (1,),
+        pages: Sequence[int] = (512,),
+        num_tensors: int = 4,
+        num_gpu: int = 64,
+        num_cpu: int = 256,
+        copied_bytes: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.accelerator = accelerator
+        self.random = torch.Generator().manual_seed(seed)
+        self.wholes: list[tuple[torch.Tensor, torch.Tensor]] = []
+        """GPU and CPU tensors with the rows around them, in the order of groups and tensors."""
+        self.groups = []
+        for factor in factors:
+            pairs = []
+            for index in range(num_tensors):
+                page = pages[index % len(pages)]
+                gpu = self._bytes(num_gpu, page).to(accelerator.device)
+                cpu = self._bytes(num_cpu, page * factor).pin_memory()
+                self.wholes.append((gpu, cpu))
+                pairs.append(KVTensors(gpu[GUARD:-GUARD], cpu[GUARD:-GUARD], copied_bytes))
+            self.groups.append(KVGroup(pairs, factor))
+        accelerator.synchronize()
+        self.expected = [(gpu.cpu(), cpu.clone()) for gpu, cpu in self.wholes]
+
+    def blocks(self, num_cpu_blocks: int, mapping: str = "random", skip: int = 0):
+        """GPU and CPU ids for each group: so many CPU blocks, all of them but `skip` sub-blocks."""
+        gpu_lists, cpu_lists = [], []
+        for group in self.groups:
+            num_gpu_blocks = num_cpu_blocks * group.block_size_factor - skip
+            gpu_lists.append(self._ids(num_gpu_blocks, group.num_gpu_blocks, mapping))
+            cpu_lists.append(self._ids(num_cpu_blocks, group.num_cpu_blocks, mapping))
+        return gpu_lists, cpu_lists
+
+    def apply(self, gpu_blocks, cpu_blocks, skip: int = 0, *, gpu_to_cpu: bool) -> None:
+        expected = iter(self.expected)
+        for group, gpu_ids, cpu_ids in zip(self.groups, gpu_blocks, cpu_blocks, strict=True):
+            for pair in group.tensors:
+                gpu, cpu = (whole[GUARD:-GUARD] for whole in next(expected))
+                for place, gpu_id in enumerate(gpu_ids):
+                    cpu_place, sub_block = divmod(skip + place, group.block_size_factor)
+                    start = sub_block * pair.page
+                    on_gpu = gpu[gpu_id, : pair.copied_bytes]
+                    on_cpu = cpu[cpu_ids[cpu_place], start : start + pair.copied_bytes]
+                    source, target = (on_gpu, on_cpu) if gpu_to_cpu else (on_cpu, on_gpu)
+                    target.copy_(source)
+
+    def expect(self) -> None:
+        """Waits for the device."""
+        self.accelerator.synchronize()
+        for (gpu, cpu), (right_gpu, right_cpu) in zip(self.wholes, self.expected, strict=True):
+            assert torch.equal(gpu.cpu(), right_gpu)
+            assert torch.equal(cpu, right_cpu)
+
+    def _ids(self, count: int, of: int, mapping: str) -> list[int]:
+        if mapping == "random":
+            return torch.randperm(of, generator=self.random)[:count].tolist()
+        start = int(torch.randint(0, of - count + 1, (), generator=self.random))
+        run = list(range(start, start + count))
+        return run if mapping == "run" else run[::-1]
+
+    def _bytes(self, rows: int, nbytes: int) -> torch.Tensor:
+        shape = (rows + 2 * GUARD, nbytes)
+        return torch.randint(-128, 128, shape, dtype=torch.int8, generator=self.random)

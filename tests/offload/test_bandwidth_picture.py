@@ -1,0 +1,188 @@
+"""The curves of small copies: where they are drawn is what was measured."""
+
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from debubble.views.rasterise import png_of
+from solutions.offload.bandwidth_picture import (
+    BOTTOM,
+    DOT,
+    LEFT,
+    NAMES_APART,
+    RIGHT,
+    TOP,
+    BandwidthPicture,
+)
+from solutions.svg_shapes import SEQUENCE_COLOURS
+
+from .drawings import SVG, drawn, expect_all_inside, words
+from .times import KIB, crossover_of, line_times
+
+SIZES = [4 * KIB, 8 * KIB, 24 * KIB, 28 * KIB, 128 * KIB]
+
+
+@st.composite
+def pictures(draw):
+    sizes = sorted(draw(st.sets(st.integers(8, 1 << 24), min_size=1, max_size=10)))
+    curve = st.lists(st.floats(0.01, 900), min_size=len(sizes), max_size=len(sizes))
+    curves = draw(st.lists(curve, min_size=1, max_size=4))
+    large_copy = draw(st.none() | st.floats(1, 900))
+    names = ("DMA batch", "kernel in place", "kernel after upload", "upstream's preset")
+    bandwidths = dict(zip(names, curves, strict=False))
+    count = draw(st.integers(1, 100_000))
+    return BandwidthPicture(sizes, bandwidths, count, "NVIDIA H200, measured", large_copy)
+
+
+def dots(picture, number):
+    """[(x, y)] of a path's points."""
+    return [
+        (float(box.get("x")) + DOT / 2, float(box.get("y")) + DOT / 2)
+        for box in drawn(picture).iter(f"{SVG}rect")
+        if box.get("fill") == SEQUENCE_COLOURS[number]
+    ]
+
+
+def curve_lines(picture, number):
+    return [
+        tuple(float(line.get(end)) for end in ("x1", "y1", "x2", "y2"))
+        for line in drawn(picture).iter(f"{SVG}line")
+        if line.get("stroke") == SEQUENCE_COLOURS[number]
+    ]
+
+
+@given(pictures())
+@settings(max_examples=40)
+def test_each_point_lies_where_its_size_and_bandwidth_are(picture):
+    for number, curve in enumerate(picture.bandwidths.values()):
+        points = dots(picture, number)
+        assert [x for x, _ in points] == pytest.approx(
+            [picture.x_of(nbytes) for nbytes in picture.sizes], abs=0.1
+        )
+        assert [y for _, y in points] == pytest.approx(list(map(picture.y_of, curve)), abs=0.1)
+        ends = [(*one, *other) for one, other in pairwise(points)]
+        for found, expected in zip(curve_lines(picture, number), ends, strict=True):
+            assert found == pytest.approx(expected, abs=0.2)
+
+
+@given(pictures())
+@settings(max_examples=40)
+def test_nothing_lies_outside_the_picture_and_no_point_outside_its_axes(picture):
+    expect_all_inside(picture)
+    for number in range(len(picture.bandwidths)):
+        for x, y in dots(picture, number):
+            assert LEFT - 0.1 <= x <= RIGHT + 0.1 and TOP - 0.1 <= y <= BOTTOM + 0.1
+
+
+@given(pictures())
+@settings(max_examples=40)
+def test_names_lie_neither_on_each_other_nor_on_the_axis(picture):
+    lines = sorted(
+        float(text.get("y"))
+        for text in drawn(picture).iter(f"{SVG}text")
+        if text.text in picture.bandwidths
+    )
+    assert len(lines) == len(picture.bandwidths)
+    assert all(below - above >= NAMES_APART - 0.1 for above, below in pairwise(lines))
+    assert lines[-1] <= BOTTOM + 5, "the axis has its own names"
+
+
+def test_axes_are_logarithmic():
+    picture = BandwidthPicture([4 * KIB, 16 * KIB, 64 * KIB], {"a": [1.0, 10.0, 100.0]}, 4, "here")
+    assert dots(picture, 0) == [
+        (LEFT, BOTTOM),
+        ((LEFT + RIGHT) / 2, (TOP + BOTTOM) / 2),
+        (RIGHT, TOP),
+    ]
+    assert picture.ticks == [1, 2, 5, 10, 20, 50, 100]
+
+
+@given(pictures())
+@settings(max_examples=40)
+def test_ticks_are_round_and_hold_all_that_is_drawn(picture):
+    rates = [rate for curve in picture.bandwidths.values() for rate in curve]
+    rates += [picture.large_copy] if picture.large_copy else []
+    assert picture.ticks[0] <= min(rates) and picture.ticks[-1] >= max(rates)
+    assert all(f"{tick:.15e}"[0] in "125" for tick in picture.ticks)
+    assert picture.ticks == sorted(set(picture.ticks))
+
+
+def test_sizes_that_lie_close_share_a_place_and_the_first_keeps_its_name():
+    shown = words(BandwidthPicture(SIZES, {"a": [1.0] * 5}, 4, "here"))
+    assert [word for word in shown if word.endswith("KiB")] == [
+        "4 KiB",
+        "8 KiB",
+        "24 KiB",
+        "128 KiB",
+    ]
+
+
+def test_the_large_copy_is_a_dashed_line_at_its_height():
+    picture = BandwidthPicture(SIZES, {"a": [5.0] * 5}, 4, "here", large_copy=53.3)
+    (dashed,) = [
+        line for line in drawn(picture).iter(f"{SVG}line") if line.get("stroke-dasharray") == "3 2"
+    ]
+    assert float(dashed.get("y1")) == pytest.approx(picture.y_of(53.3), abs=0.1)
+    assert "one large copy: 53.3" in words(picture)
+    assert not any(
+        "large" in word for word in words(BandwidthPicture(SIZES, {"a": [5] * 5}, 4, "here"))
+    )
+
+
+def test_a_crossover_has_a_curve_for_each_path_with_its_submission():
+    picture = BandwidthPicture.of(crossover_of(line_times), 256)
+    assert list(picture.bandwidths) == ["DMA batch", "kernel in place", "kernel after upload"]
+    assert picture.bandwidths["DMA batch"] == pytest.approx(
+        [nbytes / 2 / 1e3 for nbytes in picture.sizes]
+    )
+    assert picture.caption == "NVIDIA A30, from the call until all has arrived"
+
+
+def test_its_text_has_no_figures_of_a_machine():
+    texts = {
+        BandwidthPicture.of(crossover_of(times, gpu=gpu), 256, large_copy).text
+        for times, gpu, large_copy in ((line_times, "A", 5.0), (lambda *_: 1.0, "B", None))
+    }
+    assert texts == {
+        "GB/s by the size of a piece, 256 pieces a copy\n"
+        "4 KiB to 64 KiB: DMA batch; kernel in place; kernel after upload"
+    }
+
+
+def test_its_figures_are_a_row_for_each_size_and_are_read_out():
+    picture = BandwidthPicture(
+        [4 * KIB, 8 * KIB], {"a": [1.234, 2.0], "b": [30.0, 40.06]}, 1, "here", 53.3
+    )
+    assert picture.figures.splitlines() == [
+        "GB/s by the size of a piece, 1 piece a copy",
+        "here",
+        "4 KiB: a 1.23, b 30",
+        "8 KiB: a 2, b 40.1",
+        "one large copy: 53.3",
+    ]
+    assert drawn(picture).get("aria-label").split() == picture.figures.split()
+
+
+def test_it_can_be_shown_as_a_png():
+    assert png_of(BandwidthPicture.of(crossover_of(line_times), 16, 50.0).svg).startswith(
+        b"\x89PNG"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "bandwidths", "problem"),
+    [
+        ([], {"a": []}, "a curve needs a size and a path"),
+        ([8], {}, "a curve needs a size and a path"),
+        ([8, 16], {"a": [1.0]}, "'a' needs 2 bandwidths above 0"),
+        ([8], {"a": [0.0]}, "'a' needs 1 bandwidths above 0"),
+        ([8], {"a": [math.nan]}, "'a' needs 1 bandwidths above 0"),
+        ([8], {"a": [math.inf]}, "'a' needs 1 bandwidths above 0"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(sizes, bandwidths, problem):
+    with pytest.raises(ValueError, match=problem):
+        BandwidthPicture(sizes, bandwidths, 4, "here")

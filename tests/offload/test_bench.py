@@ -1,0 +1,64 @@
+"""The benchmark runs both ways of loading, says how it came by its times, and keeps them."""
+
+import contextlib
+import io
+import json
+
+import pytest
+
+from debubble.timeline import Timeline
+from solutions.offload import bench
+from solutions.offload.bench import VARIANTS
+from solutions.offload.config import ServingConfig
+
+
+@pytest.fixture(scope="module")
+def run(accelerator, tmp_path_factory):
+    """(folder, what was printed) of a quick run on a tiny model."""
+    folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
+    tiny = ServingConfig.tiny()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setattr(ServingConfig, "small", lambda: tiny)
+        bench.main(["--quick", "--output", str(folder), "--timelines", str(folder / "timelines")])
+    return folder, printed.getvalue()
+
+
+def test_both_ways_of_loading_have_their_costs(accelerator, run):
+    record = json.loads((run[0] / "offload.json").read_text())
+    assert record["modelled"] is accelerator.modelled
+    assert record["presets"]["narrow"]["config"]["prefix_tokens"] == 8
+    costs = record["presets"]["narrow"]["steps"]["load"]
+    assert tuple(costs) == tuple(VARIANTS)
+    assert costs["before"]["counts"]["h2d_pinned"] == 1, "a batch is one copy"
+    for cost in costs.values():
+        assert cost["counts"]["host_syncs"] == cost["counts"]["h2d_pageable"] == 0
+        assert min(cost["device_us"], cost["host_us"]) > 0
+
+
+def test_requests_a_second_are_kept_by_way_of_loading(accelerator, run):
+    record = json.loads((run[0] / "offload_serving.json").read_text())
+    assert record["modelled"] is accelerator.modelled
+    rates = record["presets"]["narrow"]["steps"]["serving"]
+    assert tuple(rates) == tuple(VARIANTS)
+    for rate in rates.values():
+        new_tokens = record["presets"]["narrow"]["config"]["new_tokens"]
+        assert rate["tokens_per_s"] == pytest.approx(rate["requests_per_s"] * new_tokens)
+        assert rate["requests_per_s"] > 0
+
+
+def test_both_ways_of_loading_have_their_recording(accelerator, run):
+    for variant in VARIANTS:
+        timeline = Timeline.load(run[0] / "timelines" / f"offload_{variant}.json")
+        assert timeline.modelled is accelerator.modelled
+        assert timeline.counts()["graph_launches"] > 0
+
+
+def test_the_tables_stay_within_a_terminal(run):
+    assert max(map(len, run[1].splitlines())) <= 80
+    assert "…" not in run[1]
+
+
+@pytest.mark.sim
+def test_without_a_gpu_no_grid_is_measured(run):
+    assert "on a GPU" in run[1]
+    assert not (run[0] / "offload_grid.json").exists()

@@ -1,0 +1,142 @@
+"""Where blocks lie: by a plain loop over blocks, sub-blocks and tensors."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solutions.offload.block_addresses import pieces_of, sub_block_offsets
+from solutions.offload.block_ids import GroupBlocks, checked_blocks
+from solutions.offload.kv_tensors import KVGroup, KVTensors
+
+PAGE = 32
+
+
+def ids(*blocks):
+    return np.array(blocks, dtype=np.int64)
+
+
+def group_of(accelerator, factor, num_tensors=2, copied_bytes=None):
+    return KVGroup(
+        [
+            KVTensors(
+                torch.zeros((12, PAGE), dtype=torch.int8, device=accelerator.device),
+                torch.zeros((8, PAGE * factor), dtype=torch.int8, pin_memory=True),
+                copied_bytes,
+            )
+            for _ in range(num_tensors)
+        ],
+        factor,
+    )
+
+
+def written(pieces):
+    """(GPU address, CPU address, bytes) of each descriptor."""
+    rows = []
+    for piece in pieces:
+        table = np.full((3, piece.num_descriptors), -1, dtype=np.int64)
+        piece.write_to(*table)
+        rows += zip(*table.tolist(), strict=True)
+    return rows
+
+
+def by_loop(group, blocks):
+    """The same, block by block and unmerged."""
+    rows, factor = [], group.block_size_factor
+    for pair in group.tensors:
+        for place, gpu_block in enumerate(blocks.gpu.tolist()):
+            cpu_block, sub_block = divmod(blocks.skip + place, factor)
+            gpu = pair.gpu.data_ptr() + gpu_block * pair.strides[0]
+            cpu = pair.cpu.data_ptr() + int(blocks.cpu[cpu_block]) * pair.strides[1]
+            rows.append((gpu, cpu + sub_block * pair.page, pair.copied_bytes))
+    return rows
+
+
+def bytes_of(rows):
+    """Which GPU byte belongs to which CPU byte."""
+    return {gpu + i: cpu + i for gpu, cpu, size in rows for i in range(size)}
+
+
+def test_sub_blocks_are_counted_from_the_first_block_on():
+    offsets = sub_block_offsets(ids(5, 2), row_stride=100, sub_size=30, factor=3, skip=0, count=6)
+    assert offsets.tolist() == [500, 530, 560, 200, 230, 260]
+
+
+def test_a_first_partial_block_is_entered_behind_what_is_skipped():
+    offsets = sub_block_offsets(ids(5, 2), row_stride=100, sub_size=30, factor=3, skip=2, count=3)
+    assert offsets.tolist() == [560, 200, 230]
+
+
+def test_a_block_of_one_sub_block_is_its_row():
+    assert sub_block_offsets(ids(3, 0, 4), 64, 64, 1, 0, 3).tolist() == [192, 0, 256]
+
+
+@pytest.mark.parametrize("factor", [1, 3])
+@pytest.mark.parametrize("copied_bytes", [None, 24])
+def test_descriptors_are_those_of_a_loop(accelerator, factor, copied_bytes):
+    group = group_of(accelerator, factor, num_tensors=3, copied_bytes=copied_bytes)
+    blocks = GroupBlocks(
+        ids(7, 0, 11, 3), ids(6, 1, 4, 0)[: -(-(4 + factor // 2) // factor)], factor // 2
+    )
+    pieces = pieces_of(group, blocks, merge=False)
+    assert written(pieces) == by_loop(group, blocks)
+    assert sum(piece.num_bytes for piece in pieces) == 3 * 4 * (copied_bytes or PAGE)
+
+
+def test_neighbours_on_both_sides_are_one_piece(accelerator):
+    group = group_of(accelerator, 1)
+    blocks = GroupBlocks(ids(2, 3, 4, 9, 10), ids(5, 6, 7, 2, 3), 0)
+    rows = written(pieces_of(group, blocks))
+    assert [size for *_, size in rows] == [96, 64] * 2
+    assert bytes_of(rows) == bytes_of(by_loop(group, blocks))
+
+
+def test_a_few_neighbours_by_chance_stay_apart(accelerator):
+    """Among pieces of one size, one that is longer would have a kernel cut them all."""
+    group = group_of(accelerator, 1)
+    blocks = GroupBlocks(ids(2, 3, 4, 9, 10), ids(5, 6, 1, 2, 3), 0)
+    assert [size for *_, size in written(pieces_of(group, blocks))] == [PAGE] * 5 * 2
+
+
+def test_a_cpu_block_of_neighbours_is_one_piece(accelerator):
+    group = group_of(accelerator, 3, num_tensors=1)
+    blocks = GroupBlocks(ids(4, 5, 6, 7), ids(1, 2), 1)
+    assert [size for *_, size in written(pieces_of(group, blocks))] == [4 * PAGE]
+
+
+def test_padding_keeps_neighbours_apart(accelerator):
+    group = group_of(accelerator, 1, copied_bytes=24)
+    blocks = GroupBlocks(ids(2, 3), ids(5, 6), 0)
+    assert [size for *_, size in written(pieces_of(group, blocks))] == [24] * 4
+
+
+def test_nothing_is_merged_across_tensors(accelerator):
+    """The last block of one and the first of the next may be neighbours in memory by chance."""
+    gpu = torch.zeros((8, PAGE), dtype=torch.int8, device=accelerator.device)
+    cpu = torch.zeros((8, PAGE), dtype=torch.int8, pin_memory=True)
+    group = KVGroup([KVTensors(gpu[:4], cpu[:4]), KVTensors(gpu[4:], cpu[4:])])
+    blocks = GroupBlocks(ids(0, 1, 2, 3), ids(0, 1, 2, 3), 0)
+    assert [size for *_, size in written(pieces_of(group, blocks))] == [4 * PAGE] * 2
+
+
+@given(data=st.data())
+def test_merged_or_not_the_same_bytes_are_copied(accelerator, data):
+    factor = data.draw(st.integers(1, 4))
+    group = group_of(accelerator, factor)
+    gpu = data.draw(st.lists(st.integers(0, 11), max_size=10, unique=True))
+    skip = data.draw(st.integers(0, factor - 1))
+    needed = -(-(skip + len(gpu)) // factor) if gpu else 0
+    cpu = data.draw(st.permutations(range(8)).filter(lambda p: len(p) >= needed))[:needed]
+    if needed > 8:
+        return
+    (blocks,) = checked_blocks([group], [gpu], [cpu], skip, gpu_to_cpu=True)
+    rows = written(pieces_of(group, blocks))
+    assert bytes_of(rows) == bytes_of(by_loop(group, blocks))
+    assert len(rows) <= len(by_loop(group, blocks))
+
+
+def test_no_blocks_are_no_pieces(accelerator):
+    group = group_of(accelerator, 3)
+    blocks = GroupBlocks(ids(), ids(), 0)
+    assert written(pieces_of(group, blocks)) == []

@@ -1,0 +1,253 @@
+"""Measuring a grid: what is copied and in which order, by a clock that only pretends."""
+
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+import debubble
+from solutions.offload import grid, launch_swap
+from solutions.offload.descriptor_buffers import DescriptorPool
+from solutions.offload.grid import (
+    CopiedMemory,
+    CopyTimes,
+    Grid,
+    measure_cells,
+    measure_grid,
+    write_and_copy,
+)
+
+SIZES, COUNTS = (64, 128), (1, 4, 16)
+MEMORY = 128 * 16
+
+
+class Clock:
+    """Runs what it is given, and takes a time for it that the test has chosen."""
+
+    def __init__(self, wall_us=lambda call: 1.0):
+        self.calls, self.copied = [], []
+        self._wall_us = wall_us
+
+    def wall(self, copy):
+        copy()
+        call = ("wall", *self.copied[-1])
+        self.calls.append(call)
+        wall_us = self._wall_us(call)
+        return wall_us, wall_us / 2
+
+    def device(self, copy, host_us):
+        copy()
+        self.calls.append(("device", *self.copied[-1]))
+        return host_us / 2
+
+
+class Path:
+    """Keeps the descriptors of every call, and their strides."""
+
+    def __init__(self, name, copied):
+        self.name, self.copied, self.tables, self.strides = name, copied, [], []
+
+    def __call__(self, src, dst, sizes):
+        self.tables.append(torch.stack([src, dst, sizes]))
+        self.strides.append([column.stride() for column in (src, dst, sizes)])
+        self.copied.append((self.name, int(sizes[0]), len(sizes)))
+
+
+@pytest.fixture
+def memory(accelerator):
+    return CopiedMemory(accelerator, MEMORY)
+
+
+@pytest.fixture
+def one_wall(monkeypatch):
+    """A round has one time on the clock, as it has one on the device."""
+    monkeypatch.setattr(grid, "WALLS", 1)
+
+
+def measured(memory, clock, *names, rounds=3, advance=lambda: None, dense=()):
+    paths = {name: Path(name, clock.copied) for name in names}
+    return measure_cells(memory, clock, paths, SIZES, COUNTS, rounds, advance, dense), paths
+
+
+def test_each_cell_has_the_times_of_its_own_copies(memory):
+    clock = Clock(lambda call: {"a": 1000.0, "b": 2000.0}[call[1]] + call[2] + call[3])
+    result, _ = measured(memory, clock, "a", "b")
+    assert (result.sizes, result.counts) == (SIZES, COUNTS)
+    for name, base in (("a", 1000.0), ("b", 2000.0)):
+        walls = [[base + nbytes + count for count in COUNTS] for nbytes in SIZES]
+        assert result.rows(name, "wall_us") == walls
+        assert result.rows(name, "host_us") == [[wall / 2 for wall in row] for row in walls]
+        assert result.rows(name, "device_us") == [[wall / 4 for wall in row] for row in walls]
+
+
+@pytest.mark.usefixtures("one_wall")
+def test_a_time_is_the_median_of_its_rounds_and_the_first_call_counts_for_nothing(memory):
+    spent = iter([9e9, 3.0, 1.0, 2.0, 100.0, 2.5] * len(SIZES) * len(COUNTS))
+    result, _ = measured(memory, Clock(lambda call: next(spent)), "a", rounds=5)
+    assert result.times["a"][0][0] == CopyTimes(device_us=2.5 / 4, wall_us=2.5, host_us=2.5 / 2)
+
+
+@pytest.mark.usefixtures("one_wall")
+def test_paths_take_turns_and_so_does_who_comes_first(memory):
+    clock = Clock()
+    measured(memory, clock, "a", "b", "c")
+    of_first_cell = [call for call in clock.calls if call[2:] == (SIZES[0], COUNTS[0])]
+    assert [call[:2] for call in of_first_cell[:3]] == [("wall", name) for name in "abc"]
+    turns = [name for kind, name, *_ in of_first_cell[3:] if kind == "wall"]
+    assert turns == [*"abc", *"bca", *"cab"]
+
+
+@pytest.mark.usefixtures("one_wall")
+def test_all_paths_of_a_round_copy_the_same_blocks_and_rounds_copy_others(memory):
+    _, paths = measured(memory, Clock(), "a", "b")
+    calls_a_cell = 1 + 2 * 3
+    for cell in range(len(SIZES) * len(COUNTS)):
+        part = slice(cell * calls_a_cell + 1, (cell + 1) * calls_a_cell)
+        a, b = ([table.tolist() for table in paths[name].tables[part]] for name in "ab")
+        assert a == b
+        assert a[0::2] == a[1::2], "wall and device of a round"
+        if COUNTS[cell % len(COUNTS)] == 4:
+            assert all(one != other for one, other in pairwise(a[::2]))
+
+
+def test_the_clock_is_asked_more_often_than_the_device(memory):
+    clock = Clock()
+    measured(memory, clock, "a", rounds=2)
+    kinds = [kind for kind, *cell in clock.calls if cell == ["a", SIZES[0], COUNTS[0]]]
+    assert kinds == ["wall", *(["wall", "device"] + ["wall"] * (grid.WALLS - 1)) * 2]
+
+
+def test_advance_is_called_once_a_cell(memory):
+    done = []
+    measured(memory, Clock(), "a", advance=lambda: done.append(None))
+    assert len(done) == len(SIZES) * len(COUNTS)
+
+
+def test_a_path_reads_descriptors_as_a_pool_has_them_or_dense_if_it_is_to(memory):
+    _, paths = measured(memory, Clock(), "a", "b", dense={"b"})
+    for name, stride in (("a", (3,)), ("b", (1,))):
+        calls = zip(paths[name].strides, paths[name].tables, strict=True)
+        strides = {stride for strides, table in calls if table.shape[1] > 1 for stride in strides}
+        assert strides == {stride}
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("count", [1, 5, 64])
+def test_descriptors_are_written_to_a_pools_buffer_before_each_copy(
+    accelerator, memory, count, dense
+):
+    pool, seen = DescriptorPool(), []
+
+    def copy(*columns):
+        assert all(column.is_pinned() == accelerator.pin_memory for column in columns)
+        seen.append((torch.stack(columns), columns[0].data_ptr()))
+
+    tables = [memory.descriptors(8, count) for _ in range(3)]
+    for table in tables:
+        write_and_copy(pool, copy, table, dense=dense)
+        accelerator.synchronize()
+    assert all(
+        torch.equal(columns, table) for (columns, _), table in zip(seen, tables, strict=True)
+    )
+    assert len({place for _, place in seen}) == pool.num_buffers == 1
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_descriptors_are_not_overwritten_while_a_copy_reads_them(accelerator, memory, dense):
+    pool, words = DescriptorPool(), memory.host.view(torch.int64)
+    words.copy_(torch.arange(len(words)))
+    memory.device.zero_()
+    copy = partial(launch_swap, accelerator)
+    table = memory.descriptors(64, 24)
+    write_and_copy(pool, copy, table[:, :8], dense=dense)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(50)
+        for first in (8, 16):
+            write_and_copy(pool, copy, table[:, first : first + 8], dense=dense)
+    assert timeline.hazards == []
+    accelerator.synchronize()
+    arrived, starts = memory.device.cpu(), (memory.host.data_ptr(), memory.device.data_ptr())
+    for source, target in zip(*(table[i] - starts[i] for i in range(2)), strict=True):
+        assert torch.equal(arrived[target : target + 64], memory.host[source : source + 64])
+
+
+@pytest.mark.parametrize(("nbytes", "count"), [(64, 1), (64, 32), (128, 5), (8, 100)])
+def test_blocks_lie_apart_in_memory_that_a_kernel_may_read(accelerator, memory, nbytes, count):
+    assert memory.host.is_pinned() == accelerator.pin_memory
+    table = memory.descriptors(nbytes, count)
+    assert table.dtype == torch.int64 and table.shape == (3, count)
+    src, dst, sizes = table.numpy()
+    assert (sizes == nbytes).all()
+    for addresses, tensor in ((src, memory.host), (dst, memory.device)):
+        offsets = addresses - tensor.data_ptr()
+        assert (offsets % nbytes == 0).all()
+        assert offsets.min() >= 0 and offsets.max() + nbytes <= MEMORY
+        assert len(np.unique(offsets)) == count
+
+
+def test_blocks_are_in_random_places_and_each_time_in_others(memory):
+    tables = [memory.descriptors(8, 64) for _ in range(2)]
+    assert tables[0].tolist() != tables[1].tolist()
+    src, dst, _ = tables[0].numpy()
+    assert (np.diff(src) != 8).any() and (np.diff(dst) != 8).any()
+    assert (src - src.min()).tolist() != (dst - dst.min()).tolist()
+
+
+def test_memory_is_large_if_there_is_enough_and_holds_the_largest_copy_if_not(
+    accelerator, monkeypatch
+):
+    """Only so much can be had at once, of either kind."""
+    wanted, there = [], 10_000
+    monkeypatch.setattr(grid, "MEMORY", 64_000)
+
+    def make(self, accelerator, nbytes):
+        wanted.append(nbytes)
+        if nbytes > there:
+            raise torch.OutOfMemoryError("no")
+
+    monkeypatch.setattr(CopiedMemory, "__init__", make)
+    CopiedMemory.for_grid(accelerator, SIZES, COUNTS)
+    assert wanted == [64_000, 32_000, 16_000, 8_000]
+    wanted.clear()
+    there = 1_000_000
+    CopiedMemory.for_grid(accelerator, SIZES, (1, 1000))
+    assert wanted == [128 * 1000], "the largest copy is larger than that"
+    wanted.clear()
+    there = 7000
+    with pytest.raises(RuntimeError, match="of 64 pieces of 128 bytes needs 8192 bytes of pinned"):
+        CopiedMemory.for_grid(accelerator, SIZES, (64,))
+    assert wanted == [64_000, 32_000, 16_000, 8192]
+
+
+@pytest.mark.sim
+def test_sim_is_refused_in_one_sentence(accelerator):
+    with pytest.raises(RuntimeError) as refused:
+        measure_grid(accelerator, {"a": Path("a", [])}, SIZES, COUNTS)
+    assert str(refused.value) == (
+        "copies are measured on a real GPU, and this is sim, modelled on NVIDIA H200"
+    )
+
+
+def test_rows_are_of_one_kind():
+    cell = CopyTimes(device_us=1.0, wall_us=3.0, host_us=2.0)
+    result = Grid((8,), (1, 2), {"a": [[cell, cell]]})
+    assert result.rows("a", "device_us") == [[1.0, 1.0]]
+    assert result.rows("a", "wall_us") == [[3.0, 3.0]]
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_large_copy_takes_longer_and_the_device_is_never_slower_than_the_wall():
+    accelerator = debubble.accelerator("cuda")
+
+    def one_large_copy(src, dst, sizes):
+        for source, target, nbytes in zip(*(c.tolist() for c in (src, dst, sizes)), strict=True):
+            accelerator.copy_bytes(source, target, nbytes)
+
+    result = measure_grid(accelerator, {"a": one_large_copy}, (1 << 16, 1 << 26), (1,), rounds=5)
+    (small,), (large,) = result.times["a"]
+    assert large.device_us > 5 * small.device_us
+    assert 0 < large.host_us < large.wall_us
+    assert large.device_us < 1.2 * large.wall_us

@@ -1,0 +1,14 @@
+"""Each step of the chapter's kernel copies what it is told, and nothing else."""
+
+import pytest
+
+from solutions.offload.kernel_steps import STEPS
+
+from .memory import swap
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_every_step_copies_the_same(accelerator, name):
+    copied = swap(accelerator, [8192, 4096, 16])
+    STEPS[name](*copied.pinned_descriptors)
+    copied.expect_copied()

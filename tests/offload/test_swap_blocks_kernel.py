@@ -1,0 +1,160 @@
+"""The swap kernel: every byte that it was told to move, and no other."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from debubble.accelerator import ByAddress, Work, launch
+from solutions.offload import Descriptors
+from solutions.offload.swap_blocks_kernel import _swap_blocks_kernel
+from tests.sync_free import claims
+
+from . import memory
+
+
+def run(swap, columns=None, *, num_programs=5, bytes_per_chunk=4096, vector=False, stages=3):
+    """`columns`: the descriptors where the kernel reads them; keep them until it is done."""
+    columns = columns or swap.pinned_descriptors
+    pieces = Descriptors.of(*swap.descriptors)
+    launch(
+        _swap_blocks_kernel,
+        (num_programs,),
+        *columns,
+        len(pieces),
+        columns[0].stride(0),
+        -(-int(pieces.sizes.max()) // bytes_per_chunk),
+        WORDS=bytes_per_chunk // 8,
+        VECTOR=vector,
+        STAGES=stages,
+        num_warps=4,
+        work=lambda: Work(by_address=ByAddress(pieces.sources, pieces.targets, pieces.sizes)),
+    )
+    return columns
+
+
+def expect_copied(accelerator, sizes, *, to_device=True, shift=0, **options):
+    swap = memory.swap(accelerator, sizes, to_device=to_device, shift=shift)
+    _held = run(swap, **options)
+    swap.expect_copied()
+
+
+@pytest.mark.parametrize("to_device", [True, False])
+def test_pieces_of_all_sizes_arrive_and_nothing_else_changes(accelerator, to_device):
+    expect_copied(accelerator, memory.FACTS_SIZES, to_device=to_device)
+
+
+@pytest.mark.parametrize("num_words", range(1, 14))
+def test_tails_of_every_length(accelerator, num_words):
+    expect_copied(accelerator, [8 * num_words] * 3, bytes_per_chunk=32)
+
+
+@pytest.mark.parametrize("num_vectors", range(1, 10))
+def test_tails_of_vectors(accelerator, num_vectors):
+    expect_copied(accelerator, [16 * num_vectors] * 3, bytes_per_chunk=64, vector=True)
+
+
+@pytest.mark.parametrize("vector", [True, False])
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+def test_stages_change_nothing(accelerator, stages, vector):
+    expect_copied(accelerator, [4096, 8208, 16], vector=vector, stages=stages)
+
+
+def test_addresses_need_no_more_than_eight_bytes(accelerator):
+    expect_copied(accelerator, [16, 24, 4096], shift=8)
+
+
+@pytest.mark.parametrize("num_programs", [1, 2, 7, 8, 9, 40])
+def test_any_number_of_programs(accelerator, num_programs):
+    expect_copied(accelerator, [56, 64] * 2, num_programs=num_programs, bytes_per_chunk=32)
+
+
+def test_a_short_job_beside_a_long_one_ends_where_it_ends(accelerator):
+    expect_copied(accelerator, [8, 512, 0, 16, 504], bytes_per_chunk=64)
+
+
+def test_chunks_of_one_word(accelerator):
+    expect_copied(accelerator, [8, 24], bytes_per_chunk=8)
+
+
+def test_descriptors_are_read_from_the_device_as_well(accelerator):
+    swap = memory.swap(accelerator, [64] * 5)
+    _held = run(swap, [column.to(accelerator.device) for column in swap.descriptors])
+    swap.expect_copied()
+
+
+def test_parts_of_a_longer_list_lie_anywhere(accelerator):
+    """Rows of a [3, 5] tensor begin at multiples of 8 bytes, and not of 16."""
+    swap = memory.swap(accelerator, [64] * 5)
+    rows = torch.stack(swap.descriptors).pin_memory()
+    assert rows[1].data_ptr() % 16 == 8
+    _held = run(swap, [*rows])
+    swap.expect_copied()
+
+
+@pytest.mark.parametrize("rows", [slice(None), slice(2, 5)])
+def test_descriptors_may_be_the_rows_of_a_table(accelerator, rows):
+    swap = memory.swap(accelerator, [64] * 5)
+    part = dataclasses.replace(
+        swap, **{name: getattr(swap, name)[rows] for name in ("src_addrs", "dst_addrs", "sizes")}
+    )
+    table = torch.stack(swap.descriptors, dim=1).pin_memory()[rows]
+    _held = run(part, table.unbind(1))
+    accelerator.synchronize()
+    copied = swap.target.cpu()
+    for target in swap.dst_addrs.tolist():
+        offset = target - swap.target.data_ptr()
+        is_asked_for = target in part.dst_addrs.tolist()
+        held = swap.expected if is_asked_for else swap.untouched
+        assert torch.equal(copied[offset : offset + 64], held[offset : offset + 64])
+
+
+def test_bits_stay_as_they_are(accelerator):
+    """Numbers that a floating point unit would change: NaNs that signal, and those with a
+    message, subnormals, -0.0."""
+    patterns = [0x7FF0000000000001, 0xFFF8DEADBEEF0000, 0x7F8000017F800001, 1, 1 << 63]
+    words = torch.from_numpy(np.array(patterns, dtype=np.uint64).view(np.int64))
+    swap = memory.swap(accelerator, [8 * len(words)])
+    offset = int(swap.src_addrs[0]) - swap.source.data_ptr()
+    swap.source[offset : offset + words.nbytes] = words.view(torch.uint8)
+    target = int(swap.dst_addrs[0]) - swap.target.data_ptr()
+    swap.expected[target : target + words.nbytes] = words.view(torch.uint8)
+    _held = run(swap)
+    swap.expect_copied()
+
+
+def test_one_launch_and_nobody_waits(accelerator):
+    swap = memory.swap(accelerator, [64] * 5)
+    columns = swap.pinned_descriptors
+    call = lambda: run(swap, columns)
+    claims.expect_no_wait(accelerator, call, pinned_uploads=0)
+    assert claims.counts_of(accelerator, call)["kernels"] == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("size", [8, 48])
+def test_a_hundred_thousand_pieces(accelerator, size):
+    swap = memory.swap(accelerator, [size] * 100_000)
+    _held = run(swap, num_programs=64)
+    swap.expect_copied()
+
+
+@pytest.mark.gpu
+def test_words_beyond_the_range_of_32_bits(accelerator):
+    """One job of 16 GiB and a little: its last words are beyond 2^31."""
+    nbytes = (16 << 30) + 24
+    if torch.cuda.mem_get_info()[0] < 3 * nbytes:
+        pytest.skip(f"needs {3 * nbytes >> 30} GiB of free device memory")
+    source = torch.zeros(nbytes + 64, dtype=torch.uint8, device=accelerator.device)
+    target = torch.zeros_like(source)
+    source[nbytes - 8 : nbytes + 8] = 7
+    columns = [
+        torch.tensor([number]).to(accelerator.device)
+        for number in (source.data_ptr(), target.data_ptr(), nbytes)
+    ]
+    chunks = -(-nbytes // 8192)
+    launch(_swap_blocks_kernel, (64,), *columns, 1, 1, chunks, WORDS=1024, VECTOR=False, STAGES=3)
+    accelerator.synchronize()
+    assert target[nbytes - 16 : nbytes + 8].tolist() == [0] * 8 + [7] * 8 + [0] * 8
+    assert not target[: 1 << 20].any()

@@ -1,0 +1,248 @@
+"""What goes wrong with transfers: the naive code misbehaves, and ours beside it does not.
+
+The traps of the copies themselves are in test_traps_of_copies, 11 is in test_host_memory.
+"""
+
+from functools import partial
+
+import pytest
+import torch
+
+import debubble
+from solutions.offload import handler as handler_module
+from solutions.offload.descriptor_buffers import DescriptorPool
+from solutions.offload.dma import copy_batch
+from solutions.offload.handler import SingleDirectionOffloadingHandler
+from solutions.offload.kv_tensors import KVGroup, KVTensors
+from solutions.offload.presets import UPSTREAM
+from solutions.offload.selection import _select_swap_blocks_fn
+from solutions.offload.swap_blocks import swap_blocks_batch
+
+from .times import crossover_of
+
+KERNEL = partial(swap_blocks_batch, bytes_per_chunk=64, min_n=0)
+
+
+def layer(accelerator, num_blocks=8, page=64, copied_bytes=None):
+    """GPU blocks of zeros; every byte of CPU block i is i + 1."""
+    gpu = torch.zeros((num_blocks, page), dtype=torch.int8, device=accelerator.device)
+    numbers = torch.arange(1, num_blocks + 1, dtype=torch.int8)
+    cpu = numbers[:, None].expand(num_blocks, page).contiguous().pin_memory()
+    return KVTensors(gpu, cpu, copied_bytes)
+
+
+def first_bytes(tensor):
+    """Of each block, if all its bytes are the same."""
+    rows = tensor.cpu()
+    assert bool((rows == rows[:, :1]).all())
+    return rows[:, 0].tolist()
+
+
+def test_trap_2_the_copy_is_queued_where_its_end_is_recorded(accelerator):
+    elsewhere = accelerator.stream()
+
+    def naive_swap(*descriptors):
+        with elsewhere:
+            accelerator.sleep(20.0)
+            copy_batch(*descriptors)
+
+    def our_swap(*descriptors):
+        accelerator.sleep(20.0)
+        copy_batch(*descriptors)
+
+    def is_there_when_it_is_reported(swap):
+        """Whether the device is done with a load, once the host has waited for it."""
+        handler = SingleDirectionOffloadingHandler(
+            [KVGroup([layer(accelerator)])], gpu_to_cpu=False, swap=swap
+        )
+        accelerator.synchronize()
+        handler.transfer_async(0, [[1]], [[2]])
+        handler.wait([0])
+        assert [result.success for result in handler.get_finished()] == [True]
+        return elsewhere.query()
+
+    assert not is_there_when_it_is_reported(naive_swap)
+    assert is_there_when_it_is_reported(our_swap)
+
+
+def fifo_only(stream, compute_stream, computed, previous_end):
+    """Naive: a load reads nothing that is being computed, so what should it wait for?"""
+    if previous_end is not None:
+        stream.wait_event(previous_end)
+
+
+@pytest.mark.parametrize("swap", [copy_batch, KERNEL], ids=["dma", "kernel"])
+def test_trap_6_a_load_waits_for_the_compute_stream(accelerator, monkeypatch, swap):
+    def load_behind_zeroing():
+        pair = layer(accelerator)
+        handler = SingleDirectionOffloadingHandler([KVGroup([pair])], gpu_to_cpu=False, swap=swap)
+        handler.transfer_async("warm", [[7]], [[7]])
+        accelerator.synchronize()
+        with debubble.record(accelerator) as timeline:
+            accelerator.sleep(50.0)
+            pair.gpu[:4].zero_()  # the blocks were another request's
+            handler.transfer_async(0, [[1, 3]], [[5, 6]])
+            accelerator.synchronize()
+        kinds = {hazard.kind for hazard in timeline.hazards}
+        return kinds, first_bytes(pair.gpu) == [0, 6, 0, 7, 0, 0, 0, 8]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(handler_module, "order_transfer", fifo_only)
+        naive_hazards, naive_is_right = load_behind_zeroing()
+    if accelerator.modelled:
+        assert naive_hazards == {"unordered_streams"}
+    else:
+        assert not naive_is_right, "the zeroing came after the load"
+    assert load_behind_zeroing() == (set(), True)
+
+
+def test_trap_6_a_store_waits_for_the_compute_stream(accelerator, monkeypatch):
+    def store_behind_compute():
+        pair = layer(accelerator)
+        handler = SingleDirectionOffloadingHandler([KVGroup([pair])], gpu_to_cpu=True)
+        accelerator.synchronize()
+        with debubble.record(accelerator) as timeline:
+            accelerator.sleep(50.0)
+            pair.gpu[1].fill_(100)
+            handler.transfer_async(0, [[1]], [[5]])
+            accelerator.synchronize()
+        kinds = {hazard.kind for hazard in timeline.hazards}
+        return kinds, first_bytes(pair.cpu) == [1, 2, 3, 4, 5, 100, 7, 8]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(handler_module, "order_transfer", fifo_only)
+        naive_hazards, naive_is_right = store_behind_compute()
+    assert naive_hazards == {"unordered_streams"} if accelerator.modelled else not naive_is_right
+    assert store_behind_compute() == (set(), True)
+
+
+def test_trap_8_the_bytes_that_are_copied_decide_and_not_the_page(accelerator, monkeypatch):
+    """4 KiB of each page of 64 KiB: 28 KiB is where upstream leaves them to the DMA engine."""
+    pair = layer(accelerator, page=64 * 1024, copied_bytes=4096)
+    naive = _select_swap_blocks_fn([pair.page], gpu_to_cpu=False, preset=UPSTREAM)
+    assert naive.name == "dma"
+
+    def by_preset(sizes, *, gpu_to_cpu):
+        return _select_swap_blocks_fn(sizes, gpu_to_cpu=gpu_to_cpu, preset=UPSTREAM)
+
+    monkeypatch.setattr(handler_module, "_select_swap_blocks_fn", by_preset)
+    handler = SingleDirectionOffloadingHandler([KVGroup([pair])], gpu_to_cpu=False)
+    assert handler.swap.name == "preset"
+    handler.transfer_async(0, [[1, 2]], [[5, 6]])
+    accelerator.synchronize()
+    assert [result.num_bytes for result in handler.get_finished()] == [2 * 4096]
+    assert pair.gpu[:, :4096].cpu()[:, 4095].tolist() == [0, 6, 7, 0, 0, 0, 0, 0]
+    assert not pair.gpu[:, 4096:].any().item()
+
+
+def test_trap_8_whoever_copies_is_told_of_merged_pieces(accelerator):
+    """Sixteen pages that lie side by side are one piece of sixteen times the size."""
+    seen = {}
+
+    def sizes_of(merge):
+        def swap(*descriptors):
+            seen[merge] = descriptors[2].tolist()
+            copy_batch(*descriptors)
+
+        pair = layer(accelerator, num_blocks=40)
+        handler = SingleDirectionOffloadingHandler(
+            [KVGroup([pair])], gpu_to_cpu=False, swap=swap, merge=merge
+        )
+        handler.transfer_async(0, [[*range(3, 19), 30]], [[*range(20, 36), 2]])
+        accelerator.synchronize()
+        expected = [0] * 40
+        expected[3:19], expected[30] = range(21, 37), 3
+        assert first_bytes(pair.gpu) == expected
+        return seen[merge]
+
+    naive, ours = sizes_of(merge=False), sizes_of(merge=True)
+    assert naive == [64] * 17
+    assert ours == [16 * 64, 64]
+
+
+def test_trap_8_the_path_is_that_of_the_merged_pieces(accelerator):
+    """One piece is for the DMA engine, and the sixteen that it was would be for the kernel."""
+
+    def time_us(path, _, count):
+        return {"dma": 2.0 * count, "kernel": 10.0, "kernel_uploaded": 11.0}[path]
+
+    crossover = crossover_of(time_us, counts=(1, 16))
+
+    def kernels_of(merge):
+        pair = layer(accelerator, num_blocks=40)
+        swap = _select_swap_blocks_fn([pair.page], gpu_to_cpu=False, crossover=crossover)
+        swap.warm_up()
+        handler = SingleDirectionOffloadingHandler(
+            [KVGroup([pair])], gpu_to_cpu=False, swap=swap, merge=merge
+        )
+        with debubble.record(accelerator) as timeline:
+            handler.transfer_async(0, [[*range(3, 19)]], [[*range(20, 36)]])
+            accelerator.synchronize()
+        assert first_bytes(pair.gpu) == [0] * 3 + [*range(21, 37)] + [0] * 21
+        return timeline.counts()["kernels"]
+
+    assert (kernels_of(merge=False), kernels_of(merge=True)) == (1, 0)
+
+
+def test_trap_8_pages_that_a_kernel_can_t_copy_are_left_to_the_dma_engine(accelerator):
+    """Pages of 60 bytes lie anywhere, also if only 56 of them are copied."""
+    pair = layer(accelerator, page=60, copied_bytes=56)
+    naive = _select_swap_blocks_fn([pair.copied_bytes], gpu_to_cpu=False, preset=UPSTREAM)
+    assert naive.name == "preset"
+    handler = SingleDirectionOffloadingHandler([KVGroup([pair])], gpu_to_cpu=False)
+    assert handler.swap.name == "dma"
+    handler.transfer_async(0, [[1]], [[5]])
+    accelerator.synchronize()
+    assert [result.error for result in handler.get_finished()] == [None]
+
+
+def test_trap_9_what_is_compiled_is_compiled_at_construction(accelerator, monkeypatch):
+    calls = []
+
+    class Swap:
+        def __call__(self, *descriptors):
+            calls.append("swap")
+
+        def warm_up(self):
+            calls.append("warm up")
+
+    monkeypatch.setattr(handler_module, "_select_swap_blocks_fn", lambda *_, **__: Swap())
+    handler = SingleDirectionOffloadingHandler([KVGroup([layer(accelerator)])], gpu_to_cpu=False)
+    assert calls == ["warm up"]
+    for job_id in range(3):
+        handler.transfer_async(job_id, [[1]], [[2]])
+    assert calls == ["warm up"] + ["swap"] * 3
+
+
+class ReusesTooEarly(DescriptorPool):
+    """Naive: the copy is queued, so its descriptors were read."""
+
+    def give_back(self, buffers, event):
+        self._free.append(buffers)
+
+
+def test_trap_10_descriptors_stay_until_the_copy_is_done(accelerator):
+    def three_loads(pool):
+        pair = layer(accelerator)
+        handler = SingleDirectionOffloadingHandler(
+            [KVGroup([pair])], gpu_to_cpu=False, swap=KERNEL, pool=pool
+        )
+        handler.transfer_async("warm", [[7]], [[7]])
+        accelerator.synchronize()
+        handler.get_finished()
+        with debubble.record(accelerator) as timeline:
+            accelerator.sleep(50.0)
+            for job_id in range(3):
+                handler.transfer_async(job_id, [[job_id]], [[job_id + 3]])
+            accelerator.synchronize()
+        kinds = {hazard.kind for hazard in timeline.hazards}
+        assert [result.success for result in handler.get_finished()] == [True] * 3
+        return kinds, first_bytes(pair.gpu)
+
+    hazards, arrived = three_loads(ReusesTooEarly())
+    if accelerator.modelled:
+        assert hazards == {"overwritten_in_flight"}
+    # All three kernels read what was written for the last one.
+    assert arrived == [0, 0, 6, 0, 0, 0, 0, 8]
+    for most_buffers in (1, 2, None):
+        assert three_loads(DescriptorPool(most_buffers)) == (set(), [4, 5, 6, 0, 0, 0, 0, 8])

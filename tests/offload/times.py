@@ -1,0 +1,25 @@
+"""Crossovers with times that a test can compute by itself."""
+
+from solutions.offload.crossover import PATHS, Crossover
+
+KIB = 1024
+
+
+def crossover_of(time_us, sizes=(4 * KIB, 16 * KIB, 64 * KIB), counts=(16, 256, 4096), **named):
+    """`time_us(path, nbytes, count)`: microseconds."""
+    times = {
+        path: [[float(time_us(path, nbytes, count)) for count in counts] for nbytes in sizes]
+        for path in PATHS
+    }
+    return Crossover(
+        **{"gpu": "NVIDIA A30", "sizes": list(sizes), "counts": list(counts)} | named,
+        times_us=times,
+    )
+
+
+def line_times(path, nbytes, count):
+    """A straight line in every logarithm: the DMA engine pays for each piece, the kernel for the
+    bytes, and for an upload a little more."""
+    if path == "dma":
+        return 2.0 * count
+    return (0.5 if path == "kernel" else 0.6) * count * (nbytes / (4 * KIB))
