@@ -1,0 +1,70 @@
+"""Loads behind and beside compute (chapter 05).
+
+Blocks are loaded while the device computes. But a block that is loaded may still have to be zeroed,
+one that is stored may still have to be computed, and what reads a block must find it there. The
+class below gets all that right, and the host waits for it: before each transfer for the
+computation, and then for the copies. So nothing happens at the same time.
+
+Let the streams wait for each other instead. A transfer runs behind what the current stream had to
+do when it was asked for, and behind the transfer before it, but beside all that comes later. Who
+needs its blocks says so: `make_stream_wait` lets the current stream wait for the transfers of these
+blocks, and for no later ones. The host waits for nothing.
+
+Edit this file, then run
+
+    pytest katas/offload/test_load_order.py
+
+Stuck?         debubble hint load_order
+Start afresh?  debubble reset load_order
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from debubble.accelerator import current
+
+
+def copy_blocks(
+    source: torch.Tensor, source_ids: Sequence[int], target: torch.Tensor, target_ids: Sequence[int]
+) -> None:
+    """Queues a copy of each block on the current stream. `source`, `target`: [blocks, words], one
+    of them on the device and the other one in pinned host memory."""
+    nbytes = source[0].nbytes
+    for source_id, target_id in zip(source_ids, target_ids, strict=True):
+        start, to = source.data_ptr() + source_id * nbytes, target.data_ptr() + target_id * nbytes
+        current().copy_bytes(start, to, nbytes)
+
+
+class BlockTransfers:
+    """Copies blocks between `gpu` and `cpu` (pinned), each [blocks, words], in the background.
+
+    Each transfer runs behind all that the current stream has to do when it is asked for, and behind
+    the transfer that was asked for before it. The host waits for none of that (vLLM #42212).
+    """
+
+    def __init__(self, gpu: torch.Tensor, cpu: torch.Tensor) -> None:
+        self.gpu, self.cpu = gpu, cpu
+        self.stream = current().stream()
+
+    def load(self, cpu_ids: Sequence[int], gpu_ids: Sequence[int]) -> None:
+        """Queues copies of the CPU blocks to the GPU blocks."""
+        # These blocks may still have to be zeroed, or read by their last owner.
+        current().current_stream().synchronize()
+        with self.stream:
+            copy_blocks(self.cpu, cpu_ids, self.gpu, gpu_ids)
+        self.stream.synchronize()
+
+    def store(self, gpu_ids: Sequence[int], cpu_ids: Sequence[int]) -> None:
+        """Queues copies of the GPU blocks to the CPU blocks."""
+        # These blocks may still have to be computed.
+        current().current_stream().synchronize()
+        with self.stream:
+            copy_blocks(self.gpu, gpu_ids, self.cpu, cpu_ids)
+        self.stream.synchronize()
+
+    def make_stream_wait(self, gpu_ids: Sequence[int]) -> None:
+        """Lets what is queued on the current stream from now on use these GPU blocks: it runs
+        behind the last transfer of each of them, and need not wait for any later one."""

@@ -1,0 +1,69 @@
+"""The path that was the fastest (chapter 05).
+
+A list of pieces can be copied in two ways. The DMA engine copies large pieces at the speed of the
+link, but the host pays for each of them. A kernel costs one launch, however many there are, and is
+a little slower where pieces are large. Which of them wins depends on how many pieces there are, how
+long they are, and on the machine. The function below decides once, by the size of a page and a
+threshold that was right on somebody's H100. What is copied later need not look like that: parts of
+a page, many blocks as one piece, or just three of them.
+
+Choose in each call, among the pieces that it really copies, by the times that were measured on this
+GPU: `time_us` knows them. What no kernel can copy goes to the DMA engine, at any size.
+
+Edit this file, then run
+
+    pytest katas/offload/test_select_path.py
+
+Stuck?         debubble hint select_path
+Start afresh?  debubble reset select_path
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+CopyPieces = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
+THRESHOLD_BYTES = 28 * 1024
+
+
+def merge_adjacent(
+    src: np.ndarray, dst: np.ndarray, sizes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Source addresses, target addresses and sizes in bytes, each int64 [M], M <= N, that copy the
+    same bytes as those given, each int64 [N].
+
+    A piece that begins where the piece before it in the list ends, in the source and in the target,
+    becomes a part of it. Pieces of no bytes are left out, and keep nobody apart.
+    """
+    holds_bytes = sizes != 0
+    if not holds_bytes.all():
+        src, dst, sizes = src[holds_bytes], dst[holds_bytes], sizes[holds_bytes]
+    if len(sizes) < 2:
+        return src, dst, sizes
+    continues = (np.diff(src) == sizes[:-1]) & (np.diff(dst) == sizes[:-1])
+    first = np.concatenate(([0], np.flatnonzero(~continues) + 1))
+    return src[first], dst[first], np.add.reduceat(sizes, first)
+
+
+def select_path(
+    page_sizes: Sequence[int],
+    paths: Mapping[str, CopyPieces],
+    time_us: Callable[[str, float, int], float],
+) -> CopyPieces:
+    """Copies lists of pieces by "dma" or by "kernel" of `paths`, neighbours that continue one
+    another as one piece, each list by the path that is the fastest for it (vLLM #42212).
+
+    `page_sizes`: bytes of a page in each tensor of the cache. `time_us(path, nbytes, count)` was
+    measured on this GPU: microseconds for `count` pieces, at least 1, of `nbytes` bytes on average.
+    The kernel copies words of 8 bytes: sizes and addresses that are multiples of 8.
+    """
+    is_large = max(page_sizes) >= THRESHOLD_BYTES
+    is_odd = any(page % 8 for page in page_sizes)
+    path = "dma" if is_large or is_odd else "kernel"
+
+    def copy(src: np.ndarray, dst: np.ndarray, sizes: np.ndarray) -> None:
+        paths[path](*merge_adjacent(src, dst, sizes))
+
+    return copy

@@ -1,0 +1,70 @@
+"""A kernel that goes by addresses (chapter 05).
+
+Where the host pays the driver for every small piece, a kernel can copy all of them in one launch:
+it reads host memory that is pinned over the link, as it reads the device's own. The function below
+copies pieces with a kernel that is given one of them: two addresses, which it takes for pointers to
+words of 8 bytes. But it is launched for each piece, with one program, which holds the whole piece
+at once. And of a size that is no multiple of 8 it leaves out the rest, without a word.
+
+Launch it once. Let it read the descriptors from the three tensors, which are pinned: where each
+piece comes from, where it goes, how long it is. Cut pieces into chunks of a fixed number of words,
+share all chunks out among several programs, and mask the last one of a piece. Refuse what no words
+of 8 bytes can copy, before anything is copied: on a GPU a misaligned address costs the CUDA
+context.
+
+Sim can't see where an address leads. So `work` tells it which pieces the kernel copies; a GPU does
+not need that.
+
+Edit this file, then run
+
+    pytest katas/offload/test_swap_kernel.py
+
+Stuck?         debubble hint swap_kernel
+Start afresh?  debubble reset swap_kernel
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from debubble.accelerator import ByAddress, Work, launch
+
+
+@triton.jit(do_not_specialize=["source", "target", "num_words"])
+def copy_piece_kernel(
+    source,  # an address
+    target,  # an address
+    num_words,  # of 8 bytes, at most WORDS
+    WORDS: tl.constexpr,  # a power of two
+):
+    """One program: the whole piece."""
+    word = tl.arange(0, WORDS)
+    exists = word < num_words
+    words = tl.load(source.to(tl.pointer_type(tl.int64)) + word, mask=exists)
+    tl.store(target.to(tl.pointer_type(tl.int64)) + word, words, mask=exists)
+
+
+def copy_pieces(src_addrs: torch.Tensor, dst_addrs: torch.Tensor, sizes: torch.Tensor) -> None:
+    """Copies sizes[i] bytes from address src_addrs[i] to address dst_addrs[i], by one launch on the
+    current stream (vLLM #42212).
+
+    Three contiguous int64 tensors [N] in pinned host memory, where the kernel reads them when it
+    runs; N and sizes may be 0. Sources and targets lie in pinned host memory or on the device.
+
+    ValueError, before anything is copied, for a size or an address that is no multiple of 8. Its
+    text names the first one: "descriptor 5: ...".
+    """
+    sources, targets, nbytes = src_addrs.numpy(), dst_addrs.numpy(), sizes.numpy()
+    for i in range(len(nbytes)):
+        one, num_words = slice(i, i + 1), int(nbytes[i]) // 8
+        launch(
+            copy_piece_kernel,
+            (1,),
+            int(sources[i]),
+            int(targets[i]),
+            num_words,
+            WORDS=triton.next_power_of_2(max(num_words, 1)),
+            work=Work(by_address=ByAddress(sources[one], targets[one], nbytes[one])),
+        )

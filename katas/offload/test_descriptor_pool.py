@@ -1,0 +1,270 @@
+"""Tests of the kata `descriptor_pool`. A transfer here is an upload of its own source addresses."""
+
+import pytest
+import torch
+
+import debubble
+from debubble.workshop import Diagnosis, KataFailure, expect, expect_equal
+
+N = 16
+OVERWRITTEN = (
+    "What is queued reads its descriptors when its turn comes. A buffer that was given back may "
+    "still have to be read: written to before, it sends a transfer of the past to the addresses of "
+    "the next one. `event.query()` says whether its transfer is done, and does not wait."
+)
+ONE_OWNER = (
+    "Between `take` and `give_back` a buffer is the caller's, who may not have queued anything "
+    "yet. Take it out of those that are free when you hand it out."
+)
+WAITS = (
+    "While the host waits, it queues nothing, and behind the last transfer the device will have "
+    "nothing to do. Descriptors need little memory: if no buffer is free, make another."
+)
+AGAIN = (
+    "To pin memory is a call to the operating system, and what is pinned is lost to everybody "
+    "else. A buffer whose transfer is done is as good as a new one: hand it out again."
+)
+OLDEST_FIRST = (
+    "In an engine the next transfer is queued before the last one is done, so there is always one "
+    "in flight. Who only asks for the newest event never finds anything free. Events pass in the "
+    "order in which they were given: ask the oldest, and go on as long as they have passed."
+)
+TOO_SMALL = (
+    "A transfer writes as many descriptors as it has pieces. Look for a free buffer with at least "
+    "so many columns, `buffers.shape[1]`, and make one where there is none."
+)
+TOO_MANY = "A pool that has `most_buffers` makes no more: it waits until one of them is free."
+TOO_LONG = (
+    "One buffer is enough to go on, and the oldest transfer is the first to free one. Wait for its "
+    "event, `event.synchronize()`: whoever waits for a stream or for the device waits for all that "
+    "is queued behind it too, and then there is nothing left to do: a bubble."
+)
+NOTHING_TO_WAIT_FOR = (
+    "The callers hold all buffers, and none of their transfers has an event yet: nobody can wait "
+    "for that. It is a mistake of the caller: raise a RuntimeError."
+)
+REPLACED = (
+    "A free buffer that is too small takes the place of one that would do. Let it go, and make a "
+    "larger one: then there are as many as before."
+)
+
+
+def claim(holds, expected, did, why):
+    if not holds:
+        raise KataFailure(Diagnosis(expected, did, why=why))
+
+
+class Transfers:
+    """Uploads from buffers of the kata's pool; keeps them, so that no two have the same address."""
+
+    def __init__(self, kata, accelerator, most_buffers=None):
+        self.pool = kata.DescriptorPool(most_buffers)
+        self.accelerator = accelerator
+        self.taken, self.targets = [], []
+        # PyTorch keeps pinned memory for the next who asks: the driver need not pin while all runs.
+        pin_memory = accelerator.pin_memory
+        _ = [torch.empty(3 * 64, dtype=torch.int64, pin_memory=pin_memory) for _ in range(8)]
+
+    def take(self, num_descriptors=N):
+        buffers = self.pool.take(num_descriptors)
+        shape = tuple(buffers.shape)
+        claim(
+            len(shape) == 2 and shape[0] == 3 and shape[1] >= num_descriptors,
+            expected=f"take({num_descriptors}) to return a tensor [3, at least {num_descriptors}]",
+            did=f"returned one of {list(shape)}",
+            why=TOO_SMALL,
+        )
+        self.taken.append(buffers)
+        return buffers
+
+    def queue(self, buffers, num_descriptors=N):
+        """Writes descriptors that no other transfer has, queues their reader, gives them back."""
+        number = len(self.targets) + 1
+        # All of it, to where the numbers lie as they do here: a row alone would not be one copy.
+        target = torch.empty_like(buffers, device=self.accelerator.device)
+        self.targets.append(target[0, :num_descriptors])
+        buffers[0, :num_descriptors] = number
+        target.copy_(buffers, non_blocking=True)
+        event = self.accelerator.event()
+        event.record()
+        self.pool.give_back(buffers, event)
+
+    def run(self, num_descriptors=N):
+        self.queue(self.take(num_descriptors), num_descriptors)
+
+    def keep_busy(self):
+        """Long enough for a real host to queue everything; the modelled host needs less."""
+        self.accelerator.sleep(0.5 if self.accelerator.modelled else 50.0)
+
+    @property
+    def numbers(self):
+        """Which buffer each transfer had, counted from 0 in the order of their first use."""
+        seen = {}
+        return [seen.setdefault(buffers.data_ptr(), len(seen)) for buffers in self.taken]
+
+    @property
+    def arrived(self):
+        return [target[-1].item() for target in self.targets]
+
+
+@pytest.mark.parametrize("num_descriptors", [1, 16, 100])
+def test_a_buffer_is_three_rows_of_pinned_memory(kata, accelerator, num_descriptors):
+    transfers = Transfers(kata, accelerator)
+    buffers = transfers.take(num_descriptors)
+    call = f"take({num_descriptors})"
+    expect_equal(buffers.dtype, torch.int64, value=f"the dtype of what {call} returns")
+    if accelerator.pin_memory:
+        why = "A GPU can only read host memory that is pinned: `_new_descriptor_buffers` makes it."
+        value = f"`is_pinned()` of what {call} returns"
+        expect_equal(buffers.is_pinned(), True, value=value, likely=why)
+
+
+def test_a_buffer_is_handed_out_once(kata, accelerator):
+    transfers = Transfers(kata, accelerator)
+    for _ in range(3):
+        transfers.take()
+    value = "the buffers of 3 calls of take, with none given back, numbered by first use,"
+    expect_equal(transfers.numbers, [0, 1, 2], value=value, likely=ONE_OWNER)
+
+
+def test_each_transfer_reads_its_own_descriptors(kata, accelerator):
+    transfers = Transfers(kata, accelerator)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        transfers.keep_busy()
+        for _ in range(5):
+            transfers.run()
+    expect(timeline).no_hazards(why=OVERWRITTEN)
+    value = "what 5 transfers read, where transfer i has written i to its descriptors,"
+    expect_equal(transfers.arrived, [1, 2, 3, 4, 5], value=value, likely=OVERWRITTEN)
+
+
+def test_a_buffer_in_flight_is_not_handed_out(kata, accelerator):
+    transfers = Transfers(kata, accelerator)
+    accelerator.synchronize()
+    transfers.keep_busy()
+    transfers.run()
+    transfers.take()
+    claim(
+        transfers.numbers == [0, 1] or accelerator.current_stream().query(),
+        expected="another buffer, since the first one has not been read yet",
+        did="handed out the one that was given back with an event that has not passed",
+        why=OVERWRITTEN,
+    )
+
+
+def test_nobody_waits(kata, accelerator):
+    transfers = Transfers(kata, accelerator)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        transfers.keep_busy()
+        for _ in range(3):
+            transfers.run()
+    expect(timeline).counts(host_syncs=0, why=WAITS)
+
+
+def test_buffers_are_used_again(kata, accelerator):
+    transfers = Transfers(kata, accelerator)
+    for _ in range(4):
+        transfers.run()
+        accelerator.synchronize()
+    value = "the buffers of 4 transfers, each done before the next one, numbered by first use,"
+    expect_equal(transfers.numbers, [0, 0, 0, 0], value=value, likely=AGAIN)
+
+
+def test_a_buffer_is_free_when_its_own_transfer_is_done(kata, accelerator):
+    transfers = Transfers(kata, accelerator)
+    first, second = transfers.take(), transfers.take()
+    transfers.queue(first)
+    accelerator.synchronize()
+    transfers.keep_busy()
+    transfers.queue(second)
+    transfers.take()
+    value = "the buffers of 3 calls of take, where the first transfer is done, numbered,"
+    expect_equal(transfers.numbers, [0, 1, 0], value=value, likely=OLDEST_FIRST)
+
+
+def test_a_larger_transfer_has_a_larger_buffer(kata, accelerator):
+    transfers = Transfers(kata, accelerator)
+    for num_descriptors in (4, 300, 5, 2000, 300):
+        transfers.run(num_descriptors)
+        accelerator.synchronize()
+    sizes = [len(target) for target in transfers.targets]
+    value = f"what transfers of {sizes} descriptors read"
+    expect_equal(transfers.arrived, [1, 2, 3, 4, 5], value=value, likely=TOO_SMALL)
+    count = len({*transfers.numbers})
+    claim(
+        count <= 3,
+        expected=f"at most 3 buffers for transfers of {sizes} descriptors, each done before the "
+        "next one",
+        did=f"made {count}",
+        why=AGAIN,
+    )
+
+
+def test_a_full_pool_waits_for_the_oldest_transfer_alone(kata, accelerator):
+    transfers = Transfers(kata, accelerator, most_buffers=2)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(5.0)
+        transfers.run()
+        accelerator.sleep(50.0)
+        transfers.run()
+        transfers.run()
+        still_busy = not accelerator.current_stream().query()
+    expect(timeline).no_hazards(why=OVERWRITTEN)
+    waits = [event for event in timeline.events if event.kind == "sync"]
+    expect(timeline).that(
+        still_busy,
+        expected="the third transfer to wait for the first one alone, and to leave the device busy "
+        "with the kernel behind it",
+        did="waited until the device had done everything",
+        events=sorted(waits, key=lambda wait: -wait.duration)[:1],
+        why=TOO_LONG,
+    )
+    expect_equal(
+        transfers.numbers,
+        [0, 1, 0],
+        value="the buffers of 3 transfers in a pool of 2, numbered by first use,",
+        likely=TOO_MANY if len({*transfers.numbers}) > 2 else OVERWRITTEN,
+    )
+    value = "what 3 transfers read, where transfer i has written i to its descriptors,"
+    expect_equal(transfers.arrived, [1, 2, 3], value=value, likely=OVERWRITTEN)
+
+
+def test_a_full_pool_makes_room_for_a_larger_transfer(kata, accelerator):
+    transfers = Transfers(kata, accelerator, most_buffers=1)
+    for num_descriptors in (4, 3000):
+        try:
+            transfers.run(num_descriptors)
+        except RuntimeError as error:
+            claim(
+                False,
+                expected=f"take({num_descriptors}) to return a buffer, in a pool of 1 whose buffer "
+                "is free and too small",
+                did=f"raised {error!r}",
+                why=REPLACED,
+            )
+        accelerator.synchronize()
+    value = "what transfers of 4 and 3000 descriptors read"
+    expect_equal(transfers.arrived, [1, 2], value=value, likely=TOO_SMALL)
+
+
+def test_a_full_pool_with_nothing_to_wait_for_says_so(kata, accelerator):
+    transfers = Transfers(kata, accelerator, most_buffers=2)
+    transfers.take(), transfers.take()
+    try:
+        transfers.take()
+    except RuntimeError:
+        return
+    except IndexError as error:
+        did = f"raised {error!r}"
+    else:
+        did = "returned one"
+    claim(
+        False,
+        expected="a RuntimeError from take in a pool of 2, with both buffers taken and none given "
+        "back",
+        did=did,
+        why=NOTHING_TO_WAIT_FOR,
+    )

@@ -1,0 +1,268 @@
+"""Tests of the kata `load_order`."""
+
+import itertools
+
+import pytest
+import torch
+
+import debubble
+from debubble.workshop import expect, expect_equal
+
+BLOCKS = 8
+# No two blocks are alike, or what an earlier test has left could pass for a copy.
+numbers = itertools.count(1)
+WAITS = (
+    "A host that waits queues nothing in the meantime, and the device runs dry. Streams can wait "
+    "for each other by themselves: `stream.wait_stream(other)`, `stream.wait_event(event)`."
+)
+OVERTAKES = (
+    "What compute was asked to do before the transfer may still be queued: a block to be zeroed, "
+    "or its last reader. Let the stream of the transfer wait for the current stream, which is that "
+    "of compute, before its copies are queued. Loads need that as well as stores."
+)
+NOT_THERE = (
+    "After `make_stream_wait` of its blocks compute may read what was loaded. So an event has to "
+    "be recorded behind the copies, not before them, on the stream that they are on; and it is the "
+    "current stream that has to wait for it."
+)
+STORED_LATER = (
+    "A store reads its blocks when its copies run, and that may be late. Compute that writes to "
+    "them asks for `make_stream_wait` first: keep the ends of stores as well as those of loads."
+)
+ONE_AFTER_ANOTHER = (
+    "A block may be stored to where it is loaded from next, or loaded to where something else was "
+    "just loaded. Streams run beside each other: on several of them each transfer has to wait for "
+    "the end of the one before it, whatever its direction. One stream for all of them does that by "
+    "itself."
+)
+BESIDE = (
+    "The link has an engine of its own, and copies need no part of the device that computes. But a "
+    "stream does one thing after the other: on the stream of compute, or where that stream or the "
+    "host waits for a transfer that nobody needs yet, everything stands still until it is done."
+)
+OWN_BLOCKS = (
+    "A transfer that was asked for later waits for all that compute had to do by then. Who only "
+    "needs the blocks of an earlier one should not wait for that. Keep an event for each transfer, "
+    "and wait for that of these blocks; `wait_stream`, or one event that is recorded anew each "
+    "time, means all that there is by now."
+)
+
+
+class Cache:
+    """Blocks [8, words] int64 on the device and in pinned memory, and the kata's transfers between
+    them. So many words that to copy all of them takes its time on a GPU."""
+
+    def __init__(self, accelerator):
+        self.accelerator = accelerator
+        words = 16 if accelerator.modelled else 128 * 1024
+        self.values = list(itertools.islice(numbers, 2 * BLOCKS))
+        """Of the CPU blocks, then of the GPU blocks: all words of a block are alike."""
+        blocks = torch.tensor(self.values).view(-1, 1).expand(-1, words).contiguous()
+        self.cpu = blocks[:BLOCKS].clone()
+        if accelerator.pin_memory:
+            self.cpu = self.cpu.pin_memory()
+        self.gpu = blocks[BLOCKS:].to(accelerator.device)
+        accelerator.synchronize()
+
+    def begin(self, kata):
+        self.transfers = kata.BlockTransfers(self.gpu, self.cpu)
+
+    def load(self, *pairs):
+        """`pairs`: (CPU block, GPU block)."""
+        self.transfers.load([cpu for cpu, _ in pairs], [gpu for _, gpu in pairs])
+
+    def store(self, *pairs):
+        """`pairs`: (GPU block, CPU block)."""
+        self.transfers.store([gpu for gpu, _ in pairs], [cpu for _, cpu in pairs])
+
+    def compute(self):
+        """A kernel of ten microseconds that has nothing to do with the blocks."""
+        self.accelerator.sleep(0.01)
+
+    def keep_busy(self):
+        """Long enough for a real host to queue everything; the modelled host needs less."""
+        self.accelerator.sleep(0.5 if self.accelerator.modelled else 20.0)
+
+    def keep_first_stream_busy(self, monkeypatch):
+        """The first one that is made from now on: who relies on luck is found out."""
+        new_stream, sleeps = self.accelerator.stream, iter([self.keep_busy])
+
+        def stream():
+            made = new_stream()
+            with made:
+                next(sleeps, lambda: None)()
+            return made
+
+        monkeypatch.setattr(self.accelerator, "stream", stream)
+
+
+def expect_block(block, value, what, why):
+    words = block.cpu().unique().tolist()
+    actual = words[0] if len(words) == 1 else words
+    expect_equal(actual, value, value=f"{what}, a block whose words are all alike,", likely=why)
+
+
+def test_blocks_arrive(kata, accelerator):
+    cache = Cache(accelerator)
+    cache.begin(kata)
+    cache.load((1, 3), (2, 0))
+    cache.transfers.make_stream_wait([3, 0])
+    cache.store((3, 6), (5, 7))
+    accelerator.synchronize()
+    cpu, gpu = cache.values[:BLOCKS], cache.values[BLOCKS:]
+    gpu[3], gpu[0] = cpu[1], cpu[2]
+    cpu[6], cpu[7] = gpu[3], gpu[5]
+    what = "after load([1, 2], [3, 0]) and store([3, 5], [6, 7])"
+    value = f"the first words of all GPU blocks {what}"
+    expect_equal(cache.gpu[:, 0].tolist(), gpu, value=value)
+    expect_equal(cache.cpu[:, 0].tolist(), cpu, value=f"those of all CPU blocks {what}")
+
+
+def test_the_host_does_not_wait(kata, accelerator):
+    cache = Cache(accelerator)
+    with debubble.record(accelerator) as timeline:
+        cache.begin(kata)
+        cache.keep_busy()
+        cache.load((1, 3), (2, 4))
+        cache.transfers.make_stream_wait([3, 4])
+        cache.compute()
+        cache.store((3, 5))
+    expect(timeline).counts(host_syncs=0, why=WAITS)
+
+
+def test_a_load_waits_until_its_block_is_zeroed(kata, accelerator):
+    cache = Cache(accelerator)
+    with debubble.record(accelerator) as timeline:
+        cache.begin(kata)
+        cache.keep_busy()
+        cache.gpu[3].zero_()
+        cache.load((1, 3))
+    expect(timeline).no_hazards(why=OVERTAKES)
+    accelerator.synchronize()
+    what = "what was loaded to GPU block 3, which had to be zeroed before"
+    expect_block(cache.gpu[3], cache.values[1], what, OVERTAKES)
+
+
+def test_a_load_waits_for_the_last_reader_of_its_block(kata, accelerator):
+    cache = Cache(accelerator)
+    with debubble.record(accelerator) as timeline:
+        cache.begin(kata)
+        cache.keep_busy()
+        block = cache.gpu[3].clone()
+        cache.load((1, 3))
+    expect(timeline).no_hazards(why=OVERTAKES)
+    what = "what compute reads in GPU block 3, to which something is loaded after that"
+    expect_block(block, cache.values[BLOCKS + 3], what, OVERTAKES)
+
+
+def test_a_store_waits_until_its_block_is_computed(kata, accelerator):
+    cache = Cache(accelerator)
+    with debubble.record(accelerator) as timeline:
+        cache.begin(kata)
+        cache.keep_busy()
+        cache.gpu[2].fill_(-1)
+        cache.store((2, 5))
+    expect(timeline).no_hazards(why=OVERTAKES)
+    accelerator.synchronize()
+    what = "what was stored to CPU block 5, from GPU block 2 that was computed before"
+    expect_block(cache.cpu[5], -1, what, OVERTAKES)
+
+
+def test_compute_reads_what_was_loaded(kata, accelerator, monkeypatch):
+    cache = Cache(accelerator)
+    cache.keep_first_stream_busy(monkeypatch)
+    with debubble.record(accelerator) as timeline:
+        cache.begin(kata)
+        cache.load(*((block, block) for block in range(BLOCKS)))
+        cache.transfers.make_stream_wait([BLOCKS - 1])
+        block = cache.gpu[BLOCKS - 1].clone()
+    expect(timeline).no_hazards(why=NOT_THERE)
+    what = f"what compute reads in GPU block {BLOCKS - 1}, loaded from CPU block {BLOCKS - 1}"
+    expect_block(block, cache.values[BLOCKS - 1], what, NOT_THERE)
+
+
+def test_compute_may_write_to_what_was_stored(kata, accelerator, monkeypatch):
+    cache = Cache(accelerator)
+    cache.keep_first_stream_busy(monkeypatch)
+    with debubble.record(accelerator) as timeline:
+        cache.begin(kata)
+        cache.store((2, 5))
+        cache.transfers.make_stream_wait([2])
+        cache.gpu[2].zero_()
+    expect(timeline).no_hazards(why=STORED_LATER)
+    accelerator.synchronize()
+    what = "what was stored to CPU block 5, from GPU block 2 that was zeroed after that"
+    expect_block(cache.cpu[5], cache.values[BLOCKS + 2], what, STORED_LATER)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "place", "source"),
+    [
+        (("store", (2, 5)), ("load", (5, 6)), ("GPU", 6), ("GPU", 2)),
+        (("load", (1, 2)), ("store", (2, 5)), ("CPU", 5), ("CPU", 1)),
+        (("load", (1, 3)), ("load", (4, 3)), ("GPU", 3), ("CPU", 4)),
+    ],
+    ids=["store then load", "load then store", "two loads"],
+)
+def test_transfers_run_in_their_order(kata, accelerator, monkeypatch, first, second, place, source):
+    cache = Cache(accelerator)
+    cache.keep_first_stream_busy(monkeypatch)
+    with debubble.record(accelerator) as timeline:
+        cache.begin(kata)
+        for name, pair in (first, second):
+            getattr(cache, name)(pair)
+    expect(timeline).no_hazards(why=ONE_AFTER_ANOTHER)
+    accelerator.synchronize()
+    blocks = cache.gpu if place[0] == "GPU" else cache.cpu
+    calls = " and then ".join(f"{name}([{a}], [{b}])" for name, (a, b) in (first, second))
+    value = cache.values[source[1] + (BLOCKS if source[0] == "GPU" else 0)]
+    what = f"{place[0]} block {place[1]} after {calls}"
+    expect_block(blocks[place[1]], value, what, ONE_AFTER_ANOTHER)
+
+
+@pytest.mark.parametrize("name", ["load", "store"])
+def test_compute_goes_on_beside_a_transfer(kata, accelerator, monkeypatch, name):
+    cache = Cache(accelerator)
+    cache.keep_first_stream_busy(monkeypatch)
+    with debubble.record(accelerator) as timeline:
+        cache.compute()
+        cache.begin(kata)
+        getattr(cache, name)((1, 3), (2, 4))
+        cache.compute()
+    first, *kernels = (event for event in timeline.events if event.kind == "kernel")
+    copies = [event for event in timeline.events if event.kind == "copy"]
+    after = [kernel for kernel in kernels if kernel.lane == first.lane][-1]
+    end = max(copy.end for copy in copies)
+    expect(timeline).that(
+        after.start < end,
+        expected=f"a kernel that is queued behind a {name} of other blocks to start before the "
+        "copies are done",
+        did="lets it start only then",
+        events=[*copies, after],
+        quoted=copies,
+        why=BESIDE,
+    )
+
+
+def test_a_stream_waits_for_its_own_blocks_alone(kata, accelerator):
+    cache = Cache(accelerator)
+    other = accelerator.stream()
+    with debubble.record(accelerator) as timeline:
+        cache.begin(kata)
+        cache.load((1, 3))
+        cache.keep_busy()
+        cache.load((2, 4))
+        with other:
+            cache.transfers.make_stream_wait([3])
+            cache.compute()
+    kernels = [event for event in timeline.events if event.kind == "kernel"]
+    busy = max(kernels, key=lambda kernel: kernel.duration)
+    reader = min(kernels, key=lambda kernel: kernel.duration)
+    expect(timeline).that(
+        reader.start < busy.end,
+        expected="a stream that needs block 3 to go on when block 3 is there",
+        did="lets it wait for the load of block 4 too, which has to wait for a long kernel",
+        events=[busy, reader],
+        quoted=(),  # they are the test's own
+        why=OWN_BLOCKS,
+    )

@@ -1,0 +1,228 @@
+"""Tests of the kata `merge_adjacent`. A piece is written (source, target, bytes)."""
+
+import pytest
+import torch
+
+import debubble
+from debubble.workshop import Diagnosis, KataFailure, expect, expect_equal
+
+EACH_COSTS = (
+    "The driver makes the host pay for each piece that it is given, however few bytes it has. A "
+    "piece that begins where the one before it ends, in the source and in the target, need not be "
+    "one of its own."
+)
+BOTH_SIDES = (
+    "Two pieces are one copy only if both sides go on: the second source begins where the first "
+    "source ends, and the second target where the first target ends. `src[i] + sizes[i] == "
+    "src[i + 1]` is one half of it, and the same of `dst` is the other."
+)
+GAP = (
+    "Between the first piece and the second there are bytes that nobody asked for. A copy of all "
+    "that lies from here to there overwrites them in the target: another request's block, "
+    "perhaps. What decides is where a piece ends, and not how far the next one is away."
+)
+ORDER = (
+    "Row i of the three arrays is one piece: where it comes from, where it goes, how long it is. "
+    "Compare each piece with the one before it in the list, and leave the list in its order. An "
+    "array that is sorted by itself no longer fits the other two."
+)
+LAST = (
+    "A run ends where the next piece does not continue it, or where the list ends. A loop that "
+    "writes a run down when the next one begins never writes down the last one."
+)
+SIZES = (
+    "The merged piece has as many bytes as all pieces of its run together. They differ: the last "
+    "block of a request may be copied in part. `np.add.reduceat(sizes, first)` adds up each run."
+)
+EMPTY = (
+    "A piece of 0 bytes copies nothing, and the driver refuses the whole batch that has one. Leave "
+    "these pieces out before you compare neighbours, so that they don't keep others apart."
+)
+COLUMNS = (
+    "The copy takes three numpy arrays of int64, of one length: addresses don't fit into int32, "
+    "nor exactly into floats."
+)
+UNTOUCHED = (
+    "They may be views of a buffer that is still needed: an error that names a piece, or another "
+    "path, goes by the list as it was. Return new arrays."
+)
+
+RUNS = [
+    ([(0, 100, 8), (8, 108, 8)], [(0, 100, 16)]),
+    ([(0, 100, 8), (8, 108, 8), (16, 116, 8), (24, 124, 8)], [(0, 100, 32)]),
+    ([(0, 100, 8), (8, 108, 8), (40, 116, 8), (48, 124, 8)], [(0, 100, 16), (40, 116, 16)]),
+    ([(0, 100, 8), (40, 140, 8), (48, 148, 8)], [(0, 100, 8), (40, 140, 16)]),
+    ([(0, 100, 8), (8, 108, 8), (40, 140, 8)], [(0, 100, 16), (40, 140, 8)]),
+    ([(0, 100, 24), (24, 124, 8), (32, 132, 16)], [(0, 100, 48)]),
+    ([(64, 0, 8), (72, 8, 4), (8, 80, 8), (16, 88, 2)], [(64, 0, 12), (8, 80, 10)]),
+    # Addresses and sizes as they are: 3 GiB each.
+    ([(7 << 44, 5 << 44, 3 << 30), ((7 << 44) + (3 << 30), (5 << 44) + (3 << 30), 3 << 30)],
+     [(7 << 44, 5 << 44, 6 << 30)]),
+]  # fmt: skip
+APART = [
+    ("the targets are apart", [(0, 100, 8), (8, 200, 8)], BOTH_SIDES),
+    ("the sources are apart", [(0, 100, 8), (64, 108, 8)], BOTH_SIDES),
+    ("both have the same gap", [(0, 100, 8), (16, 116, 8)], GAP),
+    ("they overlap in the source", [(0, 100, 8), (4, 108, 8)], BOTH_SIDES),
+    ("one source for two targets", [(0, 100, 8), (0, 108, 8)], BOTH_SIDES),
+    ("the later one lies ahead", [(8, 108, 8), (0, 100, 8)], ORDER),
+    ("the targets are the other way round", [(0, 108, 8), (8, 100, 8)], ORDER),
+    ("one stands between them", [(0, 100, 8), (64, 200, 8), (8, 108, 8)], ORDER),
+]
+
+
+def columns_of(pieces):
+    """Three int64 arrays: sources, targets, sizes."""
+    return [torch.tensor(column, dtype=torch.int64).numpy() for column in zip(*pieces, strict=True)]
+
+
+def merged(kata, pieces):
+    """What the kata makes of a list of pieces, as such a list."""
+    columns = columns_of(pieces)
+    kept = [column.copy() for column in columns]
+    result = kata.merge_adjacent(*columns)
+    expect_columns(result)
+    if any((column != copy).any() for column, copy in zip(columns, kept, strict=True)):
+        raise KataFailure(
+            Diagnosis(
+                expected="the arrays that `merge_adjacent` is given to stay as they are",
+                did="wrote to them",
+                why=UNTOUCHED,
+            )
+        )
+    return list(zip(*(column.tolist() for column in result), strict=True))
+
+
+def expect_columns(result):
+    value = "what `merge_adjacent` returns, by name and dtype,"
+    made = [f"{type(column).__name__} {getattr(column, 'dtype', '')}" for column in result]
+    expect_equal(made, ["ndarray int64"] * 3, value=value, likely=COLUMNS)
+    lengths = [len(column) for column in result]
+    value = "the length of each array that `merge_adjacent` returns"
+    expect_equal(lengths, [lengths[0]] * 3, value=value, likely=COLUMNS)
+
+
+def cause_of(result, pieces, otherwise):
+    """The likely cause of a wrong answer, from what it looks like."""
+    given = [piece for piece in pieces if piece[2]]
+    starts = [(source, target) for source, target, _ in given]
+    ends = [(source + nbytes, target + nbytes) for source, target, nbytes in given]
+    begun = [(source, target) for source, target, _ in result]
+    ended = [(source + nbytes, target + nbytes) for source, target, nbytes in result]
+    too_many = sum(nbytes for *_, nbytes in result) - sum(nbytes for *_, nbytes in given)
+    if any(nbytes == 0 for *_, nbytes in result):
+        return EMPTY
+    if result == given:
+        return EACH_COSTS
+    if begun != [start for start in starts if start in begun]:
+        return ORDER
+    if not {*ended} <= {*ends}:
+        return SIZES if too_many else BOTH_SIDES
+    if too_many < 0 and ended[-1:] != ends[-1:]:
+        return LAST
+    return GAP if too_many > 0 else otherwise
+
+
+def expect_pieces(kata, pieces, right, call, otherwise):
+    result = merged(kata, pieces)
+    expect_equal(result, right, call=call, likely=cause_of(result, pieces, otherwise))
+
+
+@pytest.mark.parametrize(("pieces", "right"), RUNS, ids=range(len(RUNS)))
+def test_a_run_is_one_piece(kata, pieces, right):
+    call = f"merge_adjacent of the pieces (source, target, bytes) {pieces}"
+    expect_pieces(kata, pieces, right, call, BOTH_SIDES)
+
+
+@pytest.mark.parametrize(
+    ("case", "pieces", "why"), APART, ids=[case.replace(" ", "-") for case, _, _ in APART]
+)
+def test_others_stay_as_they_are(kata, case, pieces, why):
+    call = f"merge_adjacent of {pieces}, where {case},"
+    expect_pieces(kata, pieces, pieces, call, why)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "right"),
+    [
+        ([(0, 100, 8), (64, 300, 0), (40, 140, 8)], [(0, 100, 8), (40, 140, 8)]),
+        ([(0, 100, 8), (64, 300, 0), (8, 108, 8)], [(0, 100, 16)]),
+        ([(64, 300, 0), (0, 100, 8)], [(0, 100, 8)]),
+        ([(0, 100, 8), (8, 108, 0)], [(0, 100, 8)]),
+        ([(0, 100, 0), (0, 100, 0)], []),
+    ],
+    ids=["apart", "in-a-run", "first", "last", "all"],
+)
+def test_pieces_of_no_bytes_are_left_out(kata, pieces, right):
+    expect_pieces(kata, pieces, right, f"merge_adjacent of {pieces}", EMPTY)
+
+
+def test_no_pieces_are_none(kata):
+    nothing = torch.empty(0, dtype=torch.int64).numpy()
+    result = kata.merge_adjacent(nothing, nothing, nothing)
+    expect_columns(result)
+    call = "len() of the sources of merge_adjacent of three empty arrays"
+    expect_equal(len(result[0]), 0, value=call, likely="A transfer may have nothing to copy.")
+
+
+def blocks_in_runs(seed):
+    """Pieces of blocks in no order, with runs of several among them, and targets that differ."""
+    generator = torch.Generator().manual_seed(seed)
+    pieces, target = [], 0
+    starts = torch.randperm(16, generator=generator).tolist()
+    for start in starts:
+        source = 64 * start
+        for _ in range(int(torch.randint(1, 4, (), generator=generator))):
+            nbytes, chance = torch.randint(0, 4, (2,), generator=generator).tolist()
+            nbytes = 4 * nbytes + 4
+            pieces.append((source, target, nbytes))
+            # Now and then a gap in the target, or one of the same size in both.
+            source += nbytes + (8 if chance == 0 else 0)
+            target += nbytes + (8 if chance <= 1 else 0)
+    return pieces
+
+
+def copied(pieces):
+    """A target of 2048 bytes after these copies from a source where no two words are alike."""
+    source = torch.arange(256, dtype=torch.int32).repeat_interleave(4)
+    target = torch.full((2048,), -1, dtype=torch.int32)
+    for start, to, nbytes in pieces:
+        if not (0 <= start <= start + nbytes <= len(source) and to + nbytes <= len(target)):
+            return f"a copy of {nbytes} bytes from {start} to {to}, where nobody asked for one"
+        target[to : to + nbytes] = source[start : start + nbytes]
+    return target
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_same_bytes_arrive(kata, seed):
+    pieces = blocks_in_runs(seed)
+    result = merged(kata, pieces)
+    value = f"what {len(pieces)} pieces bring to a target, -1 where none should bring anything,"
+    likely = cause_of(result, pieces, BOTH_SIDES)
+    expect_equal(copied(result), copied(pieces), value=value, likely=likely)
+
+
+def test_the_device_makes_one_copy_of_a_run(kata, accelerator):
+    cpu = torch.arange(64, dtype=torch.int64, pin_memory=accelerator.pin_memory)
+    gpu = torch.zeros(64, dtype=torch.int64, device=accelerator.device)
+    blocks = [(3, 0), (4, 1), (5, 2), (6, 3), (7, 6), (0, 4), (1, 5), (2, 7)]
+    pieces = [(cpu.data_ptr() + 64 * a, gpu.data_ptr() + 64 * b, 64) for a, b in blocks]
+    result = merged(kata, pieces)
+    likely = cause_of(result, pieces, EACH_COSTS)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        for source, target, nbytes in result:
+            accelerator.copy_bytes(source, target, nbytes)
+    right = torch.zeros(8, 8, dtype=torch.int64)
+    for source, target in blocks:
+        right[target] = cpu.view(8, 8)[source]
+    expect_equal(gpu.view(8, 8), right, value="the blocks on the device", likely=likely)
+    copies = [event for event in timeline.events if event.kind == "copy"]
+    expect(timeline).that(
+        len(copies) == 4,
+        expected="4 copies for 8 blocks, which are in runs of 4, 1, 2 and 1",
+        did=f"left {len(copies)} pieces, which are a copy each",
+        events=copies,
+        quoted=(),  # the line is the one above
+        why=likely,
+    )

@@ -1,0 +1,238 @@
+"""Tests of the kata `select_path`. Both paths copy here as the driver does, and note their name."""
+
+import pytest
+import torch
+
+from debubble.workshop import Diagnosis, KataFailure, expect_equal
+
+PAGE = 1024
+LARGE_PAGE = 64 * 1024
+NUMBER = (
+    "The DMA engine costs the host something for each piece, and a kernel costs one launch for all "
+    "of them: 4 pieces and 64 pieces of the same size go different ways. Hand `len(sizes)` of the "
+    "list that is copied to `time_us`."
+)
+SIZE = (
+    "A page is how the cache is laid out, and not how much of it is copied: a layer tensor may be "
+    "copied in parts, and several blocks as one. Ask `time_us` about `sizes`, what this call "
+    "copies."
+)
+MERGED = (
+    "What is copied are the merged pieces: they are fewer and longer than those of the list. "
+    "Merge first, then count, then choose; and copy what was merged."
+)
+EACH_CALL = (
+    "One request brings a prefix of 64 blocks and the next one of 3. What is right for one list is "
+    "wrong for another: choose in each call, and keep nothing of the last one."
+)
+MEAN = (
+    "Pieces differ in size: among many short ones there may be a long one. What takes time is all "
+    "bytes together, so `time_us` asks for the mean, `sizes.mean()`: neither the longest piece "
+    "nor the first stands for the others."
+)
+MEASURED = (
+    "Another GPU, another link, another host: the path that wins is another one. A threshold in "
+    "bytes is what was right on one machine. Compare what `time_us` says of both paths."
+)
+WORDS = (
+    "The kernel moves words of 8 bytes. Of 12 bytes it would copy 8, and an address between two "
+    "words is an error that ends the CUDA context. Pages that are multiples of 8 say nothing of "
+    "their parts: look at `sizes` and at both addresses in each call, and leave the rest to the "
+    "DMA engine."
+)
+NOTHING = (
+    "Pieces of no bytes are gone when the list is merged. If no piece is left, there is nothing to "
+    "ask and nothing to copy: return, before you divide by their number."
+)
+ARRIVE = (
+    "Hand the path what `merge_adjacent` returned, sources before targets: only that was counted."
+)
+
+
+def of_this_gpu(path, nbytes, count):
+    """As if measured: two microseconds a piece by DMA, and a launch that takes twenty."""
+    total = nbytes * count
+    return 2 * count + total / 5000 if path == "dma" else 20 + total / 1000
+
+
+def of_another_gpu(path, nbytes, count):
+    """Where each piece costs little by DMA, but many bytes are faster by the kernel."""
+    total = nbytes * count
+    return 0.1 * count + total / 1000 if path == "dma" else 20 + total / 5000
+
+
+def claim(holds, expected, did, why):
+    if not holds:
+        raise KataFailure(Diagnosis(expected, did, why=why))
+
+
+def apart(count, nbytes):
+    """Pieces (source, target, bytes) of which none continues another."""
+    return [((nbytes + 64) * i, nbytes * i, nbytes) for i in range(count)]
+
+
+def in_one_run(count, nbytes):
+    return [(nbytes * i, nbytes * i, nbytes) for i in range(count)]
+
+
+class Copies:
+    """Lists of pieces from pinned host memory to the device, by what the kata selects."""
+
+    def __init__(self, kata, accelerator, page, time_us=of_this_gpu):
+        self.accelerator, self.time_us, self.page = accelerator, time_us, page
+        self.taken = []
+        paths = {path: self._path(path) for path in ("dma", "kernel")}
+        self.copy = kata.select_path([page, page], paths, self._asked)
+
+    def run(self, pieces):
+        """The path that the list takes, after its bytes have been compared; None for no path."""
+        self.taken.clear()
+        end = max((max(source, target) + nbytes for source, target, nbytes in pieces), default=0)
+        content = torch.arange(end // 4 + 1, dtype=torch.int32) + 1
+        self.cpu = content.pin_memory() if self.accelerator.pin_memory else content
+        self.gpu = torch.zeros_like(content, device=self.accelerator.device)
+        right = torch.zeros_like(content)
+        for source, target, nbytes in pieces:
+            first, at, count = source // 4, target // 4, nbytes // 4
+            right[at : at + count] = content[first : first + count]
+        self.copy(*self._columns(pieces))
+        value = f"what {words(pieces)} bring to the device's memory"
+        expect_equal(self.gpu, right, value=value, likely=ARRIVE)
+        claim(
+            len(self.taken) <= 1,
+            expected=f"one path for {words(pieces)}",
+            did=f"took {[path for path, _ in self.taken]}",
+            why=EACH_CALL,
+        )
+        return self.taken[0][0] if self.taken else None
+
+    def _columns(self, pieces):
+        rows = [
+            (self.cpu.data_ptr() + source, self.gpu.data_ptr() + target, nbytes)
+            for source, target, nbytes in pieces
+        ]
+        return torch.tensor(rows, dtype=torch.int64).view(-1, 3).T.contiguous().numpy()
+
+    def _path(self, path):
+        def copy(src, dst, sizes):
+            if len(sizes):
+                self.taken.append((path, len(sizes)))
+            for source, target, nbytes in _rows(src, dst, sizes):
+                claim(
+                    path == "dma" or not any(n % 8 for n in (source, target, nbytes)),
+                    expected=f"{nbytes} bytes, at an offset of {source - self.cpu.data_ptr()} in "
+                    f"the source and {target - self.gpu.data_ptr()} in the target, to be copied by "
+                    "DMA",
+                    did="sent them to the kernel",
+                    why=WORDS,
+                )
+                self.accelerator.copy_bytes(source, target, nbytes)
+
+        return copy
+
+    def _asked(self, path, nbytes, count):
+        claim(
+            count >= 1 and nbytes > 0,
+            expected="`time_us` to be asked about at least 1 piece of at least 1 byte",
+            did=f"asked about {count} pieces of {nbytes} bytes",
+            why=NOTHING,
+        )
+        return self.time_us(path, nbytes, count)
+
+
+def _rows(*columns):
+    return zip(*(column.tolist() for column in columns), strict=True)
+
+
+def words(pieces):
+    """What a failing test calls them."""
+    sizes = {nbytes for *_, nbytes in pieces}
+    count = "1 piece" if len(pieces) == 1 else f"{len(pieces)} pieces"
+    return f"{count} of {sizes.pop()} bytes" if len(sizes) == 1 else f"{count} of different sizes"
+
+
+def expect_path(copies, pieces, right, why, case=""):
+    value = f"the path of {case or words(pieces)}, with pages of {copies.page} bytes,"
+    expect_equal(copies.run(pieces), right, value=value, likely=why)
+
+
+@pytest.mark.parametrize(
+    "pieces", [apart(3, 64), apart(20, 8), in_one_run(5, 128), apart(2, 8192)], ids=range(4)
+)
+@pytest.mark.parametrize("page", [PAGE, LARGE_PAGE])
+def test_the_bytes_arrive(kata, accelerator, page, pieces):
+    taken = Copies(kata, accelerator, page).run(pieces)
+    expect_equal(taken in ("dma", "kernel"), True, value="whether a path was taken", likely=ARRIVE)
+
+
+@pytest.mark.parametrize(
+    ("count", "right"), [(1, "dma"), (4, "dma"), (16, "kernel"), (64, "kernel")]
+)
+def test_the_number_of_pieces_decides(kata, accelerator, count, right):
+    expect_path(Copies(kata, accelerator, 64), apart(count, 64), right, NUMBER)
+
+
+@pytest.mark.parametrize(
+    ("page", "nbytes", "right"),
+    [
+        (LARGE_PAGE, 64, "kernel"),
+        (LARGE_PAGE, 4096, "dma"),
+        (PAGE, 64, "kernel"),
+        (64, 4096, "dma"),
+    ],
+)
+def test_the_bytes_that_are_copied_decide(kata, accelerator, page, nbytes, right):
+    expect_path(Copies(kata, accelerator, page), apart(24, nbytes), right, SIZE)
+
+
+def test_merged_pieces_are_counted(kata, accelerator):
+    copies = Copies(kata, accelerator, 64)
+    case = "64 pieces of 64 bytes in one run"
+    expect_path(copies, in_one_run(64, 64), "dma", MERGED, case)
+    pieces = copies.taken[0][1]
+    expect_equal(pieces, 1, value=f"the number of pieces that are copied of {case}", likely=MERGED)
+
+
+def test_each_list_is_chosen_for(kata, accelerator):
+    copies = Copies(kata, accelerator, 64)
+    taken = [copies.run(apart(count, 64)) for count in (3, 64, 4, 32)]
+    value = "the paths of 4 lists, one after another, of 3, 64, 4 and 32 pieces of 64 bytes"
+    expect_equal(taken, ["dma", "kernel", "dma", "kernel"], value=value, likely=EACH_CALL)
+
+
+@pytest.mark.parametrize("place", ["first", "last"])
+def test_the_mean_size_decides(kata, accelerator, place):
+    short, (source, target, nbytes) = apart(32, 64), (16384, 16384, 8192)
+    pieces = [*short, (source, target, nbytes)]
+    case = f"32 pieces of 64 bytes and one of 8192, which is {place}"
+    if place == "first":
+        pieces = pieces[::-1]
+    expect_path(Copies(kata, accelerator, PAGE), pieces, "kernel", MEAN, case)
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "step"),
+    [(12, 16), (4, 8), (8, 12)],
+    ids=["12 bytes", "4 bytes", "at multiples of 4"],
+)
+def test_what_no_kernel_can_copy_is_left_to_dma(kata, accelerator, nbytes, step):
+    pieces = [((step + 8) * i, step * i, nbytes) for i in range(64)]
+    expect_path(Copies(kata, accelerator, PAGE), pieces, "dma", WORDS)
+
+
+def test_odd_pages_are_left_to_dma(kata, accelerator):
+    pieces = [(36 * i, 12 * i, 12) for i in range(64)]
+    expect_path(Copies(kata, accelerator, 12), pieces, "dma", WORDS)
+
+
+@pytest.mark.parametrize(
+    ("count", "nbytes", "right"), [(64, 64, "dma"), (4, 64, "dma"), (24, 4096, "kernel")]
+)
+def test_another_gpu_has_other_times(kata, accelerator, count, nbytes, right):
+    copies = Copies(kata, accelerator, nbytes, time_us=of_another_gpu)
+    expect_path(copies, apart(count, nbytes), right, MEASURED)
+
+
+@pytest.mark.parametrize("pieces", [[], [(0, 0, 0), (8, 64, 0)]], ids=["no pieces", "no bytes"])
+def test_nothing_to_copy_takes_no_path(kata, accelerator, pieces):
+    expect_path(Copies(kata, accelerator, PAGE), pieces, None, NOTHING)

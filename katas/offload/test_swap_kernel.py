@@ -1,0 +1,348 @@
+"""Tests of the kata `swap_kernel`, each in a process of its own, which a wrong address may end."""
+
+import inspect
+import math
+
+import pytest
+import torch
+
+import debubble
+from debubble.workshop import Diagnosis, KataFailure, expect, expect_equal, guarded_buffer
+
+pytestmark = pytest.mark.own_process
+
+WORD = 8
+SPACE = 128 * 1024
+LONG = 64 * 1024
+NO_TRITON = (
+    "the kata swap_kernel is a Triton kernel, and Triton is not installed here: it needs Linux, "
+    "in a container, in WSL 2 or on another host"
+)
+TAIL = (
+    "The last chunk of a piece is seldom full, and what lies behind its end belongs to another "
+    "request. Mask the load and the store by the words that are left: `lane < size // 8 - first`."
+)
+SIDES = (
+    "Pieces are read at `src_addrs` and written at `dst_addrs`. The three tensors look alike: are "
+    "they handed to the kernel in the order of its parameters?"
+)
+NOTHING_ARRIVED = (
+    "Nothing has arrived at all. Is the number of chunks rounded up, so that a short piece has "
+    "one? Does the kernel read the three tensors in the order in which it is given them?"
+)
+MISSING = (
+    "A piece has `size // 8` words. Its last chunk need not be full, so their number is rounded "
+    "up: `-(-size // chunk)` chunks, numbered from 0. And a pointer to int64 counts words: chunk c "
+    "begins `c * WORDS` further on, not so many bytes."
+)
+ELSEWHERE = (
+    "Something was copied to where it does not belong. Does each chunk have the addresses and the "
+    "size of its own piece, and is its tail masked by the words that are left? And a pointer to "
+    "int64 counts words: chunk c begins `c * WORDS` further on, not so many bytes."
+)
+TOO_LARGE = (
+    "Each new value of a constant is a kernel to be compiled anew, while a request waits. And a "
+    "block is what a program holds in registers: it must be small, and Triton's largest has 2**20 "
+    "elements. Give a chunk a fixed number of words, such as 512, and a piece as many chunks as it "
+    "needs."
+)
+NOT_LAUNCHED = (
+    "Is the number of chunks rounded up, so that a short piece has one? And a kernel that is "
+    "started without `launch` of debubble.accelerator is none that sim or a recording knows of."
+)
+ONE_BY_ONE = (
+    "A launch takes the host a few microseconds, as a copy of the driver does, and for a small "
+    "piece that is longer than the link needs. One launch costs the same for any number of pieces: "
+    "the kernel reads in `src_addrs`, `dst_addrs` and `sizes` what it has to copy."
+)
+ASKED = (
+    "The kernel can read pinned host memory by itself, so hand it the three tensors as they are. "
+    "Who brings them to the device first has to do it without waiting, `non_blocking=True`."
+)
+UNTOLD = (
+    "Sim can't see what a kernel does with an address. What it isn't told takes no time there, and "
+    "no race is found in it: `ByAddress` of all pieces belongs into `work`."
+)
+ALONE = (
+    "A program runs on one of an H200's 132 multiprocessors, and one of them asks for too little "
+    "at a time to keep the link busy. Number the chunks of all pieces through, and let program p "
+    "of P take chunks p, p + P, p + 2 * P and so on: then long pieces are shared out too."
+)
+ODD_SIZE = (
+    "Of 12 bytes `size // 8` copies 8 and says nothing: the request goes on with 4 wrong bytes in "
+    "its KV cache. The host has the sizes before the launch: look at them all."
+)
+ODD_ADDRESS = (
+    "A GPU reads a word of 8 bytes at multiples of 8. At any other address the kernel ends with "
+    '"misaligned address", and with it the CUDA context. On sim it would just work: look '
+    "at the sources and at the targets before the launch."
+)
+WHICH = (
+    "A list may have thousands of pieces. Whoever reads the error has to find the one: begin its "
+    'text with "descriptor 5:", counted from 0.'
+)
+BEFORE = (
+    "A list of which a part is copied leaves a block that is neither the old one nor the new one. "
+    "Look at all descriptors before the first word is moved."
+)
+NONE = "A transfer may have nothing to copy. A launch of 0 programs is an error on a GPU."
+
+
+@pytest.fixture(autouse=True)
+def triton():
+    """Fails nobody where there is none: the exercise as it comes could not be loaded either."""
+    pytest.importorskip("triton", reason=NO_TRITON)
+
+
+def claim(holds, expected, did, why):
+    if not holds:
+        raise KataFailure(Diagnosis(expected, did, why=why))
+
+
+def one_after_another(sizes):
+    """Pieces (offset in the source, offset in the target, bytes), with gaps, and the targets in the
+    opposite order: none continues another, and few begin at a multiple of 16."""
+    pieces, source, target = [], 0, sum(sizes) + 24 * len(sizes)
+    for size in sizes:
+        target -= size + 24
+        pieces.append((source, target, size))
+        source += size + WORD
+    return pieces
+
+
+class Memory:
+    """A source in which no two words are alike, and a target of zeros, both between bands that
+    nobody may write to; one is in pinned host memory and the other one on the device."""
+
+    def __init__(self, accelerator, is_store=False, nbytes=SPACE):
+        self.accelerator = accelerator
+        places = ("device", "pinned") if is_store else ("pinned", "device")
+        self.source, self.target = (guarded_buffer(accelerator, nbytes, p) for p in places)
+        self.content = torch.arange(1, nbytes // WORD + 1)
+        self.source.tensor.view(torch.int64).copy_(self.content)
+        accelerator.synchronize()
+
+    def columns(self, pieces):
+        """Three int64 tensors [N], pinned."""
+        rows = [
+            (self.source.address + source, self.target.address + target, nbytes)
+            for source, target, nbytes in pieces
+        ]
+        columns = torch.tensor(rows, dtype=torch.int64).view(-1, 3).T
+        return tuple(column.clone().pin_memory() for column in columns)
+
+    def copy(self, kata, pieces):
+        columns = self.columns(pieces)  # They have to be there until the kernel has read them.
+        kata.copy_pieces(*columns)
+        self.accelerator.synchronize()
+
+    def expect_copies(self, pieces):
+        """What is in the target now, and that nothing else was written."""
+        target = self.target.tensor.view(torch.int64).cpu()
+        right = torch.zeros_like(target)
+        for source, to, nbytes in pieces:
+            words = nbytes // WORD
+            right[to // WORD :][:words] = self.content[source // WORD :][:words]
+        listed = words_for(pieces)
+        source = self.source.tensor.view(torch.int64).cpu()
+        claim(
+            not self.source.overrun() and torch.equal(source, self.content),
+            expected=f"the source of {listed} to be left as it is",
+            did="wrote to it",
+            why=SIDES,
+        )
+        overrun = self.target.overrun().replace("its", "the target's")
+        claim(
+            not overrun,
+            expected=f"{listed} to be copied, and nothing else to be written",
+            did=overrun,
+            why=TAIL,
+        )
+        value = f"the target of {listed}, in words, with 0 where nothing should be copied,"
+        expect_equal(target, right, value=value, likely=cause)
+
+
+def cause(target, right):
+    wrong = target != right
+    misses, exceeds = bool(wrong[right != 0].any()), bool(wrong[right == 0].any())
+    if not target.any():
+        return NOTHING_ARRIVED
+    if not misses:
+        return TAIL
+    return ELSEWHERE if exceeds else MISSING
+
+
+def words_for(pieces):
+    """What a failing test calls them."""
+    sizes = [nbytes for *_, nbytes in pieces]
+    if len(pieces) == 1:
+        return f"a piece of {sizes[0]} bytes"
+    return f"pieces of {sizes} bytes" if len(sizes) < 6 else f"{len(sizes)} pieces"
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [8],
+        [4104],
+        [10_000],
+        [16, 4096, 8, 8200, 24],
+        [64 * (1 + i % 3) for i in range(17)],
+        [0, 72, 0],
+    ],
+    ids=lambda sizes: f"{len(sizes)}x{sizes[0]}" if len(sizes) > 1 else f"{sizes[0]}",
+)
+def test_each_piece_arrives(kata, accelerator, sizes):
+    memory, pieces = Memory(accelerator), one_after_another(sizes)
+    memory.copy(kata, pieces)
+    memory.expect_copies(pieces)
+
+
+@pytest.mark.parametrize("size", [8, 520, 4104])
+def test_nothing_is_written_behind_the_end(kata, accelerator, size):
+    """The last piece ends where the target ends."""
+    memory = Memory(accelerator, nbytes=2 * size)
+    pieces = [(0, size, size)]
+    memory.copy(kata, pieces)
+    memory.expect_copies(pieces)
+
+
+def test_stores_are_pieces_too(kata, accelerator):
+    memory, pieces = Memory(accelerator, is_store=True), one_after_another([4104, 8, 1024])
+    memory.copy(kata, pieces)
+    memory.expect_copies(pieces)
+
+
+@pytest.mark.parametrize("pieces", [[], [(0, 0, 0), (8, 64, 0)]], ids=["no pieces", "no bytes"])
+def test_nothing_to_copy(kata, accelerator, pieces):
+    memory = Memory(accelerator)
+    try:
+        memory.copy(kata, pieces)
+    except Exception as error:
+        what = "pieces of no bytes" if pieces else "empty tensors"
+        text = f"raised {type(error).__name__}: {error}".strip().partition("\n")[0].rstrip(".")
+        raise KataFailure(Diagnosis(f"copy_pieces of {what} to return", text, why=NONE)) from error
+    memory.expect_copies(pieces)
+
+
+def test_all_pieces_share_one_launch(kata, accelerator):
+    memory, pieces = Memory(accelerator), one_after_another([64] * 12)
+    memory.copy(kata, pieces)
+    columns = memory.columns(pieces)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(0.05)
+        kata.copy_pieces(*columns)
+    kernels = [event for event in timeline.events if event.kind == "kernel"][1:]
+    expect(timeline).counts(host_syncs=0, why=ASKED)
+    expect(timeline).that(
+        len(kernels) == 1,
+        expected="1 kernel for 12 pieces",
+        did=f"launches {len(kernels) or 'none'}",
+        events=kernels,
+        why=ONE_BY_ONE if kernels else NOT_LAUNCHED,
+    )
+    total = sum(nbytes for *_, nbytes in pieces)
+    if accelerator.modelled:
+        claim(
+            kernels[0].bytes >= total,
+            expected=f"`work` to tell sim of the {total} bytes that the kernel copies",
+            did=f"tells of {kernels[0].bytes}",
+            why=UNTOLD,
+        )
+
+
+class Launches:
+    """Notes how many programs each launch has, and its constants, which decide what is compiled."""
+
+    def __init__(self, accelerator, monkeypatch):
+        self.programs, self.constants = [], []
+        self.launch = accelerator.launch
+        monkeypatch.setattr(accelerator, "launch", self)
+
+    def __call__(self, kernel, grid, *args, **options):
+        self.programs.append(math.prod(grid or ()))
+        parameters = inspect.signature(function_of(kernel)).parameters
+        values = dict(zip(parameters, args, strict=False)) | options
+        constants = [name for name in parameters if "constexpr" in str(parameters[name].annotation)]
+        self.constants.append({name: values.get(name) for name in constants})
+        return self.launch(kernel, grid, *args, **options)
+
+
+def function_of(kernel):
+    """What was decorated, once or more often."""
+    return function_of(kernel.fn) if hasattr(kernel, "fn") else kernel
+
+
+def test_a_piece_may_have_any_length(kata, accelerator, monkeypatch):
+    launches, constants = Launches(accelerator, monkeypatch), []
+    memory = Memory(accelerator, nbytes=2 * LONG)
+    for size in (LONG, 2 * LONG):
+        memory.copy(kata, [(0, 0, size)])
+        memory.expect_copies([(0, 0, size)])
+        what = f"a launch for a piece of {size} bytes"
+        claim(launches.constants, what, "made none", NOT_LAUNCHED)
+        constants.append(launches.constants.pop())
+    claim(
+        constants[0] == constants[1],
+        expected=f"one compiled kernel to copy a piece of {LONG} bytes and one of {2 * LONG}",
+        did=f"launches it with {listed(constants[0])} and then with {listed(constants[1])}",
+        why=TOO_LARGE,
+    )
+
+
+def listed(constants):
+    return ", ".join(f"{name}={value}" for name, value in constants.items())
+
+
+def test_a_long_piece_is_shared_out(kata, accelerator, monkeypatch):
+    """The number of programs is all that can be seen from outside."""
+    launches = Launches(accelerator, monkeypatch)
+    memory, pieces = Memory(accelerator, nbytes=2 * LONG), [(0, 8, LONG)]
+    memory.copy(kata, pieces)
+    memory.expect_copies(pieces)
+    most = max(launches.programs, default=0)
+    claim(
+        most > 1,
+        expected=f"several programs for a piece of {LONG} bytes",
+        did=f"starts {most or 'none'}",
+        why=ALONE if most else NOT_LAUNCHED,
+    )
+
+
+def expect_refusal(kata, accelerator, pieces, number, what, why):
+    memory = Memory(accelerator)
+    try:
+        memory.copy(kata, pieces)
+    except ValueError as error:
+        claim(
+            f"descriptor {number}" in str(error),
+            expected=f'a ValueError whose text has "descriptor {number}", since {what}',
+            did=f"raised ValueError: {error}",
+            why=WHICH,
+        )
+    else:
+        claim(False, f"a ValueError, since {what}", "raised nothing", why)
+    claim(
+        not memory.target.tensor.cpu().any() and not memory.target.overrun(),
+        expected="nothing to be copied of a list that is refused",
+        did="had copied something when it raised the error",
+        why=BEFORE,
+    )
+
+
+@pytest.mark.parametrize("size", [4, 12])
+def test_odd_sizes_are_refused(kata, accelerator, size):
+    pieces = [(i * 8192, i * 8192, 64) for i in range(7)]
+    pieces[5] = (*pieces[5][:2], size)
+    what = f"the size of descriptor 5 is {size} bytes"
+    expect_refusal(kata, accelerator, pieces, 5, what, ODD_SIZE)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_odd_addresses_are_refused(kata, accelerator, side):
+    pieces = [(i * 8192, i * 8192, 64) for i in range(7)]
+    source, target, nbytes = pieces[6]
+    pieces[6] = (source + 4 * (side == "source"), target + 4 * (side == "target"), nbytes)
+    what = f"the {side} of descriptor 6 lies 4 bytes behind a multiple of 8"
+    expect_refusal(kata, accelerator, pieces, 6, what, ODD_ADDRESS)
