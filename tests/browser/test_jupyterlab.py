@@ -12,7 +12,7 @@ from .chromium import chromium, need
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
-CHAPTERS = ("01_pinned_h2d", "02_sync_free", "03_gdn", "04_flex_graph")
+CHAPTERS = ("01_pinned_h2d", "02_sync_free", "03_gdn", "04_flex_graph", "05_offload")
 """Those with a slider over recordings."""
 SLIDER = ".widget-slider"
 TIMELINE = ".debubble-timeline canvas"
