@@ -8,8 +8,9 @@ measures; presets and upstream_scheme, with job_kernel, are how upstream chooses
 
 kv_tensors, host_memory and block_addresses say where blocks lie, handler moves them, a transfer at
 a time, with descriptor_buffers, and before is how it did. lru_blocks knows which blocks the host
-holds. model and serving generate tokens with it, bench and grid measure. select_path stands by
-itself, and so do the parts as they were in first_attempts: the katas ask for them.
+holds. model and serving generate tokens with it, bench and grid measure, and kernel_steps is how
+the kernel came about. select_path, copy_pieces and block_transfers stand by themselves, and so do
+the parts as they were in first_attempts: the katas ask for them.
 """
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.

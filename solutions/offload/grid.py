@@ -16,11 +16,12 @@ import torch
 from debubble.accelerator import Accelerator, current
 from solutions.benchmark import no_garbage
 
-from .descriptor_buffers import DescriptorPool
+from .descriptor_buffers import _new_descriptor_buffers
 
 Copy = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]
 """Queues a copy on the current stream: (source addresses, target addresses, sizes), int64 [N]
 each, in pinned memory that is left alone until the copy is done."""
+Call = Callable[[], object]
 Advance = Callable[[], object]
 
 MEMORY = 1 << 30
@@ -42,6 +43,9 @@ class CopyTimes:
     """On an idle device, from the call until all has arrived."""
     host_us: float
     """Of wall_us: until the call returns."""
+    event_us: float
+    """The same as wall_us as the device's own events have it, one before the call and one behind:
+    submission counts where the device waits for it."""
 
 
 @dataclass(frozen=True)
@@ -54,16 +58,19 @@ class Grid:
     """Of each path: [S][C]."""
 
     def rows(self, path: str, kind: str) -> list[list[float]]:
-        """[S][C] of one kind: "device_us", "wall_us" or "host_us"."""
+        """[S][C] of one kind: the name of a field of CopyTimes."""
         return [[getattr(cell, kind) for cell in row] for row in self.times[path]]
 
 
 class Meter(Protocol):
-    def wall(self, copy: Callable[[], object]) -> tuple[float, float]:
-        """(until all has arrived, until the call returns), microseconds."""
+    """Calls `write`, which is not measured, and then `copy`: a transfer's descriptors, too, are
+    written a moment before it begins."""
 
-    def device(self, copy: Callable[[], object], host_us: float) -> float:
-        """Microseconds on the device; the call takes the host about `host_us`."""
+    def wall(self, write: Call, copy: Call) -> tuple[float, float, float]:
+        """wall_us, host_us and event_us."""
+
+    def device(self, write: Call, copy: Call, host_us: float) -> float:
+        """device_us; the call takes the host about `host_us`."""
 
 
 def measure_grid(
@@ -121,38 +128,29 @@ def measure_cell(
 ) -> dict[str, CopyTimes]:
     """The paths take turns, so that a slow moment of the machine is one for all of them."""
     sets = [memory.descriptors(nbytes, count) for _ in range(DESCRIPTOR_SETS)]
-    pool, names = DescriptorPool(), list(paths)
-    calls = {
-        path: partial(write_and_copy, pool, copy, dense=path in dense)
-        for path, copy in paths.items()
-    }
-    for call in calls.values():
-        meter.wall(partial(call, sets[0]))  # compiles, and lets the allocators grow
-    walls: dict[str, list[tuple[float, float]]] = {path: [] for path in paths}
+    lists = {path: _lists(count, path in dense) for path in paths}
+    copies = {path: partial(copy, *lists[path]) for path, copy in paths.items()}
+    for path, copy in copies.items():
+        meter.wall(partial(lists[path].copy_, sets[0]), copy)  # compiles
+    walls: dict[str, list[tuple[float, float, float]]] = {path: [] for path in paths}
     devices: dict[str, list[float]] = {path: [] for path in paths}
+    random = np.random.default_rng(0)
     for turn in range(WALLS * rounds):
-        descriptors, first = sets[turn % len(sets)], turn % len(names)
-        for path in names[first:] + names[:first]:
-            call = partial(calls[path], descriptors)
-            walls[path].append(meter.wall(call))
-            if turn % WALLS == 0:
-                devices[path].append(meter.device(call, walls[path][-1][1]))
+        # In another order each time: whoever follows a copy of the same kind is faster.
+        for path in random.permutation(list(paths)).tolist():
+            write = partial(lists[path].copy_, sets[turn % len(sets)])
+            walls[path].append(meter.wall(write, copies[path]))
+            if turn < rounds:
+                devices[path].append(meter.device(write, copies[path], walls[path][-1][1]))
     return {path: _medians(walls[path], devices[path]) for path in paths}
 
 
-def write_and_copy(
-    pool: DescriptorPool, copy: Copy, descriptors: torch.Tensor, *, dense: bool = False
-) -> None:
-    """As a transfer does it: what a copy reads was written a moment before, to a pool's buffer."""
-    count = descriptors.shape[1]
-    buffers = pool.take(count)
-    memory = buffers.t().flatten()[: 3 * count]
-    columns = memory.view(3, count) if dense else memory.view(count, 3).t()
-    columns.copy_(descriptors)
-    copy(*columns)
-    copied = current().event()
-    copied.record()
-    pool.give_back(buffers, copied)
+def _lists(count: int, dense: bool) -> torch.Tensor:
+    """Pinned int64 [3, count], dense or as a pool has it. Each copy of it ends before the next
+    descriptors are written."""
+    if dense:
+        return torch.empty((3, count), dtype=torch.int64, pin_memory=current().pin_memory)
+    return _new_descriptor_buffers(count)
 
 
 class CopiedMemory:
@@ -201,22 +199,27 @@ class CudaMeter:
         self._stream = accelerator.stream()
         self._first, self._last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
-    def wall(self, copy: Callable[[], object]) -> tuple[float, float]:
+    def wall(self, write: Call, copy: Call) -> tuple[float, float, float]:
         self._stream.synchronize()
-        started = time.perf_counter()
+        write()
         with self._stream:
+            self._first.record()
+            started = time.perf_counter()
             copy()
-        submitted = time.perf_counter()
+            submitted = time.perf_counter()
+            self._last.record()
         self._stream.synchronize()
         arrived = time.perf_counter()
-        return (arrived - started) * 1e6, (submitted - started) * 1e6
+        event_us = self._first.elapsed_time(self._last) * 1e3
+        return (arrived - started) * 1e6, (submitted - started) * 1e6, event_us
 
-    def device(self, copy: Callable[[], object], host_us: float) -> float:
+    def device(self, write: Call, copy: Call, host_us: float) -> float:
         """Behind a kernel that runs for longer than the host needs to submit the copy. Where the
         host is never done before it, the longest load is as near as one gets."""
         load_ms = 0.3 + 1.5e-3 * host_us
         for _ in range(1 + LONGER_LOADS):
             self._stream.synchronize()
+            write()
             with self._stream:
                 self._accelerator.sleep(load_ms)
                 self._first.record()
@@ -230,6 +233,6 @@ class CudaMeter:
         return self._first.elapsed_time(self._last) * 1e3
 
 
-def _medians(walls: Sequence[tuple[float, float]], devices: Sequence[float]) -> CopyTimes:
-    wall_us, host_us = (statistics.median(column) for column in zip(*walls, strict=True))
-    return CopyTimes(statistics.median(devices), wall_us, host_us)
+def _medians(walls: Sequence[tuple[float, float, float]], devices: Sequence[float]) -> CopyTimes:
+    wall_us, host_us, event_us = (statistics.median(column) for column in zip(*walls, strict=True))
+    return CopyTimes(statistics.median(devices), wall_us, host_us, event_us)

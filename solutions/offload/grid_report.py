@@ -131,8 +131,9 @@ def large_copy_us(accelerator: Accelerator, rounds: int) -> float:
     """Device time of one pinned copy of LARGE_COPY bytes, median."""
     memory, meter = CopiedMemory(accelerator, LARGE_COPY), CudaMeter(accelerator)
     copy = partial(memory.device.copy_, memory.host, non_blocking=True)
-    _, host_us = meter.wall(copy)
-    return statistics.median(meter.device(copy, host_us) for _ in range(rounds))
+    nothing_to_write = bool
+    _, host_us, _ = meter.wall(nothing_to_write, copy)
+    return statistics.median(meter.device(nothing_to_write, copy, host_us) for _ in range(rounds))
 
 
 def runs_us(accelerator: Accelerator, crossover: Crossover, rounds: int) -> dict[str, float]:
@@ -199,7 +200,7 @@ def contents_of(report: GridReport) -> dict[str, Any]:
         "sizes": list(grid.sizes),
         "counts": list(grid.counts),
         "times": {
-            path: {kind: grid.rows(path, kind) for kind in (*KINDS, "host_us")}
+            path: {kind: grid.rows(path, kind) for kind in (*KINDS, "host_us", "event_us")}
             for path in grid.times
         },
         "runs": {

@@ -73,7 +73,7 @@ def report_steps(accelerator: Accelerator, console: Console, folder: Path | None
         ]
         console.print(f"{name:26}", *(f"{rate:5.1f} GB/s" for rate in rates))
     if folder is not None:
-        kinds = ("device_us", "wall_us", "host_us")
+        kinds = ("device_us", "wall_us", "host_us", "event_us")
         times = {name: {kind: grid.rows(name, kind) for kind in kinds} for name in STEPS}
         contents = {"sizes": [SIZE], "counts": list(COUNTS), "times": times}
         path = write_record(folder / f"{NAME}.json", NAME, accelerator, contents)

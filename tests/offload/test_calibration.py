@@ -48,7 +48,7 @@ def asked(monkeypatch):
         def cell(path, nbytes, count):
             advance()
             wall_us = 1 / 3 + line_times(path, nbytes, count)
-            return CopyTimes(device_us=1.0, wall_us=wall_us, host_us=2.0)
+            return CopyTimes(device_us=1.0, wall_us=wall_us, host_us=2.0, event_us=3.0)
 
         times = {path: [[cell(path, s, c) for c in counts] for s in sizes] for path in paths}
         return Grid(sizes, counts, times)

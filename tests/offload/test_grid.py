@@ -1,6 +1,5 @@
 """Measuring a grid: what is copied and in which order, by a clock that only pretends."""
 
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -8,15 +7,13 @@ import pytest
 import torch
 
 import debubble
-from solutions.offload import grid, launch_swap
-from solutions.offload.descriptor_buffers import DescriptorPool
+from solutions.offload import grid
 from solutions.offload.grid import (
     CopiedMemory,
     CopyTimes,
     Grid,
     measure_cells,
     measure_grid,
-    write_and_copy,
 )
 
 SIZES, COUNTS = (64, 128), (1, 4, 16)
@@ -30,14 +27,16 @@ class Clock:
         self.calls, self.copied = [], []
         self._wall_us = wall_us
 
-    def wall(self, copy):
+    def wall(self, write, copy):
+        write()
         copy()
         call = ("wall", *self.copied[-1])
         self.calls.append(call)
         wall_us = self._wall_us(call)
-        return wall_us, wall_us / 2
+        return wall_us, wall_us / 2, wall_us / 8
 
-    def device(self, copy, host_us):
+    def device(self, write, copy, host_us):
+        write()
         copy()
         self.calls.append(("device", *self.copied[-1]))
         return host_us / 2
@@ -86,7 +85,9 @@ def test_each_cell_has_the_times_of_its_own_copies(memory):
 def test_a_time_is_the_median_of_its_rounds_and_the_first_call_counts_for_nothing(memory):
     spent = iter([9e9, 3.0, 1.0, 2.0, 100.0, 2.5] * len(SIZES) * len(COUNTS))
     result, _ = measured(memory, Clock(lambda call: next(spent)), "a", rounds=5)
-    assert result.times["a"][0][0] == CopyTimes(device_us=2.5 / 4, wall_us=2.5, host_us=2.5 / 2)
+    assert result.times["a"][0][0] == CopyTimes(
+        device_us=2.5 / 4, wall_us=2.5, host_us=2.5 / 2, event_us=2.5 / 8
+    )
 
 
 @pytest.mark.usefixtures("one_wall")
@@ -96,7 +97,9 @@ def test_paths_take_turns_and_so_does_who_comes_first(memory):
     of_first_cell = [call for call in clock.calls if call[2:] == (SIZES[0], COUNTS[0])]
     assert [call[:2] for call in of_first_cell[:3]] == [("wall", name) for name in "abc"]
     turns = [name for kind, name, *_ in of_first_cell[3:] if kind == "wall"]
-    assert turns == [*"abc", *"bca", *"cab"]
+    orders = {"".join(turns[first : first + 3]) for first in range(0, len(turns), 3)}
+    assert {"".join(sorted(order)) for order in orders} == {"abc"}
+    assert len(orders) > 1, "whoever follows a copy of the same kind is faster"
 
 
 @pytest.mark.usefixtures("one_wall")
@@ -116,7 +119,7 @@ def test_the_clock_is_asked_more_often_than_the_device(memory):
     clock = Clock()
     measured(memory, clock, "a", rounds=2)
     kinds = [kind for kind, *cell in clock.calls if cell == ["a", SIZES[0], COUNTS[0]]]
-    assert kinds == ["wall", *(["wall", "device"] + ["wall"] * (grid.WALLS - 1)) * 2]
+    assert kinds == ["wall", *["wall", "device"] * 2, *["wall"] * (2 * (grid.WALLS - 1))]
 
 
 def test_advance_is_called_once_a_cell(memory):
@@ -131,47 +134,6 @@ def test_a_path_reads_descriptors_as_a_pool_has_them_or_dense_if_it_is_to(memory
         calls = zip(paths[name].strides, paths[name].tables, strict=True)
         strides = {stride for strides, table in calls if table.shape[1] > 1 for stride in strides}
         assert strides == {stride}
-
-
-@pytest.mark.parametrize("dense", [False, True])
-@pytest.mark.parametrize("count", [1, 5, 64])
-def test_descriptors_are_written_to_a_pools_buffer_before_each_copy(
-    accelerator, memory, count, dense
-):
-    pool, seen = DescriptorPool(), []
-
-    def copy(*columns):
-        assert all(column.is_pinned() == accelerator.pin_memory for column in columns)
-        seen.append((torch.stack(columns), columns[0].data_ptr()))
-
-    tables = [memory.descriptors(8, count) for _ in range(3)]
-    for table in tables:
-        write_and_copy(pool, copy, table, dense=dense)
-        accelerator.synchronize()
-    assert all(
-        torch.equal(columns, table) for (columns, _), table in zip(seen, tables, strict=True)
-    )
-    assert len({place for _, place in seen}) == pool.num_buffers == 1
-
-
-@pytest.mark.parametrize("dense", [False, True])
-def test_descriptors_are_not_overwritten_while_a_copy_reads_them(accelerator, memory, dense):
-    pool, words = DescriptorPool(), memory.host.view(torch.int64)
-    words.copy_(torch.arange(len(words)))
-    memory.device.zero_()
-    copy = partial(launch_swap, accelerator)
-    table = memory.descriptors(64, 24)
-    write_and_copy(pool, copy, table[:, :8], dense=dense)
-    accelerator.synchronize()
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(50)
-        for first in (8, 16):
-            write_and_copy(pool, copy, table[:, first : first + 8], dense=dense)
-    assert timeline.hazards == []
-    accelerator.synchronize()
-    arrived, starts = memory.device.cpu(), (memory.host.data_ptr(), memory.device.data_ptr())
-    for source, target in zip(*(table[i] - starts[i] for i in range(2)), strict=True):
-        assert torch.equal(arrived[target : target + 64], memory.host[source : source + 64])
 
 
 @pytest.mark.parametrize(("nbytes", "count"), [(64, 1), (64, 32), (128, 5), (8, 100)])
@@ -232,10 +194,11 @@ def test_sim_is_refused_in_one_sentence(accelerator):
 
 
 def test_rows_are_of_one_kind():
-    cell = CopyTimes(device_us=1.0, wall_us=3.0, host_us=2.0)
+    cell = CopyTimes(device_us=1.0, wall_us=3.0, host_us=2.0, event_us=4.0)
     result = Grid((8,), (1, 2), {"a": [[cell, cell]]})
     assert result.rows("a", "device_us") == [[1.0, 1.0]]
     assert result.rows("a", "wall_us") == [[3.0, 3.0]]
+    assert result.rows("a", "event_us") == [[4.0, 4.0]]
 
 
 @pytest.mark.gpu

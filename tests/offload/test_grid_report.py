@@ -17,7 +17,7 @@ SIZE, COUNT = 64, 17
 
 
 def report():
-    cell = CopyTimes(device_us=2.0, wall_us=4.0, host_us=1.0)
+    cell = CopyTimes(device_us=2.0, wall_us=4.0, host_us=1.0, event_us=3.0)
     grid = Grid((4096, 8192), (16, 64), {path: [[cell] * 2] * 2 for path in COMPARED})
     return GridReport(4800.0, grid, {"kernel": 600.0})
 
@@ -35,8 +35,14 @@ def test_the_record_has_every_path_with_all_its_times():
     contents = contents_of(report())
     assert set(contents["times"]) == set(COMPARED)
     for kinds in contents["times"].values():
-        assert kinds == {"device_us": [[2.0] * 2] * 2, "wall_us": [[4.0] * 2] * 2} | {
-            "host_us": [[1.0] * 2] * 2
+        assert kinds == {
+            kind: [[us] * 2] * 2
+            for kind, us in {
+                "device_us": 2.0,
+                "wall_us": 4.0,
+                "host_us": 1.0,
+                "event_us": 3.0,
+            }.items()
         }
     assert contents["large_copy"] == {"bytes": grid_report.LARGE_COPY, "device_us": 4800.0}
     assert (contents["sizes"], contents["counts"]) == ([4096, 8192], [16, 64])

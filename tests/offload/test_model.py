@@ -56,7 +56,7 @@ def test_a_slot_that_is_never_stopped_stays_within_its_blocks(decoder):
 
 
 def test_a_step_is_one_launch_and_a_start_one_upload(accelerator, decoder):
-    with debubble.no_host_syncs(), debubble.record(accelerator) as timeline:
+    with debubble.record(accelerator) as timeline, debubble.no_host_syncs():
         decoder.start(0, BLOCKS[0], CONFIG.prefix_tokens, 5)
         decoder.step()
     counts = timeline.counts()

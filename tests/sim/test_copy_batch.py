@@ -144,15 +144,19 @@ def test_parts_of_two_stores_are_put_together(accelerator, memory, stream):
     memory.device[2].fill_(2)
     accelerator.synchronize()
     half = BLOCK // 2
-    with stream:
-        accelerator.sleep(5)
-        memory.store({1: 5})
-        accelerator.copy_bytes(memory.device[2].data_ptr(), memory.host[5].data_ptr(), half)
-        memory.load({5: 0})
-        done = stream.record_event()
-        accelerator.sleep(5)
-    assert memory.host[5].tolist() == [POISON] * BLOCK
-    done.synchronize()
+    with debubble.record(accelerator) as timeline:
+        with stream:
+            accelerator.sleep(5)
+            memory.store({1: 5})
+            first = stream.record_event()
+            accelerator.sleep(5)
+            accelerator.copy_bytes(memory.device[2].data_ptr(), memory.host[5].data_ptr(), half)
+            memory.load({5: 0})
+        assert memory.host.numpy()[5].tolist() == [POISON] * BLOCK
+        first.synchronize()
+        assert memory.host.numpy()[5].tolist() == [POISON] * half + [1] * half
+        stream.synchronize()
+    assert {hazard.kind for hazard in timeline.hazards} == {"read_before_sync"}
     together = [2] * half + [1] * half
     assert memory.host[5].tolist() == together
     assert memory.device[0].tolist() == together
@@ -377,3 +381,14 @@ def test_many_transfers_over_a_small_pool_are_exact_and_leave_nothing(accelerato
     assert memory.on_host() == host.tolist()
     in_flight = accelerator._device.in_flight
     assert not in_flight.uploads and not in_flight.downloads and not in_flight.tape.steps
+
+
+def test_stores_over_stores_under_way_take_no_more_room(accelerator, memory, stream):
+    accelerator.sleep(50)
+    stream.wait_stream(accelerator.current_stream())
+    with stream:
+        for number in range(200):
+            memory.store({number % 8: number % 3})
+    assert len(accelerator._device.in_flight.downloads._table) == 3
+    stream.synchronize()
+    assert memory.on_host() == [0, 0, 0, 3, 4, 5, 6, 7]

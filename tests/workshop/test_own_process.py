@@ -245,9 +245,12 @@ def test_an_attempt_that_crashes_in_another_test_is_found(problems, marked):
 @pytest.mark.parametrize(
     ("stray", "words"),
     [
-        ("store[(1,)](1 << 40)", ["illegal memory access", "is a number that nobody"]),
         (
-            "store[(1,)](1 << 40); torch.cuda.synchronize()",
+            "kept = torch.zeros(4); store[(1,)](kept.data_ptr())",
+            ["illegal memory access", "is a number that nobody"],
+        ),
+        (
+            "kept = torch.zeros(4); store[(1,)](kept.data_ptr()); torch.cuda.synchronize()",
             ["illegal memory access", "At kernel.py:17:"],
         ),
         (
