@@ -36,7 +36,7 @@ class AddressCopies:
             return
         if self.device.current_stream().number == 0:
             raise RuntimeError(NEEDS_A_STREAM)
-        self._queue(sources.copy(), targets.copy(), sizes.copy(), True, any_order)
+        self._queue(sources, targets, sizes, True, any_order)
 
     def _queue(
         self,
@@ -76,7 +76,7 @@ class ByteCopy(AddressWork):
         kind = self.action.copy_kind
         if kind == "h2d_pinned":
             upload = in_flight.upload(source, self.source)
-            self.run(lambda: target.scatter(upload.sent_again()))
+            self.run(lambda: target.scatter(upload.read()))
             return [upload]
         if kind == "d2h":
             result = np.empty(source.nbytes, np.uint8)

@@ -35,7 +35,7 @@ class DeviceView:
     def run(self, call: Callable[[], Any]) -> Any:
         """The host's view is as before afterwards, but for arguments that the kernel wrote to."""
         reading, host = self._reading, self._all.gather()
-        sent = reading.sent_again()
+        sent = reading.read()
         for overlay in self._overlays:
             overlay.put(self._before)
         self._all.scatter(np.concatenate([sent, self._before]))

@@ -25,7 +25,7 @@ class Upload:
     host: Pieces
     sent: np.ndarray
     """uint8 [nbytes of host]: what the device has to read; where the host overwrites its memory in
-    time, that."""
+    time, that. Up to date once it was read."""
     source: SourceLine | None
     what: str = "copy"
     left: np.ndarray | None = None
@@ -34,8 +34,8 @@ class Upload:
     """What of it was still on its way to the host when this was asked for."""
     is_done: bool = False
 
-    def sent_again(self) -> np.ndarray:
-        """When all is run again, what was on its way may be something else."""
+    def read(self) -> np.ndarray:
+        """`sent`, with what was on its way; when all is run again, that may be something else."""
         for overlay in self.overlays:
             overlay.put(self.sent)
         return self.sent
@@ -55,7 +55,7 @@ class InFlight:
         """The lines that last wrote to a range of addresses, the latest one last."""
 
     def upload(self, host: Pieces, source: SourceLine | None, what: str = "copy") -> Upload:
-        """Begins one, whose `sent` is what the device has to read; `ends_at` says until when."""
+        """Begins one; `ends_at` says until when it goes on."""
         sent, overlays = self.seen_by_device(host)
         upload = Upload(host, sent, source, what, overlays=overlays)
         if len(host):
@@ -86,12 +86,9 @@ class InFlight:
         self.next_done_at = self._queue[0][0]
 
     def seen_by_device(self, host: Pieces) -> tuple[np.ndarray, list[Overlay]]:
-        """The bytes that work queued now will find in host memory, and which of them are still on
-        their way there."""
-        flat, overlays = host.gather(), self.downloads.over(host) if self.downloads else []
-        for overlay in overlays:
-            overlay.put(flat)
-        return flat, overlays
+        """The bytes that work queued now will find in host memory: what is there, and what is
+        still on its way there, to be put over it."""
+        return host.gather(), self.downloads.over(host) if self.downloads else []
 
     def note_host_write(self, tensor: torch.Tensor, source: SourceLine | None) -> None:
         """Remembers the line that last wrote to pinned memory."""
@@ -173,7 +170,7 @@ def copy_step(target: torch.Tensor, sent: torch.Tensor, upload: Upload) -> Step:
     """`sent` looks at what the upload sends."""
 
     def call() -> None:
-        upload.sent_again()
+        upload.read()
         target.copy_(sent)
 
     return Step(call, [], [], upload.source)

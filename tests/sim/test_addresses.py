@@ -8,6 +8,7 @@ import torch
 
 import debubble
 from debubble.accelerator import ByAddress
+from debubble.sim.memory import ALLOCATIONS
 from tests.sim.memory_pool import BLOCK, addresses, pool, sizes
 
 pytestmark = pytest.mark.sim
@@ -31,6 +32,7 @@ def test_pinned_memory_is_pinned_and_the_rest_is_nobodys(accelerator):
 
 
 def test_memory_that_was_freed_is_nobodys(accelerator):
+    blocks = len(ALLOCATIONS.blocks)
     for make in (
         lambda: torch.zeros(4096, device=accelerator.device),
         lambda: torch.zeros(4096, pin_memory=True),
@@ -42,13 +44,16 @@ def test_memory_that_was_freed_is_nobodys(accelerator):
         assert accelerator.memory_at(address) is not None
         del view
         assert accelerator.memory_at(address) is None
+    assert len(ALLOCATIONS.blocks) == blocks
 
 
 def test_memory_that_is_resized_is_found_where_it_went(accelerator):
-    tensor = torch.zeros(16, device=accelerator.device)
-    assert accelerator.memory_at(tensor.data_ptr()).nbytes == 64
-    tensor.resize_(100_000)
-    assert accelerator.memory_at(tensor.data_ptr()) == ("device", tensor.data_ptr(), 400_000)
+    tensor = torch.zeros(100_000, device=accelerator.device)
+    before = tensor.data_ptr()
+    assert accelerator.memory_at(before) == ("device", before, 400_000)
+    tensor.resize_(200_000)
+    assert accelerator.memory_at(before) is None
+    assert accelerator.memory_at(tensor.data_ptr()) == ("device", tensor.data_ptr(), 800_000)
 
 
 def test_a_tensor_from_a_file_has_its_memory(accelerator):

@@ -171,7 +171,7 @@ def test_a_source_overwritten_too_early_brings_the_new_bytes(accelerator, memory
             memory.load({2: 2, 3: 3})  # the load
             doubled.copy_(memory.device).mul_(2)
             memory.copy(doubled, [3], memory.host, [7])
-        memory.host[4].fill_(50)
+        memory.host[3:5].fill_(50)
         memory.host[3].fill_(60)  # the write
         stream.synchronize()
     (hazard,) = timeline.hazards
@@ -181,6 +181,40 @@ def test_a_source_overwritten_too_early_brings_the_new_bytes(accelerator, memory
     assert memory.on_device()[2:4] == [2, 60]
     assert doubled.cpu()[:, 0].tolist()[2:4] == [4, 120]
     assert memory.on_host()[7] == 120
+
+
+def test_new_bytes_go_on_through_host_memory(accelerator, memory, stream):
+    """What a store brings, and a load takes from there, changes as well when all is run again."""
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(5)
+        stream.wait_stream(accelerator.current_stream())
+        with stream:
+            memory.load({2: 2})
+            memory.store({2: 5})
+            memory.load({5: 6})
+        memory.host[2].fill_(60)
+        stream.synchronize()
+    assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]
+    assert memory.on_device() == [0, 0, 60, 0, 0, 0, 60, 0]
+    assert memory.on_host()[5] == 60
+
+
+def test_a_block_that_arrived_and_is_overwritten_before_it_is_loaded(accelerator, memory, stream):
+    memory.device[1].fill_(9)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        with stream:
+            accelerator.sleep(1)
+            memory.store({1: 5})
+            stored = stream.record_event()
+            accelerator.sleep(5)
+            memory.load({5: 6})
+        stored.synchronize()
+        assert memory.on_host()[5] == 9
+        memory.host[5].fill_(60)
+        stream.synchronize()
+    assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]
+    assert memory.on_device()[6] == 60
 
 
 def test_a_source_overwritten_when_the_load_is_done_is_no_race(accelerator, memory, stream):

@@ -170,6 +170,26 @@ def test_what_a_kernel_leaves_of_its_targets_stays_as_it_was(accelerator, memory
     assert memory.host[4, :13].tolist() == [9] * 8 + [4] * 5
 
 
+def test_what_a_kernel_leaves_of_its_targets_may_still_be_on_its_way(accelerator, memory):
+    memory.device[1].fill_(9)
+    memory.device[2].fill_(8)
+    accelerator.sleep(5)
+    swap(columns(memory.device, [1], memory.host, [4]))
+    swap(columns(memory.device, [2], memory.host, [4], nbytes=12))
+    accelerator.synchronize()
+    assert memory.host[4].tolist() == [8] * 8 + [9] * (BLOCK - 8)
+
+
+def test_a_kernel_reads_what_is_on_its_way_and_the_host_does_not(accelerator, memory):
+    memory.device[1].fill_(9)
+    accelerator.sleep(5)
+    swap(columns(memory.device, [1], memory.host, [4]))
+    swap(columns(memory.host, [4], memory.device, [2]))
+    assert memory.host[4].tolist() == [POISON] * BLOCK
+    accelerator.synchronize()
+    assert memory.on_device() == [0, 9, 9, 0, 0, 0, 0, 0]
+
+
 def test_kernels_and_batches_take_what_the_other_is_bringing(accelerator, memory):
     stream = accelerator.stream()
     with debubble.record(accelerator) as timeline:
@@ -282,6 +302,32 @@ def test_what_a_kernel_writes_to_a_pinned_argument_is_no_overwriting(accelerator
         accelerator.synchronize()
     assert timeline.hazards == []
     assert pinned.tolist() == [12.0] * 16
+
+
+def test_to_run_all_again_changes_nothing_that_the_host_may_have_back(accelerator, memory):
+    """Two kernels are done, and the host has reused what they read, when a copy that was asked for
+    before them turns out to be overwritten."""
+    side = accelerator.stream()
+    numbers = torch.full((16,), 3.0, pin_memory=True)
+    total = torch.zeros(16, device=accelerator.device)
+    side.wait_stream(accelerator.current_stream())
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(5)
+        accelerator.copy_bytes(memory.host[1].data_ptr(), memory.device[1].data_ptr(), BLOCK)
+        with side:
+            swap(columns(memory.host, [3], memory.device, [3]))
+            launch(double, (1,), numbers, numbers, WIDTH=16)
+            accelerator.launch(lambda total, numbers: total.add_(numbers), None, total, numbers)
+        side.synchronize()
+        assert numbers.tolist() == [6.0] * 16
+        numbers.fill_(7)
+        memory.host[3].fill_(70)
+        memory.host[1].fill_(10)
+        accelerator.synchronize()
+    assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]
+    assert numbers.tolist() == [7.0] * 16 and memory.on_host()[3] == 70
+    assert memory.on_device() == [0, 10, 0, 3, 0, 0, 0, 0]
+    assert total.tolist() == [6.0] * 16
 
 
 def test_a_write_behind_an_argument_is_caught_beside_pinned_ones(accelerator):

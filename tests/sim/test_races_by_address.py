@@ -288,6 +288,7 @@ def test_a_kernel_or_an_index_on_the_whole_cache_accuses_nobody(accelerator, mem
 
     def compute():
         accelerator.launch(lambda cache: None, None, memory.device)
+        accelerator.launch(lambda cache, pinned: None, None, memory.device, memory.host[0])
         memory.device.index_copy_(0, index, row)
         memory.device[index] = row
         memory.device.index_select(0, index)
