@@ -24,8 +24,6 @@ class Places:
     """[N] int8"""
     fits: np.ndarray
     """[N] bool"""
-    room: np.ndarray
-    """[N] int64: bytes from the start of the range to the end of what it lies in."""
     blocks: list[Block]
     """All that the ranges touch."""
 
@@ -72,7 +70,7 @@ class AddressMap:
         if self._made_at != self._allocations.changes and not (fits.all() and all(blocks)):
             return None
         code = np.where(is_there, self._codes[at], NOWHERE).astype(np.int8)
-        return Places(code, fits, self._run_ends[at] - starts, [b for b in blocks if b])
+        return Places(code, fits, [b for b in blocks if b])
 
     def _known(self, at: int) -> Block | None:
         """A block of the table, if it still lies where it did."""

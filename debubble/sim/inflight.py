@@ -17,12 +17,14 @@ from ..timeline.event import Hazard, SourceLine
 from . import pinning
 from .arrivals import Arrivals, Download, Overlay
 from .pieces import Pieces, span_of
-from .tape import Step, Tape, poison
+from .tape import Step, Tape, poison, redo
 
 
 @dataclass(slots=True, eq=False)
 class Upload:
     host: Pieces
+    tape: Tape
+    """Where what is queued behind it begins."""
     sent: np.ndarray
     """uint8 [nbytes of host]: what the device has to read; where the host overwrites its memory in
     time, that. Up to date once it was read."""
@@ -42,29 +44,40 @@ class Upload:
 
 
 class InFlight:
-    """Work under way on host memory, and the tape of what was queued since the oldest upload."""
+    """Work under way on host memory, and tapes of what was queued since the oldest upload."""
 
     def __init__(self) -> None:
         self.uploads: set[Upload] = set()
         self.downloads = Arrivals()
-        self.tape = Tape()
+        self._tapes = [Tape()]
         self.next_done_at = float("inf")
         self._queue: list[tuple[float, int, Upload | Download]] = []
         self._count = 0
         self._host_writes: dict[tuple[int, int], SourceLine] = {}
         """The lines that last wrote to a range of addresses, the latest one last."""
 
+    @property
+    def tape(self) -> Tape:
+        """For one more step. A long one is followed by another, so that it can be dropped even if
+        something is always under way."""
+        if len(self._tapes[-1].steps) >= LONGEST_TAPE:
+            self._tapes.append(Tape())
+        return self._tapes[-1]
+
     def upload(self, host: Pieces, source: SourceLine | None, what: str = "copy") -> Upload:
         """Begins one; `ends_at` says until when it goes on."""
         sent, overlays = self.seen_by_device(host)
-        upload = Upload(host, sent, source, what, overlays=overlays)
+        upload = Upload(host, self.tape, sent, source, what, overlays=overlays)
         if len(host):
             self.uploads.add(upload)
+            upload.tape.num_uploads += 1
         return upload
 
     def give_up(self, upload: Upload) -> None:
-        """It was begun, and won't be done."""
-        self.uploads.discard(upload)
+        """It was begun, and nothing is under way for it any more."""
+        if upload in self.uploads:
+            self.uploads.remove(upload)
+            upload.tape.num_uploads -= 1
 
     def download(self, host: Pieces, result: np.ndarray, source: SourceLine | None) -> Download:
         """Begins one: there is poison in host memory until it is done."""
@@ -115,20 +128,18 @@ class InFlight:
                 must_redo |= bool(changed)
                 continue
             if must_redo:
-                self.tape.redo()
+                redo(self._tapes)
             must_redo = False
             self.downloads.finish(work)
         if must_redo:
-            self.tape.redo()
-        if not self.uploads:
-            self.tape = Tape()
-            self._host_writes.clear()
+            redo(self._tapes)
+        self._drop_tapes()
         self.next_done_at = self._queue[0][0] if self._queue else float("inf")
         return hazards
 
     def _finish(self, upload: Upload) -> list[Hazard]:
         """Takes over what the host wrote meanwhile; that is a race."""
-        self.uploads.discard(upload)
+        self.give_up(upload)
         upload.is_done = True
         expected = upload.sent if upload.left is None else upload.left
         found = upload.host.gather()
@@ -142,6 +153,14 @@ class InFlight:
         upload.sent[changed] = expected[changed] = found[changed]
         upload.overlays.clear()
         return [self._overwritten(upload, changed)]
+
+    def _drop_tapes(self) -> None:
+        """Those before the oldest upload."""
+        if not self.uploads:
+            self._tapes = [Tape()]
+            self._host_writes.clear()
+        while self._tapes[0].num_uploads == 0 and len(self._tapes) > 1:
+            del self._tapes[0]
 
     def _overwritten(self, upload: Upload, changed: np.ndarray) -> Hazard:
         writer = self._writer_of(upload.host, changed)
@@ -163,6 +182,8 @@ class InFlight:
         return None
 
 
+LONGEST_TAPE = 256
+"""Steps."""
 READ_BY = {"copy": "buffer of the copy", "kernel": "memory read by the kernel"}
 
 

@@ -28,7 +28,7 @@ class Reach:
     @classmethod
     def nothing(cls) -> Reach:
         none = np.empty(0, np.int64)
-        nowhere = Places(none, none, none, [])
+        nowhere = Places(none, none, [])
         return cls(none, none, none, nowhere, nowhere)
 
     @classmethod

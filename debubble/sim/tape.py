@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +53,8 @@ class Tape:
         """Addresses of the allocations that the tape made."""
         self.blank: list[torch.Tensor] = []
         """Those that no step made: memory that was asked for, to be written to later."""
+        self.num_uploads = 0
+        """Under way that began here."""
         self._before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def will_write(self, tensors: Iterable[torch.Tensor]) -> None:
@@ -78,10 +80,14 @@ class Tape:
         for everything, before in self._before.values():
             everything.copy_(before)
 
-    def redo(self) -> None:
-        """Runs every step again, from the memory that the tape started with."""
-        self.undo()
-        for step in self.steps:
+
+def redo(tapes: Sequence[Tape]) -> None:
+    """Runs every step of tapes that follow one another again, from the memory that the first one
+    started with."""
+    for tape in reversed(tapes):
+        tape.undo()
+    for tape in tapes:
+        for step in tape.steps:
             step.run_again()
 
 

@@ -417,6 +417,41 @@ def test_many_transfers_over_a_small_pool_are_exact_and_leave_nothing(accelerato
     assert not in_flight.uploads and not in_flight.downloads and not in_flight.tape.steps
 
 
+def test_work_behind_a_chain_of_loads_is_kept_no_longer_than_it_must(accelerator, memory, stream):
+    """Something is under way all the time."""
+    in_flight, kept = accelerator._device.in_flight, []
+    total = torch.zeros(8, BLOCK, dtype=torch.uint8, device=accelerator.device)
+    for number in range(3000):
+        if number % 100 == 0:
+            accelerator.sleep(1.5)
+            memory.host[1].to(accelerator.device, non_blocking=True)
+        total.add_(memory.device)
+        assert in_flight.uploads
+        kept.append(sum(len(tape.steps) for tape in in_flight._tapes))
+    assert max(kept) < 1500
+    accelerator.synchronize()
+    assert not in_flight.uploads and not in_flight.tape.steps
+
+
+def test_all_behind_a_race_is_run_again_however_much_it_is(accelerator, memory, stream):
+    one = torch.ones(BLOCK, dtype=torch.uint8, device=accelerator.device)
+    copies = []
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(50)
+        accelerator.copy_bytes(memory.host[1].data_ptr(), memory.device[1].data_ptr(), BLOCK)
+        for number in range(400):
+            memory.device[1].add_(one)
+            if number % 100 == 0:
+                copies.append(memory.device[1].clone())
+        for copy in copies:
+            copy.mul_(2)
+        memory.host[1].fill_(30)
+        accelerator.synchronize()
+    assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]
+    assert memory.on_device()[1] == (30 + 400) % 256
+    assert [copy[0].item() for copy in copies] == [2 * (31 + n) % 256 for n in (0, 100, 200, 300)]
+
+
 def test_stores_over_stores_under_way_take_no_more_room(accelerator, memory, stream):
     accelerator.sleep(50)
     stream.wait_stream(accelerator.current_stream())

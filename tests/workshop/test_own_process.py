@@ -251,7 +251,7 @@ def test_an_attempt_that_crashes_in_another_test_is_found(problems, marked):
         ),
         (
             "kept = torch.zeros(4); store[(1,)](kept.data_ptr()); torch.cuda.synchronize()",
-            ["illegal memory access", "At kernel.py:17:"],
+            ["illegal memory access", r"At kernel\.py(:|, line )15\b"],
         ),
         (
             "kept = torch.zeros(4, device='cuda'); store[(1,)](kept.data_ptr() + 4)",
@@ -266,6 +266,6 @@ def test_a_stray_kernel_leaves_the_context_of_this_process_alone(
     ours = torch.ones(4, device=accelerator.device)
     text = run("--impl", crashing.kernel(marked, stray))
     for part in words:
-        assert part in text
+        assert re.search(part, text)
     assert "1 of 2 tests pass" in text
     assert (ours + torch.ones(4, device=accelerator.device)).sum().item() == 8
