@@ -1,0 +1,28 @@
+"""What sim counts is what the H200 did: a prefix is loaded, by both variants."""
+
+import json
+
+import pytest
+
+from debubble.assets import ASSETS
+from solutions.benchmark import record_step
+from solutions.offload.bench import VARIANTS
+from solutions.offload.config import ServingConfig
+from solutions.offload.serving import Server
+
+MEASURED = json.loads((ASSETS / "benchmarks" / "nvidia-h200" / "offload.json").read_text())
+
+pytestmark = pytest.mark.sim
+
+
+@pytest.fixture(scope="module")
+def server(accelerator):
+    return Server(ServingConfig.tiny(), accelerator.device)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_modelled_load_has_the_counts_of_the_measured_one(accelerator, server, variant):
+    load = VARIANTS[variant](server.groups)
+    server.load_one(load)
+    modelled = record_step(accelerator, lambda: server.load_one(load)).counts()
+    assert modelled == MEASURED["presets"]["narrow"]["steps"]["load"][variant]["counts"]
