@@ -67,7 +67,7 @@ def measure_cost(gpu: Accelerator, console: Console, output: Path | None) -> Non
     console.print(table)
     path = output or CALIBRATIONS / f"{slug(gpu.description)}.json"
     cost_model(gpu.description, constants).save(path)
-    console.print(f"written to {path}")
+    console.print(f"written to {path}", soft_wrap=True)
 
 
 def _measure(point: EntryPoint, gpu: Accelerator, console: Console) -> bool:

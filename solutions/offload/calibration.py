@@ -37,7 +37,7 @@ def calibrate(accelerator: Accelerator, console: Console) -> None:
     console.print(table_of(crossover))
     path = cache_path(crossover.gpu)
     crossover.save(path)
-    console.print(f"written to {path}")
+    console.print(f"written to {path}", soft_wrap=True)
 
 
 def measure_crossover(
