@@ -6,36 +6,20 @@ from dataclasses import dataclass
 
 import torch
 
-from solutions.floats import FLOATS
+from solutions.decoder_shape import DecoderShape
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlexConfig:
+class FlexConfig(DecoderShape):
     """ValueError for a shape that no decoder has."""
 
-    num_layers: int
-    hidden_size: int
-    intermediate_size: int
-    num_heads: int
-    num_kv_heads: int
-    head_size: int
-    vocab_size: int
     windows: tuple[int | None, ...] = (None,)
     """Layer i sees windows[i % len(windows)] tokens, its own included; None is all of them."""
     rope_theta: float = 500_000.0
     norm_eps: float = 1e-5
-    dtype: torch.dtype = torch.bfloat16
-    """Of weights, activations and the KV cache."""
-    seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("num_layers", "hidden_size", "intermediate_size", "num_heads", "vocab_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} {getattr(self, name)}: it must be at least 1")
-        if self.num_kv_heads < 1 or self.num_heads % self.num_kv_heads:
-            raise ValueError(
-                f"{self.num_heads} heads for {self.num_kv_heads} KV heads: it must be a multiple"
-            )
+        super().__post_init__()
         if self.head_size < 2 or self.head_size % 2:
             raise ValueError(
                 f"head size {self.head_size}: rotary positions turn pairs, make it even"
@@ -44,8 +28,6 @@ class FlexConfig:
             raise ValueError(
                 f"windows {self.windows}: give at least one, each None or at least 1 token"
             )
-        if self.dtype not in FLOATS:
-            raise ValueError(f"weights of {self.dtype}: use bfloat16, float16 or float32")
 
     @classmethod
     def tiny(cls) -> FlexConfig:
@@ -86,16 +68,6 @@ class FlexConfig:
             head_size=128,
             vocab_size=128_256,
         )
-
-    @property
-    def query_size(self) -> int:
-        """Of all query heads."""
-        return self.num_heads * self.head_size
-
-    @property
-    def qkv_size(self) -> int:
-        """Of all query, key and value heads."""
-        return (self.num_heads + 2 * self.num_kv_heads) * self.head_size
 
     def window_of_layer(self, index: int) -> int | None:
         return self.windows[index % len(self.windows)]

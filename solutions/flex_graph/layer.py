@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 
+from solutions.decoder_shape import DecoderShape
+
 from .add_rms_norm import add_rms_norm
 from .attention import FlexAttention
 from .config import FlexConfig
@@ -33,19 +35,10 @@ class DecoderLayer:
         self, config: FlexConfig, limits: Limits, cos_sin: torch.Tensor, device: torch.device
     ) -> None:
         self.eps = config.norm_eps
-
-        def projection(rows: int, columns: int) -> torch.Tensor:
-            """What is of size 1 stays so."""
-            weight = torch.randn(rows, columns, dtype=config.dtype, device=device)
-            return weight.mul_(columns**-0.5)
-
-        hidden_size, intermediate_size = config.hidden_size, config.intermediate_size
         self.attention_norm = norm_weight(config, device)
-        self.qkv_proj = projection(config.qkv_size, hidden_size)
-        self.o_proj = projection(hidden_size, config.query_size)
-        self.mlp_norm = norm_weight(config, device)
-        self.gate_up_proj = projection(2 * intermediate_size, hidden_size)
-        self.down_proj = projection(hidden_size, intermediate_size)
+        self.qkv_proj = projection(config.qkv_size, config.hidden_size, config, device)
+        self.o_proj = projection(config.hidden_size, config.query_size, config, device)
+        self.mlp = Mlp(config, device)
         cache = KVCache(
             limits.num_gpu_blocks,
             limits.block_size,
@@ -63,13 +56,32 @@ class DecoderLayer:
 
     def after_attention(self, hidden: Hidden, attended: torch.Tensor) -> Hidden:
         """`hidden` is what `before_attention` was given, `attended` [T, num_heads * head_size]."""
-        update = F.linear(attended, self.o_proj)
-        normed = add_rms_norm(hidden.residual, update, self.mlp_norm, self.eps)
+        return self.mlp.forward(Hidden(hidden.residual, F.linear(attended, self.o_proj)))
+
+
+class Mlp:
+    """The second half of every layer: norm, gates, and back to hidden_size."""
+
+    def __init__(self, config: FlexConfig, device: torch.device) -> None:
+        self.eps = config.norm_eps
+        self.norm = norm_weight(config, device)
+        self.gate_up_proj = projection(
+            2 * config.intermediate_size, config.hidden_size, config, device
+        )
+        self.down_proj = projection(config.hidden_size, config.intermediate_size, config, device)
+
+    def forward(self, hidden: Hidden) -> Hidden:
+        normed = add_rms_norm(hidden.residual, hidden.update, self.norm, self.eps)
         gated = silu_and_mul(F.linear(normed, self.gate_up_proj))
         return Hidden(hidden.residual, F.linear(gated, self.down_proj))
 
 
-def norm_weight(config: FlexConfig, device: torch.device) -> torch.Tensor:
+def projection(rows: int, columns: int, config: DecoderShape, device: torch.device) -> torch.Tensor:
+    """[rows, columns]: what is of size 1 stays so."""
+    return torch.randn(rows, columns, dtype=config.dtype, device=device).mul_(columns**-0.5)
+
+
+def norm_weight(config: DecoderShape, device: torch.device) -> torch.Tensor:
     """[hidden_size], around 1."""
     weight = torch.randn(config.hidden_size, dtype=config.dtype, device=device)
     return weight.mul_(0.1).add_(1.0)

@@ -6,15 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from solutions.floats import FLOATS
+from solutions.decoder_shape import DecoderShape, check_counts
 
 COUNTS = (
-    "num_layers",
-    "hidden_size",
-    "intermediate_size",
-    "num_kv_heads",
-    "head_size",
-    "vocab_size",
     "block_size",
     "prefix_tokens",
     "new_tokens",
@@ -26,17 +20,9 @@ COUNTS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServingConfig:
-    """ValueError for what nobody can serve."""
+class ServingConfig(DecoderShape):
+    """Sizes are of this GPU's share. ValueError for what nobody can serve."""
 
-    num_layers: int
-    hidden_size: int
-    intermediate_size: int
-    num_heads: int
-    num_kv_heads: int
-    head_size: int
-    vocab_size: int
-    """Of this GPU's share of the vocabulary."""
     block_size: int = 16
     """Tokens of a KV block."""
     prefix_tokens: int
@@ -50,24 +36,15 @@ class ServingConfig:
     """Requests in one step."""
     loads_ahead: int
     """Requests whose prefix may be on its way while others run."""
-    dtype: torch.dtype = torch.bfloat16
-    seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in COUNTS:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} {getattr(self, name)}: it must be at least 1")
-        if self.num_heads < 1 or self.num_heads % self.num_kv_heads:
-            raise ValueError(
-                f"{self.num_heads} heads for {self.num_kv_heads} KV heads: it must be a multiple"
-            )
+        super().__post_init__()
+        check_counts(self, COUNTS)
         if self.prefix_tokens % self.block_size:
             raise ValueError(
                 f"a prefix of {self.prefix_tokens} tokens in blocks of {self.block_size}: only "
                 "full blocks are offloaded"
             )
-        if self.dtype not in FLOATS:
-            raise ValueError(f"weights of {self.dtype}: use bfloat16, float16 or float32")
 
     @classmethod
     def tiny(cls) -> ServingConfig:

@@ -16,14 +16,17 @@ class ReferenceModel:
     def __init__(self, model: Decoder) -> None:
         self.config, self.masks = model.config, model.mask_of
         self.weights = tensors_of(model)
-        self.layers = {name: tensors_of(layer) for name, layer in model.layers.items()}
+        self.layers = {
+            name: tensors_of(layer) | {"mlp": tensors_of(layer.mlp)}
+            for name, layer in model.layers.items()
+        }
 
     def logits(self, token_ids) -> torch.Tensor:
         """[len(token_ids), vocab_size] behind each token."""
         hidden = self.weights["embedding"][torch.as_tensor(token_ids).long()]
         for name, weights in self.layers.items():
             hidden = hidden + self._attention(hidden, weights, self.masks[name])
-            hidden = hidden + self._mlp(hidden, weights)
+            hidden = hidden + self._mlp(hidden, weights["mlp"])
         return self._norm(hidden, self.weights["final_norm"]) @ self.weights["lm_head"].T
 
     def _attention(self, hidden: torch.Tensor, weights, mask: Mask) -> torch.Tensor:
@@ -40,7 +43,7 @@ class ReferenceModel:
         return attended.transpose(0, 1).flatten(1) @ weights["o_proj"].T
 
     def _mlp(self, hidden: torch.Tensor, weights) -> torch.Tensor:
-        normed = self._norm(hidden, weights["mlp_norm"])
+        normed = self._norm(hidden, weights["norm"])
         gate, up = (normed @ weights["gate_up_proj"].T).chunk(2, dim=1)
         return (F.silu(gate) * up) @ weights["down_proj"].T
 

@@ -180,7 +180,12 @@ def test_a_layer_is_four_launches_besides_products_and_attention(accelerator):
     layer, attention, rest = served.model.layers["layers.0"], 3, 4
     products = sum(
         kernels_of_product(accelerator, weight)
-        for weight in (layer.qkv_proj, layer.o_proj, layer.gate_up_proj, layer.down_proj)
+        for weight in (
+            layer.qkv_proj,
+            layer.o_proj,
+            layer.mlp.gate_up_proj,
+            layer.mlp.down_proj,
+        )
     )
     assert kernels[1] - kernels[0] == 2 * (products + attention + rest)
 

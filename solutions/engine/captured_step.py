@@ -1,0 +1,135 @@
+"""A decode step in graphs: one, or more where it holds layers that no graph can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from debubble.accelerator import Graph, current
+from solutions.flex_graph.inputs import ModelInputs
+from solutions.flex_graph.layer import Hidden
+
+from .backends import Backend
+from .layers import Layer
+from .model import Model
+from .step_inputs import StepInputs
+from .step_view import StepView
+
+
+class Break(NamedTuple):
+    """A layer between two graphs, whose tokens are mixed by an eager call."""
+
+    name: str
+    layer: Layer
+    unmixed: torch.Tensor
+    """[size, …]: what the graph before it leaves."""
+    mixed: torch.Tensor
+    """[size, mixed_size]: what the graph behind it reads."""
+
+
+class Sampled(NamedTuple):
+    """Of the first rows of a step that sample."""
+
+    logits: torch.Tensor
+    """[rows, vocab_size], until the next step overwrites them."""
+    tokens: torch.Tensor
+    """[rows] int64: the most likely ones."""
+
+
+class CapturedStep:
+    """Decodes of up to `size` requests. Memory between graphs has one address for good."""
+
+    def __init__(
+        self, model: Model, backends: dict[str, Backend], inputs: StepInputs, size: int
+    ) -> None:
+        self.model, self.backends, self.inputs, self.size = model, backends, inputs, size
+        self.breaks: list[Break] = []
+        self.graphs: list[Graph] = []
+        # Between two breaks it is read once, so that one serves all layers of a width.
+        self._rooms = {
+            layer.mixed_size: torch.zeros(
+                size, layer.mixed_size, dtype=model.config.model.dtype, device=model.device
+            )
+            for layer in model.layers.values()
+            if layer.kind in self.eager_kinds
+        }
+        self._warm_up()
+        self._capture()
+
+    @property
+    def eager_kinds(self) -> list[str]:
+        return [kind for kind, backend in self.backends.items() if not backend.can_be_captured]
+
+    def replay(self, view: StepView) -> Sampled:
+        """[view.num_rows, …]. The step's inputs are uploaded already."""
+        metadata = {}
+        for backend in self.backends.values():
+            if backend.can_be_captured:
+                backend.renew(view, self.inputs)
+            else:
+                metadata |= backend.build(view, self.inputs)
+        rows = slice(view.num_rows)
+        inputs = self._inputs_of_breaks(view)
+        for graph, place in zip(self.graphs, [*self.breaks, None], strict=True):
+            graph.replay()
+            if place is not None:
+                mixed = place.layer.mix(place.unmixed[rows], inputs, metadata[place.name])
+                place.mixed[rows].copy_(mixed)
+        return Sampled(self.sampled.logits[rows], self.sampled.tokens[rows])
+
+    def _inputs_of_breaks(self, view: StepView) -> ModelInputs | None:
+        """Attention reads positions and slots, and no ids."""
+        if not self.breaks:
+            return None
+        inputs, rows = self.inputs, slice(view.num_rows)
+        parts = (inputs.token_ids, inputs.positions, inputs.slot_mapping)
+        return ModelInputs(*(part[rows] for part in parts))
+
+    def _warm_up(self) -> None:
+        """The same once eagerly, since a capture can't compile. The inputs say that nothing is
+        there, so that nobody's cache is written to."""
+        view = StepView.of_decodes(self.size, self.model.config.limits)
+        metadata = self._build(view, list(self.backends))
+        logits = self.model.forward(self.inputs.model_inputs(self.size), metadata, None)
+        self.inputs.keep_sampled(logits.argmax(-1))
+
+    def _build(self, view: StepView, kinds: Sequence[str]) -> dict[str, object]:
+        metadata = {}
+        for kind in kinds:
+            metadata |= self.backends[kind].build(view, self.inputs)
+        return metadata
+
+    def _capture(self) -> None:
+        model = self.model
+        view = StepView.of_decodes(self.size, model.config.limits)
+        kinds = [kind for kind in self.backends if kind not in self.eager_kinds]
+        layers = iter(model.layers.items())
+        graph = current().graph()
+        with graph.capture():
+            metadata = self._build(view, kinds)
+            inputs = self.inputs.model_inputs(self.size)
+            hidden, place = self._advance(model.begin(inputs), layers, inputs, metadata)
+        self.graphs.append(graph)
+        while place is not None:
+            self.breaks.append(place)
+            graph = current().graph()
+            with graph.capture():
+                hidden = place.layer.after_mixing(hidden, place.mixed)
+                hidden, place = self._advance(hidden, layers, inputs, metadata)
+            self.graphs.append(graph)
+
+    def _advance(
+        self, hidden: Hidden, layers, inputs: ModelInputs, metadata: dict[str, object]
+    ) -> tuple[Hidden, Break | None]:
+        """Up to the next layer that is to be left out, or to the sampled tokens."""
+        for name, layer in layers:
+            unmixed = layer.before_mixing(hidden)
+            if layer.kind in self.eager_kinds:
+                return hidden, Break(name, layer, unmixed, self._rooms[layer.mixed_size])
+            hidden = layer.after_mixing(hidden, layer.mix(unmixed, inputs, metadata[name]))
+        logits = self.model.finish(hidden)
+        self.sampled = Sampled(logits, logits.argmax(-1))
+        self.inputs.keep_sampled(self.sampled.tokens)
+        return hidden, None

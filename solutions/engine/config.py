@@ -1,0 +1,198 @@
+"""What an engine runs: a model's shape, and how much of what there is room for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import torch
+
+from solutions.decoder_shape import check_counts
+from solutions.flex_graph.config import FlexConfig
+from solutions.flex_graph.limits import Limits
+from solutions.gdn.config import GDNConfig
+
+LayerKind = Literal["flex", "spans", "gdn"]
+"""FlexAttention; attention in which an image's tokens see one another both ways; Gated DeltaNet."""
+KINDS = get_args(LayerKind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(FlexConfig):
+    """A FlexConfig whose layers are of several kinds. ValueError for what no model is."""
+
+    pattern: tuple[LayerKind, ...] = ("flex",)
+    """Layer i is of kind pattern[i % len(pattern)]."""
+    image_vocab_size: int = 0
+    """An image's patches are ids from vocab_size on, so many different ones; text has those below,
+    and only text is generated."""
+    gdn_k_heads: int = 1
+    gdn_v_heads: int = 2
+    gdn_head_size: int = 16
+    """Of keys and values both."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        unknown = [kind for kind in self.pattern if kind not in KINDS]
+        if unknown or not self.pattern:
+            raise ValueError(f"layers {list(self.pattern)}: each is one of {', '.join(KINDS)}")
+        if self.image_vocab_size < 0:
+            raise ValueError(f"image_vocab_size {self.image_vocab_size}: it is at least 0")
+
+    @classmethod
+    def hybrid(cls) -> ModelConfig:
+        """All three kinds, and so narrow that a step takes a second on sim."""
+        return cls(
+            num_layers=8,
+            hidden_size=64,
+            intermediate_size=128,
+            num_heads=2,
+            num_kv_heads=1,
+            head_size=32,
+            vocab_size=256,
+            pattern=("gdn", "flex", "gdn", "spans"),
+            image_vocab_size=64,
+        )
+
+    @classmethod
+    def llama_3_8b(cls) -> ModelConfig:
+        """The shape of Llama-3-8B: 16 GB of weights."""
+        return cls(
+            num_layers=32,
+            hidden_size=4096,
+            intermediate_size=14_336,
+            num_heads=32,
+            num_kv_heads=8,
+            head_size=128,
+            vocab_size=128_256,
+        )
+
+    @classmethod
+    def llama_3_70b_rank(cls) -> ModelConfig:
+        """One of eight GPUs that share Llama-3-70B: 1 KV head, 18 GB of weights."""
+        return cls(
+            num_layers=80,
+            hidden_size=8192,
+            intermediate_size=28_672 // 8,
+            num_heads=8,
+            num_kv_heads=1,
+            head_size=128,
+            vocab_size=128_256 // 8,
+        )
+
+    @property
+    def num_ids(self) -> int:
+        """Of text and images."""
+        return self.vocab_size + self.image_vocab_size
+
+    def kind_of_layer(self, index: int) -> LayerKind:
+        return self.pattern[index % len(self.pattern)]
+
+    def has(self, kind: LayerKind) -> bool:
+        return any(self.kind_of_layer(index) == kind for index in range(self.num_layers))
+
+    def gdn(self, num_slots: int) -> GDNConfig:
+        """Of its Gated DeltaNet layers, each with `num_slots` states."""
+        return GDNConfig(
+            num_layers=self.num_layers,
+            hidden_size=self.hidden_size,
+            num_k_heads=self.gdn_k_heads,
+            num_v_heads=self.gdn_v_heads,
+            head_k_dim=self.gdn_head_size,
+            head_v_dim=self.gdn_head_size,
+            num_slots=num_slots,
+            norm_eps=self.norm_eps,
+            dtype=self.dtype,
+        )
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of what a decode step reads once: all weights but the embedding."""
+        layer = self.hidden_size * (self.qkv_size + self.query_size + 3 * self.intermediate_size)
+        head = self.vocab_size * self.hidden_size
+        return (self.num_layers * layer + head) * self.dtype.itemsize
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineConfig:
+    """ValueError for counts that are negative."""
+
+    model: ModelConfig
+    limits: Limits
+    """Of a step, of a request, and of the KV cache on the device."""
+    max_images: int = 4
+    """Of one request."""
+    num_states: int = 8
+    """States of prefixes that the device keeps for Gated DeltaNet layers, beside those of the
+    requests that run."""
+    num_cpu_blocks: int = 0
+    """KV blocks in pinned host memory; 0 is no offloading."""
+    num_cpu_states: int = 8
+    """States of prefixes in pinned host memory."""
+    loads_ahead: int = 4
+    """Requests whose prefix may be on its way from host memory."""
+    capture_sizes: tuple[int, ...] | None = None
+    """Rows of the decode steps that have a graph; by default 1, 2, 4, 8, 16, … up to the most."""
+
+    def __post_init__(self) -> None:
+        check_counts(self, ("max_images", "num_states", "num_cpu_states", "loads_ahead"))
+        if self.num_cpu_blocks < 0:
+            raise ValueError(f"num_cpu_blocks {self.num_cpu_blocks}: it is at least 0")
+
+    @classmethod
+    def tiny(cls) -> EngineConfig:
+        """Exact enough to compare tokens, and as quick on sim as can be."""
+        model = replace(
+            ModelConfig.hybrid(),
+            num_layers=3,
+            hidden_size=32,
+            intermediate_size=32,
+            num_kv_heads=1,
+            head_size=16,
+            vocab_size=64,
+            pattern=("gdn", "flex", "spans"),
+            image_vocab_size=32,
+            dtype=torch.float32,
+        )
+        limits = Limits(
+            max_num_seqs=6, max_num_batched_tokens=64, max_model_len=128, num_gpu_blocks=28
+        )
+        return cls(model=model, limits=limits, num_cpu_blocks=32)
+
+    @classmethod
+    def hybrid(cls, num_layers: int = 8) -> EngineConfig:
+        """8 requests of a hybrid model, narrow enough for sim."""
+        limits = Limits(
+            max_num_seqs=8, max_num_batched_tokens=256, max_model_len=256, num_gpu_blocks=160
+        )
+        model = replace(ModelConfig.hybrid(), num_layers=num_layers)
+        return cls(model=model, limits=limits, num_cpu_blocks=160)
+
+    @classmethod
+    def llama_3_8b(cls) -> EngineConfig:
+        """8 requests of up to 1024 tokens, for a GPU with 40 GB or more."""
+        limits = Limits(
+            max_num_seqs=8, max_num_batched_tokens=2048, max_model_len=1024, num_gpu_blocks=1024
+        )
+        return cls(model=ModelConfig.llama_3_8b(), limits=limits)
+
+    @classmethod
+    def llama_3_70b_rank(cls) -> EngineConfig:
+        """Prefixes of 8192 tokens in host memory, for a GPU with 60 GB or more: 12 of them, of
+        81,920 pieces of 4 KiB each."""
+        limits = Limits(
+            max_num_seqs=8,
+            max_num_batched_tokens=8192,
+            max_model_len=8256,
+            num_gpu_blocks=1 + 13 * 516,
+        )
+        return cls(model=ModelConfig.llama_3_70b_rank(), limits=limits, num_cpu_blocks=12 * 512)
+
+    @property
+    def kv_bytes(self) -> int:
+        """Of the KV cache on the device."""
+        attention_layers = sum(
+            self.model.kind_of_layer(i) != "gdn" for i in range(self.model.num_layers)
+        )
+        of_slot = 2 * self.model.num_kv_heads * self.model.head_size * self.model.dtype.itemsize
+        return attention_layers * self.limits.num_slots * of_slot

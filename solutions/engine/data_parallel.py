@@ -1,0 +1,37 @@
+"""Ranks that step side by side: each learns in every step what the others run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from solutions.flex_graph.capture_sizes import size_for
+from solutions.sync_free.data_parallel import agreement_of
+from solutions.sync_free.data_parallel_group import DataParallelGroup
+
+from .step_batch import ScheduledRequest
+
+EAGER, GRAPH = 0, 1
+"""Graph modes; ranks agree on the least."""
+
+
+class Ranks:
+    """Data parallel: every rank has the whole model, and requests of its own."""
+
+    def __init__(self, group: DataParallelGroup, run_ar: Callable[..., Any]) -> None:
+        self.group, self.run_ar = group, run_ar
+        self.others_have_work = group.size > 1
+        """In the last step; at first nobody knows."""
+
+    def rows_of_all(self, step: Sequence[ScheduledRequest], capture_sizes: Sequence[int]) -> int:
+        """Rows that every rank pads its decodes to, so that all replay the same graph; 0 where one
+        of them runs eagerly. An idle rank takes part with no tokens."""
+        num_tokens = sum(len(row.positions) for row in step)
+        is_decode = all(row.is_decode and row.samples for row in step)
+        size = size_for(num_tokens, capture_sizes) if is_decode else None
+        mode = EAGER if size is None else GRAPH
+        pending = self.run_ar(False, num_tokens, max(size or 0, num_tokens), mode, self.group)
+        state = pending.read()
+        agreement = agreement_of(state)
+        self.others_have_work = agreement.num_tokens > 0
+        return agreement.num_tokens if agreement.cudagraph_mode == GRAPH else 0

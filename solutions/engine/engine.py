@@ -1,0 +1,199 @@
+"""The engine: requests in, tokens out."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from debubble.accelerator import current
+from solutions.pinned_h2d.ranges import Span
+from solutions.sync_free.data_parallel_group import DataParallelGroup
+
+from .config import EngineConfig
+from .data_parallel import Ranks
+from .model import Model
+from .model_runner import ModelRunner
+from .offloader import Offloader
+from .optimizations import Optimizations
+from .request import Request, RequestOutput, SamplingParams, Status, new_request
+from .sampler import SampledStep
+from .scheduler import Scheduler
+from .seams import seams_of
+from .step_batch import StepBatch
+
+
+class Engine:
+    """Continuous batching over a paged cache, on the accelerator of this process.
+
+    `model` is one of another engine with the same config, which then must not run any more: its
+    weights and memory are used again. `group`: the ranks that step side by side, each with requests
+    of its own; all of them have to call `step` equally often.
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        optimizations: Optimizations | None = None,
+        *,
+        model: Model | None = None,
+        group: DataParallelGroup | None = None,
+    ) -> None:
+        self.config = config
+        self.optimizations = optimizations or Optimizations()
+        seams = seams_of(self.optimizations)
+        self.model = model or Model(config, current().device)
+        if self.model.config != config:
+            raise ValueError("the model was made for another config: leave it out")
+        self.offloader = None
+        if config.num_cpu_blocks:
+            self.offloader = Offloader(self.model, seams.loading_handler)
+        self.scheduler = Scheduler(config, self.model.states, self.offloader)
+        self.runner = ModelRunner(self.model, seams)
+        self.ranks = Ranks(group, seams.step.run_ar) if group else None
+        self._steps_ahead = seams.step.steps_ahead
+        self._on_their_way: deque[SampledStep] = deque()
+        self._requests: dict[str, Request] = {}
+        self._cancelled: list[RequestOutput] = []
+        self._names = (str(number) for number in itertools.count())
+
+    def add_request(
+        self,
+        prompt: Sequence[int],
+        sampling: SamplingParams | None = None,
+        *,
+        images: Sequence[Span] = (),
+        request_id: str | None = None,
+    ) -> str:
+        """Its id, by default a number.
+
+        `images`: first and last position of each one's tokens in the prompt. ValueError or
+        TypeError, with nothing changed, for what this engine can't serve.
+        """
+        if request_id is None:
+            request_id = next(name for name in self._names if name not in self._requests)
+        if request_id in self._requests:
+            raise ValueError(f"request {request_id!r} is being served: choose another id")
+        sampling = sampling or SamplingParams()
+        request = new_request(request_id, prompt, images, sampling, self.config)
+        self._requests[request_id] = request
+        self.scheduler.add(request)
+        return request_id
+
+    def cancel(self, request_id: str) -> None:
+        """Ends a request; its blocks come back, and the next `step` reports what it said so far.
+        ValueError for one that is not being served."""
+        if request_id not in self._requests:
+            raise ValueError(f"request {request_id!r} is not being served")
+        self._cancelled.append(self._finish(self._requests[request_id], "cancelled"))
+
+    @property
+    def has_work(self) -> bool:
+        """Of this rank."""
+        return bool(self._requests or self._on_their_way or self._cancelled)
+
+    def step(self) -> list[RequestOutput]:
+        """Queues one step, and gives back the requests that have ended. The host waits for the
+        device only for tokens, and where there is nothing that it could queue."""
+        step, padded_rows = self._schedule()
+        if step:
+            self._on_their_way.append(self.runner.run(StepBatch.of(step), padded_rows))
+            self.scheduler.queued(step)
+        ahead = self._steps_ahead if step else 0
+        ended, self._cancelled = self._cancelled, []
+        while len(self._on_their_way) > ahead:
+            ended += self._take(self._on_their_way.popleft())
+        return ended
+
+    def generate(
+        self,
+        prompts: Iterable[Sequence[int]],
+        sampling: SamplingParams | None = None,
+    ) -> list[list[int]]:
+        """The tokens that follow each prompt, of text alone."""
+        ids = [self.add_request(prompt, sampling) for prompt in prompts]
+        ended = {output.request_id: output.token_ids for output in self.run()}
+        return [ended[request_id] for request_id in ids]
+
+    def run(self) -> list[RequestOutput]:
+        """Steps until no rank has any work: the requests of this one that ended meanwhile."""
+        outputs = []
+        while self.has_work or (self.ranks and self.ranks.others_have_work):
+            outputs += self.step()
+        self._drain_stores()
+        return outputs
+
+    def _schedule(self):
+        """The rows of the next step, and how many rows the other ranks run."""
+        self.scheduler.end_stores()
+        self.scheduler.end_loads()
+        step = self.scheduler.schedule()
+        if not step and not self._on_their_way:
+            step = self._schedule_after_a_transfer()
+        if self.ranks is None:
+            return step, 0
+        return step, self.ranks.rows_of_all(step, self.runner.capture_sizes)
+
+    def _schedule_after_a_transfer(self):
+        """Blocks that transfers hold are all that is missing, or a prefix that is on its way."""
+        step = []
+        while not step and self.offloader and self.offloader.is_busy and self._requests:
+            self.offloader.wait_for_one()
+            self.scheduler.end_stores()
+            self.scheduler.end_loads()
+            step = self.scheduler.schedule()
+        return step
+
+    def _take(self, sampled: SampledStep) -> list[RequestOutput]:
+        """Gives tokens to their requests; those that end by it."""
+        tokens = sampled.tokens.read().tolist()
+        logprobs = _logprobs_by_row(sampled)
+        ended = []
+        for number, (row, token) in enumerate(zip(sampled.rows, tokens, strict=True)):
+            request = row.request
+            if request.finish_reason is not None:
+                continue
+            request.generated.append(token)
+            request.update_hashes()
+            if request.sampling.logprobs is not None:
+                request.logprobs.append(logprobs[number])
+            reason = _reason_to_end(request, token)
+            if reason:
+                ended.append(self._finish(request, reason))
+        return ended
+
+    def _finish(self, request: Request, reason: str) -> RequestOutput:
+        request.finish_reason = reason
+        del self._requests[request.request_id]
+        self.scheduler.finish(request)
+        return RequestOutput.of(request)
+
+    def _drain_stores(self) -> None:
+        """So that what was computed is found by whoever asks next."""
+        while self.offloader and self.offloader.is_busy:
+            self.offloader.wait_for_one()
+            self.scheduler.end_stores()
+            self.scheduler.end_loads()
+
+
+def _reason_to_end(request: Request, token: int) -> str | None:
+    if token == request.sampling.stop_token:
+        return "stop"
+    if len(request.generated) >= request.sampling.max_tokens:
+        return "length"
+    return None
+
+
+def _logprobs_by_row(sampled: SampledStep) -> list[dict[int, float]]:
+    """By id, of the token and of the ids that a row asked for."""
+    if sampled.logprobs is None:
+        return []
+    ids, values = sampled.logprob_ids.read().tolist(), sampled.logprobs.read().tolist()
+    widths = [1 + len(row.request.sampling.logprobs or ()) for row in sampled.rows]
+    return [
+        dict(zip(ids_of_row[:width], values_of_row, strict=False))
+        for ids_of_row, values_of_row, width in zip(ids, values, widths, strict=True)
+    ]
+
+
+__all__ = ["Engine", "Status"]

@@ -1,0 +1,99 @@
+"""The layers of a hybrid model, each in two halves with its mixing of tokens between them."""
+
+from __future__ import annotations
+
+import torch
+
+from solutions.flex_graph.add_rms_norm import add_rms_norm
+from solutions.flex_graph.inputs import ModelInputs
+from solutions.flex_graph.kv_cache import KVCache
+from solutions.flex_graph.layer import DecoderLayer, Hidden, Mlp, norm_weight
+from solutions.flex_graph.limits import Limits
+from solutions.flex_graph.rotate_and_cache import rotate_and_cache
+from solutions.gdn.layer import GDNLayer, GDNState
+from solutions.gdn.metadata import GDNAttentionMetadata
+from solutions.pinned_h2d.attention import prefix_attention
+from solutions.pinned_h2d.metadata import TritonAttentionMetadata
+
+from .config import LayerKind, ModelConfig
+
+
+class SpanAttention:
+    """FlexAttention's twin for images, whose tokens see one another both ways: the same rotation
+    and cache, and a Triton kernel that reads the ranges."""
+
+    def __init__(self, num_heads: int, cache: KVCache, cos_sin: torch.Tensor) -> None:
+        self.num_heads, self.cache, self.cos_sin = num_heads, cache, cos_sin
+
+    def forward(
+        self, qkv: torch.Tensor, inputs: ModelInputs, metadata: TritonAttentionMetadata
+    ) -> torch.Tensor:
+        """[T, num_heads * head_size] for `qkv` [T, (num_heads + 2 * num_kv_heads) * head_size]."""
+        query = rotate_and_cache(
+            qkv, inputs.positions, inputs.slot_mapping, self.cos_sin, self.cache, self.num_heads
+        )
+        attended = prefix_attention(
+            query,
+            self.cache.key,
+            self.cache.value,
+            metadata.batch,
+            ranges=metadata.mm_prefix_range_tensor,
+        )
+        return attended.flatten(1)
+
+
+class AttentionLayer(DecoderLayer):
+    """`kind` says which attention. Between the halves: [T, qkv_size], then [T, query_size]."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        kind: LayerKind,
+        limits: Limits,
+        cos_sin: torch.Tensor,
+        device: torch.device,
+    ) -> None:
+        super().__init__(config, limits, cos_sin, device)
+        self.kind = kind
+        if kind == "spans":
+            self.attention = SpanAttention(config.num_heads, self.attention.cache, cos_sin)
+        self.mixed_size = config.query_size
+
+    before_mixing = DecoderLayer.before_attention
+    after_mixing = DecoderLayer.after_attention
+
+    @property
+    def cache(self) -> KVCache:
+        return self.attention.cache
+
+    def mix(self, qkv: torch.Tensor, inputs: ModelInputs, metadata: object) -> torch.Tensor:
+        return self.attention.forward(qkv, inputs, metadata)
+
+
+class GatedDeltaNetLayer:
+    """Between the halves: [T, hidden_size] both times."""
+
+    kind: LayerKind = "gdn"
+
+    def __init__(
+        self, config: ModelConfig, num_slots: int, state: GDNState, device: torch.device
+    ) -> None:
+        self.eps, self.state = config.norm_eps, state
+        self.norm = norm_weight(config, device)
+        self.delta_net = GDNLayer(config.gdn(num_slots), device)
+        self.mlp = Mlp(config, device)
+        self.mixed_size = config.hidden_size
+
+    def before_mixing(self, hidden: Hidden) -> torch.Tensor:
+        return add_rms_norm(hidden.residual, hidden.update, self.norm, self.eps)
+
+    def mix(
+        self, normed: torch.Tensor, inputs: ModelInputs, metadata: GDNAttentionMetadata
+    ) -> torch.Tensor:
+        return self.delta_net.forward(normed, metadata, self.state)
+
+    def after_mixing(self, hidden: Hidden, mixed: torch.Tensor) -> Hidden:
+        return self.mlp.forward(Hidden(hidden.residual, mixed))
+
+
+Layer = AttentionLayer | GatedDeltaNetLayer

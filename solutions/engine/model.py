@@ -1,0 +1,89 @@
+"""A decoder with random weights whose layers are of several kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+
+from solutions.flex_graph.add_rms_norm import add_rms_norm
+from solutions.flex_graph.inputs import ModelInputs
+from solutions.flex_graph.layer import Hidden, norm_weight
+from solutions.flex_graph.mask import Mask
+from solutions.flex_graph.model import mask_of_window
+from solutions.flex_graph.rotary import cos_sin_table
+
+from .config import EngineConfig
+from .layers import AttentionLayer, GatedDeltaNetLayer, Layer
+from .states import States
+
+
+class Model:
+    """Weights of config.model.seed, made on the device; caches and states for config.limits."""
+
+    def __init__(self, config: EngineConfig, device: torch.device) -> None:
+        model, limits = config.model, config.limits
+        torch.manual_seed(model.seed)
+        self.config, self.device = config, device
+        self.num_slots = limits.max_num_seqs + config.num_states
+        self.states = _states(config, self.num_slots, device)
+        cos_sin = cos_sin_table(limits.max_model_len, model.head_size, model.rope_theta, device)
+        shape = (model.num_ids, model.hidden_size)
+        self.embedding = torch.randn(shape, dtype=model.dtype, device=device)
+        of_layers = iter(self.states.layers if self.states else ())
+        self.layers: dict[str, Layer] = {}
+        for index in range(model.num_layers):
+            kind = model.kind_of_layer(index)
+            self.layers[f"layers.{index}"] = (
+                GatedDeltaNetLayer(model, self.num_slots, next(of_layers), device)
+                if kind == "gdn"
+                else AttentionLayer(model, kind, limits, cos_sin, device)
+            )
+        self.final_norm = norm_weight(model, device)
+        self.lm_head = torch.randn(
+            (model.vocab_size, model.hidden_size), dtype=model.dtype, device=device
+        ).mul_(model.hidden_size**-0.5)
+        self.mask_of = {
+            name: mask_of_window(model.window_of_layer(index))
+            for index, (name, layer) in enumerate(self.layers.items())
+            if layer.kind == "flex"
+        }
+        """What each FlexAttention layer sees, by name."""
+
+    def names_of(self, kind: str) -> list[str]:
+        return [name for name, layer in self.layers.items() if layer.kind == kind]
+
+    @property
+    def masks(self) -> list[Mask]:
+        return list(dict.fromkeys(self.mask_of.values()))
+
+    def forward(
+        self, inputs: ModelInputs, metadata: Mapping[str, object], logits_rows: torch.Tensor | None
+    ) -> torch.Tensor:
+        """[rows, vocab_size]: the logits behind the tokens `logits_rows` [rows] int32, or behind
+        all. `metadata` is by layer name."""
+        hidden = self.begin(inputs)
+        for name, layer in self.layers.items():
+            mixed = layer.mix(layer.before_mixing(hidden), inputs, metadata[name])
+            hidden = layer.after_mixing(hidden, mixed)
+        return self.finish(hidden, logits_rows)
+
+    def begin(self, inputs: ModelInputs) -> Hidden:
+        return Hidden(F.embedding(inputs.token_ids, self.embedding), None)
+
+    def finish(self, hidden: Hidden, logits_rows: torch.Tensor | None = None) -> torch.Tensor:
+        """[rows, vocab_size]."""
+        if logits_rows is not None:
+            hidden = Hidden(*(part.index_select(0, logits_rows) for part in hidden))
+        normed = add_rms_norm(
+            hidden.residual, hidden.update, self.final_norm, self.config.model.norm_eps
+        )
+        return F.linear(normed, self.lm_head)
+
+
+def _states(config: EngineConfig, num_slots: int, device: torch.device) -> States | None:
+    num_layers = sum(config.model.kind_of_layer(i) == "gdn" for i in range(config.model.num_layers))
+    if not num_layers:
+        return None
+    return States(config.model.gdn(num_slots), num_layers, config.num_states, device)

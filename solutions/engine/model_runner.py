@@ -1,0 +1,70 @@
+"""Runs the steps that a scheduler decides on: decodes in graphs, all else eagerly."""
+
+from __future__ import annotations
+
+from debubble.accelerator import current
+from solutions.flex_graph.capture_sizes import (
+    checked_capture_sizes,
+    default_capture_sizes,
+    size_for,
+)
+
+from .backends import backends_of
+from .captured_step import CapturedStep, Sampled
+from .model import Model
+from .sampler import SampledStep, Sampler
+from .seams import Seams
+from .step_batch import StepBatch
+from .step_view import StepView
+
+
+class ModelRunner:
+    """What is captured is captured when this is made. The model's caches and states outlive it."""
+
+    def __init__(self, model: Model, seams: Seams) -> None:
+        config = model.config
+        limits = config.limits
+        self.model, self.seams = model, seams
+        self.inputs = seams.step.inputs_class(limits, model.device)
+        self.backends = backends_of(model, seams)
+        self.sampler = Sampler(seams.step, self.inputs)
+        sizes = config.capture_sizes
+        if sizes is None:
+            sizes = default_capture_sizes(limits, limits.max_num_seqs)
+        self.capture_sizes = checked_capture_sizes(sizes, limits)
+        self.captured = {
+            size: CapturedStep(model, self.backends, self.inputs, size)
+            for size in reversed(self.capture_sizes)
+        }
+
+    def run(self, batch: StepBatch, padded_rows: int = 0) -> SampledStep:
+        """Queues the step. With `padded_rows` a decode runs in a graph for at least so many, as
+        other ranks do."""
+        self.inputs.upload(batch)
+        view = StepView.of(batch)
+        size = None
+        if batch.is_decode:
+            size = size_for(max(batch.num_tokens, padded_rows), self.capture_sizes)
+        sampled = self._run_eagerly(batch, view) if size is None else self._replay(size, view)
+        return self.sampler.sample(batch.sampling_rows, sampled)
+
+    def _replay(self, size: int, view: StepView) -> Sampled:
+        return self.captured[size].replay(view)
+
+    def _run_eagerly(self, batch: StepBatch, view: StepView) -> Sampled:
+        metadata = {}
+        for backend in self.backends.values():
+            metadata |= backend.build(view, self.inputs)
+        logits_rows = self.inputs.logits_rows[: len(batch.sampling_rows)]
+        inputs = self.inputs.model_inputs(batch.num_tokens)
+        logits = self.model.forward(inputs, metadata, logits_rows)
+        sampled = Sampled(logits, logits.argmax(-1))
+        self.inputs.keep_sampled(sampled.tokens)
+        return sampled
+
+    def keep_state(self, slot: int, prefix_hash: bytes) -> bool:
+        """Behind what is queued: keeps what Gated DeltaNet layers remember of a prefix."""
+        return self.model.states.keep(slot, prefix_hash)
+
+    def synchronize(self) -> None:
+        current().synchronize()

@@ -1,0 +1,55 @@
+"""The five optimisations, each of which an engine has or has not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from itertools import product
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimizations:
+    """What is off is as it was before: right, and with all its waits."""
+
+    pinned_h2d: bool = True
+    """The images' ranges are uploaded once a step (chapter 01)."""
+    sync_free: bool = True
+    """Inputs in one upload, tokens read one step late, behind an event (chapter 02)."""
+    gdn_precompute: bool = True
+    """Chunk tables are planned on the host (chapter 03)."""
+    flex_full_graph: bool = True
+    """FlexAttention's metadata and attention are part of the step's graph (chapter 04)."""
+    offload_triton: bool = True
+    """Blocks come back from CPU memory by a kernel where that is faster (chapter 05)."""
+
+    @classmethod
+    def none(cls) -> Optimizations:
+        return cls.only(())
+
+    @classmethod
+    def only(cls, names: Iterable[str]) -> Optimizations:
+        """ValueError for a name that is none of NAMES."""
+        names = frozenset(names)
+        unknown = sorted(names.difference(NAMES))
+        if unknown:
+            raise ValueError(
+                f"optimisation {unknown[0]!r} is unknown: choose from {', '.join(NAMES)}"
+            )
+        return cls(**{name: name in names for name in NAMES})
+
+    @classmethod
+    def combinations(cls) -> list[Optimizations]:
+        """All 32, from none to all."""
+        choices = product((False, True), repeat=len(NAMES))
+        return [cls(**dict(zip(NAMES, choice, strict=True))) for choice in choices]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those that are on."""
+        return tuple(name for name in NAMES if getattr(self, name))
+
+    def __str__(self) -> str:
+        return {0: "none", len(NAMES): "all"}.get(len(self.names), "+".join(self.names))
+
+
+NAMES = tuple(field.name for field in fields(Optimizations))

@@ -1,0 +1,222 @@
+"""Which requests run in the next step, and how far: continuous batching with chunked prefills."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from .block_manager import BlockManager
+from .config import EngineConfig
+from .offloader import Offloader
+from .prefix_cache import Prefix, PrefixCache
+from .request import Request, Status
+from .states import States
+from .step_batch import ScheduledRequest
+
+
+class Scheduler:
+    """Requests that run go first, in the order in which they began; what is left of a step goes to
+    those that wait. Where blocks run out, who began last gives its own back and begins again later.
+    """
+
+    def __init__(
+        self, config: EngineConfig, states: States | None, offloader: Offloader | None
+    ) -> None:
+        self.config, self.limits = config, config.limits
+        self.states, self.offloader = states, offloader
+        self.blocks = BlockManager(config.limits.num_gpu_blocks)
+        self.prefixes = PrefixCache(self.blocks, states, offloader)
+        self.waiting: deque[Request] = deque()
+        self.loading: list[Request] = []
+        self.running: list[Request] = []
+        self.num_preemptions = 0
+        self._free_slots = list(reversed(range(config.limits.max_num_seqs)))
+        self._without_host: set[Request] = set()
+        """Those whose load has failed: they compute what they could have loaded."""
+
+    @property
+    def has_requests(self) -> bool:
+        return bool(self.waiting or self.loading or self.running)
+
+    def add(self, request: Request) -> None:
+        self.waiting.append(request)
+
+    def schedule(self) -> list[ScheduledRequest]:
+        """The next step; empty if nobody can go on now."""
+        budget = self.limits.max_num_batched_tokens
+        step: list[ScheduledRequest] = []
+        for request in list(self.running):
+            if request.status is Status.RUNNING:
+                budget -= self._advance(request, budget, step)
+        while budget > 0 and self.waiting and self._admit(self.waiting[0], budget):
+            request = self.waiting.popleft()
+            if request.status is Status.RUNNING:
+                budget -= self._advance(request, budget, step)
+        return step
+
+    def finish(self, request: Request) -> None:
+        """Gives back all that the request holds; what a load writes to, once it has ended."""
+        if request.status is Status.WAITING:
+            self.waiting.remove(request)
+        if request.status is Status.RUNNING:
+            self.running.remove(request)
+        if request.status is not Status.LOADING:
+            self._release(request, Status.FINISHED)
+        self._without_host.discard(request)
+
+    def end_loads(self) -> None:
+        """Lets requests whose prefix has arrived run. After a failure a request waits again, and
+        computes its prefix."""
+        if self.offloader is None:
+            return
+        for transfer, error in self.offloader.finished_loads():
+            request = transfer.request
+            self.loading.remove(request)
+            if request.finish_reason is not None:
+                self._release(request, Status.FINISHED)
+            elif error is not None:
+                self._release(request, Status.WAITING)
+                request.notes.append(f"its prefix was computed, since loading it failed: {error}")
+                self._without_host.add(request)
+                self.waiting.appendleft(request)
+            else:
+                self._name_blocks(request, request.num_computed)
+                self._run(request)
+
+    def end_stores(self) -> None:
+        """Gives back the blocks whose copies have arrived in host memory."""
+        if self.offloader is not None:
+            for finished in self.offloader.finished_stores():
+                self.blocks.release(finished.transfer.gpu_blocks)
+
+    def queued(self, step: Iterable[ScheduledRequest]) -> None:
+        """Once a step is in the device's queue: what it computes can be found from now on."""
+        for row in step:
+            request, end = row.request, row.positions.stop
+            self._name_blocks(request, end)
+            num_blocks, rest = divmod(end, self.limits.block_size)
+            is_prefix = not rest and num_blocks <= len(request.hashes)
+            if row.is_decode or not num_blocks:
+                continue
+            state_hash = None
+            if self.states is not None and is_prefix:
+                state_hash = request.hashes[num_blocks - 1]
+                self.states.keep(request.slot, state_hash)
+            self._store(request, num_blocks, state_hash)
+
+    def _advance(self, request: Request, budget: int, step: list[ScheduledRequest]) -> int:
+        """Adds the request's next tokens to the step: how many."""
+        if request.is_done or (request.sampling.looks_back and request.in_flight):
+            return 0
+        start = request.num_computed
+        end = self._end_of_part(request, start, budget)
+        if end <= start or not self._make_room(request, end):
+            return 0
+        request.num_computed = end
+        samples = end == request.num_tokens
+        request.num_sampled += samples
+        step.append(ScheduledRequest(request, range(start, end), samples))
+        return end - start
+
+    def _end_of_part(self, request: Request, start: int, budget: int) -> int:
+        """No part ends within an image, whose tokens see one another both ways. Where states are
+        kept, a prefill pauses behind its last full block, since only there they can be found."""
+        end = min(request.num_tokens, start + budget)
+        if self.states is not None and end - start > 1:
+            size = self.limits.block_size
+            full = (end - (end == request.num_tokens)) // size * size
+            if full > start and not request.cuts_an_image(full):
+                return full
+        while end < request.num_tokens and request.cuts_an_image(end):
+            end = request.image_around(end)[0]
+        return end
+
+    def _make_room(self, request: Request, end: int) -> bool:
+        """Blocks for so many tokens, if need be those of requests that began later."""
+        missing = self.limits.pages_of(end) - len(request.blocks)
+        while missing > self.blocks.num_free:
+            last = self.running[-1]
+            if last is request:
+                return False
+            self._preempt(last)
+        request.blocks += self.blocks.allocate(max(missing, 0))
+        return True
+
+    def _preempt(self, request: Request) -> None:
+        self.running.remove(request)
+        self._release(request, Status.WAITING)
+        self.waiting.appendleft(request)
+        self.num_preemptions += 1
+
+    def _release(self, request: Request, status: Status) -> None:
+        self.blocks.release(request.blocks)
+        if request.slot is not None:
+            self._free_slots.append(request.slot)
+        request.blocks, request.slot = [], None
+        request.num_computed = request.num_named = 0
+        request.status = status
+
+    def _admit(self, request: Request, budget: int) -> bool:
+        """Lets a waiting request run or load, if there is room; then it holds its prefix."""
+        # What it goes on with must be known: its last token may still be on its way.
+        if not self._free_slots or request.in_flight:
+            return False
+        prefix = self.prefixes.find(request, use_host=request not in self._without_host)
+        if prefix.needs_load:
+            return self._admit_to_load(request, prefix)
+        start = prefix.num_blocks * self.limits.block_size
+        end = self._end_of_part(request, start, budget)
+        if end <= start or not self._has_room(prefix, self.limits.pages_of(end)):
+            return False
+        self._begin(request, prefix)
+        if prefix.state_hash is not None:
+            self.states.give_back(prefix.state_hash, request.slot)
+        self._run(request)
+        return True
+
+    def _admit_to_load(self, request: Request, prefix: Prefix) -> bool:
+        if self.offloader.loads_under_way >= self.config.loads_ahead:
+            return False
+        if not self._has_room(prefix, prefix.num_blocks):
+            return False
+        self._begin(request, prefix)
+        if prefix.state_hash is not None and not prefix.loads_state:
+            self.states.give_back(prefix.state_hash, request.slot)
+        new_blocks = self.blocks.allocate(len(prefix.hashes_to_load))
+        request.blocks += new_blocks
+        request.status = Status.LOADING
+        self.loading.append(request)
+        state_hash = prefix.state_hash if prefix.loads_state else None
+        self.offloader.begin_load(request, prefix.hashes_to_load, new_blocks, state_hash)
+        return True
+
+    def _has_room(self, prefix: Prefix, num_blocks: int) -> bool:
+        found = prefix.gpu_blocks
+        free = self.blocks.num_free - self.blocks.num_to_take(found)
+        return num_blocks - len(found) <= free
+
+    def _begin(self, request: Request, prefix: Prefix) -> None:
+        self.blocks.hold(prefix.gpu_blocks)
+        request.blocks = list(prefix.gpu_blocks)
+        request.slot = self._free_slots.pop()
+        request.num_computed = prefix.num_blocks * self.limits.block_size
+        request.num_cached = request.num_computed
+
+    def _run(self, request: Request) -> None:
+        request.status = Status.RUNNING
+        self.running.append(request)
+
+    def _name_blocks(self, request: Request, num_tokens: int) -> None:
+        num_full = min(num_tokens // self.limits.block_size, len(request.hashes))
+        new = slice(request.num_named, num_full)
+        for block, block_hash in zip(request.blocks[new], request.hashes[new], strict=True):
+            self.blocks.name(block, block_hash)
+        request.num_named = num_full
+
+    def _store(self, request: Request, num_blocks: int, state_hash: bytes | None) -> None:
+        if self.offloader is None:
+            return
+        hashes = request.hashes[:num_blocks]
+        transfer = self.offloader.begin_store(hashes, request.blocks[: len(hashes)], state_hash)
+        if transfer is not None:
+            self.blocks.hold(transfer.gpu_blocks)
