@@ -23,8 +23,10 @@ class Break(NamedTuple):
 
     name: str
     layer: Layer
+    hidden: Hidden
+    """What the graph before it leaves, for the one behind it."""
     unmixed: torch.Tensor
-    """[size, …]: what the graph before it leaves."""
+    """[size, …]: what the graph before it leaves, for the call."""
     mixed: torch.Tensor
     """[size, mixed_size]: what the graph behind it reads."""
 
@@ -110,26 +112,26 @@ class CapturedStep:
         with graph.capture():
             metadata = self._build(view, kinds)
             inputs = self.inputs.model_inputs(self.size)
-            hidden, place = self._advance(model.begin(inputs), layers, inputs, metadata)
+            place = self._advance(model.begin(inputs), layers, inputs, metadata)
         self.graphs.append(graph)
         while place is not None:
             self.breaks.append(place)
             graph = current().graph()
             with graph.capture():
-                hidden = place.layer.after_mixing(hidden, place.mixed)
-                hidden, place = self._advance(hidden, layers, inputs, metadata)
+                hidden = place.layer.after_mixing(place.hidden, place.mixed)
+                place = self._advance(hidden, layers, inputs, metadata)
             self.graphs.append(graph)
 
     def _advance(
         self, hidden: Hidden, layers, inputs: ModelInputs, metadata: dict[str, object]
-    ) -> tuple[Hidden, Break | None]:
+    ) -> Break | None:
         """Up to the next layer that is to be left out, or to the sampled tokens."""
         for name, layer in layers:
             unmixed = layer.before_mixing(hidden)
             if layer.kind in self.eager_kinds:
-                return hidden, Break(name, layer, unmixed, self._rooms[layer.mixed_size])
+                return Break(name, layer, hidden, unmixed, self._rooms[layer.mixed_size])
             hidden = layer.after_mixing(hidden, layer.mix(unmixed, inputs, metadata[name]))
         logits = self.model.finish(hidden)
         self.sampled = Sampled(logits, logits.argmax(-1))
         self.inputs.keep_sampled(self.sampled.tokens)
-        return hidden, None
+        return None

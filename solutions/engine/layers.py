@@ -38,6 +38,8 @@ class SpanAttention:
             self.cache.value,
             metadata.batch,
             ranges=metadata.mm_prefix_range_tensor,
+            # In a graph there may be rows without a token.
+            output=query.new_zeros(query.shape),
         )
         return attended.flatten(1)
 

@@ -29,8 +29,10 @@ def prefix_attention(
     scale: float | None = None,
     window: int | None = None,
     clamp_to_window: bool = False,
+    output: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """[num_tokens, num_heads, head_size] like `query`, whose heads must be contiguous.
+    """[num_tokens, num_heads, head_size] like `query`, whose heads must be contiguous; in `output`
+    where one is given, contiguous, whose rows are left as they are where the batch has no tokens.
 
     Caches: [num_blocks, block_size, num_kv_heads, head_size], contiguous. `ranges`: [num_seqs,
     max_ranges, 2] int32. With `clamp_to_window` a range reaches no further than the window.
@@ -39,7 +41,8 @@ def prefix_attention(
     _, page, num_kv_heads, _ = key_cache.shape
     check_shapes(query, key_cache, value_cache, ranges, window, clamp_to_window)
     group = num_heads // num_kv_heads
-    output = torch.empty_like(query, memory_format=torch.contiguous_format)
+    if output is None:
+        output = torch.empty_like(query, memory_format=torch.contiguous_format)
     if not batch.max_query_len:
         return output
     shared_memory = shared_memory_of(query.device)
