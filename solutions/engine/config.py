@@ -152,10 +152,11 @@ class EngineConfig:
             vocab_size=64,
             pattern=("gdn", "flex", "spans"),
             image_vocab_size=32,
+            gdn_v_heads=1,
             dtype=torch.float32,
         )
         limits = Limits(
-            max_num_seqs=6, max_num_batched_tokens=64, max_model_len=128, num_gpu_blocks=28
+            max_num_seqs=8, max_num_batched_tokens=64, max_model_len=96, num_gpu_blocks=28
         )
         return cls(model=model, limits=limits, num_cpu_blocks=32)
 

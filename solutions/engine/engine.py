@@ -16,7 +16,7 @@ from .model import Model
 from .model_runner import ModelRunner
 from .offloader import Offloader
 from .optimizations import Optimizations
-from .request import Request, RequestOutput, SamplingParams, Status, new_request
+from .request import Request, RequestOutput, SamplingParams, new_request
 from .sampler import SampledStep
 from .scheduler import Scheduler
 from .seams import seams_of
@@ -26,9 +26,9 @@ from .step_batch import StepBatch
 class Engine:
     """Continuous batching over a paged cache, on the accelerator of this process.
 
-    `model` is one of another engine with the same config, which then must not run any more: its
-    weights and memory are used again. `group`: the ranks that step side by side, each with requests
-    of its own; all of them have to call `step` equally often.
+    `model`: one of the same config, whose weights are used; its caches and states are not. `group`:
+    the ranks that step side by side, each with requests of its own; all of them have to call `step`
+    equally often. ValueError for a model of another config.
     """
 
     def __init__(
@@ -42,9 +42,11 @@ class Engine:
         self.config = config
         self.optimizations = optimizations or Optimizations()
         seams = seams_of(self.optimizations)
-        self.model = model or Model(config, current().device)
-        if self.model.config != config:
-            raise ValueError("the model was made for another config: leave it out")
+        if model is not None and model.config != config:
+            raise ValueError(
+                "the model was made for another config: leave it out, or take that one"
+            )
+        self.model = Model(config, current().device) if model is None else model.twin()
         self.offloader = None
         if config.num_cpu_blocks:
             self.offloader = Offloader(self.model, seams.loading_handler)
@@ -194,6 +196,3 @@ def _logprobs_by_row(sampled: SampledStep) -> list[dict[int, float]]:
         dict(zip(ids_of_row[:width], values_of_row, strict=False))
         for ids_of_row, values_of_row, width in zip(ids, values, widths, strict=True)
     ]
-
-
-__all__ = ["Engine", "Status"]

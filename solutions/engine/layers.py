@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import torch
 
 from solutions.flex_graph.add_rms_norm import add_rms_norm
@@ -71,6 +73,13 @@ class AttentionLayer(DecoderLayer):
     def mix(self, qkv: torch.Tensor, inputs: ModelInputs, metadata: object) -> torch.Tensor:
         return self.attention.forward(qkv, inputs, metadata)
 
+    def twin(self) -> AttentionLayer:
+        """The same weights, and an empty cache."""
+        twin = copy(self)
+        twin.attention = copy(self.attention)
+        twin.attention.cache = self.cache.empty_twin()
+        return twin
+
 
 class GatedDeltaNetLayer:
     """Between the halves: [T, hidden_size] both times."""
@@ -96,6 +105,12 @@ class GatedDeltaNetLayer:
 
     def after_mixing(self, hidden: Hidden, mixed: torch.Tensor) -> Hidden:
         return self.mlp.forward(Hidden(hidden.residual, mixed))
+
+    def twin(self, state: GDNState) -> GatedDeltaNetLayer:
+        """The same weights, and another state."""
+        twin = copy(self)
+        twin.delta_net, twin.state = copy(self.delta_net), state
+        return twin
 
 
 Layer = AttentionLayer | GatedDeltaNetLayer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 
 import torch
 import torch.nn.functional as F
@@ -50,6 +51,17 @@ class Model:
             if layer.kind == "flex"
         }
         """What each FlexAttention layer sees, by name."""
+
+    def twin(self) -> Model:
+        """The same weights, with caches and states of its own."""
+        twin = copy(self)
+        twin.states = _states(self.config, self.num_slots, self.device)
+        of_layers = iter(twin.states.layers if twin.states else ())
+        twin.layers = {
+            name: layer.twin(next(of_layers)) if layer.kind == "gdn" else layer.twin()
+            for name, layer in self.layers.items()
+        }
+        return twin
 
     def names_of(self, kind: str) -> list[str]:
         return [name for name, layer in self.layers.items() if layer.kind == kind]

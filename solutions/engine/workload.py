@@ -56,10 +56,11 @@ def mixed_requests(model: ModelConfig, count: int = 24, seed: int = 0) -> list[A
     random = np.random.default_rng(seed)
     asked: list[Asked] = []
     for number in range(count):
-        images = [(2, 2 + int(random.integers(3, 24)))] if number % 4 == 1 else []
-        own = make_prompt(model, int(random.integers(1, 60)) + 28 * bool(images), images, [seed, number])
-        if number % 3 == 2:
-            first = asked[int(random.integers(number))].prompt
-            own = Prompt(first.tokens + own.tokens[:9], first.images) if not images else own
-        asked.append(Asked(own, SamplingParams(max_tokens=int(random.integers(1, 5)))))
+        images = [(2, 2 + int(random.integers(3, 16)))] if number % 4 == 1 else []
+        length = int(random.integers(1, 20)) + 20 * bool(images)
+        prompt = make_prompt(model, length, images, [seed, number])
+        if number % 3 == 2 and not images:
+            other = asked[int(random.integers(number))].prompt
+            prompt = Prompt(other.tokens + prompt.tokens[:9], other.images)
+        asked.append(Asked(prompt, SamplingParams(max_tokens=int(random.integers(1, 5)))))
     return asked
