@@ -1,0 +1,190 @@
+"""Toggles and sliders over a live run: its timeline and figures, beside those of the run before."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Executor
+from os import PathLike
+from pathlib import Path
+from typing import NamedTuple
+
+import ipywidgets
+
+from debubble.assets import slug
+
+from .dashboard_queue import LastWanted
+from .dashboard_run import Run, RunCall
+from .dashboard_settings import Choices, Settings
+from .dashboard_status import State, Status
+from .dashboard_table import FigureTable
+from .dashboard_worker import check_that_it_can_be_sent, shared_worker
+from .widget import TimelineWidget
+
+PATIENCE = 300.0
+"""Seconds: a process's first run also imports PyTorch, and on a GPU compiles kernels."""
+
+
+class Shown(NamedTuple):
+    settings: Settings
+    run: Run
+
+
+class Dashboard(ipywidgets.VBox):
+    """`run(toggles that are on, slider values)` is called in a process of its own, or by `jobs`.
+
+    A callback only hands the settings over. Those wanted last are run once the run under way has
+    ended, and what has been run is kept. toggles: name and label; sliders: label and values.
+    """
+
+    def __init__(
+        self,
+        toggles: Mapping[str, str],
+        sliders: Mapping[str, Sequence[int]],
+        run: RunCall,
+        *,
+        start: tuple[Collection[str], Mapping[str, int]] = ((), {}),
+        jobs: Executor | None = None,
+    ) -> None:
+        """Waits for the run of `start`; a slider left out there starts at its first value."""
+        if jobs is None:
+            check_that_it_can_be_sent(run)
+        self._choices = Choices(toggles, sliders)
+        settings = self._choices.settings(*start)
+        self._runs = LastWanted(run, jobs or shared_worker())
+        self._runs.want(settings)
+        self._after, self._before = Shown(settings, self._runs.wait(PATIENCE)), None
+        self.toggles = {name: _checkbox(label) for name, label in toggles.items()}
+        self.sliders = {name: _slider(name, values) for name, values in sliders.items()}
+        self.status = Status()
+        self.timeline = TimelineWidget(self._after.run.timeline)
+        self.figures = FigureTable()
+        self.exporter = ipywidgets.Button(
+            description="Export for Perfetto",
+            tooltip="Write the timeline that is shown to a file for ui.perfetto.dev",
+            layout=ipywidgets.Layout(width="max-content"),
+        )
+        self._turn_to(settings)
+        self._follows = True
+        for control in (*self.toggles.values(), *self.sliders.values()):
+            control.observe(self._follow, names="value")
+        self.exporter.on_click(self._export)
+        super().__init__(self._arranged())
+        self.figures.update(self._after.run, None)
+        self.status.say(*self._status())
+        self._runs.changed = self._redraw
+
+    def show(
+        self, on: Collection[str] | None = None, *, seconds: float = PATIENCE, **values: int
+    ) -> Run:
+        """Sets the controls, waits until that is shown, and returns it; what is left out stays.
+
+        RuntimeError if the run fails, TimeoutError if it takes longer, ValueError for a choice
+        that there isn't.
+        """
+        now = self._controls()
+        on = now.on if on is None else on
+        settings = self._choices.settings(on, {**dict(now.values), **values})
+        self._turn_to(settings)
+        self._runs.want(settings)
+        return self._runs.wait(seconds)
+
+    def export(self, path: str | PathLike[str] | None = None) -> Path:
+        """Writes the shown timeline for Perfetto; by default here, under a name of its settings."""
+        path = Path(path or f"perfetto-{slug(str(self._after.settings))}.json").absolute()
+        self._after.run.timeline.to_perfetto(path)
+        return path
+
+    def _controls(self) -> Settings:
+        on = [name for name, toggle in self.toggles.items() if toggle.value]
+        return self._choices.settings(
+            on, {name: slider.value for name, slider in self.sliders.items()}
+        )
+
+    def _turn_to(self, settings: Settings) -> None:
+        """Without a run for each control that turns."""
+        self._follows = False
+        for name, toggle in self.toggles.items():
+            toggle.value = name in settings.on
+        for name, value in settings.values:
+            self.sliders[name].value = value
+        self._follows = True
+
+    def _follow(self, change: dict) -> None:
+        if self._follows:
+            self._runs.want(self._controls())
+
+    def _redraw(self) -> None:
+        wanted = self._runs.wanted
+        if wanted in self._runs.kept and wanted != self._after.settings:
+            self._before, self._after = self._after, Shown(wanted, self._runs.kept[wanted])
+            self.timeline.update(self._after.run.timeline, self._before.run.timeline)
+            self.figures.update(self._after.run, self._before.run)
+        self.status.say(*self._status())
+
+    def _export(self, button: ipywidgets.Button) -> None:
+        with self._runs.lock:
+            try:
+                note = f"Written for ui.perfetto.dev: {self.export()}"
+            except OSError as error:
+                note = f"The timeline could not be written: {error}"
+            self.status.say(*self._status(), note)
+
+    def _status(self) -> tuple[State, str]:
+        runs, after, before = self._runs, self._after.settings, self._before
+        if runs.failure is not None:
+            return "failed", f"{runs.failure.told_of(runs.wanted)} The last good run stays shown."
+        if not runs.settled:
+            changes = self._choices.changes(after, runs.wanted)
+            if runs.running == runs.wanted:
+                return "running", f"Running … {changes}"
+            return "running", f"Next … {changes} (another run is under way)"
+        if before is None:
+            return "shown", f"Shown: {after}"
+        return "shown", f"Shown: {self._choices.changes(before.settings, after)}"
+
+    def _arranged(self) -> list[ipywidgets.Widget]:
+        """Controls, status, and below them the timeline beside the figures where there is room."""
+        row = ipywidgets.Layout(flex_flow="row wrap", align_items="flex-start", grid_gap="0 18px")
+        controls = [ipywidgets.VBox([*c.values()]) for c in (self.toggles, self.sliders) if c]
+        parts = [
+            ipywidgets.VBox([self.timeline, self.exporter], layout=_basis("1 1 34em")),
+            ipywidgets.Box([self.figures], layout=_basis("0 1 25em")),
+        ]
+        return [
+            ipywidgets.Box(controls, layout=row),
+            self.status,
+            ipywidgets.Box(parts, layout=row),
+        ]
+
+    def __repr__(self) -> str:
+        """Settings and counts: the same on sim and on CUDA."""
+        if self._before is None:
+            return f"{self._after.settings}\n{self.timeline!r}"
+        lines = [f"before: {self._before.settings}", f"after: {self._after.settings}"]
+        return "\n".join([*lines, repr(self.timeline)])
+
+    def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        still, described = self.timeline._repr_mimebundle_()
+        picture = {"text/plain": repr(self), "image/png": still["image/png"]}
+        return {**data, **picture}, {**metadata, **described}
+
+
+def _basis(flex: str) -> ipywidgets.Layout:
+    return ipywidgets.Layout(flex=flex, min_width="0")
+
+
+def _checkbox(label: str) -> ipywidgets.Checkbox:
+    return ipywidgets.Checkbox(
+        description=label, indent=False, layout=ipywidgets.Layout(width="auto", margin="0 4px")
+    )
+
+
+def _slider(label: str, values: Sequence[int]) -> ipywidgets.SelectionSlider:
+    return ipywidgets.SelectionSlider(
+        options=list(values),
+        description=label,
+        style={"description_width": "10em"},
+        layout=ipywidgets.Layout(width="26em"),
+    )

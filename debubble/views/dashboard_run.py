@@ -1,0 +1,59 @@
+"""What one run of a dashboard gives, and the call that gives it in whichever process."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from debubble.timeline import Timeline
+
+from .dashboard_settings import Settings
+
+
+@dataclass(frozen=True, repr=False)
+class Run:
+    """figures: shown in this order, as in {"tokens/s": 812.0, "step ms": 0.91}.
+
+    source: what they are, in a short line, as in "modelled on NVIDIA H200".
+    """
+
+    timeline: Timeline
+    figures: Mapping[str, float]
+    source: str
+
+    def __repr__(self) -> str:
+        """Counts only: the same on sim and on CUDA."""
+        return repr(self.timeline)
+
+
+RunCall = Callable[[frozenset[str], dict[str, int]], Run]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Instead of a run: the error in a line, and its traceback where there is one."""
+
+    error: str
+    details: str = ""
+
+    def told_of(self, settings: Settings) -> str:
+        """`Failed with batch 8, on: graph. ValueError: it does not fit.`"""
+        return f"Failed with {settings}. {self.error.removesuffix('.')}."
+
+
+def perform(run: RunCall, settings: Settings) -> Run | Failure:
+    """Errors come back in words: not every exception can be sent from one process to another."""
+    try:
+        result = run(frozenset(settings.on), dict(settings.values))
+        if not isinstance(result, Run):
+            raise TypeError(f"it gave a {type(result).__name__}, and has to give a Run")
+    except (Exception, SystemExit) as error:
+        return Failure(in_a_line(error), traceback.format_exc())
+    return result
+
+
+def in_a_line(error: BaseException) -> str:
+    """`ValueError: the first line of what it says`"""
+    said = str(error).strip().splitlines()
+    return ": ".join([type(error).__name__, *said[:1]])

@@ -1,0 +1,61 @@
+"""What a dashboard can be set to, what it is set to, and the words for both."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`on`: the toggles that are on; `values`: (slider, value). Both in the dashboard's order."""
+
+    on: tuple[str, ...]
+    values: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        """`batch 8, layers 4, on: pinned, graph`"""
+        toggles = f"on: {', '.join(self.on)}" if self.on else "nothing on"
+        return ", ".join([*(f"{name} {value}" for name, value in self.values), toggles])
+
+
+class Choices:
+    """toggles: name and label; sliders: label and the values to choose from."""
+
+    def __init__(self, toggles: Mapping[str, str], sliders: Mapping[str, Sequence[int]]) -> None:
+        self.toggles, self.sliders = dict(toggles), dict(sliders)
+
+    def settings(self, on: Collection[str], values: Mapping[str, int]) -> Settings:
+        """A slider that `values` leaves out has its first value. ValueError for what can't be
+        chosen."""
+        on = {on} if isinstance(on, str) else set(on)
+        for name in sorted(on - set(self.toggles)):
+            raise ValueError(_unknown("toggle", name, self.toggles))
+        for name, value in values.items():
+            if name not in self.sliders:
+                raise ValueError(_unknown("slider", name, self.sliders))
+            if value not in self.sliders[name]:
+                allowed = ", ".join(map(str, self.sliders[name]))
+                raise ValueError(f"{name} {value} can't be chosen: choose one of {allowed}")
+        chosen = {name: values.get(name, options[0]) for name, options in self.sliders.items()}
+        return Settings(tuple(name for name in self.toggles if name in on), tuple(chosen.items()))
+
+    def changes(self, before: Settings, now: Settings) -> str:
+        """`batch 4 → 8; switched on “one graph a step”`, as the controls are labelled."""
+        parts = [
+            f"{name} {old} → {new}"
+            for (name, old), (_, new) in zip(before.values, now.values, strict=True)
+            if old != new
+        ]
+        for word, some, others in (("on", now, before), ("off", before, now)):
+            labels = [f"“{self.toggles[name]}”" for name in some.on if name not in others.on]
+            if labels:
+                parts.append(f"switched {word} {', '.join(labels)}")
+        return "; ".join(parts) or "as it was"
+
+
+def _unknown(kind: str, name: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f", did you mean {near[0]!r}?" if near else ""
+    return f"{kind} {name!r} is unknown: choose from {', '.join(known) or 'none'}{hint}"

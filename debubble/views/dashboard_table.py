@@ -1,0 +1,111 @@
+"""The figures of a run beside those of the run before, as a table."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TypedDict
+
+import anywidget
+import traitlets
+
+from debubble.timeline.comparison import COUNT_WORDS
+
+from .dashboard_run import Run
+from .tables import Row
+from .words import format_share
+
+HEADINGS: Row = ("figure", "before", "after", "change")
+NONE = "–"
+
+
+class Group(TypedDict):
+    """Rows as HEADINGS names them, below a heading of their own where there is one."""
+
+    heading: str
+    rows: list[Row]
+
+
+class FigureTable(anywidget.AnyWidget):
+    """Drawn by dashboard_table.js; a line in bold is one that has changed."""
+
+    _esm = Path(__file__).parent / "dashboard_table.js"
+
+    content = traitlets.Dict().tag(sync=True)
+
+    def update(self, after: Run, before: Run | None) -> None:
+        self.content = {
+            "caption": caption(after, before),
+            "headings": HEADINGS,
+            "groups": groups(after, before),
+        }
+
+
+def groups(after: Run, before: Run | None) -> list[Group]:
+    parts = {
+        "": _figures(after, before),
+        "device idle, share of its time": _idle(after, before),
+        "how often": _counts(after, before),
+    }
+    return [{"heading": heading, "rows": rows} for heading, rows in parts.items() if rows]
+
+
+def caption(after: Run, before: Run | None) -> str:
+    """What the numbers are; a run before that was something else says so."""
+    if before is None or before.source == after.source:
+        return after.source
+    return f"after: {after.source}; before: {before.source}"
+
+
+def format_figure(value: float) -> str:
+    """Three significant digits: `0.912`, `91.2`, `12,345`."""
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g}"
+    decimals = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{decimals}f}"
+
+
+def _figures(after: Run, before: Run | None) -> list[Row]:
+    rows = []
+    for label, value in after.figures.items():
+        old = before.figures.get(label) if before else None
+        comparable = old and math.isfinite(old) and math.isfinite(value)
+        change = _signed(f"{100 * (value / old - 1):+,.0f}", "%") if comparable else ""
+        rows.append(
+            (label, NONE if old is None else format_figure(old), format_figure(value), change)
+        )
+    return rows
+
+
+def _idle(after: Run, before: Run | None) -> list[Row]:
+    old, rows = _shares(before) if before else {}, []
+    for label, share in _shares(after).items():
+        then = old.get(label)
+        points = round(100 * share) - round(100 * then) if then is not None else 0
+        change = _signed(f"{points:+}", " point" if abs(points) == 1 else " points")
+        rows.append(
+            (label, NONE if then is None else format_share(then), format_share(share), change)
+        )
+    return rows
+
+
+def _shares(run: Run) -> dict[str, float]:
+    return {"in all": run.timeline.idle_share(), **run.timeline.idle_by_cause()}
+
+
+def _counts(after: Run, before: Run | None) -> list[Row]:
+    old = before.timeline.counts() if before else {}
+    return [
+        (
+            COUNT_WORDS[name][1],
+            f"{old[name]:,}" if before else NONE,
+            f"{count:,}",
+            _signed(f"{count - old[name]:+,}", "") if before else "",
+        )
+        for name, count in after.timeline.counts().items()
+    ]
+
+
+def _signed(number: str, unit: str) -> str:
+    """With a minus sign as wide as the plus; nothing at all for no change."""
+    return "" if number in ("+0", "-0") else number.replace("-", "−") + unit

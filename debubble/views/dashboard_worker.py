@@ -1,0 +1,95 @@
+"""The process that does a notebook's work on the accelerator, so that its kernel stays free."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from functools import cache, partial
+from typing import Any
+
+
+@cache
+def shared_worker() -> Worker:
+    """One for all dashboards of a kernel: what they measure is measured one after the other."""
+    return Worker()
+
+
+class Worker(Executor):
+    """One process, started by its first job and replaced by the first job after a crash.
+
+    It has the environment of the kernel at that time, DEBUBBLE_DEVICE included, and ends with it.
+    """
+
+    def __init__(self) -> None:
+        self._pool: ProcessPoolExecutor | None = None
+        self._broken: ProcessPoolExecutor | None = None
+        self._lock = threading.Lock()
+
+    def submit(self, job: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        pool = self._pool_of_one()
+        try:
+            future = pool.submit(job, *args, **kwargs)
+        except BrokenExecutor:
+            self._forget(pool)
+            pool = self._pool_of_one()
+            future = pool.submit(job, *args, **kwargs)
+        future.add_done_callback(partial(self._forget_if_broken, pool))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait, cancel_futures=cancel_futures)
+
+    def _pool_of_one(self) -> ProcessPoolExecutor:
+        with self._lock:
+            if self._pool is None:
+                spawn = multiprocessing.get_context("spawn")
+                self._pool = ProcessPoolExecutor(1, spawn, initializer=stay_with_the_kernel)
+            return self._pool
+
+    def _forget_if_broken(self, pool: ProcessPoolExecutor, future: Future[Any]) -> None:
+        if not future.cancelled() and isinstance(future.exception(), BrokenExecutor):
+            self._forget(pool)
+
+    def _forget(self, pool: ProcessPoolExecutor) -> None:
+        """A pool that ends holds its lock while it tells its futures so, and takes it again when
+        it is freed: freed there, it would wait for itself. So the last one is held on to."""
+        with self._lock:
+            if self._pool is pool:
+                self._pool, self._broken = None, pool
+
+
+def stay_with_the_kernel() -> None:
+    """Interrupting a cell interrupts all processes of the kernel: this one goes on. It ends
+    when the kernel does, whichever way that is."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=[multiprocessing.parent_process()], daemon=True).start()
+
+
+def _end_with(kernel: multiprocessing.process.BaseProcess) -> None:
+    kernel.join()
+    os._exit(1)
+
+
+def check_that_it_can_be_sent(run: Callable[..., Any]) -> None:
+    """ValueError if another process can't import what `run` is made of."""
+    try:
+        sent = pickle.dumps(run)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ValueError(
+            f"run can't be sent to a process of its own ({error}): {ELSEWHERE}"
+        ) from None
+    if b"__main__" in sent:
+        raise ValueError(
+            f"run is defined in this notebook, where no other process finds it: {ELSEWHERE}"
+        )
+
+
+ELSEWHERE = "give a function of a module, or jobs=ThreadPoolExecutor(1) to run it in the kernel"

@@ -1,0 +1,42 @@
+"""An executor whose jobs run when the test says so, and a run that needs no accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+
+from debubble.views.dashboard_run import Run
+from tests.timeline.recordings import transformer_step
+
+TOGGLES = {"pinned": "One pinned upload", "graph": "One graph"}
+SLIDERS = {"batch": (1, 4, 16), "layers": (2, 8)}
+
+
+class HeldJobs(Executor):
+    """Runs a job at once until `held` is set, then keeps it until `finish`."""
+
+    def __init__(self) -> None:
+        self.held = False
+        self.begun = 0
+        self._waiting: list[tuple[Future, Callable, tuple]] = []
+
+    def submit(self, job, /, *args):
+        self.begun += 1
+        self._waiting.append((future := Future(), job, args))
+        if not self.held:
+            self.finish()
+        return future
+
+    def finish(self) -> None:
+        """The oldest of those that wait."""
+        future, job, args = self._waiting.pop(0)
+        future.set_result(job(*args))
+
+
+def run(on: frozenset[str], values: dict[str, int]) -> Run:
+    """The more layers, the more uploads, unless "pinned" is on; a graph can't hold 16 requests."""
+    if "graph" in on and values["batch"] == 16:
+        raise ValueError("a graph of 16 requests\ndoes not fit")
+    timeline = transformer_step(0 if "pinned" in on else 4, values["layers"])
+    step = timeline.span / 1e6
+    return Run(timeline, {"tokens/s": values["batch"] / step, "step ms": step * 1e3}, "made up")

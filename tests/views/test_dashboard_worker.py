@@ -1,0 +1,76 @@
+"""The process that does a dashboard's runs: what reaches it, and what its end leads to."""
+
+import multiprocessing
+import os
+import signal
+
+import pytest
+import torch
+
+import debubble
+from debubble.views.dashboard import Dashboard
+from debubble.views.dashboard_run import Run
+from debubble.views.dashboard_worker import Worker, check_that_it_can_be_sent
+
+SLIDERS = {"reads": (1, 2, 3, 4)}
+
+
+def run(on: frozenset[str], values: dict[str, int]) -> Run:
+    """As many reads as the slider says; "crash" ends the process."""
+    if "crash" in on:
+        os._exit(3)
+    accelerator = debubble.accelerator()
+    with debubble.record(accelerator) as timeline:
+        for _ in range(values["reads"]):
+            torch.zeros(4, device=accelerator.device).sum().item()
+    return Run(timeline, {"process": os.getpid()}, accelerator.description)
+
+
+@pytest.fixture
+def worker():
+    worker = Worker()
+    yield worker
+    worker.shutdown()
+
+
+def test_a_worker_runs_what_is_shown_and_is_replaced_when_it_ends(worker, monkeypatch):
+    monkeypatch.setenv("DEBUBBLE_DEVICE", "sim")
+    dashboard = Dashboard({"crash": "Crash"}, SLIDERS, run, jobs=worker)
+    first = dashboard.show(reads=2)
+    process = first.figures["process"]
+    assert process != os.getpid()
+    assert first.timeline.accelerator == "sim", "the environment has reached it"
+    (line,) = {event.source for event in first.timeline.events if event.kind == "sync"}
+    assert line.text.endswith(".sum().item()")
+
+    os.kill(process, signal.SIGINT)
+    assert dashboard.show(reads=3).figures["process"] == process, "an interrupt is not its end"
+
+    with pytest.raises(RuntimeError, match="has ended"):
+        dashboard.show(on={"crash"}, reads=1)
+    assert dashboard.status.line["text"].startswith("Failed with reads 1, on: crash. The process")
+    assert dashboard.timeline.timeline.counts()["host_syncs"] == 3, "the last good run stays"
+    assert dashboard.show(on=(), reads=4).figures["process"] != process
+
+
+def test_no_process_is_started_before_there_is_work():
+    there = multiprocessing.active_children()
+    worker = Worker()
+    assert multiprocessing.active_children() == there
+    worker.shutdown()
+
+
+@pytest.mark.parametrize("home", ["a lambda", "the notebook"])
+def test_a_run_that_no_other_process_can_import_is_refused_at_once(home, monkeypatch):
+    unreachable = lambda on, values: None
+    if home == "the notebook":
+        import __main__
+
+        unreachable.__module__, unreachable.__qualname__ = "__main__", "unreachable"
+        monkeypatch.setattr(__main__, "unreachable", unreachable, raising=False)
+    with pytest.raises(ValueError, match="give a function of a module, or jobs="):
+        Dashboard({}, SLIDERS, unreachable)
+
+
+def test_a_function_of_a_module_can_be_sent():
+    check_that_it_can_be_sent(run)
