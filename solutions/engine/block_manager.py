@@ -78,6 +78,11 @@ class BlockManager:
         self._hash_of[block] = block_hash
         return True
 
+    def forget_free(self) -> None:
+        """Nothing that is in a free block is found from now on."""
+        for block in self._free:
+            self._forget(block)
+
     def _forget(self, block: int) -> None:
         block_hash = self._hash_of.pop(block, None)
         if block_hash is not None:

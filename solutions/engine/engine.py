@@ -26,9 +26,9 @@ from .step_batch import StepBatch
 class Engine:
     """Continuous batching over a paged cache, on the accelerator of this process.
 
-    `model`: one of the same config, whose weights are used; its caches and states are not. `group`:
-    the ranks that step side by side, each with requests of its own; all of them have to call `step`
-    equally often. ValueError for a model of another config.
+    `model`: its weights are used; its caches and states are not. `group`: the ranks that step side
+    by side, each with requests of its own; all of them have to call `step` equally often.
+    ValueError for the weights of another model.
     """
 
     def __init__(
@@ -42,11 +42,8 @@ class Engine:
         self.config = config
         self.optimizations = optimizations or Optimizations()
         seams = seams_of(self.optimizations)
-        if model is not None and model.config != config:
-            raise ValueError(
-                "the model was made for another config: leave it out, or take that one"
-            )
-        self.model = Model(config, current().device) if model is None else model.twin()
+        device = current().device
+        self.model = Model(config, device) if model is None else model.twin(config)
         self.offloader = None
         if config.num_cpu_blocks:
             self.offloader = Offloader(self.model, seams.loading_handler)
@@ -90,6 +87,15 @@ class Engine:
         self._cancelled.append(self._finish(self._requests[request_id], "cancelled"))
 
     @property
+    def requests(self) -> list[Request]:
+        """Those that are being served, in the order in which they came."""
+        return list(self._requests.values())
+
+    def request(self, request_id: str) -> Request:
+        """KeyError for one that is not being served."""
+        return self._requests[request_id]
+
+    @property
     def has_work(self) -> bool:
         """Of this rank."""
         return bool(self._requests or self._on_their_way or self._cancelled)
@@ -124,6 +130,16 @@ class Engine:
             outputs += self.step()
         self._drain_stores()
         return outputs
+
+    def reset_prefix_cache(self) -> None:
+        """Nothing that was computed is found on the device any more; host memory keeps what it has.
+        ValueError while requests are being served."""
+        if self.has_work:
+            raise ValueError(f"{len(self._requests)} requests are being served: let them end first")
+        self._drain_stores()
+        self.scheduler.blocks.forget_free()
+        if self.model.states:
+            self.model.states.forget()
 
     def _schedule(self):
         """The rows of the next step, and how many rows the other ranks run."""

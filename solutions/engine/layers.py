@@ -73,11 +73,12 @@ class AttentionLayer(DecoderLayer):
     def mix(self, qkv: torch.Tensor, inputs: ModelInputs, metadata: object) -> torch.Tensor:
         return self.attention.forward(qkv, inputs, metadata)
 
-    def twin(self) -> AttentionLayer:
+    def twin(self, limits: Limits, cos_sin: torch.Tensor) -> AttentionLayer:
         """The same weights, and an empty cache."""
         twin = copy(self)
         twin.attention = copy(self.attention)
-        twin.attention.cache = self.cache.empty_twin()
+        twin.attention.cos_sin = cos_sin
+        twin.attention.cache = self.cache.empty_twin(limits.num_gpu_blocks, limits.block_size)
         return twin
 
 

@@ -29,7 +29,7 @@ class Model:
         self.config, self.device = config, device
         self.num_slots = limits.max_num_seqs + config.num_states
         self.states = _states(config, self.num_slots, device)
-        cos_sin = cos_sin_table(limits.max_model_len, model.head_size, model.rope_theta, device)
+        cos_sin = _cos_sin(config, device)
         shape = (model.num_ids, model.hidden_size)
         self.embedding = torch.randn(shape, dtype=model.dtype, device=device)
         of_layers = iter(self.states.layers if self.states else ())
@@ -52,13 +52,23 @@ class Model:
         }
         """What each FlexAttention layer sees, by name."""
 
-    def twin(self) -> Model:
-        """The same weights, with caches and states of its own."""
+    def twin(self, config: EngineConfig) -> Model:
+        """The same weights, with caches and states for another config. ValueError unless that is of
+        the same model."""
+        if config.model != self.config.model:
+            raise ValueError(
+                "these weights are of another model: leave them out, or take its config"
+            )
         twin = copy(self)
-        twin.states = _states(self.config, self.num_slots, self.device)
+        twin.config = config
+        twin.num_slots = config.limits.max_num_seqs + config.num_states
+        twin.states = _states(config, twin.num_slots, self.device)
         of_layers = iter(twin.states.layers if twin.states else ())
+        cos_sin = _cos_sin(config, self.device)
         twin.layers = {
-            name: layer.twin(next(of_layers)) if layer.kind == "gdn" else layer.twin()
+            name: layer.twin(next(of_layers))
+            if layer.kind == "gdn"
+            else layer.twin(config.limits, cos_sin)
             for name, layer in self.layers.items()
         }
         return twin
@@ -99,3 +109,8 @@ def _states(config: EngineConfig, num_slots: int, device: torch.device) -> State
     if not num_layers:
         return None
     return States(config.model.gdn(num_slots), num_layers, config.num_states, device)
+
+
+def _cos_sin(config: EngineConfig, device: torch.device) -> torch.Tensor:
+    model = config.model
+    return cos_sin_table(config.limits.max_model_len, model.head_size, model.rope_theta, device)

@@ -34,6 +34,10 @@ class States:
         ]
         self.kept = LRUBlockManager(num_kept)
 
+    def forget(self) -> None:
+        """No prefix's state is found from now on. Only while no transfer is under way."""
+        self.kept = LRUBlockManager(self.kept.num_blocks)
+
     def slot_of(self, kept_id: int) -> int:
         return self.num_running + kept_id
 

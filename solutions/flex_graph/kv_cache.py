@@ -32,9 +32,10 @@ class KVCache:
             cache.flatten(0, 1).transpose(0, 1)[None] for cache in (self.key, self.value)
         )
 
-    def empty_twin(self) -> KVCache:
-        """Of the same shape."""
-        return KVCache(*self.key.shape, self.key.dtype, self.key.device)
+    def empty_twin(self, num_blocks: int, page: int) -> KVCache:
+        """Of the same heads."""
+        heads = self.key.shape[2:]
+        return KVCache(num_blocks, page, *heads, self.key.dtype, self.key.device)
 
     def as_heads(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Keys and values as attention takes them: views [1, num_kv_heads, slots, head_size]."""

@@ -1,0 +1,58 @@
+"""What chapter 06 shows live: a moment of serving, by what is switched on and how large it is."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import debubble
+from debubble.timeline import Timeline
+from debubble.views.dashboard_run import Run
+from solutions.benchmark import no_garbage
+
+from .model import Model
+from .moment import Moment, Seen, Setting
+from .optimizations import Optimizations
+
+TOGGLES = {
+    "pinned_h2d": "Image ranges: one pinned upload",
+    "sync_free": "Inputs and tokens: no waits",
+    "gdn_precompute": "Chunk tables: planned on the host",
+    "flex_full_graph": "Decode: one graph",
+    "offload_triton": "Prefix loads: by a kernel",
+}
+SLIDERS = {
+    "batch": (2, 4, 6, 8),
+    "images": (0, 1, 2, 3),
+    "prefix": (0, 32, 64, 96),
+    "layers": (4, 8, 12),
+}
+
+
+def run(on: frozenset[str], values: dict[str, int]) -> Run:
+    """In the process of the dashboard's worker, on its accelerator."""
+    accelerator = debubble.accelerator()
+    setting = Setting(**values)
+    moment = Moment(setting, Optimizations.only(on), _model(setting.layers))
+    if not accelerator.modelled:
+        moment.prepare()
+        moment.run()  # compiles
+    moment.prepare()
+    with no_garbage(), debubble.record(accelerator) as timeline:
+        seen = moment.run()
+    how = "" if accelerator.modelled else "measured on "
+    return Run(timeline, figures(timeline, seen), how + timeline.description)
+
+
+def figures(timeline: Timeline, seen: Seen) -> dict[str, float]:
+    seconds = timeline.span / 1e6
+    return {
+        "tokens/s": seen.num_tokens / seconds,
+        "ms a step": 1e3 * seconds / seen.num_steps,
+        "steps": seen.num_steps,
+        "tokens": seen.num_tokens,
+    }
+
+
+@cache
+def _model(layers: int) -> Model:
+    return Model(Setting(layers=layers).config, debubble.accelerator().device)
