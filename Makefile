@@ -1,5 +1,5 @@
 # `make` alone lists what there is. Everything is installed into .venv, with the pins of
-# constraints.txt; nothing outside this folder is changed.
+# constraints.txt; outside this folder only Jupyter keeps its own settings.
 
 VENV  := .venv
 PORT  ?= 8888
@@ -34,6 +34,7 @@ lab: $(STAMP)
 	@PATH='$(CURDIR)/$(VENV)/bin':"$$PATH" '$(VENV)/bin/python' -m jupyterlab \
 	    --ServerApp.ip=127.0.0.1 --ServerApp.port='$(PORT)' \
 	    --ServerApp.root_dir='$(CURDIR)' --FileContentsManager.preferred_dir='$(CURDIR)/chapters' \
+	    --ServerApp.terminado_settings='{"shell_command": ["bash", "--rcfile", "$(CURDIR)/scripts/terminal"]}' \
 	    $$(test "$$(id -u)" -ne 0 || echo --allow-root)
 
 doctor: $(STAMP)

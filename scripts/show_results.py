@@ -1,6 +1,6 @@
-"""Draws the README's pictures and writes its table from assets/: nothing is typed.
+"""Shows what was measured, from assets/: a table in README.md, and a picture of each system.
 
-`show_results.py` rewrites both; `--check` exits with 1 if the README's table is not current.
+`--check` writes nothing, and exits with 1 if the table is not current.
 """
 
 from __future__ import annotations
@@ -11,44 +11,30 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from generated_part import GeneratedPart, table, write
+
 from debubble.assets import ASSETS
 from debubble.timeline import Timeline
 from debubble.views.picture import draw_png
 
 README = ASSETS.parent / "README.md"
-BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
-HEADINGS = ("GPU", "one step", "before", "after")
 
 
 def main() -> int:
-    readme = README.read_text()
-    current = with_results(readme, results_table(ASSETS / "benchmarks"))
-    if "--check" in sys.argv:
-        return int(current != readme)
-    README.write_text(current)
-    recordings = ASSETS / "timelines" / "nvidia-h200"
-    for system, results in SYSTEMS.items():
-        before, after = (recordings / f"{system}_{name}.json" for name in results.variants)
-        if after.exists():
-            picture = ASSETS / "pictures" / f"{system}.png"
-            draw_picture(before, after, picture, results.drawn_since)
-    return 0
-
-
-def with_results(readme: str, table: str) -> str:
-    before, _, rest = readme.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+    if "--check" not in sys.argv:
+        draw_pictures(ASSETS / "timelines" / "nvidia-h200", ASSETS / "pictures")
+    return write([GeneratedPart(README, "results", results_table(ASSETS / "benchmarks"))])
 
 
 @dataclass(frozen=True)
 class Results:
-    """What the table shows of one system's benchmark: a row for each preset."""
+    """What the table shows of `assets/benchmarks/<gpu>/<system>.json`: a row for each preset."""
 
     kind: str
-    """Of step."""
+    """Of step, as the file calls it."""
     step: str
     presets: dict[str, str]
+    """What each is called in the file, and in the table."""
     cost: Callable[[dict], str]
     variants: tuple[str, str] = ("before", "after")
     drawn_since: float = 0.0
@@ -107,7 +93,7 @@ def launched(counts: dict) -> str:
 
 def results_table(benchmarks: Path) -> str:
     """Of all that a GPU has measured so far."""
-    rows = [HEADINGS, ["---"] * len(HEADINGS)]
+    rows = []
     for gpu in sorted(path for path in benchmarks.iterdir() if path.is_dir()):
         for system, results in SYSTEMS.items():
             path = gpu / f"{system}.json"
@@ -121,13 +107,16 @@ def results_table(benchmarks: Path) -> str:
                 costs = record["presets"][name]["steps"][results.kind]
                 shown = [results.cost(costs[variant]) for variant in results.variants]
                 rows.append([link, f"{results.step}, {words}", *shown])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return table(["GPU", "one step", "before", "after"], rows)
 
 
-def draw_picture(before: Path, after: Path, picture: Path, since: float) -> None:
-    now, then = (Timeline.load(path).since(since) for path in (after, before))
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    picture.write_bytes(draw_png(now, then))
+def draw_pictures(recordings: Path, pictures: Path) -> None:
+    pictures.mkdir(parents=True, exist_ok=True)
+    for system, results in SYSTEMS.items():
+        before, after = (recordings / f"{system}_{name}.json" for name in results.variants)
+        if after.exists():
+            now, then = (Timeline.load(path).since(results.drawn_since) for path in (after, before))
+            (pictures / f"{system}.png").write_bytes(draw_png(now, then))
 
 
 if __name__ == "__main__":

@@ -83,8 +83,8 @@ def triton() -> str:
     found = installed("triton")
     if found is None:
         return (
-            "not installed: the kernels of chapters 01 and 02 need it, "
-            "chapter 00 and the katas do not"
+            "not installed: the chapters from 01 on need it, and the katas local_cumsum and "
+            "swap_kernel"
         )
     return f"{found}, kernels are {'interpreted on the CPU' if is_interpreted() else 'compiled'}"
 

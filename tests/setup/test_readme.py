@@ -1,21 +1,59 @@
-"""The README's figures are those of the stored benchmarks."""
+"""What the pages link to is there, and what they say of the licence and the pictures is so."""
 
+import json
 import re
-import subprocess
-import sys
+import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
+FOLDERS = ("*.md", "docs/*.md", "katas/*.md", "debubble/**/*.md")
+PAGES = [page for pattern in FOLDERS for page in sorted(ROOT.glob(pattern))]
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
 
 
-def test_the_table_is_what_the_benchmarks_say():
-    script = [sys.executable, "scripts/show_results.py", "--check"]
-    run = subprocess.run(script, cwd=ROOT, check=False)
-    assert run.returncode == 0, "run scripts/show_results.py"
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page):
+    for path, anchor in LINK.findall(page.read_text()):
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{path} is linked and does not exist"
+        assert not anchor or anchor in anchors(target), f"{path} has no heading #{anchor}"
 
 
-def test_every_file_that_the_readme_shows_exists():
-    text = (ROOT / "README.md").read_text()
-    shown = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
-    assert shown
-    assert [path for path in shown if not (ROOT / path).exists()] == []
+def anchors(page: Path) -> set[str]:
+    """Of the headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_readme_links_every_other_page():
+    linked = {path for path, _ in LINK.findall((ROOT / "README.md").read_text())}
+    pages = {page.relative_to(ROOT).as_posix() for page in PAGES}
+    assert pages - linked == {"README.md"}
+
+
+def test_the_readme_has_one_picture():
+    assert len(re.findall(r"!\[", (ROOT / "README.md").read_text())) == 1
+
+
+def test_every_picture_is_explained_once():
+    shown = re.findall(r"!\[.+\]\(\.\./(.+)\)", (ROOT / "docs/pictures.md").read_text())
+    stored = (ROOT / "assets/pictures").glob("*.png")
+    assert sorted(shown) == sorted(path.relative_to(ROOT).as_posix() for path in stored)
+
+
+def test_a_picture_has_the_name_of_its_chapter():
+    notebooks = (ROOT / "chapters").glob("*.ipynb")
+    first_cells = [json.loads(path.read_text())["cells"][0]["source"] for path in notebooks]
+    titles = {"".join(source).splitlines()[0].removeprefix("# ") for source in first_cells}
+    page = (ROOT / "docs/pictures.md").read_text()
+    assert set(re.findall(r"^## (.+)$", page, re.MULTILINE)) <= titles
+
+
+def test_the_licence_is_the_same_everywhere():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["license"] == "Apache-2.0"
+    assert "[Apache-2.0](LICENSE)" in (ROOT / "README.md").read_text()
+    licence = " ".join((ROOT / "LICENSE").read_text().split())
+    assert licence.startswith("Apache License Version 2.0")

@@ -1,0 +1,48 @@
+"""What scripts write into pages, between `<!-- NAME: begin -->` and `<!-- NAME: end -->`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class GeneratedPart:
+    page: Path
+    name: str
+    text: str
+
+    def is_current(self) -> bool:
+        return self.page.read_text(encoding="utf-8") == self._page_with_it()
+
+    def write(self) -> None:
+        self.page.write_text(self._page_with_it(), encoding="utf-8")
+
+    def _page_with_it(self) -> str:
+        begin, end = (f"<!-- {self.name}: {edge} -->" for edge in ("begin", "end"))
+        page = self.page.read_text(encoding="utf-8")
+        before, has_begin, rest = page.partition(begin)
+        _, has_end, after = rest.partition(end)
+        if not (has_begin and has_end):
+            sys.exit(f"{self.page} has no place for {self.name!r}: write {begin} and {end} there")
+        return f"{before}{begin}\n{self.text}\n{end}{after}"
+
+
+def write(parts: Iterable[GeneratedPart]) -> int:
+    """The exit status of a script that writes `parts`. With `--check` nothing is written, the parts
+    that are not current are named, and the status is 1 if there are any."""
+    stale = [part for part in parts if not part.is_current()]
+    if "--check" not in sys.argv:
+        for part in stale:
+            part.write()
+        return 0
+    for part in stale:
+        print(f"{part.page}: {part.name!r} is not current: run {sys.argv[0]}", file=sys.stderr)
+    return int(bool(stale))
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

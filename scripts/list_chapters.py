@@ -1,0 +1,106 @@
+"""Writes the lists of chapters and katas: README.md, katas/README.md, docs/workshop.md.
+
+What they say comes from the first cell of each notebook and from katas/katas.toml. `--check` exits
+with 1 if a list is not current.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from generated_part import GeneratedPart, table, write
+
+from debubble.workshop.catalogue import Catalogue, Kata
+
+ROOT = Path(__file__).resolve().parents[1]
+UPSTREAM = "https://github.com/vllm-project/vllm/pull/"
+MINUTES_PER_CELL, MINUTES_PER_KATA = 1, 10
+"""To plan a day with; nobody measured them."""
+
+
+def main() -> int:
+    chapters = [Chapter.read(path) for path in sorted((ROOT / "chapters").glob("*.ipynb"))]
+    katas = Catalogue(ROOT).katas
+    return write(
+        [
+            GeneratedPart(ROOT / "README.md", "chapters", index_of_chapters(chapters, katas)),
+            GeneratedPart(ROOT / "katas/README.md", "katas", index_of_katas(chapters, katas)),
+            GeneratedPart(ROOT / "docs/workshop.md", "plan", plan(chapters, katas)),
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class Chapter:
+    file: str
+    number: str
+    title: str
+    headline: str
+    cells: int
+
+    @classmethod
+    def read(cls, path: Path) -> Chapter:
+        """The first cell begins with `# NN · Title`. The headline is the sentence below it that
+        names a pull request, or else the first one."""
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        first, _, story = "".join(cells[0]["source"]).partition("\n")
+        heading = re.fullmatch(r"# (\d\d) · (.+)", first)
+        sentences = re.split(r"(?<=[.!?])\s+", story.strip())
+        if not (heading and sentences[0]):
+            sys.exit(f"{path} begins with {first!r}: it needs `# NN · Title`, and a story below it")
+        named = (sentence for sentence in sentences if "pull request #" in sentence.lower())
+        return cls(path.name, *heading.groups(), next(named, sentences[0]), len(cells))
+
+    def link(self, to_root: str) -> str:
+        return f"[{self.number} · {self.title}]({to_root}chapters/{self.file})"
+
+
+def index_of_chapters(chapters: list[Chapter], katas: tuple[Kata, ...]) -> str:
+    rows = []
+    for chapter in chapters:
+        exercises = Counter(kata.system for kata in katas if kata.chapter == chapter.number)
+        links = [
+            f"[{counted(number, 'kata')}](katas/README.md#{system})"
+            for system, number in exercises.items()
+        ]
+        rows.append([chapter.link(""), with_links(chapter.headline), "<br>".join(links)])
+    return table(["chapter", "in one line", "exercises"], rows)
+
+
+def index_of_katas(chapters: list[Chapter], katas: tuple[Kata, ...]) -> str:
+    """A section for each system, in the order of teaching. Its chapter may still be unwritten."""
+    links = {chapter.number: chapter.link("../") for chapter in chapters}
+    sections = []
+    for (system, number), group in groupby(katas, key=lambda kata: (kata.system, kata.chapter)):
+        rows = [[f"[`{kata.name}`]({system}/{kata.name}.py)", kata.title] for kata in group]
+        chapter = links.get(number, number)
+        sections.append(f"### {system}\nChapter {chapter}\n\n{table(['kata', 'title'], rows)}")
+    return "\n\n".join(sections)
+
+
+def plan(chapters: list[Chapter], katas: tuple[Kata, ...]) -> str:
+    rows = []
+    for chapter in chapters:
+        number = sum(kata.chapter == chapter.number for kata in katas)
+        minutes = chapter.cells * MINUTES_PER_CELL + number * MINUTES_PER_KATA
+        rows.append([chapter.link("../"), f"{chapter.cells}", f"{number}", f"{minutes / 60:.1f}"])
+    hours = f"hours, at {counted(MINUTES_PER_CELL, 'minute')} a cell and {MINUTES_PER_KATA} a kata"
+    return table(["chapter", "cells", "katas", hours], rows)
+
+
+def counted(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def with_links(text: str) -> str:
+    return re.sub(r"#(\d+)", rf"[#\1]({UPSTREAM}\1)", text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
