@@ -91,7 +91,9 @@ class Request:
         return self.finish_reason is not None or self.num_sampled >= self.sampling.max_tokens
 
     def update_hashes(self) -> None:
-        self.hashes += block_hashes(self.tokens, self.spans, self.block_size, self.hashes)
+        num_known = len(self.prompt) + len(self.generated)
+        if num_known // self.block_size > len(self.hashes):
+            self.hashes += block_hashes(self.tokens, self.spans, self.block_size, self.hashes)
 
     def cuts_an_image(self, position: int) -> bool:
         """Whether an image begins before the position, and goes on behind it."""
