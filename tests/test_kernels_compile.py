@@ -929,7 +929,8 @@ VARIES = {
 
 
 def run_compiling(program: str, *arguments: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRITON_INTERPRET": "0"}
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path, "TRITON_INTERPRET": "0"}
     # Kernels are compiled where CUDA is asked for; a GPU is needed only to run them.
     environment["DEBUBBLE_DEVICE"] = "cuda"
     result = subprocess.run(

@@ -231,7 +231,8 @@ print("traced")
 
 def test_it_can_be_compiled_and_evaluated_on_tensors_of_indices_alike():
     """In a process of its own: PyTorch's compiler changes how others in its process wait."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path}
     result = subprocess.run(
         [sys.executable, "-c", TRACE],
         env=environment,
