@@ -49,9 +49,11 @@ lint: $(STAMP)
 	'$(VENV)/bin/ruff' format --check .
 	'$(VENV)/bin/lint-imports'
 
-# The workers share the cores: threads of their own would only stand in each other's way.
+# The workers share the cores: threads of their own would only stand in each other's way. Tests of a
+# file share what its fixtures made, and so a worker; tests/conftest.py has the longest files first.
 unit: $(STAMP)
-	OMP_NUM_THREADS=1 '$(VENV)/bin/python' -m pytest tests --device sim -n '$(JOBS)' --timeout=300
+	OMP_NUM_THREADS=1 '$(VENV)/bin/python' -m pytest tests --device sim -n '$(JOBS)' --timeout=300 \
+	    --dist loadfile --no-loadscope-reorder
 
 katas: $(STAMP)
 	'$(VENV)/bin/debubble' check --device sim $(if $(CI),--pristine)

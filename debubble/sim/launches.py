@@ -17,6 +17,7 @@ from .computing import on_cpu, on_sim
 from .device import SimDevice
 from .execution import Operation, execute
 from .guard_bands import guarded
+from .interpreting import ready_once
 from .kernel_run import KernelRun
 from .reach import Reach
 from .tape import flat_tensors, with_tensors
@@ -92,7 +93,8 @@ def _run_guarded(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str
         in_order = iter(tensors)
         guarded_args = with_tensors(args, in_order)
         values = with_tensors(list(meta.values()), in_order)
-        kernel[grid](*guarded_args, **dict(zip(meta, values, strict=True)))
+        with ready_once(kernel):
+            kernel[grid](*guarded_args, **dict(zip(meta, values, strict=True)))
 
     guarded(call, flat_tensors([args, list(meta.values())]), _name_of(kernel))
 

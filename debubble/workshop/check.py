@@ -14,7 +14,8 @@ from .loader import Implementation, attempt, learner, solution
 from .stray_files import stray_files
 from .stub_files import StubFiles, StubState
 from .stubs import generate
-from .trials import CannotRun, Trial, run_trials
+from .trials import CannotRun, Trial
+from .trials_side_by_side import run_side_by_side
 from .verdicts import Verdict, on_attempt, on_solution, on_stub
 
 FEWEST_ATTEMPTS = 3
@@ -126,12 +127,12 @@ def _run(
 ) -> list[Trial]:
     seen: dict[int, None] = {}
 
-    def after_each_test(trial: Trial) -> None:
+    def after_each_trial(trial: Trial) -> None:
         seen[id(trial)] = None
         doing = f"{trial.implementation.kata.name}: {trial.implementation.label}"
         progress(len(seen), len(implementations), doing)
 
-    return run_trials(implementations, device, after_each_test)
+    return run_side_by_side(implementations, device, after_each_trial)
 
 
 def _judge(trial: Trial, attempts: dict[Path, WrongAttempt]) -> Verdict:

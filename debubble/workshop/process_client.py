@@ -88,6 +88,6 @@ def _arguments(config: pytest.Config) -> list[str]:
     arguments = ["--rootdir", str(config.rootpath), "--override-ini", "addopts="]
     if config.inipath is not None:
         arguments += ["-c", str(config.inipath)]
-    arguments += ["-p", "no:terminal", "-p", "no:cacheprovider"]
+    arguments += ["-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:nbval"]
     arguments += [f"--capture={config.getoption('capture')}"]
     return [*arguments, f"--import-mode={config.getoption('importmode')}"]

@@ -54,7 +54,8 @@ def run_trials(
     tests = dict.fromkeys(str(found.kata.test_path) for found in implementations)
     root = implementations[0].kata.root
     options = ["--device", device, "--rootdir", str(root), "-c", os.devnull]
-    quiet = ["-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    # nbval is slow to load as well.
+    quiet = [f"-pno:{plugin}" for plugin in ("terminal", "cacheprovider", "xdist", "nbval")]
     status = pytest.main([*tests, *options, *quiet], plugins=[runner, katas, plugin])
     refusals = runner.refusals + katas.refusals
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or refusals:

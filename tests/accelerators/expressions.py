@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy
@@ -28,8 +29,9 @@ class Expression:
     def prepare(self, accelerator) -> dict:
         """The names that the expression uses, on this accelerator: the same numbers every time,
         since how a tensor is printed depends on them."""
-        torch.manual_seed(0)
         names = {"D": accelerator.device.type, "acc": accelerator, "np": numpy, "io": io}
+        names["large"] = large()
+        torch.manual_seed(0)
         exec(for_accelerator(self.setup), names)
         return names
 
@@ -43,14 +45,21 @@ class Expression:
         return timeline.counts()
 
 
+@cache
+def large() -> torch.Tensor:
+    """A million random numbers on the host: to draw them takes longer than most expressions."""
+    return torch.randn(1 << 20)
+
+
 def for_accelerator(text: str) -> str:
-    """The few calls of torch.cuda as those of the accelerator."""
+    """The few calls of torch.cuda as those of the accelerator, and large tensors as copies."""
     for cuda, ours in {
         "torch.cuda.current_stream()": "acc.current_stream()",
         "torch.cuda.synchronize()": "acc.synchronize()",
         "torch.cuda.Stream()": "acc.stream()",
         "torch.cuda.Event()": "acc.event()",
         "torch.cuda.empty_cache()": "None",
+        "torch.randn(1 << 20)": "large.clone()",
     }.items():
         text = text.replace(cuda, ours)
     return text

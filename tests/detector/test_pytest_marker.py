@@ -73,7 +73,8 @@ def run(tmp_path_factory, accelerator):
     plugins = "debubble.workshop.plugin,debubble.detector.pytest_plugin"
     root = str(Path(__file__).parents[2])
     environment = os.environ | {"PYTEST_PLUGINS": plugins, "PYTHONPATH": root, "COLUMNS": "250"}
-    command = [sys.executable, "-m", "pytest", "--strict-markers", "-p", "no:cacheprovider", "-rA"]
+    without = ["-p", "no:cacheprovider", "-p", "no:nbval"]
+    command = [sys.executable, "-m", "pytest", "--strict-markers", *without, "-rA"]
     return subprocess.run(
         [*command, "--device", accelerator.name, "test_marked.py"],
         cwd=folder,

@@ -18,9 +18,9 @@ LAYERS = 2
 
 @pytest.fixture(scope="module")
 def run(accelerator, tmp_path_factory):
-    """(folder, what was printed) of a quick run on a small model of few layers."""
+    """(folder, what was printed) of a quick run on a small model of few layers and heads."""
     folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
-    shallow = replace(Workload.small(), num_layers=LAYERS)
+    shallow = replace(Workload.small(), num_layers=LAYERS, num_v_heads=1)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         patch.setattr(Workload, "small", lambda: shallow)
         # The peer changes the process that it is in: test_forward_comparison gives it its own.

@@ -20,6 +20,8 @@ def variants(accelerator):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_modelled_step_has_the_counts_of_the_measured_one(accelerator, variants, variant):
+def test_a_modelled_step_has_the_counts_of_the_measured_one(
+    accelerator, variants, variant, only_launched
+):
     modelled = record_step(accelerator, variants[variant]())
     assert modelled.counts() == MEASURED["presets"]["small"]["steps"]["prefill"][variant]["counts"]

@@ -89,26 +89,24 @@ def expect_the_same_of_all(accelerator, shallow, batch):
             assert counts["d2h"] == counts["host_syncs"] == counts["h2d_pageable"] == 0
             uploads[variant] = counts["h2d_pinned"]
     right = results["before"]
+    assert right[0].isfinite().all()
     for found in results.values():
         assert all(torch.equal(a, b) for a, b in zip(found, right, strict=True))
     return uploads
 
 
-def test_what_24_layers_make_the_host_do_and_their_one_result(accelerator, deep):
-    batch, outputs = deep.schedule([5, 3]), {}
+def test_what_24_layers_make_the_host_do(accelerator, deep, only_launched):
+    batch = deep.schedule([5, 3])
     for variant in VARIANTS:
         deep.use(variant)
         if not accelerator.modelled:
             deep.run(batch)  # The first products of a process are others than the next ones.
         with debubble.record(accelerator) as timeline:
-            output = deep.run(batch)
-        outputs[variant] = output.cpu()
+            deep.run(batch)
         assert timeline.hazards == []
         if accelerator.pin_memory:
             counts = timeline.counts()
             assert {name: counts[name] for name in PREFILL[variant]} == PREFILL[variant], variant
-    assert outputs["before"].isfinite().all()
-    assert all(torch.equal(output, outputs["before"]) for output in outputs.values())
 
 
 UPLOADS = {

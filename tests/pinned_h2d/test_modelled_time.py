@@ -17,7 +17,7 @@ MEASURED = ASSETS / "benchmarks" / "nvidia-h200" / "pinned_h2d.json"
 
 @pytest.mark.parametrize("variant", ["before", "after"])
 def test_the_modelled_step_has_the_counts_and_about_the_time_of_the_measured_one(
-    accelerator, variant
+    accelerator, variant, only_launched
 ):
     modelled = record_step(
         accelerator, Engine(StepConfig.small(), accelerator.device, variant).prefill

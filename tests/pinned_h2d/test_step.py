@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
 import debubble
 from solutions.pinned_h2d import Engine, StepConfig
@@ -23,10 +24,9 @@ def record(accelerator, engine, variant, kind):
     return output.float().cpu(), timeline
 
 
-def test_48_layers_of_16_requests(accelerator, engine):
-    outputs = {}
+def test_48_layers_of_16_requests(accelerator, engine, only_launched):
     for variant in ("before", "after"):
-        outputs[variant], timeline = record(accelerator, engine, variant, "prefill")
+        _, timeline = record(accelerator, engine, variant, "prefill")
         counts = timeline.counts()
         assert timeline.hazards == []
         if variant == "before":
@@ -37,26 +37,24 @@ def test_48_layers_of_16_requests(accelerator, engine):
             assert counts["h2d_pinned"] == accelerator.pin_memory
             assert counts["h2d_pageable"] == (not accelerator.pin_memory)
             assert counts["host_syncs"] == 0
-    assert outputs["before"].isfinite().all()
-    assert (outputs["before"] - outputs["after"]).abs().max() == 0
 
 
-def test_a_decode_step_uploads_nothing_any_more(accelerator, engine):
-    output, timeline = record(accelerator, engine, "after", "decode")
-    assert output.isfinite().all()
+def test_a_decode_step_uploads_nothing_any_more(accelerator, engine, only_launched):
+    _, timeline = record(accelerator, engine, "after", "decode")
     counts = timeline.counts()
     assert counts["h2d_pinned"] == counts["h2d_pageable"] == counts["host_syncs"] == 0
 
 
 @pytest.fixture(scope="module")
 def shallow(accelerator):
-    return Engine(replace(StepConfig.small(), num_layers=2, num_requests=3), accelerator.device)
+    return Engine(replace(StepConfig.small(), num_layers=2), accelerator.device)
 
 
 def test_prefill_then_decode_agree_with_the_code_as_it_was(accelerator, shallow):
     then = [record(accelerator, shallow, "before", kind)[0] for kind in ("prefill", "decode")]
     now = [record(accelerator, shallow, "after", kind)[0] for kind in ("prefill", "decode")]
-    assert all((a - b).abs().max() == 0 for a, b in zip(then, now, strict=True))
+    assert all(output.isfinite().all() for output in then)
+    assert all(torch.equal(a, b) for a, b in zip(then, now, strict=True))
 
 
 def test_the_ranges_reach_the_attention(accelerator, shallow):

@@ -1,5 +1,7 @@
 """The benchmark runs all variants, says how it came by its times, and keeps them."""
 
+import contextlib
+import io
 import json
 
 import pytest
@@ -13,11 +15,18 @@ MEASURED = ASSETS / "benchmarks" / "nvidia-h200" / "sync_free.json"
 
 
 @pytest.fixture(scope="module")
-def record(accelerator, tmp_path_factory):
-    """Of a quick run, on the small model alone."""
-    folder = tmp_path_factory.mktemp("bench")
-    bench.main(["--quick", "--output", str(folder)])
-    return json.loads((folder / "sync_free.json").read_text())
+def run(accelerator, tmp_path_factory):
+    """(folder, what was printed) of a quick run, on the small model alone."""
+    folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setattr(bench, "STEPS_IN_A_ROW", 3)
+        bench.main(["--quick", "--output", str(folder)])
+    return folder, printed.getvalue()
+
+
+@pytest.fixture(scope="module")
+def record(run):
+    return json.loads((run[0] / "sync_free.json").read_text())
 
 
 def test_every_variant_has_its_costs(accelerator, record):
@@ -33,11 +42,9 @@ def test_every_variant_has_its_costs(accelerator, record):
     assert steps["after"]["counts"]["h2d_pinned"] == accelerator.pin_memory
 
 
-def test_the_table_stays_within_a_terminal(accelerator, capsys):
-    bench.main(["--quick"])
-    printed = capsys.readouterr().out
-    assert max(map(len, printed.splitlines())) <= 80
-    assert "…" not in printed
+def test_the_table_stays_within_a_terminal(run):
+    assert max(map(len, run[1].splitlines())) <= 80
+    assert "…" not in run[1]
 
 
 @pytest.mark.sim

@@ -204,7 +204,7 @@ def test_what_a_neighbour_has_set_up_is_torn_down(run, marked):
 def test_workers_of_xdist_go_on_after_a_crash(marked):
     pytest.importorskip("xdist")
     marked.edit_stub(BODY, f"{CRASH}\n")
-    text = in_a_process(marked, "katas", "--device", current().name, PYTEST_ADDOPTS="-n 2")
+    text = in_a_process(marked, "katas", "--device", current().name, PYTEST_ADDOPTS="-n 1")
     assert "by signal 11 (segmentation fault)" in text
     assert "· tiny/add_up  1 of 2 tests pass" in text
     assert "worker 'gw" not in text  # which is what xdist says of one that crashed

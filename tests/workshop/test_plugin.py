@@ -9,6 +9,8 @@ import pytest
 
 pytest_plugins = ["pytester"]
 CHECKOUT = Path(__file__).resolve().parents[2]
+WITHOUT = ["-p", "no:cacheprovider", "-p", "no:nbval"]
+"""nbval alone takes a second or two to be imported."""
 
 
 @pytest.fixture
@@ -30,7 +32,7 @@ def in_a_process(workbook, *arguments: str, **environment: str) -> str:
     """The same in a process of its own, with the conftest of the real checkout."""
     workbook.write("conftest.py", (CHECKOUT / "conftest.py").read_text())
     workbook.write("pytest.ini", "[pytest]\n")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    command = [sys.executable, "-m", "pytest", *WITHOUT, *arguments]
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), **environment}
     result = subprocess.run(
         command, cwd=workbook.root, env=environment, capture_output=True, text=True, timeout=280

@@ -1,0 +1,53 @@
+"""Katas of several systems are tried in several processes, and nobody can tell."""
+
+import pytest
+
+from debubble.accelerator import current
+from debubble.workshop import trials_side_by_side
+from debubble.workshop.check import check
+
+from .workbook import ATTEMPTS, BEFORE, ENTRY, SOLUTION, TEST
+
+pytestmark = pytest.mark.sim
+
+
+@pytest.fixture
+def two_systems(workbook, monkeypatch):
+    """The tiny kata and, in another system, one more that is like it."""
+    monkeypatch.setenv("DEBUBBLE_DEVICE", current().name)
+    monkeypatch.setattr(trials_side_by_side.os, "cpu_count", lambda: 2)
+    more = ENTRY.replace('"tiny"', '"small"').replace('"add_up"', '"sum_up"')
+    workbook.write("katas/katas.toml", ENTRY + more.replace(".tiny.", ".small."))
+    workbook.write("solutions/small/__init__.py", "")
+    workbook.write("solutions/small/before.py", BEFORE)
+    workbook.write("solutions/small/add_up.py", SOLUTION)
+    workbook.write("katas/small/test_sum_up.py", TEST)
+    for name in ATTEMPTS:
+        text = (workbook.root / f"tests/wrong_attempts/tiny/add_up/{name}.py").read_text()
+        workbook.write(f"tests/wrong_attempts/small/sum_up/{name}.py", text)
+    workbook.files.write_all()
+    return workbook
+
+
+def test_each_kata_gets_its_verdicts_and_progress_reaches_all(two_systems):
+    two_systems.edit("solutions/small/add_up.py", "sum(numbers)", "7")
+    seen = []
+    verdicts = check(two_systems.catalogue, "sim", lambda done, of, doing: seen.append((done, of)))
+    assert seen == [(number, 10) for number in range(1, 11)]
+    problems = {(v.kata, v.subject): v.problem for v in verdicts if not v.holds}
+    assert list(problems) == [("sum_up", "solution")]
+    assert "Your code returned 7." in problems["sum_up", "solution"]
+    subjects = {
+        kata: [v.subject for v in verdicts if v.kata == kata] for kata in ("add_up", "sum_up")
+    }
+    assert subjects["add_up"] == subjects["sum_up"]
+    assert subjects["add_up"][-5:] == ["stub", "solution", *(f"attempt {a}" for a in ATTEMPTS)]
+
+
+def test_code_that_ends_the_process_is_told_apart_from_tests_that_cannot_be_read(two_systems):
+    two_systems.edit("katas/tiny/test_add_up.py", "import Diagnosis", "import Nothing")
+    (about_tests,) = [v.problem for v in check(two_systems.catalogue, "sim") if not v.holds]
+    assert "cannot import name 'Nothing'" in about_tests
+    two_systems.edit("solutions/small/add_up.py", "return sum(numbers)", "import os; os._exit(3)")
+    (about_crash,) = [v.problem for v in check(two_systems.catalogue, "sim") if not v.holds]
+    assert "has crashed: mark the tests" in about_crash
