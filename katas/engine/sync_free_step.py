@@ -1,0 +1,224 @@
+"""A step that waits for nothing (chapter 06).
+
+The engine below generates the right tokens, for prompts with images and for requests whose prefix
+lies in CPU memory. But it has a fault of each of the chapters 01 to 05, and the host waits for the
+device again and again.
+
+Make it an engine that waits for nothing. The tests go by chapter: run them, see to the first one
+that fails, and run them again. In the end there is
+
+    in each step          1 upload of all its inputs, from pinned memory,
+                          1 download of its tokens, to pinned memory, for which only `read` waits
+    in a step of decodes  1 launch of a graph besides, and no kernel by itself
+    in a load             1 batch of copies, beside the steps of other requests
+
+`attention` and `recurrence` can stay as they are: what they are handed has to come from elsewhere.
+`Inputs` may have more fields, and is best made without asking the device for anything.
+
+Edit this file, then run
+
+    pytest katas/engine/test_sync_free_step.py
+
+Stuck?         debubble hint sync_free_step
+Start afresh?  debubble reset sync_free_step
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import torch
+from torch.nn.functional import logsigmoid, pad, rms_norm
+
+MOST_REQUESTS = 4  # in one step
+MOST_BLOCKS = 6  # of one request
+BLOCK = 8  # tokens of a block of the cache, and of a chunk
+
+
+class Layer(NamedTuple):
+    projection: torch.Tensor
+    """[D, 3 * D]: to query, key and value."""
+    output: torch.Tensor
+    """[D, D]"""
+    gate: torch.Tensor | None = None
+    """[D]: how much of its state a recurrent layer keeps. None for a layer with attention."""
+
+
+class Model(NamedTuple):
+    embedding: torch.Tensor
+    """[V, D]"""
+    layers: Sequence[Layer]
+    head: torch.Tensor
+    """[D, V]"""
+
+
+class Request(NamedTuple):
+    """What the scheduler says of a request in one step."""
+
+    slot: int
+    """Its place among those that are running, below MOST_REQUESTS."""
+    blocks: Sequence[int]
+    """Of the cache, for its tokens in their order, those of this step too. Never block 0."""
+    num_computed: int = 0
+    """Tokens that the cache knows; a multiple of BLOCK if there is a prompt to compute."""
+    prompt: Sequence[int] = ()
+    """What is left of its prompt. None left: this step computes the token that it sampled last."""
+    images: Sequence[tuple[int, int]] = ()
+    """First and last position of each, at most MOST_IMAGES: its tokens see each other both ways."""
+
+
+class Inputs(NamedTuple):
+    """What the layers are told of a step, for its T tokens and R requests: int64 on the device."""
+
+    token_ids: torch.Tensor
+    """[T]"""
+    positions: torch.Tensor
+    """[T]: in its request."""
+    rows: torch.Tensor
+    """[T]: which of the step's requests it is of."""
+    starts: torch.Tensor
+    """[R + 1]: where each one's tokens start, then T."""
+    block_table: torch.Tensor
+    """[R, MOST_BLOCKS], 0 behind a request's blocks."""
+
+
+class Engine:
+    """Generates tokens with a model of L layers, for up to MOST_REQUESTS requests at a time.
+
+    `cache` [L, blocks, 2 * BLOCK, D] float32 on the device, D = 2 * BLOCK. For attention a block
+    holds the keys of BLOCK tokens, then their values; in a recurrent layer the state [D, D] behind
+    the last of them. `host_cache` [host blocks, L, 2 * BLOCK, D] is pinned.
+    """
+
+    def __init__(self, model: Model, cache: torch.Tensor, host_cache: torch.Tensor) -> None:
+        self.model, self.cache, self.host_cache = model, cache, host_cache
+        self.last_tokens = [0] * MOST_REQUESTS
+
+    def load(self, request: Request, host_blocks: Sequence[int]) -> None:
+        """Copies blocks of the host's cache to the first blocks of `request`, behind all that was
+        queued before. The next step with this request runs behind the copies, others need not."""
+        for host_block, block in zip(host_blocks, request.blocks, strict=False):
+            for number in range(len(self.model.layers)):
+                self.cache[number, block].copy_(self.host_cache[host_block, number])
+
+    def step(self, requests: Sequence[Request]) -> SampledTokens:
+        """Queues a step; each request samples a token. Prompts and decodes may be mixed."""
+        self.requests = requests
+        sampled = SampledTokens(self._forward(self._inputs(requests)))
+        for request, token in zip(requests, sampled.read(), strict=True):
+            self.last_tokens[request.slot] = token
+        return sampled
+
+    def _inputs(self, requests: Sequence[Request]) -> Inputs:
+        lengths = [len(request.prompt) or 1 for request in requests]
+        token_ids, positions, rows, block_table = [], [], [], []
+        for row, (request, length) in enumerate(zip(requests, lengths, strict=True)):
+            token_ids += request.prompt or [self.last_tokens[request.slot]]
+            positions += range(request.num_computed, request.num_computed + length)
+            rows += [row] * length
+            block_table.append([*request.blocks, *[0] * (MOST_BLOCKS - len(request.blocks))])
+        inputs = (token_ids, positions, rows, [0, *accumulate(lengths)], block_table)
+        return Inputs(*(torch.tensor(values, device=self.cache.device) for values in inputs))
+
+    def _forward(self, inputs: Inputs) -> torch.Tensor:
+        """[R] int64 on the device: the token that each request samples."""
+        size = self.model.embedding.shape[1:]
+        hidden = self.model.embedding[inputs.token_ids]
+        for layer, cache in zip(self.model.layers, self.cache, strict=True):
+            normed = rms_norm(hidden, size)
+            if layer.gate is None:
+                visible = self._visible(inputs)
+                mixed = attention(layer, normed, visible, inputs, cache)
+            else:
+                chunks = self._chunks(inputs)
+                mixed = recurrence(layer, normed, chunks, inputs, cache)
+            hidden = hidden + rms_norm(mixed, size) @ layer.output
+        last = rms_norm(hidden[inputs.starts[1:] - 1], size)
+        return (last @ self.model.head).argmax(1)
+
+    def _visible(self, inputs: Inputs) -> torch.Tensor:
+        """[T, keys] bool: which keys of its request each token sees."""
+        positions, device = inputs.positions, self.cache.device
+        page = torch.arange(MOST_BLOCKS, device=device)
+        pages = (page * BLOCK <= positions.max()).nonzero()
+        keys = (pages * BLOCK + torch.arange(BLOCK, device=device)).flatten()
+        visible = keys <= positions[:, None]
+        for row, request in enumerate(self.requests):
+            if request.images:
+                first, last = torch.tensor(request.images, device=device).unbind(1)
+                sees_image = (first <= positions[:, None]) & (positions[:, None] <= last)
+                in_image = (first[:, None] <= keys) & (keys <= last[:, None])
+                both = (sees_image[..., None] & in_image).any(1)
+                visible |= both & (inputs.rows == row)[:, None]
+        return visible
+
+    def _chunks(self, inputs: Inputs) -> torch.Tensor:
+        """[NT, 2] int64 on the device: (request, chunk of its tokens), in order."""
+        lengths = inputs.starts.diff().tolist()
+        rows = [(row, i) for row, length in enumerate(lengths) for i in range(-(-length // BLOCK))]
+        return torch.tensor(rows, device=self.cache.device)
+
+
+class SampledTokens:
+    """The tokens of a step, on their way to the host."""
+
+    def __init__(self, tokens: torch.Tensor) -> None:
+        self.values = tokens.tolist()
+
+    def read(self) -> list[int]:
+        """One for each request of the step. Waits for this step, if it is not done yet."""
+        return self.values
+
+
+def attention(
+    layer: Layer, hidden: torch.Tensor, visible: torch.Tensor, inputs: Inputs, cache: torch.Tensor
+) -> torch.Tensor:
+    """[T, D]. `hidden` [T, D]; `visible` [T, keys]; `cache` [blocks, 2 * BLOCK, D]: keys and values
+    of the step's tokens are written there, and all of its requests read."""
+    query, key, value = (hidden @ layer.projection).chunk(3, 1)
+    pages = inputs.block_table[inputs.rows]
+    block = pages.gather(1, inputs.positions[:, None] // BLOCK)[:, 0]
+    place = block * 2 * BLOCK + inputs.positions % BLOCK
+    cache.flatten(0, 1).index_copy_(0, place, key)
+    cache.flatten(0, 1).index_copy_(0, place + BLOCK, value)
+    keys, values = cache[pages[:, : visible.shape[1] // BLOCK]].chunk(2, 2)
+    scores = (keys.flatten(1, 2) @ query[..., None])[..., 0] / query.shape[1] ** 0.5
+    weights = scores.masked_fill(~visible, float("-inf")).softmax(1)
+    return (weights[:, None] @ values.flatten(1, 2))[:, 0]
+
+
+def recurrence(
+    layer: Layer, hidden: torch.Tensor, chunks: torch.Tensor, inputs: Inputs, cache: torch.Tensor
+) -> torch.Tensor:
+    """[T, D]: query @ state of each token, state = exp(decay) * state + outer(key, value).
+
+    `hidden` [T, D]; `chunks` [NT, 2]: (request, chunk of its tokens), in order; `cache` [blocks, D,
+    D]: the state that a request's last step left is read there, and those behind chunks written.
+    """
+    request, chunk = chunks.unbind(1)
+    start, end = inputs.starts[request], inputs.starts[request + 1]
+    token = (start + chunk * BLOCK)[:, None] + torch.arange(BLOCK, device=chunks.device)
+    # Behind the end of a chunk is the last row, which is added here: zeros, that change nothing.
+    token = torch.where(token < end[:, None], token, len(hidden))
+    query, key, value = pad(hidden @ layer.projection, (0, 0, 0, 1))[token].chunk(3, 2)
+    decay = pad(logsigmoid(hidden @ layer.gate) / BLOCK, (0, 1))[token].cumsum(1)
+    # What each chunk adds to the state, and how much of that is left when a later one begins.
+    total = decay[:, -1]
+    added = (key * (total[:, None] - decay).exp()[..., None]).mT @ value
+    before = total.cumsum(0) - total
+    is_later = (request[:, None] == request) & (chunk[:, None] > chunk)
+    left = (before[:, None] - before - total).masked_fill(~is_later, float("-inf")).exp()
+    # And how much of the state before the first one, if there was any.
+    computed = inputs.positions[start]
+    last_block = inputs.block_table[request, (computed - 1).clamp(min=0) // BLOCK]
+    first_chunk = torch.arange(len(chunks), device=chunks.device) - chunk
+    still_left = (before - before[first_chunk]).exp() * (computed > 0)
+    state = cache[last_block] * still_left[:, None, None] + (left @ added.flatten(1)).view_as(added)
+    block = inputs.block_table[request, inputs.positions[token[:, 0]] // BLOCK]
+    cache[block] = state * total.exp()[:, None, None] + added
+    inside = (query @ key.mT) * (decay[:, :, None] - decay[:, None]).exp().tril()
+    result = inside @ value + (query * decay.exp()[..., None]) @ state
+    mixed = hidden.new_empty(len(hidden) + 1, hidden.shape[1])
+    return mixed.index_copy_(0, token.flatten(), result.flatten(0, 1))[:-1]

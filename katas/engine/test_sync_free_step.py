@@ -1,0 +1,574 @@
+"""Tests of the kata `sync_free_step`, in the order of the chapters."""
+
+from collections import Counter
+from functools import cache
+from typing import NamedTuple
+from unittest import mock
+
+import pytest
+import torch
+from torch.nn.functional import rms_norm
+
+import debubble
+from debubble.workshop import expect, expect_equal
+
+BLOCK = 8  # as in the kata
+SIZE, VOCABULARY = 2 * BLOCK, 64
+NUM_BLOCKS, NUM_HOST_BLOCKS = 24, 6
+WRONG_TOKENS = (
+    "The engine gave the right tokens as it came. What does this step read that you have changed: "
+    "its inputs, the tokens that were sampled last, where its images are, its chunks?"
+)
+SPANS = (
+    "Where the images lie is the same for every layer, and the host knows it before the first one. "
+    "A tensor that is made in a layer is sent again in each, for each request with images, and the "
+    "host waits for every one. Make one padded tensor for all requests, and send it once a step, "
+    "with the other inputs (chapter 01: katas `padded_ranges` and `once_a_step`)."
+)
+INPUTS = (
+    "`torch.tensor(..., device=...)` is a copy from pageable memory, and the host waits for it. "
+    "All inputs of a step are known at the same time: put them one behind the other into one "
+    "pinned tensor, send it with non_blocking=True, and cut it apart on the device by `split` and "
+    "`view` (chapter 02; chapter 03: kata `metadata_builder`). A slice of a pinned tensor with "
+    "gaps between its rows travels as pageable memory does."
+)
+SAMPLED = (
+    "The next step needs the sampled tokens on the device, where they are. Keep them there, one "
+    "for each slot, and let the next step pick what it needs. The host only wants them for the "
+    "user: start a copy to pinned memory, record an event behind it, and leave the waiting to "
+    "`read` (chapter 02: kata `data_parallel`)."
+)
+READ_LATE = (
+    "Until its event has passed, pinned memory that a copy goes to holds something else: ask the "
+    "event, and wait for it if need be. And wait for this event alone: behind it are the steps "
+    "that were queued since, and nobody wants to wait for those (chapter 02: kata `data_parallel`)."
+)
+IN_FLIGHT = (
+    "A queued copy reads its pinned memory, or writes to it, when its turn comes. What the next "
+    "step packs into the same memory may go out in place of this one's, and tokens that are read "
+    "before the event behind their copy has passed are others. Take fresh pinned memory in each "
+    "step: PyTorch keeps it until its copies are done (chapter 01: kata `staging_ring`; chapter "
+    "02: kata `data_parallel`)."
+)
+TABLES = (
+    "The lengths come from the scheduler, so the host has them: to read them back from the device "
+    "is to wait for all that was queued before, in each layer. The table of chunks is the same for "
+    "all layers. Make it on the host, once a step, and send it with the other inputs (chapter 03: "
+    "kata `metadata_builder`)."
+)
+PAGES = (
+    "How many pages `nonzero` finds is known to the device alone, so the host waits for it: in "
+    "each layer, and no graph can capture that. Let attention read as many pages as a request may "
+    "have, MOST_BLOCKS, and leave it to the mask what counts. All layers can share that mask "
+    "(chapter 04: kata `custom_mask`)."
+)
+ONE_LAUNCH = (
+    "A decode step has few tokens, so its kernels are short, and to launch them one by one takes "
+    "the host longer than the device needs for them. Capture the forward of MOST_REQUESTS requests "
+    "once, in __init__. Each step then writes its inputs, padded, to where the graph reads them, "
+    "and replays it: what else there is to compute belongs into the graph (chapter 04: kata "
+    "`replay_another_batch`)."
+)
+STALE = (
+    "A decode step reads its inputs, the tokens that were sampled last, and blocks of the cache. A "
+    "graph, if one computes it, reads the addresses that it was captured with, and keeps each "
+    "number of Python from that time. A tensor that is made anew in a step, a width or a list that "
+    "was decided at the capture: a replay knows no better. Copy all that changes into tensors that "
+    "stay where they are, and make their shapes those of the largest step (chapter 04: katas "
+    "`copy_to_persistent` and `replay_another_batch`)."
+)
+ONE_BATCH = (
+    "Each call of the driver costs the host time, and a block of a prefix is a small piece in each "
+    "layer. List all pieces of a load: addresses of sources, of targets, sizes. Hand them over by "
+    "one `current().copy_batch(...)`, which takes numpy arrays of int64, on a stream that is not "
+    "the default one. The host waits for none of them (chapter 05)."
+)
+BESIDE = (
+    "The link has an engine of its own, so other requests can compute while a prefix is loaded. "
+    "But a stream does one thing after the other, and a host that waits queues nothing. Give loads "
+    "a stream of their own, record an event behind the copies, and let only a step with this "
+    "request wait for it (chapter 05: kata `load_order`)."
+)
+NOT_THERE = (
+    "Streams run beside each other: what is queued for compute does not wait for a load by itself, "
+    "and would read blocks that are not there yet. Before the step's kernels are queued, "
+    "`current().current_stream().wait_event(...)` for the loads of its requests (chapter 05: kata "
+    "`load_order`)."
+)
+OVERTAKES = (
+    "Whoever had these blocks before may still be computing with them. Let the stream of the loads "
+    "wait for the current stream, which is that of compute, before the copies are queued (chapter "
+    "05: kata `load_order`)."
+)
+ALTOGETHER = (
+    "Each wait of the host is a bubble: meanwhile nothing is queued, and the device runs dry. A "
+    "step sends its inputs by one copy from pinned memory, and its tokens come back by one copy to "
+    "pinned memory. It asks for nothing else."
+)
+
+# To copy by a wrong address can end the process.
+works_on_addresses = pytest.mark.own_process
+
+
+class Layer(NamedTuple):
+    projection: torch.Tensor
+    output: torch.Tensor
+    gate: torch.Tensor | None = None
+
+
+class Model(NamedTuple):
+    embedding: torch.Tensor
+    layers: list[Layer]
+    head: torch.Tensor
+
+
+class Request(NamedTuple):
+    slot: int
+    blocks: tuple[int, ...]
+    num_computed: int = 0
+    prompt: tuple[int, ...] = ()
+    images: tuple[tuple[int, int], ...] = ()
+
+
+class Conversation(NamedTuple):
+    """All that a request will be; its first blocks are loaded from `host_blocks`, if there are."""
+
+    num_tokens: int
+    slot: int
+    blocks: tuple[int, ...]
+    images: tuple[tuple[int, int], ...] = ()
+    host_blocks: tuple[int, ...] = ()
+
+    @property
+    def prompt(self):
+        random = torch.Generator().manual_seed(self.num_tokens)
+        return tuple(torch.randint(VOCABULARY, (self.num_tokens,), generator=random).tolist())
+
+
+CONVERSATIONS = {
+    "A": Conversation(19, 0, (7, 3, 12, 17), images=((2, 9), (12, 14))),
+    "B": Conversation(13, 1, (5, 9, 1), images=((4, 11),)),
+    "C": Conversation(29, 2, (2, 14, 8, 20, 6), images=((3, 8), (18, 25)), host_blocks=(4, 1)),
+    # In the slot and the blocks of A, once A has left.
+    "D": Conversation(11, 0, (3, 7, 12)),
+    "W": Conversation(9, 3, (22, 23)),
+}
+
+
+@cache
+def model_of(kinds):
+    """On the CPU: "r" is a recurrent layer, "a" one with attention. With these weights no other
+    token comes near the one that is sampled, and each image and each state counts."""
+    random = torch.Generator().manual_seed(9)
+    weights = lambda *shape: torch.randn(shape, generator=random)
+    embedding = weights(VOCABULARY, SIZE)
+    layers = [
+        Layer(
+            weights(SIZE, 3 * SIZE) / SIZE**0.5,
+            weights(SIZE, SIZE) / SIZE**0.5,
+            weights(SIZE) / SIZE**0.5 if kind == "r" else None,
+        )
+        for kind in kinds
+    ]
+    return Model(embedding, layers, weights(SIZE, VOCABULARY))
+
+
+def plain_forward(model, tokens, images):
+    """(the next token, what a cache would hold [blocks, layers, 2 * BLOCK, SIZE]), of all tokens of
+    a request at once, one state after the other."""
+    hidden, position = model.embedding[list(tokens)], torch.arange(len(tokens))
+    visible = position <= position[:, None]
+    for first, last in images:
+        inside = (first <= position) & (position <= last)
+        visible |= inside & inside[:, None]
+    blocks = torch.zeros(-(-len(tokens) // BLOCK), len(model.layers), 2 * BLOCK, SIZE)
+    for number, layer in enumerate(model.layers):
+        normed = rms_norm(hidden, (SIZE,))
+        query, key, value = (normed @ layer.projection).chunk(3, 1)
+        if layer.gate is None:
+            scores = (query @ key.T / SIZE**0.5).masked_fill(~visible, float("-inf"))
+            mixed = scores.softmax(1) @ value
+            for i in range(len(tokens)):
+                blocks[i // BLOCK, number, i % BLOCK] = key[i]
+                blocks[i // BLOCK, number, BLOCK + i % BLOCK] = value[i]
+        else:
+            keeps = (normed @ layer.gate).sigmoid() ** (1 / BLOCK)
+            state, mixed = torch.zeros(SIZE, SIZE), torch.zeros(len(tokens), SIZE)
+            for i in range(len(tokens)):
+                state = keeps[i] * state + key[i].outer(value[i])
+                mixed[i] = query[i] @ state
+                blocks[i // BLOCK, number] = state
+        hidden = hidden + rms_norm(mixed, (SIZE,)) @ layer.output
+    return int((rms_norm(hidden[-1], (SIZE,)) @ model.head).argmax()), blocks
+
+
+@cache
+def right_token(kinds, name, number):
+    """The one that the request samples after `number` others."""
+    asked = CONVERSATIONS[name]
+    sampled = [right_token(kinds, name, i) for i in range(number)]
+    return plain_forward(model_of(kinds), (*asked.prompt, *sampled), asked.images)[0]
+
+
+class Queued(NamedTuple):
+    """A step that the engine was given: (name, how many tokens it had sampled) by request."""
+
+    requests: list[tuple[str, int]]
+    tokens: object
+
+    @property
+    def is_decode(self):
+        return all(sampled for _, sampled in self.requests)
+
+
+class Server:
+    """The scheduler, and the kata's engine. Its cache is full of what others have left."""
+
+    def __init__(self, kata, accelerator, kinds="arar"):
+        self.accelerator, self.kinds = accelerator, kinds
+        on_cpu, device = model_of(kinds), accelerator.device
+        layers = [
+            Layer(*(weights if weights is None else weights.to(device) for weights in layer))
+            for layer in on_cpu.layers
+        ]
+        model = Model(on_cpu.embedding.to(device), layers, on_cpu.head.to(device))
+        cache = torch.full((len(kinds), NUM_BLOCKS, 2 * BLOCK, SIZE), 3.0, device=device)
+        host_cache = torch.zeros(NUM_HOST_BLOCKS, len(kinds), 2 * BLOCK, SIZE)
+        if accelerator.pin_memory:
+            host_cache = host_cache.pin_memory()
+        for asked in CONVERSATIONS.values():
+            prefix = asked.prompt[: len(asked.host_blocks) * BLOCK]
+            if prefix:
+                _, blocks = plain_forward(on_cpu, prefix, asked.images)
+                host_cache[list(asked.host_blocks)] = blocks
+        self.engine, self.num_sampled = kata.Engine(model, cache, host_cache), Counter()
+        # What is only done the first time is not to be recorded.
+        self.run("W W")
+        accelerator.synchronize()
+
+    def run(self, plan):
+        """Steps of these requests, "AB" of two of them; "+C" loads the prefix of one."""
+        steps = [self.load(word[1]) if word[0] == "+" else self.step(word) for word in plan.split()]
+        return [step for step in steps if step]
+
+    def load(self, name):
+        self.engine.load(self.request(name), list(CONVERSATIONS[name].host_blocks))
+
+    def step(self, names):
+        queued = [(name, self.num_sampled[name]) for name in names]
+        tokens = self.engine.step([self.request(name) for name in names])
+        self.num_sampled.update(names)
+        return Queued(queued, tokens)
+
+    def request(self, name):
+        """With its prompt in its first step, without one from then on."""
+        asked, sampled = CONVERSATIONS[name], self.num_sampled[name]
+        end = asked.num_tokens + sampled
+        blocks = asked.blocks[: -(-end // BLOCK)]
+        if sampled:
+            return Request(asked.slot, blocks, end - 1, images=asked.images)
+        computed = len(asked.host_blocks) * BLOCK
+        return Request(asked.slot, blocks, computed, asked.prompt[computed:], asked.images)
+
+    def expect_right(self, steps):
+        """`read` has the tokens of the plain model, step by step."""
+        for place, step in enumerate(steps):
+            right = [right_token(self.kinds, *request) for request in step.requests]
+            words = [f"{name} decodes" if i else f"prompt of {name}" for name, i in step.requests]
+            value = f"what `read` gave for step {place}, of {len(steps)} ({', '.join(words)}),"
+            likely = STALE if step.is_decode else WRONG_TOKENS
+            expect_equal(step.tokens.read(), right, value=value, likely=likely)
+
+    def keep_busy(self):
+        """Long enough for a real host to queue everything; the modelled host needs less."""
+        self.accelerator.sleep(10.0 if self.accelerator.modelled else 50.0)
+
+
+def record(server, plan):
+    """Behind a kernel of 50 microseconds."""
+    server.accelerator.synchronize()
+    with debubble.record(server.accelerator) as timeline:
+        server.accelerator.sleep(0.05)
+        server.run(plan)
+    return timeline
+
+
+def is_upload(event):
+    return (event.copy_kind or "").startswith("h2d")
+
+
+def is_download(event):
+    return event.copy_kind == "d2h"
+
+
+def is_question(event):
+    """Anything that goes from host to device or back, and any wait."""
+    return event.kind == "sync" or is_upload(event) or is_download(event)
+
+
+def kernels_of(timeline):
+    return [e for e in timeline.events if e.kind == "kernel" and e.name != "sleep"]
+
+
+def expect_nothing_added(kata, accelerator, kind, counted, what, why):
+    """By three layers of this kind, to what a step without layers has of these events."""
+    without, with_layers = (
+        record(Server(kata, accelerator, layers), "AB") for layers in ("", 3 * kind)
+    )
+    line = lambda event: (event.source, event.kind, event.copy_kind)
+    known = Counter(line(event) for event in without.events if counted(event))
+    added = []
+    for event in with_layers.events:
+        if counted(event) and known[line(event)] == 0:
+            added.append(event)
+        elif counted(event):
+            known[line(event)] -= 1
+    layers = "recurrent layers" if kind == "r" else "layers with attention"
+    expect(with_layers).that(
+        not added,
+        expected=f"{layers} to add no {what} to a step with 2 prompts",
+        did=f"makes {len(added)} more with 3 of them than without any layers",
+        events=added,
+        why=why,
+    )
+
+
+@pytest.mark.parametrize("plan", ["A A A A A A A", "AB AB BA", "ABW W AB BWA B", "A A DB DB"])
+def test_the_tokens_are_those_of_the_plain_model(kata, accelerator, plan):
+    server, steps = run_one_by_one(kata, accelerator, plan)
+    server.expect_right(steps)
+
+
+def run_one_by_one(kata, accelerator, plan):
+    """(server, steps): none is begun before the one before it is done."""
+    server, steps = Server(kata, accelerator), []
+    for word in plan.split():
+        steps += server.run(word)
+        accelerator.synchronize()
+    return server, steps
+
+
+def test_chapter_01_images_are_sent_once_a_step(kata, accelerator):
+    expect_nothing_added(kata, accelerator, "a", is_upload, "uploads", SPANS)
+
+
+def test_chapter_02_the_inputs_are_sent_together(kata, accelerator):
+    timeline = record(Server(kata, accelerator, ""), "AB")
+    uploads = [event for event in timeline.events if is_upload(event)]
+    expect(timeline).that(
+        len(uploads) <= 1,
+        expected="1 upload in a step with 2 prompts, of a model without layers",
+        did=f"made {len(uploads)} uploads",
+        events=uploads,
+        why=INPUTS,
+    )
+    if accelerator.pin_memory:
+        expect(timeline).counts(h2d_pageable=0, why=INPUTS)
+
+
+def test_chapter_02_nobody_waits_for_the_sampled_tokens(kata, accelerator):
+    server = Server(kata, accelerator, "")
+    server.run("AB")
+    timeline = record(server, "AB")
+    uploads = {event.source for event in timeline.events if is_upload(event)}
+    waits = [e for e in timeline.events if e.kind == "sync" and e.source not in uploads]
+    expect(timeline).that(
+        not waits,
+        expected="a step to be queued before anybody waits for its tokens",
+        did="waits for the device" + (f" {len(waits)} times" if len(waits) > 1 else ""),
+        events=waits,
+        why=SAMPLED,
+    )
+    expect(timeline).counts(d2h=1, why=SAMPLED)
+    expect_pinned_downloads(accelerator, timeline)
+
+
+def expect_pinned_downloads(accelerator, timeline):
+    downloads = [event for event in timeline.events if is_download(event)]
+    pageable = [event for event in downloads if event.pageable]
+    expect(timeline).that(
+        not (pageable and accelerator.pin_memory),
+        expected="tokens to come back to pinned memory",
+        did=f"brings them to pageable memory in {len(pageable)} of {len(downloads)} downloads",
+        events=pageable,
+        why=SAMPLED,
+    )
+
+
+def test_chapter_02_reading_waits_for_its_own_step_alone(kata, accelerator):
+    _, alone = run_one_by_one(kata, accelerator, "AB AB")
+    server = Server(kata, accelerator)
+    server.run("AB")
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        server.keep_busy()
+        step = server.step("AB")
+        server.keep_busy()
+        tokens = step.tokens.read()
+        still_busy = not accelerator.current_stream().query()
+    expect(timeline).no_hazards(why=READ_LATE)
+    value = "what `read` gives while the next step is still computed"
+    expect_equal(tokens, alone[1].tokens.read(), value=value, likely=READ_LATE)
+    waits = [event for event in timeline.events if event.kind == "sync"]
+    expect(timeline).that(
+        still_busy,
+        expected="`read` to be over before what was queued behind its step",
+        did="waited until the device had done everything",
+        events=sorted(waits, key=lambda wait: -wait.duration)[:1],
+        why=READ_LATE,
+    )
+
+
+def test_chapter_02_steps_in_flight_do_not_disturb_each_other(kata, accelerator):
+    plan = "AB BA AB BA AB BA"
+    _, alone = run_one_by_one(kata, accelerator, f"AB {plan}")
+    server = Server(kata, accelerator)
+    server.run("AB")
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        server.keep_busy()
+        tokens = [step.tokens.read() for step in server.run(plan)]
+    expect(timeline).no_hazards(why=IN_FLIGHT)
+    for place, step in enumerate(alone[1:]):
+        value = f"what `read` gives for step {place}, of 6 behind a kernel that was still running,"
+        expect_equal(tokens[place], step.tokens.read(), value=value, likely=IN_FLIGHT)
+
+
+def test_chapter_03_recurrent_layers_ask_for_nothing(kata, accelerator):
+    expect_nothing_added(kata, accelerator, "r", is_question, "copies and waits", TABLES)
+
+
+def test_chapter_04_attention_asks_for_nothing(kata, accelerator):
+    expect_nothing_added(kata, accelerator, "a", is_download, "downloads", PAGES)
+
+
+def test_chapter_04_a_decode_step_is_one_launch(kata, accelerator):
+    server = Server(kata, accelerator)
+    server.run("AB AB")
+    timeline = record(server, "AB")
+    graphs = [i for i, event in enumerate(timeline.events) if event.kind == "graph_launch"]
+    beside = [kernel for kernel in kernels_of(timeline) if kernel.launched_by not in graphs]
+    expect(timeline).that(
+        len(graphs) == 1 and not beside,
+        expected="a decode step to be 1 graph launch, and no kernel by itself",
+        did=f"made {listed(graphs, 'graph launch', 'es')} and launched "
+        f"{listed(beside, 'kernel', 's')} one by one",
+        events=beside,
+        why=ONE_LAUNCH,
+    )
+
+
+def listed(things, word, plural):
+    return f"{len(things) or 'no'} {word}{plural if len(things) != 1 else ''}"
+
+
+@works_on_addresses
+def test_chapter_05_a_prefix_is_loaded_by_one_batch(kata, accelerator):
+    server = Server(kata, accelerator)
+    timeline = record(server, "+C")
+    expect(timeline).counts(host_syncs=0, why=ONE_BATCH)
+    uploads = [event for event in timeline.events if is_upload(event)]
+    expect(timeline).that(
+        len(uploads) == 1 or not accelerator.has_copy_batch,
+        expected="a load of 2 blocks, each in 4 layers, to be 1 batch of copies",
+        did=f"made {len(uploads) or 'no'} copies",
+        events=uploads,
+        why=ONE_BATCH,
+    )
+
+
+@pytest.fixture
+def slow_link(accelerator, monkeypatch):
+    """Copies by address are late, so that who relies on luck is found out."""
+
+    def be_late(*args, **options):
+        accelerator.sleep(1.0 if accelerator.modelled else 20.0)
+        return mock.DEFAULT
+
+    for name in ("copy_batch", "copy_bytes"):
+        copy = mock.Mock(wraps=getattr(accelerator, name), side_effect=be_late)
+        monkeypatch.setattr(accelerator, name, copy)
+
+
+def record_load(kata, accelerator, plan):
+    """(server, steps, timeline, the copies of the load)"""
+    server = Server(kata, accelerator)
+    inputs = {event.source for event in record(server, "AB AB").events if is_upload(event)}
+    with debubble.record(accelerator) as timeline:
+        steps = server.run(plan)
+    uploads = [event for event in timeline.events if is_upload(event)]
+    loads = [event for event in uploads if event.source not in inputs] or uploads
+    return server, steps, timeline, loads
+
+
+@works_on_addresses
+def test_chapter_05_others_compute_beside_a_load(kata, accelerator, slow_link):
+    _, _, timeline, loads = record_load(kata, accelerator, "+C AB")
+    first = min(kernels_of(timeline), key=lambda kernel: kernel.start)
+    expect(timeline).that(
+        first.start < max(load.end for load in loads),
+        expected="a step of other requests to start before the copies of a load are done",
+        did="lets it start only then",
+        events=[*loads, first],
+        quoted=loads,
+        why=BESIDE,
+    )
+
+
+@works_on_addresses
+def test_chapter_05_a_step_waits_for_the_blocks_that_it_reads(kata, accelerator, slow_link):
+    server, steps, timeline, loads = record_load(kata, accelerator, "+C C")
+    first = min(kernels_of(timeline), key=lambda kernel: kernel.start)
+    expect(timeline).that(
+        first.start > max(load.start for load in loads),
+        expected="a step with a request to start behind the copies of its load",
+        did="lets it start before them",
+        events=[first, *loads],
+        why=NOT_THERE,
+    )
+    server.expect_right(steps)
+
+
+@works_on_addresses
+def test_chapter_05_a_load_waits_for_the_last_owner_of_its_blocks(kata, accelerator):
+    server = Server(kata, accelerator)
+    with debubble.record(accelerator) as timeline:
+        server.keep_busy()
+        server.run("+C")
+    busy = next(event for event in timeline.events if event.kind == "kernel")
+    loads = [event for event in timeline.events if is_upload(event)]
+    expect(timeline).that(
+        all(load.end > busy.end for load in loads),
+        expected="a load to run behind all that was queued before it",
+        did="lets it overtake a kernel that may still use these blocks",
+        events=[busy, *loads],
+        quoted=loads,
+        why=OVERTAKES,
+    )
+
+
+@works_on_addresses
+def test_altogether_the_host_never_waits(kata, accelerator):
+    server = Server(kata, accelerator)
+    plan = "A AB +C AB CAB ABC CB DBC WDBC CDWB BW"
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        steps = server.run(plan)
+    expect(timeline).counts(host_syncs=0, d2h=len(steps), why=ALTOGETHER)
+    if accelerator.pin_memory:
+        expect(timeline).counts(h2d_pageable=0, why=ALTOGETHER)
+    expect_pinned_downloads(accelerator, timeline)
+    uploads = [event for event in timeline.events if is_upload(event)]
+    most = len(plan.split()) if accelerator.has_copy_batch else len(uploads)
+    expect(timeline).that(
+        len(uploads) <= most,
+        expected=f"1 upload for each of {len(steps)} steps, and 1 for a load",
+        did=f"made {len(uploads)} uploads",
+        events=uploads,
+        why=ALTOGETHER,
+    )
+    decodes = [step for step in steps if step.is_decode]
+    expect(timeline).counts(graph_launches=len(decodes), why=ONE_LAUNCH)
+    expect(timeline).no_hazards(why=ALTOGETHER)
+    accelerator.synchronize()
+    server.expect_right(steps)

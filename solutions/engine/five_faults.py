@@ -1,0 +1,110 @@
+"""The step of a small engine with one fault of each chapter. Its tokens are right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import torch
+from torch.nn.functional import rms_norm
+
+from .sync_free_step import BLOCK, MOST_BLOCKS, MOST_REQUESTS, Model, Request, attention, recurrence
+
+
+class Inputs(NamedTuple):
+    """What the layers are told of a step, for its T tokens and R requests: int64 on the device."""
+
+    token_ids: torch.Tensor
+    """[T]"""
+    positions: torch.Tensor
+    """[T]: in its request."""
+    rows: torch.Tensor
+    """[T]: which of the step's requests it is of."""
+    starts: torch.Tensor
+    """[R + 1]: where each one's tokens start, then T."""
+    block_table: torch.Tensor
+    """[R, MOST_BLOCKS], 0 behind a request's blocks."""
+
+
+class Engine:
+    """Asks the device for what the host knows, and waits for it."""
+
+    def __init__(self, model: Model, cache: torch.Tensor, host_cache: torch.Tensor) -> None:
+        self.model, self.cache, self.host_cache = model, cache, host_cache
+        self.last_tokens = [0] * MOST_REQUESTS
+
+    def load(self, request: Request, host_blocks: Sequence[int]) -> None:
+        """Waits for each copy."""
+        for host_block, block in zip(host_blocks, request.blocks, strict=False):
+            for number in range(len(self.model.layers)):
+                self.cache[number, block].copy_(self.host_cache[host_block, number])
+
+    def step(self, requests: Sequence[Request]) -> SampledTokens:
+        """Waits for its tokens, since the next step is made of them."""
+        self.requests = requests
+        sampled = SampledTokens(self._forward(self._inputs(requests)))
+        for request, token in zip(requests, sampled.read(), strict=True):
+            self.last_tokens[request.slot] = token
+        return sampled
+
+    def _inputs(self, requests: Sequence[Request]) -> Inputs:
+        lengths = [len(request.prompt) or 1 for request in requests]
+        token_ids, positions, rows, block_table = [], [], [], []
+        for row, (request, length) in enumerate(zip(requests, lengths, strict=True)):
+            token_ids += request.prompt or [self.last_tokens[request.slot]]
+            positions += range(request.num_computed, request.num_computed + length)
+            rows += [row] * length
+            block_table.append([*request.blocks, *[0] * (MOST_BLOCKS - len(request.blocks))])
+        inputs = (token_ids, positions, rows, [0, *accumulate(lengths)], block_table)
+        return Inputs(*(torch.tensor(values, device=self.cache.device) for values in inputs))
+
+    def _forward(self, inputs: Inputs) -> torch.Tensor:
+        """[R] int64 on the device: the token that each request samples."""
+        size = self.model.embedding.shape[1:]
+        hidden = self.model.embedding[inputs.token_ids]
+        for layer, cache in zip(self.model.layers, self.cache, strict=True):
+            normed = rms_norm(hidden, size)
+            if layer.gate is None:
+                visible = self._visible(inputs)
+                mixed = attention(layer, normed, visible, inputs, cache)
+            else:
+                chunks = self._chunks(inputs)
+                mixed = recurrence(layer, normed, chunks, inputs, cache)
+            hidden = hidden + rms_norm(mixed, size) @ layer.output
+        last = rms_norm(hidden[inputs.starts[1:] - 1], size)
+        return (last @ self.model.head).argmax(1)
+
+    def _visible(self, inputs: Inputs) -> torch.Tensor:
+        """[T, keys] bool: which keys of its request each token sees. No keys of pages that are
+        behind all tokens."""
+        positions, device = inputs.positions, self.cache.device
+        page = torch.arange(MOST_BLOCKS, device=device)
+        pages = (page * BLOCK <= positions.max()).nonzero()
+        keys = (pages * BLOCK + torch.arange(BLOCK, device=device)).flatten()
+        visible = keys <= positions[:, None]
+        for row, request in enumerate(self.requests):
+            if request.images:
+                first, last = torch.tensor(request.images, device=device).unbind(1)
+                sees_image = (first <= positions[:, None]) & (positions[:, None] <= last)
+                in_image = (first[:, None] <= keys) & (keys <= last[:, None])
+                both = (sees_image[..., None] & in_image).any(1)
+                visible |= both & (inputs.rows == row)[:, None]
+        return visible
+
+    def _chunks(self, inputs: Inputs) -> torch.Tensor:
+        """[NT, 2] int64 on the device: (request, chunk of its tokens), in order."""
+        lengths = inputs.starts.diff().tolist()
+        rows = [(row, i) for row, length in enumerate(lengths) for i in range(-(-length // BLOCK))]
+        return torch.tensor(rows, device=self.cache.device)
+
+
+class SampledTokens:
+    """The tokens of a step, on the host."""
+
+    def __init__(self, tokens: torch.Tensor) -> None:
+        self.values = tokens.tolist()
+
+    def read(self) -> list[int]:
+        """They are there."""
+        return self.values

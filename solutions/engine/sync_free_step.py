@@ -1,0 +1,269 @@
+"""The step of a small engine, of prompts and of decodes, in which the host waits for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch.nn.functional import logsigmoid, pad, rms_norm
+
+from debubble.accelerator import Event, current
+
+BLOCK = 8  # tokens of a block of the cache, and of a chunk
+MOST_REQUESTS = 4  # in one step
+MOST_BLOCKS = 6  # of one request
+MOST_IMAGES = 2  # in one prompt
+
+
+class Layer(NamedTuple):
+    projection: torch.Tensor
+    """[D, 3 * D]: to query, key and value."""
+    output: torch.Tensor
+    """[D, D]"""
+    gate: torch.Tensor | None = None
+    """[D]: how much of its state a recurrent layer keeps. None for a layer with attention."""
+
+
+class Model(NamedTuple):
+    embedding: torch.Tensor
+    """[V, D]"""
+    layers: Sequence[Layer]
+    head: torch.Tensor
+    """[D, V]"""
+
+
+class Request(NamedTuple):
+    """What the scheduler says of a request in one step."""
+
+    slot: int
+    """Its place among those that are running, below MOST_REQUESTS."""
+    blocks: Sequence[int]
+    """Of the cache, for its tokens in their order, those of this step too. Never block 0."""
+    num_computed: int = 0
+    """Tokens that the cache knows; a multiple of BLOCK if there is a prompt to compute."""
+    prompt: Sequence[int] = ()
+    """What is left of its prompt. None left: this step computes the token that it sampled last."""
+    images: Sequence[tuple[int, int]] = ()
+    """First and last position of each, at most MOST_IMAGES: its tokens see each other both ways."""
+
+
+PADDING = Request(slot=MOST_REQUESTS, blocks=(), prompt=(0,))  # of nobody: writes to block 0
+
+
+class Inputs(NamedTuple):
+    """What the layers are told of a step, for its T tokens and R requests: int64 on the device."""
+
+    token_ids: torch.Tensor
+    """[T]; -1 for the token that the request sampled last."""
+    positions: torch.Tensor
+    """[T]: in its request."""
+    rows: torch.Tensor
+    """[T]: which of the step's requests it is of."""
+    starts: torch.Tensor
+    """[R + 1]: where each one's tokens start, then T."""
+    block_table: torch.Tensor
+    """[R, MOST_BLOCKS], 0 behind a request's blocks."""
+    slots: torch.Tensor
+    """[R]"""
+    images: torch.Tensor
+    """[R, MOST_IMAGES, 2]: first and last position."""
+    chunks: torch.Tensor
+    """[NT, 2]: (request, chunk of its tokens), in order."""
+
+
+class Engine:
+    """Generates tokens with a model of L layers, for up to MOST_REQUESTS requests at a time.
+
+    `cache` [L, blocks, 2 * BLOCK, D] float32 on the device, D = 2 * BLOCK. For attention a block
+    holds the keys of BLOCK tokens, then their values; in a recurrent layer the state [D, D] behind
+    the last of them. `host_cache` [host blocks, L, 2 * BLOCK, D] is pinned.
+    """
+
+    def __init__(self, model: Model, cache: torch.Tensor, host_cache: torch.Tensor) -> None:
+        self.model, self.cache, self.host_cache = model, cache, host_cache
+        self.last_tokens = torch.zeros(MOST_REQUESTS + 1, dtype=torch.int64, device=cache.device)
+        self.loading = current().stream()
+        self.loads: dict[int, Event] = {}
+        self._capture_decode()
+
+    def load(self, request: Request, host_blocks: Sequence[int]) -> None:
+        """Copies blocks of the host's cache to the first blocks of `request`, behind all that was
+        queued before. The next step with this request runs behind the copies, others need not."""
+        pieces = [
+            (source.data_ptr(), target.data_ptr(), source.nbytes)
+            for host_block, block in zip(host_blocks, request.blocks, strict=False)
+            for source, target in zip(
+                self.host_cache[host_block], self.cache[:, block], strict=True
+            )
+        ]
+        self.loading.wait_stream(current().current_stream())
+        with self.loading:
+            copy_pieces(pieces)
+        self.loads[request.slot] = self.loading.record_event()
+
+    def step(self, requests: Sequence[Request]) -> SampledTokens:
+        """Queues a step; each request samples a token. Prompts and decodes may be mixed."""
+        for request in requests:
+            if request.slot in self.loads:
+                current().current_stream().wait_event(self.loads.pop(request.slot))
+        if any(request.prompt for request in requests):
+            numbers, shapes = packed_inputs(requests)
+            numbers = numbers.to(self.cache.device, non_blocking=True)
+            sampled = self._forward(unpacked(numbers, shapes))
+        else:
+            numbers, _ = packed_inputs(padded(requests, MOST_REQUESTS, PADDING))
+            self.decode_numbers.copy_(numbers, non_blocking=True)
+            self.decode.replay()
+            sampled = self.decode_sampled
+        return SampledTokens(sampled[: len(requests)])
+
+    def _capture_decode(self) -> None:
+        """For as many requests as there may be; a step writes its inputs to where this reads."""
+        numbers, shapes = packed_inputs(padded([], MOST_REQUESTS, PADDING))
+        self.decode_numbers = numbers.to(self.cache.device)
+        inputs = unpacked(self.decode_numbers, shapes)
+        self._forward(inputs)
+        self.decode = current().graph()
+        with self.decode.capture():
+            self.decode_sampled = self._forward(inputs)
+
+    def _forward(self, inputs: Inputs) -> torch.Tensor:
+        """[R] int64 on the device: the token that each request samples."""
+        size = self.model.embedding.shape[1:]
+        sampled_last = self.last_tokens[inputs.slots][inputs.rows]
+        token_ids = torch.where(inputs.token_ids < 0, sampled_last, inputs.token_ids)
+        hidden = self.model.embedding[token_ids]
+        visible = self._visible(inputs)
+        for layer, cache in zip(self.model.layers, self.cache, strict=True):
+            normed = rms_norm(hidden, size)
+            if layer.gate is None:
+                mixed = attention(layer, normed, visible, inputs, cache)
+            else:
+                mixed = recurrence(layer, normed, inputs.chunks, inputs, cache)
+            hidden = hidden + rms_norm(mixed, size) @ layer.output
+        last = rms_norm(hidden[inputs.starts[1:] - 1], size)
+        sampled = (last @ self.model.head).argmax(1)
+        self.last_tokens[inputs.slots] = sampled
+        return sampled
+
+    def _visible(self, inputs: Inputs) -> torch.Tensor:
+        """[T, keys] bool: which keys of its request each token sees."""
+        position = inputs.positions[:, None]
+        keys = torch.arange(MOST_BLOCKS * BLOCK, device=position.device)
+        first, last = inputs.images[inputs.rows].unbind(2)
+        sees_image = (first <= position) & (position <= last)
+        in_image = (first[..., None] <= keys) & (keys <= last[..., None])
+        return (keys <= position) | (sees_image[..., None] & in_image).any(1)
+
+
+class SampledTokens:
+    """The tokens of a step, on their way to the host."""
+
+    def __init__(self, tokens: torch.Tensor) -> None:
+        # Fresh each time, so that no later step can overwrite what was not read yet.
+        self.values = torch.empty(tokens.shape, dtype=tokens.dtype, pin_memory=current().pin_memory)
+        self.values.copy_(tokens, non_blocking=True)
+        self.arrived = current().event()
+        self.arrived.record()
+
+    def read(self) -> list[int]:
+        """One for each request of the step. Waits for this step, if it is not done yet."""
+        if not self.arrived.query():
+            self.arrived.synchronize()
+        return self.values.tolist()
+
+
+def packed_inputs(requests: Sequence[Request]) -> tuple[torch.Tensor, list[torch.Size]]:
+    """All inputs of a step one behind the other in pinned memory, and the shape of each. New in
+    each step: a copy may still read those of the last one."""
+    token_ids, positions, rows, chunks, lengths = [], [], [], [], []
+    for row, request in enumerate(requests):
+        token_ids += request.prompt or [-1]
+        length = len(request.prompt) or 1
+        positions += range(request.num_computed, request.num_computed + length)
+        rows += [row] * length
+        chunks += [(row, chunk) for chunk in range(-(-length // BLOCK))]
+        lengths.append(length)
+    block_table = [padded(request.blocks, MOST_BLOCKS, 0) for request in requests]
+    slots = [request.slot for request in requests]
+    images = [padded(request.images, MOST_IMAGES, (0, 0)) for request in requests]
+    starts = [0, *accumulate(lengths)]
+    inputs = Inputs(token_ids, positions, rows, starts, block_table, slots, images, chunks)
+    tensors = [torch.tensor(values) for values in inputs]
+    numbers = torch.cat([tensor.flatten() for tensor in tensors])
+    numbers = numbers.pin_memory() if current().pin_memory else numbers
+    return numbers, [tensor.shape for tensor in tensors]
+
+
+def unpacked(numbers: torch.Tensor, shapes: Sequence[torch.Size]) -> Inputs:
+    """Views of what `packed_inputs` packed."""
+    parts = numbers.split([shape.numel() for shape in shapes])
+    return Inputs(*(part.view(shape) for part, shape in zip(parts, shapes, strict=True)))
+
+
+def padded(values: Sequence, length: int, padding: object) -> list:
+    return [*values, *[padding] * (length - len(values))]
+
+
+def copy_pieces(pieces: Sequence[tuple[int, int, int]]) -> None:
+    """Queues copies (source, target, bytes), in one call where the driver has it."""
+    if current().has_copy_batch:
+        current().copy_batch(*np.array(pieces, dtype=np.int64).T.copy())
+    else:
+        for piece in pieces:
+            current().copy_bytes(*piece)
+
+
+def attention(
+    layer: Layer, hidden: torch.Tensor, visible: torch.Tensor, inputs: Inputs, cache: torch.Tensor
+) -> torch.Tensor:
+    """[T, D]. `hidden` [T, D]; `visible` [T, keys]; `cache` [blocks, 2 * BLOCK, D]: keys and values
+    of the step's tokens are written there, and all of its requests read."""
+    query, key, value = (hidden @ layer.projection).chunk(3, 1)
+    pages = inputs.block_table[inputs.rows]
+    block = pages.gather(1, inputs.positions[:, None] // BLOCK)[:, 0]
+    place = block * 2 * BLOCK + inputs.positions % BLOCK
+    cache.flatten(0, 1).index_copy_(0, place, key)
+    cache.flatten(0, 1).index_copy_(0, place + BLOCK, value)
+    keys, values = cache[pages[:, : visible.shape[1] // BLOCK]].chunk(2, 2)
+    scores = (keys.flatten(1, 2) @ query[..., None])[..., 0] / query.shape[1] ** 0.5
+    weights = scores.masked_fill(~visible, float("-inf")).softmax(1)
+    return (weights[:, None] @ values.flatten(1, 2))[:, 0]
+
+
+def recurrence(
+    layer: Layer, hidden: torch.Tensor, chunks: torch.Tensor, inputs: Inputs, cache: torch.Tensor
+) -> torch.Tensor:
+    """[T, D]: query @ state of each token, state = exp(decay) * state + outer(key, value).
+
+    `hidden` [T, D]; `chunks` [NT, 2]: (request, chunk of its tokens), in order; `cache` [blocks, D,
+    D]: the state that a request's last step left is read there, and those behind chunks written.
+    """
+    request, chunk = chunks.unbind(1)
+    start, end = inputs.starts[request], inputs.starts[request + 1]
+    token = (start + chunk * BLOCK)[:, None] + torch.arange(BLOCK, device=chunks.device)
+    # Behind the end of a chunk is the last row, which is added here: zeros, that change nothing.
+    token = torch.where(token < end[:, None], token, len(hidden))
+    query, key, value = pad(hidden @ layer.projection, (0, 0, 0, 1))[token].chunk(3, 2)
+    decay = pad(logsigmoid(hidden @ layer.gate) / BLOCK, (0, 1))[token].cumsum(1)
+    # What each chunk adds to the state, and how much of that is left when a later one begins.
+    total = decay[:, -1]
+    added = (key * (total[:, None] - decay).exp()[..., None]).mT @ value
+    before = total.cumsum(0) - total
+    is_later = (request[:, None] == request) & (chunk[:, None] > chunk)
+    left = (before[:, None] - before - total).masked_fill(~is_later, float("-inf")).exp()
+    # And how much of the state before the first one, if there was any.
+    computed = inputs.positions[start]
+    last_block = inputs.block_table[request, (computed - 1).clamp(min=0) // BLOCK]
+    first_chunk = torch.arange(len(chunks), device=chunks.device) - chunk
+    still_left = (before - before[first_chunk]).exp() * (computed > 0)
+    state = cache[last_block] * still_left[:, None, None] + (left @ added.flatten(1)).view_as(added)
+    block = inputs.block_table[request, inputs.positions[token[:, 0]] // BLOCK]
+    cache[block] = state * total.exp()[:, None, None] + added
+    inside = (query @ key.mT) * (decay[:, :, None] - decay[:, None]).exp().tril()
+    result = inside @ value + (query * decay.exp()[..., None]) @ state
+    mixed = hidden.new_empty(len(hidden) + 1, hidden.shape[1])
+    return mixed.index_copy_(0, token.flatten(), result.flatten(0, 1))[:-1]
