@@ -83,6 +83,20 @@ SYSTEMS = {
         {"llama_3_70b_rank": "8192 tokens, one of eight GPUs of Llama-3-70B"},
         lambda cost: f"{cost['requests_per_s']:.1f} requests/s",
     ),
+    "engine": Results(
+        "decode",
+        "decode step of the engine in a row of them, none and all of the five",
+        {
+            "hybrid": "8 requests, narrow hybrid model",
+            "llama_3_8b": "8 requests, shape of Llama-3-8B",
+        },
+        lambda cost: (
+            f"{cost['loop_us'] / 1000:.2f} ms, {cost['tokens_per_s']:.0f} tokens/s, "
+            f"idle {cost['idle_share']:.0%}"
+        ),
+        ("none", "all"),
+        drawn_since=14_000,
+    ),
 }
 
 

@@ -5,7 +5,11 @@ through scheduler (with block_manager, block_hashes, prefix_cache, and offloader
 into a step_batch; model_runner uploads it (step_inputs), makes what layers need to know of it
 (backends, of a step_view) and runs the model (model, layers, states), decodes as a captured_step;
 sampler chooses tokens. seams says what each optimisation changes. data_parallel is for several
-ranks, reference does the same with no cache at all, and bench measures.
+ranks, reference does the same with no cache at all.
+
+workload makes requests; moment is what chapter 06 looks at, with dashboard and recorded. bench
+measures, with variants, presets, steps, latency, throughput, shared_prefixes and comparison.
+sync_free_step stands by itself, and so does what it was in five_faults: the capstone kata.
 """
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import debubble
+from debubble.accelerator import Accelerator
 from debubble.timeline import Timeline
 from debubble.views.dashboard_run import Run
 from solutions.benchmark import no_garbage
@@ -28,19 +30,35 @@ SLIDERS = {
 }
 
 
+class RecordedMoment(NamedTuple):
+    moment: Moment
+    """As it is when it is over: the engine can go on."""
+    timeline: Timeline
+    seen: Seen
+
+
 def run(on: frozenset[str], values: dict[str, int]) -> Run:
     """In the process of the dashboard's worker, on its accelerator."""
     accelerator = debubble.accelerator()
     setting = Setting(**values)
-    moment = Moment(setting, Optimizations.only(on), _model(setting.layers))
+    optimizations = Optimizations.only(on)
+    recorded = record_moment(accelerator, setting, optimizations, _model(setting.layers))
+    timeline = recorded.timeline
+    how = "" if accelerator.modelled else "measured on "
+    return Run(timeline, figures(timeline, recorded.seen), how + timeline.description)
+
+
+def record_moment(
+    accelerator: Accelerator, setting: Setting, optimizations: Optimizations, model: Model
+) -> RecordedMoment:
+    moment = Moment(setting, optimizations, model)
     if not accelerator.modelled:
         moment.prepare()
         moment.run()  # compiles
     moment.prepare()
     with no_garbage(), debubble.record(accelerator) as timeline:
         seen = moment.run()
-    how = "" if accelerator.modelled else "measured on "
-    return Run(timeline, figures(timeline, seen), how + timeline.description)
+    return RecordedMoment(moment, timeline, seen)
 
 
 def figures(timeline: Timeline, seen: Seen) -> dict[str, float]:

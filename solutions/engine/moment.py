@@ -11,11 +11,11 @@ from .engine import Engine
 from .model import Model
 from .optimizations import Optimizations
 from .request import SamplingParams
-from .workload import evenly_spread, make_prompt
+from .workload import Prompt, evenly_spread, make_prompt
 
 PATCHES = 8
 """Tokens of an image."""
-OWN_TOKENS = 24
+OWN_TOKENS = 7
 """Of the request that arrives, behind its prefix, and beside its images."""
 TOKENS_TO_SEE = 3
 """Of that request, until the moment is over."""
@@ -30,6 +30,11 @@ class Setting:
     prefix: int = 32
     """Tokens that the arriving request finds in host memory."""
     layers: int = 4
+
+    @property
+    def own_tokens(self) -> int:
+        """Of a prompt, without a prefix."""
+        return OWN_TOKENS + self.images * (PATCHES + 1)
 
     @property
     def config(self) -> EngineConfig:
@@ -58,7 +63,7 @@ class Moment:
         self.setting = setting
         self.engine = Engine(setting.config, optimizations, model=model)
         self._seed = 0
-        self._arriving = self._prompt_with_prefix()
+        self._arriving = arriving_prompt(setting)
 
     def prepare(self) -> None:
         """The prefix is in host memory and nowhere else, and the others decode."""
@@ -67,12 +72,13 @@ class Moment:
         self.engine.add_request(prefix, SamplingParams(max_tokens=1))
         self.engine.run()
         self.engine.reset_prefix_cache()
+        own_tokens = self.setting.own_tokens
         for _ in range(self.setting.batch - 1):
             self._seed += 1
             model = self.setting.config.model
-            images = evenly_spread(self._num_own, self.setting.images, PATCHES)
-            prompt = make_prompt(model, self._num_own, images, self._seed)
-            room = self.setting.config.limits.max_model_len - self._num_own
+            images = evenly_spread(own_tokens, self.setting.images, PATCHES)
+            prompt = make_prompt(model, own_tokens, images, self._seed)
+            room = self.setting.config.limits.max_model_len - own_tokens
             self.engine.add_request(
                 prompt.tokens, SamplingParams(max_tokens=room), images=prompt.images
             )
@@ -98,23 +104,20 @@ class Moment:
     def _requests(self):
         return self.engine.requests
 
-    @property
-    def _num_own(self) -> int:
-        return OWN_TOKENS + self.setting.images * (PATCHES + 1)
-
     def _num_generated(self) -> int:
         return sum(len(request.generated) for request in self._requests)
-
-    def _prompt_with_prefix(self):
-        """Text in front, and the images behind it."""
-        setting = self.setting
-        images = [
-            (start + setting.prefix, end + setting.prefix)
-            for start, end in evenly_spread(self._num_own, setting.images, PATCHES)
-        ]
-        return make_prompt(setting.config.model, setting.prefix + self._num_own, images, [0, 0])
 
     def _finish_all(self) -> None:
         for request in list(self._requests):
             self.engine.cancel(request.request_id)
         self.engine.run()
+
+
+def arriving_prompt(setting: Setting) -> Prompt:
+    """Text in front, which is the prefix, and the images behind it."""
+    images = [
+        (start + setting.prefix, end + setting.prefix)
+        for start, end in evenly_spread(setting.own_tokens, setting.images, PATCHES)
+    ]
+    num_tokens = setting.prefix + setting.own_tokens
+    return make_prompt(setting.config.model, num_tokens, images, [0, 0])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import debubble
-from debubble.accelerator import Accelerator, current
+from debubble.accelerator import Accelerator
 from debubble.assets import ASSETS
 from debubble.timeline import Timeline
 from debubble.views.dashboard_run import Run
@@ -32,24 +32,22 @@ FOLDER = ASSETS / "timelines" / "nvidia-h200"
 
 
 def recorded(on: frozenset[str], values: dict[str, int]) -> Run:
-    """FileNotFoundError if no GPU has recorded it."""
-    timeline = Timeline.load(FOLDER / f"{name_of(on, values['batch'])}.json")
+    """TraceFileError if no GPU has recorded it."""
+    timeline = Timeline.load(FOLDER / f"engine_{name_of(on, values['batch'])}.json")
     seen = Seen(STEPS, STEPS * values["batch"])
     return Run(timeline, figures(timeline, seen), f"recorded on {timeline.description}")
 
 
 def name_of(on: frozenset[str], batch: int) -> str:
-    """`engine_llama_3_8b_8_sync_free`"""
+    """`llama_3_8b_8_sync_free`"""
     what = "_".join(name for name in TOGGLES if name in on) or "none"
-    return f"engine_llama_3_8b_{batch}_{what}"
+    return f"llama_3_8b_{batch}_{what}"
 
 
-def record_all(accelerator: Accelerator) -> Iterator[tuple[str, Timeline]]:
-    """(name, recording) for every setting of the dashboard."""
-    config = EngineConfig.llama_3_8b()
-    model = Model(config, current().device)
+def record_all(accelerator: Accelerator, model: Model) -> Iterator[tuple[str, Timeline]]:
+    """(name, recording) for every setting of the dashboard, with the weights of `model`."""
     for batch in SLIDERS["batch"]:
-        of_batch = replace(config, capture_sizes=(batch,))
+        of_batch = replace(EngineConfig.llama_3_8b(), capture_sizes=(batch,))
         for chosen in ((), ("sync_free",), ("flex_full_graph",), tuple(TOGGLES)):
             engine = Engine(of_batch, Optimizations.only(chosen), model=model)
             yield name_of(frozenset(chosen), batch), _record_steps(accelerator, engine, batch)

@@ -52,15 +52,65 @@ def evenly_spread(num_tokens: int, num_images: int, image_tokens: int) -> list[S
 
 
 def mixed_requests(model: ModelConfig, count: int = 24, seed: int = 0) -> list[Asked]:
-    """Short and long ones, with and without images; every third begins as one before it does."""
+    """Short and long ones, with and without images; every third goes on from one before it, and
+    one in eight asks for more than one token."""
     random = np.random.default_rng(seed)
     asked: list[Asked] = []
     for number in range(count):
-        images = [(2, 2 + int(random.integers(3, 16)))] if number % 4 == 1 else []
-        length = int(random.integers(1, 20)) + 20 * bool(images)
-        prompt = make_prompt(model, length, images, [seed, number])
-        if number % 3 == 2 and not images:
-            other = asked[int(random.integers(number))].prompt
-            prompt = Prompt(other.tokens + prompt.tokens[:9], other.images)
-        asked.append(Asked(prompt, SamplingParams(max_tokens=int(random.integers(1, 5)))))
+        length = int(random.integers(1, 25))
+        images = [(2, 2 + int(random.integers(3, 10)))] if number % 4 == 1 else []
+        prompt = make_prompt(model, length + 10 * bool(images), images, [seed, number])
+        if number % 3 == 2:
+            before = asked[int(random.integers(number))].prompt
+            more = make_prompt(model, int(random.integers(1, 8)), seed=[seed, number, 1])
+            prompt = Prompt(before.tokens + more.tokens, before.images)
+        asked.append(Asked(prompt, SamplingParams(max_tokens=6 if number % 8 == 7 else 1)))
+    return asked
+
+
+def alike_prompts(
+    model: ModelConfig, count: int, num_tokens: int, image_tokens: int, seed: Sequence[int]
+) -> list[Prompt]:
+    """Of one length, each with an image of `image_tokens` in its middle, if that is not 0; no two
+    begin alike."""
+    images = evenly_spread(num_tokens, int(image_tokens > 0), image_tokens)
+    return [make_prompt(model, num_tokens, images, [*seed, number]) for number in range(count)]
+
+
+def varied_requests(
+    model: ModelConfig,
+    count: int,
+    prompt_tokens: tuple[int, int],
+    new_tokens: tuple[int, int],
+    image_tokens: int,
+    seed: Sequence[int],
+) -> list[Asked]:
+    """Lengths between these, ends included: the same ones whatever the seed, so that only tokens
+    differ. Every other prompt with room for it has an image."""
+    lengths = np.random.default_rng(count)
+    asked = []
+    for number in range(count):
+        length = int(lengths.integers(*prompt_tokens, endpoint=True))
+        max_tokens = int(lengths.integers(*new_tokens, endpoint=True))
+        has_image = number % 2 == 1 and 0 < image_tokens <= length
+        images = evenly_spread(length, int(has_image), image_tokens)
+        prompt = make_prompt(model, length, images, [*seed, number])
+        asked.append(Asked(prompt, SamplingParams(max_tokens=max_tokens)))
+    return asked
+
+
+def poisson_arrivals(count: int, rate: float, seed: int = 0) -> list[float]:
+    """Seconds, ascending; `rate` is of a second. At an infinite rate all arrive at once."""
+    return np.random.default_rng(seed).exponential(1 / rate, count).cumsum().tolist()
+
+
+def requests_behind(prefixes: Sequence[Prompt], count: int, new_tokens: int) -> list[Asked]:
+    """Request i has prefix i % len(prefixes), and one token of its own: all else may be cached."""
+    sampling = SamplingParams(max_tokens=new_tokens)
+    asked = []
+    for number in range(count):
+        prefix = prefixes[number % len(prefixes)]
+        asked.append(
+            Asked(Prompt([*prefix.tokens, prefix.tokens[number]], prefix.images), sampling)
+        )
     return asked

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 from debubble.accelerator.triton_mode import can_interpret
 
 ROOT = Path(__file__).parents[2]
-SYSTEMS = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload")
+SYSTEMS = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "engine")
 """Those with a benchmark."""
 
 

@@ -1,0 +1,211 @@
+"""What an engine's steps, batches and requests cost, with each optimisation and without:
+`python -m solutions.engine.bench`."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+
+from rich.console import Console
+from rich.progress import track
+
+import debubble
+from debubble.accelerator import Accelerator
+from solutions import benchmark
+from solutions.benchmark import Advance, Benchmark, StepInARowCost, time_in_a_row
+
+from .comparison import Comparison
+from .latency import report_latency
+from .presets import PrefixPreset, Preset
+from .recorded import record_all
+from .shared_prefixes import measure_prefixes
+from .steps import KINDS, Decodes
+from .throughput import measure_rates, report_rates
+from .variants import VARIANTS, Engines, EnginesOf
+
+STEPS_IN_A_ROW = {True: {"decode": 3, "prefill": 1}, False: {"decode": 32, "prefill": 8}}
+"""By whether times are modelled, as the next ones are: sim computes every step."""
+LOOPS = {True: 1, False: 3}
+SMALL_LOAD_MS = {True: 5.0, False: 15.0}
+"""Enough for the host to queue a step of one graph, under a profiler."""
+MOST_RUNS = 9
+"""Of a step behind a load: what counts here is a row of them."""
+DRAWN = ("none", "all")
+"""Variants whose decode step is recorded for a picture."""
+LLAMA_BYTES = 48 * 2**30
+"""Of weights, and of the caches and graphs of an engine for each variant."""
+
+
+@dataclass(frozen=True)
+class EngineStepCost(StepInARowCost):
+    tokens_per_s: float
+    """That a row of steps computes: of answers in decodes, of prompts in prefills."""
+    idle_by_cause: dict[str, float]
+    """Shares of the device's time in a step behind a load, by what it waits for."""
+
+    @property
+    def idle_cells(self) -> list[str]:
+        return [f"{share:.0%}" for share in self.idle_by_cause.values()]
+
+
+StepCosts = dict[str, dict[str, EngineStepCost]]
+"""By kind of step, and by variant."""
+
+IN_A_ROW = Comparison(
+    "steps in a row",
+    lambda cost: 1 / cost.loop_us,
+    {
+        "ms": lambda cost: f"{cost.loop_us / 1e3:.2f}",
+        "tokens/s": lambda cost: f"{cost.tokens_per_s:.0f}",
+        "host": lambda cost: cost.idle_cells[0],
+        "copy": lambda cost: cost.idle_cells[1],
+        "kernel": lambda cost: cost.idle_cells[2],
+        "other": lambda cost: cost.idle_cells[3],
+    },
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    options = benchmark.parse_options(__doc__, arguments)
+    accelerator, console = debubble.accelerator(), Console()
+    presets = choose_presets(accelerator, options.quick)
+    prefixes = choose_prefixes(accelerator, options.quick)
+    engines_of = {}
+    for name, preset in presets.items():
+        making = f"engines of {name}"
+        with took(console, making):
+            engines_of[preset] = Engines(preset.config, accelerator)
+            for variant in track(VARIANTS, making, console=console, transient=True):
+                engines_of[preset][variant]  # compiles, and captures
+    costs: dict[Preset, StepCosts] = {}
+    with took(console, "steps"):
+        benchmark.run(describe(presets, engines_of, costs), arguments)
+        by_name = {name: costs[preset] for name, preset in presets.items()}
+        console.print(IN_A_ROW.table(by_name, accelerator))
+    with took(console, "latency"):
+        report_latency(accelerator, presets, engines_of, console, options.output)
+    with took(console, "throughput"):
+        rates = measure_rates(accelerator, presets, engines_of, console)
+    engines_of.clear()
+    gc.collect()
+    with took(console, "long prefixes"):
+        rates |= measure_prefixes(accelerator, prefixes, console)
+    report_rates(accelerator, presets | prefixes, rates, console, options.output)
+
+
+@contextmanager
+def took(console: Console, what: str) -> Iterator[None]:
+    """Says how long the benchmark itself was busy with something."""
+    started = time.perf_counter()
+    yield
+    console.print(f"{what}: took {time.perf_counter() - started:.0f} s")
+
+
+def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, Preset]:
+    if accelerator.modelled:
+        return {"hybrid": Preset.hybrid_on_sim()}
+    presets = {"hybrid": Preset.hybrid()}
+    if not quick and benchmark.fits(accelerator, LLAMA_BYTES):
+        presets["llama_3_8b"] = Preset.llama_3_8b()
+    return presets
+
+
+def choose_prefixes(accelerator: Accelerator, quick: bool) -> dict[str, PrefixPreset]:
+    """Looks at the memory while nothing is in it."""
+    rank = PrefixPreset.llama_3_70b_rank()
+    if not quick and benchmark.fits(accelerator, rank.gpu_bytes):
+        return {"llama_3_70b_rank": rank}
+    return {"tiny": PrefixPreset.tiny()}
+
+
+def describe(
+    presets: dict[str, Preset], engines_of: EnginesOf, costs: dict[Preset, StepCosts]
+) -> Benchmark:
+    """`costs` is filled by what is measured."""
+
+    def measure_and_keep(
+        accelerator: Accelerator, preset: Preset, runs: int, advance: Advance
+    ) -> StepCosts:
+        costs[preset] = measure(accelerator, preset, engines_of[preset], runs, advance)
+        return costs[preset]
+
+    columns = {
+        "syncs": lambda cost: str(cost.counts["host_syncs"]),
+        "graphs": lambda cost: str(cost.counts["graph_launches"]),
+    }
+    return Benchmark(
+        "engine",
+        __doc__,
+        lambda accelerator, quick: presets,
+        measure_and_keep,
+        len(KINDS) * len(VARIANTS),
+        columns,
+        partial(record_decodes, presets, engines_of),
+    )
+
+
+def measure(
+    accelerator: Accelerator, preset: Preset, engines: Engines, runs: int, advance: Advance
+) -> StepCosts:
+    runs = min(runs, MOST_RUNS)
+    return {kind: measure_kind(accelerator, preset, engines, kind, runs, advance) for kind in KINDS}
+
+
+def measure_kind(
+    accelerator: Accelerator,
+    preset: Preset,
+    engines: Engines,
+    kind: str,
+    runs: int,
+    advance: Advance,
+) -> dict[str, EngineStepCost]:
+    steps = {variant: KINDS[kind](engines[variant], preset) for variant in VARIANTS}
+    ready = {variant: of_variant.ready for variant, of_variant in steps.items()}
+    costs, recorded = benchmark.measure_step(accelerator, ready, runs, advance)
+    num_steps = STEPS_IN_A_ROW[accelerator.modelled][kind]
+    times: dict[str, list[float]] = {variant: [] for variant in steps}
+    order = list(steps)
+    for _ in range(LOOPS[accelerator.modelled]):
+        for variant in order:
+            steps[variant].ready(num_steps)
+            row = partial(steps[variant].row, num_steps)
+            with benchmark.no_garbage():
+                times[variant].append(time_in_a_row(accelerator, row, num_steps))
+        order.reverse()  # Who follows a hot GPU is slower.
+    for of_variant in steps.values():
+        of_variant.stop()
+    loops = {variant: statistics.median(times[variant]) for variant in steps}
+    return {
+        variant: EngineStepCost(
+            **asdict(costs[variant]),
+            loop_us=loops[variant],
+            tokens_per_s=steps[variant].tokens / loops[variant] * 1e6,
+            idle_by_cause=recorded[variant].idle_by_cause(ignore_sleep=True),
+        )
+        for variant in steps
+    }
+
+
+def record_decodes(
+    presets: Mapping[str, Preset], engines_of: EnginesOf, accelerator: Accelerator
+) -> Iterator[tuple[str, debubble.Timeline]]:
+    """A decode step of the hybrid model for a picture; of Llama, what chapter 06 shows."""
+    for variant in DRAWN:
+        decodes = Decodes(engines_of[presets["hybrid"]][variant], presets["hybrid"])
+        step = decodes.ready()
+        step()
+        load_ms = SMALL_LOAD_MS[accelerator.modelled]
+        timeline = benchmark.record_step(accelerator, step, load_ms)
+        decodes.stop()
+        yield variant, timeline
+    if "llama_3_8b" in presets:
+        yield from record_all(accelerator, engines_of[presets["llama_3_8b"]].model)
+
+
+if __name__ == "__main__":
+    main()

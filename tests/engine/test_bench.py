@@ -1,0 +1,158 @@
+"""The benchmark runs all that it compares, says how it came by its figures, and keeps them."""
+
+import contextlib
+import io
+import json
+from dataclasses import replace
+
+import pytest
+
+from debubble.timeline import Timeline
+from solutions.engine import EngineConfig, bench, latency, throughput
+from solutions.engine.presets import PrefixPreset, Preset
+from solutions.engine.variants import VARIANTS
+
+COMPARED = ("none", "all")
+MEASURED = ("none", latency.PIECEWISE)
+IN_A_ROW = {"decode": 2, "prefill": 1}
+PREFIXES = ["all but offload_triton", "all"]
+
+
+def tiny(modelled):
+    """Two requests of a layer of each kind."""
+    config = EngineConfig.tiny()
+    config = replace(config, limits=replace(config.limits, max_num_seqs=2))
+    return Preset.of(
+        config,
+        image_tokens=3,
+        cached_tokens=6,
+        prefill_tokens=7,
+        latency_tokens=(5, 2),
+        num_requests=2,
+        prompt_tokens=(4, 6),
+        new_tokens=(1, 2),
+        rates=() if modelled else (50.0,),
+        runs=1,
+    )
+
+
+def tiny_prefixes():
+    """Two prefixes of a block, and room for one."""
+    config = EngineConfig.tiny()
+    model = replace(config.model, num_layers=1, pattern=("flex",))
+    limits = replace(config.limits, max_num_seqs=1, num_gpu_blocks=3)
+    return PrefixPreset.of(
+        replace(config, model=model, limits=limits, num_cpu_blocks=2),
+        num_prefixes=2,
+        prefix_tokens=16,
+        num_requests=2,
+        new_tokens=2,
+        num_compared=1,
+    )
+
+
+@pytest.fixture(scope="module")
+def run(accelerator, tmp_path_factory):
+    """(folder, what was printed) of a quick run on a tiny model, and two of the variants."""
+    folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
+    preset = tiny(accelerator.modelled)
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        for module in (bench, throughput):
+            patch.setattr(module, "VARIANTS", {name: VARIANTS[name] for name in COMPARED})
+        patch.setattr(latency, "MEASURED", MEASURED)
+        patch.setattr(bench, "STEPS_IN_A_ROW", dict.fromkeys((True, False), IN_A_ROW))
+        for name in ("hybrid", "hybrid_on_sim"):
+            patch.setattr(Preset, name, lambda: preset)
+        patch.setattr(PrefixPreset, "tiny", tiny_prefixes)
+        bench.main(["--quick", "--output", str(folder), "--timelines", str(folder / "timelines")])
+    return folder, printed.getvalue()
+
+
+def steps_of(run, name, preset="hybrid"):
+    return json.loads((run[0] / f"{name}.json").read_text())["presets"][preset]["steps"]
+
+
+@pytest.mark.parametrize("kind", ["decode", "prefill"])
+def test_a_step_of_every_variant_has_its_costs(run, kind):
+    costs = steps_of(run, "engine")[kind]
+    assert tuple(costs) == COMPARED
+    for cost in costs.values():
+        figures = ("loop_us", "device_us", "host_us", "tokens_per_s")
+        assert min(cost[figure] for figure in figures) > 0
+        assert len(cost["idle_by_cause"]) == 4
+        assert 0 < sum(cost["idle_by_cause"].values()) < 1
+    assert costs["none"]["counts"]["host_syncs"] > 0
+    assert costs["all"]["counts"]["host_syncs"] == costs["all"]["counts"]["h2d_pageable"] == 0
+
+
+def test_a_decode_computes_a_token_of_each_request_and_a_prefill_all_of_the_prompts(run):
+    for kind, tokens in {"decode": 2, "prefill": 2 * 7}.items():
+        for cost in steps_of(run, "engine")[kind].values():
+            assert cost["tokens_per_s"] * cost["loop_us"] / 1e6 == pytest.approx(tokens)
+
+
+def test_with_all_of_them_a_decode_is_one_graph(run):
+    costs = steps_of(run, "engine")
+    assert costs["decode"]["all"]["counts"]["graph_launches"] == 1
+    assert costs["decode"]["none"]["counts"]["graph_launches"] == 3
+    assert costs["prefill"]["all"]["counts"]["graph_launches"] == 0
+
+
+def test_a_batch_has_its_latency_also_in_pieces(run):
+    figures = steps_of(run, "engine_latency")["batch"]
+    assert tuple(figures) == MEASURED
+    for figure in figures.values():
+        assert figure["seconds"] > 0
+        assert figure["tokens_per_s"] * figure["seconds"] == pytest.approx(2 * 2)
+
+
+def test_requests_have_their_rate_and_on_a_gpu_their_waits(accelerator, run):
+    kinds = steps_of(run, "engine_throughput")
+    assert list(kinds) == ["at once"] if accelerator.modelled else ["at once", "50/s"]
+    for variants in kinds.values():
+        assert tuple(variants) == COMPARED
+        for rate in variants.values():
+            assert min(rate["requests_per_s"], rate["tokens_per_s"]) > 0
+            waits = [value for name, value in rate.items() if name.endswith("_ms")]
+            assert len(waits) == 4
+            assert all((value is None) == accelerator.modelled for value in waits)
+
+
+def test_requests_behind_long_prefixes_have_their_rate(run):
+    rates = steps_of(run, "engine_throughput", "tiny")["shared prefixes"]
+    assert list(rates) == PREFIXES
+    for rate in rates.values():
+        assert rate["tokens_per_s"] == pytest.approx(2 * rate["requests_per_s"])
+        assert rate["requests_per_s"] > 0
+
+
+@pytest.mark.parametrize("name", ["engine", "engine_latency", "engine_throughput"])
+def test_a_record_says_what_was_run_and_whether_it_is_modelled(accelerator, run, name):
+    record = json.loads((run[0] / f"{name}.json").read_text())
+    assert record["benchmark"] == name
+    assert record["modelled"] is accelerator.modelled
+    config = record["presets"]["hybrid"]["config"]
+    assert config["dtype"] == "torch.float32"
+    assert config["limits"]["max_num_seqs"] == 2
+
+
+def test_what_is_drawn_has_its_recording(accelerator, run):
+    for variant in bench.DRAWN:
+        timeline = Timeline.load(run[0] / "timelines" / f"engine_{variant}.json")
+        assert timeline.modelled is accelerator.modelled
+        assert (timeline.counts()["host_syncs"] > 0) == (variant == "none")
+
+
+def test_the_tables_stay_within_a_terminal(run):
+    assert max(map(len, run[1].splitlines())) <= 80
+    assert "…" not in run[1]
+
+
+def test_it_says_what_took_how_long(run):
+    for part in ("engines of hybrid", "steps", "latency", "throughput", "long prefixes"):
+        assert f"{part}: took " in run[1]
+
+
+@pytest.mark.sim
+def test_without_a_gpu_nothing_arrives_at_a_rate(run):
+    assert "at a rate are measured on a GPU" in run[1]

@@ -1,0 +1,39 @@
+"""What sim models is what the H200 did: decode steps of the hybrid model in a row."""
+
+import json
+
+import pytest
+
+from debubble.assets import ASSETS
+from solutions.benchmark import time_in_a_row
+from solutions.engine.bench import STEPS_IN_A_ROW
+from solutions.engine.presets import Preset
+from solutions.engine.steps import Decodes
+from solutions.engine.variants import Engines
+
+TOLERANCE = 0.25
+MEASURED = ASSETS / "benchmarks" / "nvidia-h200" / "engine.json"
+
+pytestmark = [
+    pytest.mark.sim,
+    pytest.mark.skipif(
+        not MEASURED.exists(), reason="no H200 has run `python -m solutions.engine.bench` yet"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def engines(accelerator):
+    return Engines(Preset.hybrid_on_sim().config, accelerator)
+
+
+@pytest.mark.parametrize("variant", ["none", "all"])
+def test_a_modelled_row_of_decodes_takes_about_as_long_as_the_measured_one(
+    accelerator, engines, variant
+):
+    decodes = Decodes(engines[variant], Preset.hybrid_on_sim())
+    num_steps = STEPS_IN_A_ROW[accelerator.modelled]["decode"]
+    decodes.ready(num_steps)
+    modelled = time_in_a_row(accelerator, lambda: decodes.row(num_steps), num_steps)
+    measured = json.loads(MEASURED.read_text())["presets"]["hybrid"]["steps"]["decode"][variant]
+    assert modelled == pytest.approx(measured["loop_us"], rel=TOLERANCE)
