@@ -20,18 +20,24 @@ class Ranks:
 
     def __init__(self, group: DataParallelGroup, run_ar: Callable[..., Any]) -> None:
         self.group, self.run_ar = group, run_ar
-        self.others_have_work = group.size > 1
-        """In the last step; at first nobody knows."""
+        self.expect_work()
 
-    def rows_of_all(self, step: Sequence[ScheduledRequest], capture_sizes: Sequence[int]) -> int:
+    def expect_work(self) -> None:
+        """Until the next step nobody knows."""
+        self.others_have_work = self.group.size > 1
+
+    def rows_of_all(
+        self, step: Sequence[ScheduledRequest], capture_sizes: Sequence[int], has_work: bool
+    ) -> int:
         """Rows that every rank pads its decodes to, so that all replay the same graph; 0 where one
-        of them runs eagerly. An idle rank takes part with no tokens."""
+        of them runs eagerly. A rank with an empty step takes part; `has_work` lets the others wait
+        for what it can't run yet."""
         num_tokens = sum(len(row.positions) for row in step)
         is_decode = all(row.is_decode and row.samples for row in step)
-        size = size_for(num_tokens, capture_sizes) if is_decode else None
-        mode = EAGER if size is None else GRAPH
-        pending = self.run_ar(False, num_tokens, max(size or 0, num_tokens), mode, self.group)
-        state = pending.read()
+        size = size_for(num_tokens, capture_sizes) if step and is_decode else None
+        mode = EAGER if step and size is None else GRAPH
+        padded = max(size or 0, num_tokens, int(has_work))
+        state = self.run_ar(False, num_tokens, padded, mode, self.group).read()
         agreement = agreement_of(state)
         self.others_have_work = agreement.num_tokens > 0
         return agreement.num_tokens if agreement.cudagraph_mode == GRAPH else 0

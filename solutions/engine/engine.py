@@ -126,6 +126,8 @@ class Engine:
     def run(self) -> list[RequestOutput]:
         """Steps until no rank has any work: the requests of this one that ended meanwhile."""
         outputs = []
+        if self.ranks:
+            self.ranks.expect_work()
         while self.has_work or (self.ranks and self.ranks.others_have_work):
             outputs += self.step()
         self._drain_stores()
@@ -150,7 +152,7 @@ class Engine:
             step = self._schedule_after_a_transfer()
         if self.ranks is None:
             return step, 0
-        return step, self.ranks.rows_of_all(step, self.runner.capture_sizes)
+        return step, self.ranks.rows_of_all(step, self.runner.capture_sizes, self.has_work)
 
     def _schedule_after_a_transfer(self):
         """Blocks that transfers hold are all that is missing, or a prefix that is on its way."""

@@ -18,12 +18,11 @@ from .comparison import Comparison
 from .engine import Engine
 from .presets import Preset
 from .request import SamplingParams
-from .variants import VARIANTS, Engines, EnginesOf, all_but, finish, serve
+from .variants import Engines, EnginesOf, all_but, finish, serve
 from .workload import Asked, alike_prompts
 
 NAME = "engine_latency"
 PIECEWISE = all_but("flex_full_graph")
-MEASURED = (*VARIANTS, PIECEWISE)
 WARM_UP_TOKENS = 3
 """Of each answer: a prefill and a decode, however far the host is ahead."""
 
@@ -58,7 +57,9 @@ def report_latency(
     figures = {}
     with Progress(console=console, transient=True) as progress:
         for name, preset in presets.items():
-            task = progress.add_task(f"latency, {name}", total=preset.runs * len(MEASURED))
+            task = progress.add_task(
+                f"latency, {name}", total=preset.runs * len(measured(engines_of[preset]))
+            )
             advance = partial(progress.advance, task)
             engines = engines_of[preset]
             figures[name] = {"batch": measure_latency(accelerator, preset, engines, advance)}
@@ -68,21 +69,27 @@ def report_latency(
         write_record(folder / f"{NAME}.json", NAME, accelerator, contents)
 
 
+def measured(engines: Engines) -> tuple[str, ...]:
+    """The last one is what chapter 04 begins with."""
+    return (*engines.variants, PIECEWISE)
+
+
 def measure_latency(
     accelerator: Accelerator, preset: Preset, engines: Engines, advance: Advance
 ) -> dict[str, Latency]:
+    variants = measured(engines)
     if not accelerator.modelled:
-        for variant in MEASURED:
+        for variant in variants:
             finish(engines[variant], batch_of(preset, 0, WARM_UP_TOKENS))
-    times: dict[str, list[float]] = {variant: [] for variant in MEASURED}
-    order = list(MEASURED)
+    times: dict[str, list[float]] = {variant: [] for variant in variants}
+    order = list(variants)
     for run in range(1, preset.runs + 1):
         for variant in order:
             requests = batch_of(preset, run, preset.latency_tokens[1])
             times[variant].append(batch_us(accelerator, engines[variant], requests))
             advance()
         order.reverse()  # Who follows a hot GPU is slower.
-    return {variant: latency_of(times[variant], preset) for variant in MEASURED}
+    return {variant: latency_of(times[variant], preset) for variant in variants}
 
 
 def batch_of(preset: Preset, run: int, max_tokens: int) -> list[Asked]:

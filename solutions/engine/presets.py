@@ -72,7 +72,7 @@ class Preset(EnginePreset):
             prompt_tokens=(16, 96),
             new_tokens=(8, 48),
             rates=(32.0,),
-            runs=3,
+            runs=2,
         )
 
     @classmethod
@@ -91,7 +91,7 @@ class Preset(EnginePreset):
             prompt_tokens=(32, 256),
             new_tokens=(16, 48),
             rates=(12.0,),
-            runs=2,
+            runs=1,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import debubble
 from debubble.accelerator import Accelerator
@@ -33,9 +34,14 @@ FOLDER = ASSETS / "timelines" / "nvidia-h200"
 
 def recorded(on: frozenset[str], values: dict[str, int]) -> Run:
     """TraceFileError if no GPU has recorded it."""
-    timeline = Timeline.load(FOLDER / f"engine_{name_of(on, values['batch'])}.json")
+    timeline = Timeline.load(path_of(on, values["batch"]))
     seen = Seen(STEPS, STEPS * values["batch"])
     return Run(timeline, figures(timeline, seen), f"recorded on {timeline.description}")
+
+
+def path_of(on: frozenset[str], batch: int) -> Path:
+    """Where the benchmark's recording is kept."""
+    return FOLDER / f"engine_{name_of(on, batch)}.json"
 
 
 def name_of(on: frozenset[str], batch: int) -> str:

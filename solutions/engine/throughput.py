@@ -23,7 +23,7 @@ from solutions.benchmark import Advance, by_preset, no_garbage, time_in_a_row, w
 from .comparison import Comparison, Figures
 from .engine import Engine
 from .presets import EnginePreset, Preset
-from .variants import VARIANTS, Engines, EnginesOf, ask, serve
+from .variants import Engines, EnginesOf, ask, serve
 from .workload import Asked, poisson_arrivals, varied_requests
 
 NAME = "engine_throughput"
@@ -84,7 +84,7 @@ def measure_rates(
     with Progress(console=console, transient=True) as progress:
         for name, preset in presets.items():
             rates = (AT_ONCE, *preset.rates)
-            total = (preset.runs + len(preset.rates)) * len(VARIANTS)
+            total = (preset.runs + len(preset.rates)) * len(engines_of[preset].variants)
             task = progress.add_task(f"throughput, {name}", total=total)
             advance = partial(progress.advance, task)
             figures[name] = {
@@ -104,16 +104,16 @@ def measure_rate(
     accelerator: Accelerator, preset: Preset, engines: Engines, rate: float, advance: Advance
 ) -> dict[str, Rate]:
     if rate == AT_ONCE and not accelerator.modelled:
-        for variant in VARIANTS:
+        for variant in engines.variants:
             warm_run(accelerator, engines[variant], preset, rate)
-    rates: dict[str, list[Rate]] = {variant: [] for variant in VARIANTS}
-    order = list(VARIANTS)
+    rates: dict[str, list[Rate]] = {variant: [] for variant in engines.variants}
+    order = list(engines.variants)
     for _ in range(preset.runs if rate == AT_ONCE else 1):
         for variant in order:
             rates[variant].append(warm_run(accelerator, engines[variant], preset, rate))
             advance()
         order.reverse()  # Who follows a hot GPU is slower.
-    return {variant: median_of(rates[variant]) for variant in VARIANTS}
+    return {variant: median_of(rates[variant]) for variant in engines.variants}
 
 
 def warm_run(accelerator: Accelerator, engine: Engine, preset: Preset, rate: float) -> Rate:

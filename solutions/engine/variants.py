@@ -31,6 +31,18 @@ WARM_UP_PROMPTS = (1, 3)
 """In one step."""
 
 
+def variants_of(config: EngineConfig) -> tuple[str, ...]:
+    """Those that differ here: what nothing in this engine makes use of is left out."""
+    used = {
+        "pinned_h2d": config.model.has("spans"),
+        "sync_free": True,
+        "gdn_precompute": config.model.has("gdn"),
+        "flex_full_graph": config.model.has("flex"),
+        "offload_triton": config.num_cpu_blocks > 0,
+    }
+    return tuple(variant for variant in VARIANTS if used.get(variant, True))
+
+
 def all_but(name: str) -> str:
     """The name of a variant."""
     return f"all but {name}"
@@ -50,6 +62,7 @@ class Engines:
     def __init__(self, config: EngineConfig, accelerator: Accelerator) -> None:
         self.config, self.accelerator = config, accelerator
         self.model = Model(config, accelerator.device)
+        self.variants = variants_of(config)
         self._engines: dict[str, Engine] = {}
 
     def __getitem__(self, variant: str) -> Engine:

@@ -8,12 +8,11 @@ from dataclasses import replace
 import pytest
 
 from debubble.timeline import Timeline
-from solutions.engine import EngineConfig, bench, latency, throughput
+from solutions.engine import EngineConfig, bench, latency, variants
 from solutions.engine.presets import PrefixPreset, Preset
 from solutions.engine.variants import VARIANTS
 
 COMPARED = ("none", "all")
-MEASURED = ("none", latency.PIECEWISE)
 IN_A_ROW = {"decode": 2, "prefill": 1}
 PREFIXES = ["all but offload_triton", "all"]
 
@@ -57,9 +56,7 @@ def run(accelerator, tmp_path_factory):
     folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
     preset = tiny(accelerator.modelled)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
-        for module in (bench, throughput):
-            patch.setattr(module, "VARIANTS", {name: VARIANTS[name] for name in COMPARED})
-        patch.setattr(latency, "MEASURED", MEASURED)
+        patch.setattr(variants, "VARIANTS", {name: VARIANTS[name] for name in COMPARED})
         patch.setattr(bench, "STEPS_IN_A_ROW", dict.fromkeys((True, False), IN_A_ROW))
         for name in ("hybrid", "hybrid_on_sim"):
             patch.setattr(Preset, name, lambda: preset)
@@ -100,7 +97,7 @@ def test_with_all_of_them_a_decode_is_one_graph(run):
 
 def test_a_batch_has_its_latency_also_in_pieces(run):
     figures = steps_of(run, "engine_latency")["batch"]
-    assert tuple(figures) == MEASURED
+    assert tuple(figures) == (*COMPARED, latency.PIECEWISE)
     for figure in figures.values():
         assert figure["seconds"] > 0
         assert figure["tokens_per_s"] * figure["seconds"] == pytest.approx(2 * 2)
