@@ -15,6 +15,7 @@ NEEDS = {"gpu": "cuda", "sim": "sim"}
 """The accelerator that a marker asks for. A process has one, so the tests of the other wait."""
 
 LONGEST_FIRST = [
+    "engine/test_combinations.py",
     "browser/test_jupyterlab.py",
     "test_kernels_compile.py",
     "workshop/test_own_process.py",

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -30,12 +31,15 @@ LOAD_MS = 200.0
 TIMEOUT_S = 120.0
 
 
-def run_ranks(device: str, size: int, folder: Path) -> list[dict]:
-    """What each of `size` ranks saw. AssertionError, with their last words, if one failed."""
+def run_ranks(device: str, size: int, folder: Path, module: str = __name__) -> list[dict]:
+    """What each of `size` ranks saw. AssertionError, with their last words, if one failed.
+
+    `module` calls `main` for a size and a folder when it is run.
+    """
     environment = {name: v for name, v in os.environ.items() if name != "TRITON_INTERPRET"}
     environment |= {"DEBUBBLE_DEVICE": device, "OMP_NUM_THREADS": "1", "NCCL_NVLS_ENABLE": "0"}
     result = subprocess.run(
-        [sys.executable, "-m", __name__, str(size), str(folder)],
+        [sys.executable, "-m", module, str(size), str(folder)],
         cwd=ROOT,
         env=environment,
         capture_output=True,
@@ -47,7 +51,7 @@ def run_ranks(device: str, size: int, folder: Path) -> list[dict]:
     return [json.loads((folder / f"rank_{rank}.json").read_text()) for rank in range(size)]
 
 
-def main(size: int, folder: Path) -> None:
+def main(size: int, folder: Path, run_rank: Callable[[int, int, Path], None]) -> None:
     """One process a rank. When one fails, or takes too long, the others are ended: they'd hang."""
     # A process that used CUDA can't be forked. Elsewhere to load torch once is enough.
     forks = sys.platform == "linux" and os.environ["DEBUBBLE_DEVICE"] == "sim"
@@ -156,4 +160,4 @@ def read_behind_a_busy_device(accelerator, group: DataParallelGroup) -> dict:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]))
+    main(int(sys.argv[1]), Path(sys.argv[2]), run_rank)

@@ -18,6 +18,7 @@ from debubble.accelerator.triton_mode import can_interpret
 ROOT = Path(__file__).parents[2]
 SYSTEMS = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "engine")
 """Those with a benchmark."""
+RANKS = ("tests/sync_free/test_data_parallel.py", "tests/engine/test_data_parallel.py")
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def all_parts(device: str, benchmarks: Path, timelines: Path) -> list[Part]:
         ),
         *(Part(f"tests-{name}", name, tests_on(name)) for name in devices),
         # By itself, for a machine with several GPUs that nobody wants to keep for longer.
-        Part("ranks", device, pytest("tests/sync_free/test_data_parallel.py", "--device", device)),
+        Part("ranks", device, pytest(*RANKS, "--device", device)),
         Part("katas", device, pytest("katas", "--impl", "solutions", "--device", device)),
         Part(
             "chapters", device, pytest(*chapters, *in_parallel(5, "--dist=loadscope"), "chapters")

@@ -1,0 +1,105 @@
+"""Engines that are quick on sim, and what they have to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from solutions.engine import (
+    NAMES,
+    Engine,
+    EngineConfig,
+    Model,
+    Optimizations,
+    Reference,
+    RequestOutput,
+    SamplingParams,
+)
+from solutions.engine.prefix_cache import Prefix
+from solutions.engine.workload import Asked, Prompt, make_prompt
+
+ALL, NONE = Optimizations(), Optimizations.none()
+WITHOUT = {name: Optimizations(**{name: False}) for name in NAMES}
+
+
+def small(
+    *pattern: str,
+    limits: dict[str, int] | None = None,
+    model: dict[str, Any] | None = None,
+    **changes: Any,
+) -> EngineConfig:
+    """The tiny one with a layer of each of these kinds, four requests in a step, and no offloading
+    unless it is asked for."""
+    tiny = EngineConfig.tiny()
+    shape = {"num_layers": len(pattern), "pattern": pattern} if pattern else {}
+    sizes = {"max_num_seqs": 4, "max_model_len": 64} | (limits or {})
+    return replace(
+        tiny,
+        model=replace(tiny.model, **shape | (model or {})),
+        limits=replace(tiny.limits, **sizes),
+        **{"num_cpu_blocks": 0} | changes,
+    )
+
+
+@dataclass
+class Setting:
+    """A model, engines with its weights, and what they should answer."""
+
+    model: Model
+    reference: Reference
+
+    @classmethod
+    def of(cls, config: EngineConfig, accelerator) -> Setting:
+        model = Model(config, accelerator.device)
+        return cls(model, Reference(model))
+
+    @property
+    def config(self) -> EngineConfig:
+        return self.model.config
+
+    def engine(
+        self, optimizations: Optimizations = ALL, config: EngineConfig | None = None
+    ) -> Engine:
+        """`config`: another one of the same model."""
+        return Engine(config or self.config, optimizations, model=self.model)
+
+    def prompt(self, num_tokens: int, seed: int = 0, images: Sequence = ()) -> Prompt:
+        return make_prompt(self.config.model, num_tokens, images, seed)
+
+    def asked(self, num_tokens: int, seed: int = 0, images: Sequence = (), **sampling) -> Asked:
+        return Asked(self.prompt(num_tokens, seed, images), SamplingParams(**sampling))
+
+    def answer(self, asked: Asked) -> list[int]:
+        return self.reference.generate(asked.prompt.tokens, asked.sampling, asked.prompt.images)
+
+    def answers(self, all_asked: Iterable[Asked]) -> list[list[int]]:
+        return [self.answer(asked) for asked in all_asked]
+
+
+def add(engine: Engine, asked: Asked) -> str:
+    return engine.add_request(asked.prompt.tokens, asked.sampling, images=asked.prompt.images)
+
+
+def serve(engine: Engine, all_asked: Iterable[Asked]) -> list[RequestOutput]:
+    """In the order of the requests."""
+    ids = [add(engine, asked) for asked in all_asked]
+    outputs = {output.request_id: output for output in engine.run()}
+    return [outputs[request_id] for request_id in ids]
+
+
+def tokens_of(outputs: Iterable[RequestOutput]) -> list[list[int]]:
+    return [output.token_ids for output in outputs]
+
+
+def prefixes_used(engine: Engine) -> list[Prefix]:
+    """Fills, as requests begin, with what each of them need not compute."""
+    used: list[Prefix] = []
+    begin = engine.scheduler._begin
+
+    def noted(request, prefix):
+        used.append(prefix)
+        begin(request, prefix)
+
+    engine.scheduler._begin = noted
+    return used

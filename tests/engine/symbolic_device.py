@@ -1,0 +1,236 @@
+"""An engine whose device holds no numbers: it remembers what each cached thing was computed from.
+
+So all that surrounds the model can be tried thousands of times in a second, and what a step reads
+is compared with what it should be, not with what happens to come out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from functools import partial
+from unittest import mock
+
+import torch
+
+from solutions.engine import Engine, EngineConfig, Optimizations
+from solutions.engine import engine as engine_module
+from solutions.engine import offloader as offloader_module
+from solutions.engine.offloader import Offloader
+from solutions.engine.request import Request
+from solutions.engine.sampler import SampledStep
+from solutions.engine.states import States
+from solutions.engine.step_batch import FROM_HOST, StepBatch
+from solutions.offload.lru_blocks import LRUBlockManager
+from solutions.offload.transfer import TransferResult
+from solutions.pinned_h2d.ranges import Span
+
+
+def symbolic_engine(config: EngineConfig, optimizations: Optimizations | None = None) -> Engine:
+    """Its loop, scheduler, caches and transfers are the real ones. `check_blocks` after a step
+    compares what is held with what there is."""
+    with mock.patch.multiple(
+        engine_module, Model=SymbolicModel, ModelRunner=SymbolicRunner, Offloader=SymbolicOffloader
+    ):
+        return Engine(config, optimizations)
+
+
+def next_token(tokens: Sequence[int], spans: Sequence[Span], vocab_size: int) -> int:
+    return hash((tuple(tokens), tuple(spans))) % vocab_size
+
+
+def right_answer(request: Request, vocab_size: int) -> list[int]:
+    tokens = list(request.prompt)
+    for _ in range(request.sampling.max_tokens):
+        tokens.append(next_token(tokens, request.spans, vocab_size))
+        if tokens[-1] == request.sampling.stop_token:
+            break
+    return tokens[len(request.prompt) :]
+
+
+def visible(position: int, spans: Sequence[Span]) -> range:
+    """What a token sees: all up to itself, and all of its image."""
+    return range(max([position, *(last for first, last in spans if first <= position <= last)]) + 1)
+
+
+class SymbolicModel:
+    """Blocks of (token, what it has seen), states of the tokens that they have taken in."""
+
+    def __init__(self, config: EngineConfig, device: torch.device) -> None:
+        self.config = config
+        size, num_running = config.limits.block_size, config.limits.max_num_seqs
+        self.blocks = [[None] * size for _ in range(config.limits.num_gpu_blocks)]
+        self.last_tokens: list[int | None] = [None] * num_running
+        has_states = config.model.has("gdn")
+        self.states = SymbolicStates(num_running, config.num_states) if has_states else None
+
+
+class SymbolicStates(States):
+    def __init__(self, num_running: int, num_kept: int) -> None:
+        self.num_running, self.kept = num_running, LRUBlockManager(num_kept)
+        self.of_slot: list[object] = [None] * (num_running + num_kept)
+
+    def rows(self) -> list[object]:
+        return self.of_slot
+
+    def _copy(self, source: int, target: int) -> None:
+        self.of_slot[target] = self.of_slot[source]
+
+
+class SymbolicRunner:
+    """Runs a step as a device does, from the batch alone; then looks whether that was right."""
+
+    capture_sizes = ()
+
+    def __init__(self, model: SymbolicModel, seams: object) -> None:
+        self.model = model
+
+    def run(self, batch: StepBatch, padded_rows: int = 0) -> SampledStep:
+        batch.check(self.model.config.limits)
+        sampled = []
+        for number, row in enumerate(batch.rows):
+            part = slice(*batch.query_start_loc[number : number + 2])
+            sources = zip(batch.token_ids[part], batch.token_sources[part], strict=True)
+            tokens = [
+                int(token) if source == FROM_HOST else self.model.last_tokens[source]
+                for token, source in sources
+            ]
+            seen = self._run_row(batch, number, tokens)
+            if row.samples:
+                sampled.append(next_token(seen, row.request.spans, self._vocab_size))
+        for slot, token in zip(batch.sampling_slots, sampled, strict=True):
+            self.model.last_tokens[slot] = token
+        return SampledStep(batch.sampling_rows, Known(sampled), None, None)
+
+    def _run_row(self, batch: StepBatch, number: int, tokens: list[int]) -> list[int]:
+        """The tokens that the request's cache holds behind the step."""
+        end, spans = int(batch.seq_lens[number]), batch.rows[number].request.spans
+        start = end - len(tokens)
+        cached = CachedRequest(self.model.blocks, batch.block_table[number].tolist())
+        for position, token in enumerate(tokens, start):
+            cached[position] = (token, None)
+        for position in range(start, end):
+            seen = tuple(cached[other][0] for other in visible(position, spans) if other < end)
+            cached[position] = (cached[position][0], seen)
+        right = _true_tokens(batch.rows[number].request, end, self._vocab_size)
+        for position in range(end):
+            seen = tuple(right[: visible(position, spans).stop])
+            assert cached[position] == (right[position], seen), (number, position)
+        if self.model.states:
+            slot, of_slot = int(batch.slots[number]), self.model.states.of_slot
+            of_slot[slot] = (*(of_slot[slot] if start else ()), *tokens)
+            assert of_slot[slot] == tuple(right[:end]), number
+        return right[:end]
+
+    @property
+    def _vocab_size(self) -> int:
+        return self.model.config.model.vocab_size
+
+
+class CachedRequest:
+    """A request's tokens, where its block table says that they are."""
+
+    def __init__(self, blocks: list[list[object]], table: list[int]) -> None:
+        self.blocks, self.table, self.size = blocks, table, len(blocks[0])
+
+    def __getitem__(self, position: int) -> object:
+        return self.blocks[self.table[position // self.size]][position % self.size]
+
+    def __setitem__(self, position: int, value: object) -> None:
+        self.blocks[self.table[position // self.size]][position % self.size] = value
+
+
+class Known:
+    """What was read back."""
+
+    def __init__(self, values: list[int]) -> None:
+        self.values = values
+
+    def read(self) -> torch.Tensor:
+        return torch.tensor(self.values, dtype=torch.int64)
+
+
+class SymbolicOffloader(Offloader):
+    def __init__(self, model: SymbolicModel, loading_handler: object) -> None:
+        with mock.patch.multiple(
+            offloader_module,
+            _kv_group=lambda model: _with_host(model.blocks, model.config.num_cpu_blocks),
+            _pairs=_with_host,
+            SingleDirectionOffloadingHandler=SymbolicTransfers,
+        ):
+            super().__init__(model, partial(SymbolicTransfers, gpu_to_cpu=False))
+
+
+class SymbolicTransfers:
+    """Under way until `end` is called, or somebody waits. What a copy reads is what is there at its
+    end, so that whoever changes it too early is found out."""
+
+    def __init__(self, groups: Sequence[tuple[list, list]], gpu_to_cpu: bool) -> None:
+        self.groups, self.gpu_to_cpu = groups, gpu_to_cpu
+        self.failing = False
+        """Whether transfers that begin now will fail."""
+        self._under_way: deque[tuple] = deque()
+        self._finished: list[TransferResult] = []
+
+    def transfer_async(self, job_id: int, gpu: Sequence[list], cpu: Sequence[list]) -> None:
+        self._under_way.append((job_id, gpu, cpu, self.failing))
+
+    def end(self, count: int) -> None:
+        for _ in range(min(count, len(self._under_way))):
+            job_id, *ids, fails = self._under_way.popleft()
+            for group, of_gpu, of_cpu in zip(self.groups, *ids, strict=True):
+                (on_gpu, on_cpu) = group
+                for gpu_id, cpu_id in zip(of_gpu, of_cpu, strict=True):
+                    if fails:
+                        continue
+                    if self.gpu_to_cpu:
+                        on_cpu[cpu_id] = _copied(on_gpu[gpu_id])
+                    else:
+                        on_gpu[gpu_id] = _copied(on_cpu[cpu_id])
+            error = "the link is down" if fails else None
+            self._finished.append(TransferResult(job_id, not fails, 0, error))
+
+    def get_finished(self) -> list[TransferResult]:
+        finished, self._finished = self._finished, []
+        return finished
+
+    def wait(self, job_ids: set[int]) -> None:
+        last = max(job_ids)
+        self.end(sum(job_id <= last for job_id, *_ in self._under_way))
+
+
+def check_blocks(engine: Engine) -> None:
+    """All blocks are free or held, by exactly those who should; slots too. And the
+    host's blocks are pinned by loads that are under way, and by nobody else."""
+    scheduler, offloader = engine.scheduler, engine.offloader
+    requests = [*scheduler.waiting, *scheduler.loading, *scheduler.running]
+    holders = Counter(block for request in requests for block in request.blocks)
+    if offloader:
+        for transfer in offloader._stores.values():
+            holders.update(transfer.gpu_blocks)
+        loads = Counter(name for each in offloader._loads.values() for name in each.hashes)
+        assert loads == +Counter(
+            {name: block.num_loads for name, block in offloader.blocks._blocks.items()}
+        )
+    manager = scheduler.blocks
+    assert +manager._holders == holders
+    assert sorted([*manager._free, *holders]) == list(range(1, engine.config.limits.num_gpu_blocks))
+    slots = [request.slot for request in requests if request.slot is not None]
+    every_slot = list(range(engine.config.limits.max_num_seqs))
+    assert sorted([*slots, *scheduler._free_slots]) == every_slot
+    assert all(not r.blocks and r.slot is None for r in scheduler.waiting)
+
+
+def _with_host(on_gpu: list[object], num_host: int) -> tuple[list[object], list[object]]:
+    return on_gpu, [None] * num_host
+
+
+def _copied(value: object) -> object:
+    return list(value) if isinstance(value, list) else value
+
+
+def _true_tokens(request: Request, count: int, vocab_size: int) -> list[int]:
+    tokens = list(request.prompt)
+    while len(tokens) < count:
+        tokens.append(next_token(tokens, request.spans, vocab_size))
+    return tokens

@@ -1,0 +1,57 @@
+"""Ranks with requests of their own: each answers as it would alone, and all of them end."""
+
+import pytest
+import torch
+
+from .engine_ranks import OPTIMIZATIONS, SCENARIOS, run_engines
+
+EACH_WAY = pytest.mark.parametrize("how", OPTIMIZATIONS)
+
+
+@pytest.fixture(scope="module")
+def ranks(accelerator, tmp_path_factory):
+    """What two ranks saw, with gloo on sim and with NCCL on two GPUs."""
+    if accelerator.name == "cuda" and torch.cuda.device_count() < 2:
+        pytest.skip(f"two NCCL ranks need 2 GPUs, and here is {torch.cuda.device_count()}")
+    return run_engines(accelerator.name, 2, tmp_path_factory.mktemp("ranks"))
+
+
+@EACH_WAY
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_rank_answers_as_the_reference_does(ranks, how, scenario):
+    for rank in ranks:
+        assert rank[how][scenario]["answers"] == rank[how][scenario]["right"]
+        assert rank[how][scenario]["hazards"] == []
+
+
+@EACH_WAY
+def test_all_ranks_exchange_equally_often_whoever_has_work(ranks, how):
+    """The last scenario is one exchange that says that nobody has any."""
+    exchanges = [[rank[how][name]["exchanges"] for name in SCENARIOS] for rank in ranks]
+    assert exchanges[0] == exchanges[1]
+    assert exchanges[0][-1] == 1
+
+
+def test_a_rank_without_work_uploads_nothing_for_the_exchange(ranks):
+    counts = ranks[1]["all"]["one has no work"]["counts"]
+    assert ranks[1]["all"]["one has no work"]["steps"] == []
+    assert counts["h2d_pageable"] == counts["h2d_pinned"] == 0
+    assert counts["d2h"] == ranks[1]["all"]["one has no work"]["exchanges"] > 0
+
+
+def test_a_rank_with_work_uploads_its_steps_alone(ranks):
+    seen = ranks[0]["all"]["uneven"]
+    assert seen["counts"]["h2d_pageable"] == 0
+    assert seen["counts"]["h2d_pinned"] == len(seen["steps"])
+
+
+def test_as_it_was_the_exchange_alone_is_four_uploads_and_a_read(ranks):
+    seen = ranks[1]["sync_free off"]["one has no work"]
+    assert seen["counts"]["h2d_pageable"] == 4 * seen["exchanges"]
+    assert seen["counts"]["host_syncs"] == 5 * seen["exchanges"]
+
+
+@EACH_WAY
+def test_a_decode_is_padded_to_what_the_largest_rank_runs(ranks, how):
+    """Two requests go on there, and one here; the prefill before it runs as it is."""
+    assert ranks[1][how]["uneven"]["steps"] == [[3, 0], [1, 2]]

@@ -1,0 +1,182 @@
+"""What can't be served is refused with a sentence that says why, and nothing has changed."""
+
+from dataclasses import replace
+
+import pytest
+
+from solutions.engine import Engine, EngineConfig, ModelConfig, Optimizations, SamplingParams
+
+from .setting import small
+from .symbolic_device import check_blocks, symbolic_engine
+
+V = 64
+"""Ids of text; those of images follow, up to 95."""
+
+
+@pytest.fixture
+def engine(accelerator):
+    engine = symbolic_engine(small())
+    engine.add_request([1, 2, 3], request_id="served")
+    return engine
+
+
+def expect_refused(engine, kind, words, prompt, sampling=None, **request):
+    requests, waiting = engine.requests, list(engine.scheduler.waiting)
+    with pytest.raises(kind, match=words):
+        engine.add_request(prompt, sampling, request_id="a", **request)
+    assert engine.requests == requests
+    assert list(engine.scheduler.waiting) == waiting
+    check_blocks(engine)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "words"),
+    [
+        ([], "request 'a' has an empty prompt: give it a token at least"),
+        ([1] * 60, "'a' has 60 tokens and asks for 16: a request has at most 64, so shorten"),
+        ([1, -1], r"'a' has id -1 at position 1: text has ids in \[0, 64\)"),
+        ([V], r"'a' has id 64 at position 0: text has ids in \[0, 64\)"),
+        ([1, 2.0], r"'a' has id 2.0 at position 1"),
+        ([True], "'a' has id True at position 0"),
+    ],
+)
+def test_a_prompt_that_can_t_be_served(engine, prompt, words):
+    expect_refused(engine, ValueError, words, prompt)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "words"),
+    [
+        ({"max_tokens": 0}, "'a' asks for 0 tokens: ask for at least 1"),
+        ({"max_tokens": -3}, "'a' asks for -3 tokens"),
+        ({"max_tokens": 99}, "'a' has 2 tokens and asks for 99: a request has at most 64"),
+        ({"stop_token": V}, "'a' names token 64: the vocabulary has 0 to 63"),
+        ({"stop_token": -1}, "'a' names token -1"),
+        ({"logprobs": [0, V + 1]}, "'a' names token 65"),
+        ({"logprobs": ["x"]}, "'a' names token 'x'"),
+        ({"bad_words": [[1], [2, V]]}, "'a' names token 64"),
+        ({"bad_words": [[1], []]}, "'a' has an empty bad word: give it an id at least"),
+        ({"bad_words": [[token] for token in range(V)]}, "'a' forbids every token: leave one"),
+    ],
+)
+def test_a_wish_that_can_t_be_granted(engine, sampling, words):
+    expect_refused(engine, ValueError, words, [1, 2], SamplingParams(**sampling))
+
+
+@pytest.mark.parametrize(
+    ("images", "kind", "words"),
+    [
+        ([(1, 3), (3, 4)], ValueError, r"'a': the image at \(3, 4\) overlaps another"),
+        ([(5, 8)], ValueError, r"'a': the image at \(5, 8\) ends behind the prompt, which has 8"),
+        ([(4, 3)], ValueError, r"'a': span \(4, 3\) starts after its end"),
+        ([(-1, 3)], ValueError, r"'a': span \(-1, 3\) must not start below position 0"),
+        ([(1, 2, 3)], TypeError, r"'a': span \(1, 2, 3\) must be a pair"),
+        ([(1, 2.5)], TypeError, r"'a': span \(1, 2.5\) must hold two integers"),
+        ([(0, 1)], ValueError, r"'a' has id 1 at position 0: image has ids in \[64, 96\)"),
+        ([(2, 4)], ValueError, r"'a' has id 70 at position 1: text has ids in \[0, 64\)"),
+        ([(1, 5)], ValueError, r"'a' has id 2 at position 5: image has ids in \[64, 96\)"),
+    ],
+)
+def test_an_image_that_is_none(engine, images, kind, words):
+    expect_refused(engine, kind, words, [1, 70, 71, 72, 73, 2, 3, 4], images=images)
+
+
+def test_an_image_that_no_step_can_hold(accelerator):
+    engine = symbolic_engine(small(limits={"max_num_batched_tokens": 8}))
+    words = r"'a': the image at \(0, 8\) has 9 tokens, which one step has to compute, .* most 8"
+    expect_refused(engine, ValueError, words, [70] * 9, images=[(0, 8)])
+
+
+def test_more_images_than_there_may_be(accelerator):
+    engine = symbolic_engine(small(max_images=1))
+    words = "'a' has 2 images: max_images is 1"
+    expect_refused(engine, ValueError, words, [70, 70], images=[(0, 0), (1, 1)])
+
+
+def test_a_request_that_the_cache_could_never_hold(accelerator):
+    engine = symbolic_engine(small(limits={"num_gpu_blocks": 3}))
+    words = "'a' has 30 tokens and asks for 3: a request has at most 32"
+    expect_refused(engine, ValueError, words, [1] * 30, SamplingParams(max_tokens=3))
+
+
+def test_an_id_that_is_taken_until_its_request_ends(engine):
+    with pytest.raises(ValueError, match="request 'served' is being served: choose another id"):
+        engine.add_request([4], request_id="served")
+    assert engine.request("served").prompt == [1, 2, 3]
+    engine.run()
+    assert engine.add_request([4], request_id="served") == "served"
+
+
+def test_an_id_that_somebody_chose_is_not_given_out(engine):
+    engine.add_request([1], request_id="0")
+    assert engine.add_request([1]) == "1"
+
+
+def test_nobody_can_cancel_what_is_not_served(engine):
+    for request_id in ("a", "served"):
+        if request_id == "served":
+            engine.cancel(request_id)
+        with pytest.raises(ValueError, match=f"request '{request_id}' is not being served"):
+            engine.cancel(request_id)
+    assert [output.finish_reason for output in engine.run()] == ["cancelled"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"num_cpu_blocks": -1}, "num_cpu_blocks -1: it is at least 0"),
+        ({"max_images": 0}, "max_images 0: it must be at least 1"),
+        ({"num_states": 0}, "num_states 0: it must be at least 1"),
+        ({"num_cpu_states": -2}, "num_cpu_states -2: it must be at least 1"),
+        ({"loads_ahead": 0}, "loads_ahead 0: it must be at least 1"),
+    ],
+)
+def test_an_engine_that_can_t_be(change, words):
+    with pytest.raises(ValueError, match=words):
+        replace(EngineConfig.tiny(), **change)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"num_gpu_blocks": 1}, "num_gpu_blocks 1: block 0 belongs to nobody"),
+        ({"max_num_seqs": 0}, "max_num_seqs 0: it must be at least 1"),
+        ({"max_num_batched_tokens": -5}, "max_num_batched_tokens -5: it must be at least 1"),
+        ({"max_model_len": 0}, "max_model_len 0: it must be at least 1"),
+    ],
+)
+def test_limits_that_can_t_be(change, words):
+    with pytest.raises(ValueError, match=words):
+        replace(EngineConfig.tiny().limits, **change)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"pattern": ()}, r"layers \[\]: each is one of flex, spans, gdn"),
+        ({"pattern": ("flex", "mamba")}, r"layers \['flex', 'mamba'\]: each is one of"),
+        ({"image_vocab_size": -1}, "image_vocab_size -1: it is at least 0"),
+    ],
+)
+def test_a_model_that_can_t_be(change, words):
+    with pytest.raises(ValueError, match=words):
+        replace(ModelConfig.hybrid(), **change)
+
+
+def test_an_optimisation_that_nobody_knows():
+    with pytest.raises(ValueError, match="'foo' is unknown: choose from pinned_h2d, sync_free"):
+        Optimizations.only(["sync_free", "foo"])
+    with pytest.raises(TypeError, match="foo"):
+        Optimizations(foo=True)
+
+
+def test_all_combinations_are_different_and_say_what_is_on():
+    combinations = Optimizations.combinations()
+    assert len({*combinations}) == len({str(each) for each in combinations}) == 32
+    assert (str(combinations[0]), str(combinations[-1])) == ("none", "all")
+    assert Optimizations.only(["sync_free", "pinned_h2d"]).names == ("pinned_h2d", "sync_free")
+
+
+def test_the_weights_of_another_model(attention_only):
+    with pytest.raises(ValueError, match="weights are of another model: leave them out, or take"):
+        Engine(small("flex"), model=attention_only.model)

@@ -1,0 +1,155 @@
+"""What a step makes the host do once all is warm, and which fault each optimisation takes away."""
+
+import pytest
+
+import debubble
+
+from .setting import ALL, WITHOUT, Setting, add, serve, small
+
+IMAGE = (2, 9)
+COUNTED = ("host_syncs", "h2d_pageable", "h2d_pinned", "d2h", "graph_launches")
+
+
+@pytest.fixture(scope="module")
+def setting(accelerator):
+    return Setting.of(small(limits={"max_num_seqs": 2}), accelerator)
+
+
+@pytest.fixture(scope="module")
+def steps(accelerator, setting):
+    """By optimisations: timelines of a step with the beginnings of two prompts, images in both, of
+    the step with their ends, and of a decode step."""
+    recorded = {}
+
+    def of(optimizations):
+        if optimizations not in recorded:
+            recorded[optimizations] = record_steps(accelerator, setting, optimizations)
+        return recorded[optimizations]
+
+    return of
+
+
+def record_steps(accelerator, setting, optimizations):
+    engine = setting.engine(optimizations)
+    if not accelerator.modelled:
+        ask(engine, setting, seeds=(3, 4))
+        engine.run()  # compiles
+    ask(engine, setting, seeds=(1, 2))
+    timelines = []
+    for _ in range(4):
+        # What a step waits for of the one before is a matter of time, and not of these counts.
+        accelerator.synchronize()
+        with debubble.record(accelerator) as timeline:
+            engine.step()
+        assert timeline.hazards == []
+        timelines.append(timeline)
+    prompts, ends, _, decode = timelines
+    return prompts, ends, decode
+
+
+def ask(engine, setting, seeds):
+    for seed in seeds:
+        add(engine, setting.asked(20, seed, [IMAGE], max_tokens=8))
+
+
+def counts(timeline):
+    return {name: timeline.counts()[name] for name in COUNTED}
+
+
+def waits_at(timeline):
+    """Files in which the host waits."""
+    return {event.source.file.split("/")[-1] for event in timeline.events if event.kind == "sync"}
+
+
+def test_a_steady_decode_step_is_one_upload_one_graph_and_one_read(steps):
+    *_, decode = steps(ALL)
+    assert counts(decode) == {
+        "host_syncs": 0,
+        "h2d_pageable": 0,
+        "h2d_pinned": 1,
+        "d2h": 1,
+        "graph_launches": 1,
+    }
+
+
+def test_a_prefill_with_images_waits_for_nothing(steps):
+    for timeline in steps(ALL)[:2]:
+        assert counts(timeline)["host_syncs"] == counts(timeline)["h2d_pageable"] == 0
+        assert counts(timeline)["h2d_pinned"] == 3, "the step, its images, its chunks"
+
+
+def test_all_that_comes_back_of_a_prefill_is_its_tokens_behind_an_event(steps):
+    nothing_sampled, sampled, _ = steps(ALL)
+    assert counts(nothing_sampled)["d2h"] == 0
+    (read,) = [event for event in sampled.events if event.copy_kind == "d2h"]
+    assert not read.pageable
+    assert read.source.file.endswith("read_back.py")
+    assert read.bytes == 2 * 8
+
+
+def test_without_pinned_h2d_ranges_are_uploaded_from_pageable_memory(steps):
+    prompts, _, decode = steps(WITHOUT["pinned_h2d"])
+    for timeline in (prompts, decode):
+        assert counts(timeline)["h2d_pageable"] == 2, "one for each request, in each layer"
+        assert counts(timeline)["host_syncs"] == 2
+    assert counts(decode)["graph_launches"] == 2, "no graph can hold the layer"
+
+
+def test_without_sync_free_each_part_is_uploaded_and_tokens_are_waited_for(steps):
+    *_, decode = steps(WITHOUT["sync_free"])
+    assert counts(decode) == {
+        "host_syncs": 11,
+        "h2d_pageable": 10,
+        "h2d_pinned": 0,
+        "d2h": 1,
+        "graph_launches": 1,
+    }
+    (read,) = [event for event in decode.events if event.copy_kind == "d2h"]
+    assert read.pageable
+
+
+def test_without_gdn_precompute_a_prefill_waits_for_its_chunk_tables(steps):
+    prompts, _, decode = steps(WITHOUT["gdn_precompute"])
+    assert counts(prompts)["host_syncs"] > 0
+    assert waits_at(prompts) == {"before.py"}
+    assert counts(decode) == counts(steps(ALL)[2]), "decodes have no chunks"
+
+
+def test_without_flex_full_graph_a_decode_is_in_pieces_and_waits_for_its_mask(steps):
+    *_, decode = steps(WITHOUT["flex_full_graph"])
+    assert counts(decode)["graph_launches"] == 2
+    assert counts(decode)["host_syncs"] > 0
+    assert waits_at(decode) == {"before.py"}
+
+
+def test_without_offload_triton_steps_are_the_same(steps):
+    for now, before in zip(steps(ALL), steps(WITHOUT["offload_triton"]), strict=True):
+        assert counts(now) == counts(before)
+
+
+def load_of_a_prefix(accelerator, hybrid, optimizations):
+    """Two blocks, and the state behind them."""
+    engine = hybrid.engine(optimizations)
+    asked = hybrid.asked(40, max_tokens=1)
+    (before,) = serve(engine, [asked])
+    engine.reset_prefix_cache()
+    add(engine, asked)
+    with debubble.record(accelerator) as timeline:
+        engine.scheduler.schedule()
+    (again,) = engine.run()
+    assert (before.num_cached, again.num_cached) == (0, 32)
+    assert again.token_ids == before.token_ids == hybrid.answer(asked)
+    assert timeline.counts()["host_syncs"] == 0
+    return timeline.counts()
+
+
+# On a GPU it is what was measured there that decides.
+@pytest.mark.sim
+def test_a_prefix_in_many_pieces_comes_back_by_a_kernel(accelerator, hybrid):
+    assert load_of_a_prefix(accelerator, hybrid, ALL)["kernels"] == 1
+
+
+def test_without_offload_triton_it_comes_back_by_copies_alone(accelerator, hybrid):
+    counts = load_of_a_prefix(accelerator, hybrid, WITHOUT["offload_triton"])
+    assert counts["kernels"] == 0
+    assert counts["h2d_pinned"] > 0

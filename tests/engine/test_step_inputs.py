@@ -1,0 +1,129 @@
+"""What the device is told of a step, and of the rows behind it that a graph runs too."""
+
+import numpy as np
+import pytest
+import torch
+
+import debubble
+from solutions.engine import SamplingParams
+from solutions.engine.request import new_request
+from solutions.engine.step_batch import FROM_HOST, NO_SLOT, ScheduledRequest, StepBatch
+from solutions.engine.step_inputs import PackedInputs, SeparateInputs
+
+from .setting import small
+
+CONFIG = small("spans")
+T, S = CONFIG.limits.max_num_batched_tokens, CONFIG.limits.max_num_seqs
+EACH_WAY = pytest.mark.parametrize("inputs_class", [PackedInputs, SeparateInputs])
+
+
+def row(name, tokens, blocks, slot, positions, samples=True, generated=(), num_sampled=0):
+    request = new_request(name, tokens, [], SamplingParams(), CONFIG)
+    request.blocks, request.slot = blocks, slot
+    request.generated, request.num_sampled = list(generated), num_sampled
+    return ScheduledRequest(request, positions, samples)
+
+
+def prefills():
+    """As many rows as there can be, so that all is written to."""
+    rows = [
+        row(str(slot), [slot + 1] * 16, [slot + 1], slot, range(16)) for slot in reversed(range(S))
+    ]
+    return StepBatch.of(rows)
+
+
+def decodes():
+    """One whose last token the host doesn't know, and one whose it knows."""
+    return StepBatch.of(
+        [
+            row("a", [9] * 17, [3, 5], 2, range(18, 19), generated=[7], num_sampled=2),
+            row("b", [8] * 4, [6], 0, range(4, 5), generated=[11], num_sampled=1),
+        ]
+    )
+
+
+@EACH_WAY
+def test_behind_a_batch_are_requests_and_tokens_of_nobody(accelerator, inputs_class):
+    inputs = inputs_class(CONFIG.limits, accelerator.device)
+    inputs.upload(prefills())
+    inputs.upload(decodes())
+    found = {name: inputs.numbers[place].tolist() for name, place in inputs.places.items()}
+    assert found["token_ids"] == [0, 11] + [0] * (T - 2)
+    assert found["positions"] == [18, 4] + [0] * (T - 2)
+    assert found["token_sources"] == [2, FROM_HOST] + [FROM_HOST] * (T - 2)
+    assert found["slot_mapping"] == [5 * 16 + 2, 6 * 16 + 4] + [-1] * (T - 2)
+    assert found["query_start_loc"] == [0, 1, 2] + [2] * (S - 2)
+    assert found["seq_lens"] == [19, 5] + [0] * (S - 2)
+    assert found["slots"] == [2, 0] + [NO_SLOT] * (S - 2)
+    assert found["logits_rows"] == [0, 1] + [0] * (S - 2)
+    assert found["sampling_slots"] == [2, 0] + [S] * (S - 2)
+    assert inputs.block_table[:2, :2].tolist() == [[3, 5], [6, 0]]
+
+
+@EACH_WAY
+def test_at_first_nobody_is_there(accelerator, inputs_class):
+    """As a graph is warmed up."""
+    inputs = inputs_class(CONFIG.limits, accelerator.device)
+    assert {*inputs.slots.tolist()} == {NO_SLOT}
+    assert {*inputs.slot_mapping.tolist()} == {-1}
+    assert {*inputs.token_sources.tolist()} == {FROM_HOST}
+    assert {*inputs.sampling_slots.tolist()} == {S}
+    assert not inputs.seq_lens.any()
+
+
+@EACH_WAY
+def test_a_token_that_the_host_doesn_t_know_is_the_one_its_slot_sampled_last(
+    accelerator, inputs_class
+):
+    inputs = inputs_class(CONFIG.limits, accelerator.device)
+    inputs.upload(prefills())
+    inputs.keep_sampled(torch.arange(30, 30 + S, device=accelerator.device))
+    assert inputs.last_tokens.tolist()[:S] == [30 + S - 1 - slot for slot in range(S)]
+    inputs.upload(decodes())
+    assert inputs.model_inputs(4).token_ids.tolist() == [30 + S - 1 - 2, 11, 0, 0]
+
+
+@EACH_WAY
+def test_rows_that_fill_a_graph_keep_no_token_of_anybody(accelerator, inputs_class):
+    inputs = inputs_class(CONFIG.limits, accelerator.device)
+    inputs.upload(prefills())
+    inputs.keep_sampled(torch.full((S,), 5, device=accelerator.device))
+    inputs.upload(decodes())
+    inputs.keep_sampled(torch.tensor([21, 22, 23, 24], device=accelerator.device))
+    assert inputs.last_tokens.tolist()[:S] == [22, 5, 21, 5]
+
+
+def test_steps_that_are_queued_together_don_t_share_an_upload(accelerator):
+    """More of them than the ring is deep, behind a busy device."""
+    inputs = PackedInputs(CONFIG.limits, accelerator.device)
+    batches = [prefills(), decodes(), prefills(), decodes()]
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(2.0)
+        found = []
+        for batch in batches:
+            inputs.upload(batch)
+            found.append(inputs.numbers.clone())
+    assert timeline.hazards == []
+    for batch, numbers in zip(batches, found, strict=True):
+        place = inputs.places["seq_lens"]
+        assert np.array_equal(numbers[place].cpu()[: len(batch.rows)], batch.seq_lens)
+
+
+def test_who_goes_on_comes_before_who_begins():
+    rows = [
+        row("prompt", [1] * 20, [1, 2], 0, range(20)),
+        row("one token", [1], [3], 1, range(1)),
+        row("decode", [1] * 3, [4], 2, range(3, 4), generated=[5], num_sampled=1),
+        row("part", [1] * 20, [5, 6], 3, range(16, 17), samples=False),
+    ]
+    batch = StepBatch.of(rows)
+    assert [row.request.request_id for row in batch.rows] == [
+        "decode",
+        "part",
+        "prompt",
+        "one token",
+    ]
+    assert batch.sampling_slots.tolist() == [2, 0, 1]
+    assert batch.logits_rows.tolist() == [0, 21, 22]
+    assert not batch.is_decode
+    assert decodes().is_decode
