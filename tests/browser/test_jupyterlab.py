@@ -12,7 +12,14 @@ from .chromium import chromium, need
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
-CHAPTERS = ("01_pinned_h2d", "02_sync_free", "03_gdn", "04_flex_graph", "05_offload")
+CHAPTERS = (
+    "01_pinned_h2d",
+    "02_sync_free",
+    "03_gdn",
+    "04_flex_graph",
+    "05_offload",
+    "06_engine",
+)
 """Those with a slider over recordings."""
 SLIDER = ".widget-slider"
 TIMELINE = ".debubble-timeline canvas"
@@ -30,7 +37,7 @@ def test_the_chapter_runs_and_its_timeline_follows_the_slider(
     notebook.wait_for_kernel()
     page.screenshot(path=screenshots / f"{chapter}_opened.png")
 
-    notebook.run_all_cells(seconds=120)
+    notebook.run_all_cells(seconds=200)
     assert notebook.errors() == []
 
     cell = notebook.cell_with(SLIDER, TIMELINE)

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from debubble.timeline import Timeline
-from solutions.engine import EngineConfig, bench, latency, variants
+from solutions.engine import EngineConfig, bench, latency
+from solutions.engine import variants as of_bench
 from solutions.engine.presets import PrefixPreset, Preset
 from solutions.engine.variants import VARIANTS
 
@@ -56,7 +57,7 @@ def run(accelerator, tmp_path_factory):
     folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
     preset = tiny(accelerator.modelled)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
-        patch.setattr(variants, "VARIANTS", {name: VARIANTS[name] for name in COMPARED})
+        patch.setattr(of_bench, "VARIANTS", {name: VARIANTS[name] for name in COMPARED})
         patch.setattr(bench, "STEPS_IN_A_ROW", dict.fromkeys((True, False), IN_A_ROW))
         for name in ("hybrid", "hybrid_on_sim"):
             patch.setattr(Preset, name, lambda: preset)

@@ -1,0 +1,112 @@
+"""What chapter 06's dashboards show: a moment on sim, and what a GPU has recorded."""
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+import debubble
+from debubble.timeline.trace_file import TraceFileError
+from solutions.engine import NAMES, EngineConfig, Model, Optimizations, dashboard, recorded
+from solutions.engine.moment import Moment, Setting, arriving_prompt
+from solutions.engine.request import SamplingParams, new_request
+
+SMALL = Setting(batch=2, layers=4)
+
+
+@pytest.fixture(scope="module")
+def model(accelerator):
+    return Model(SMALL.config, accelerator.device)
+
+
+@pytest.fixture(scope="module")
+def runs():
+    """By what is on."""
+    values = vars(SMALL)
+    return {
+        Optimizations.only(on): dashboard.run(frozenset(on), dict(values)) for on in ((), NAMES)
+    }
+
+
+@pytest.fixture
+def narrow_llama(monkeypatch):
+    tiny = EngineConfig.tiny()
+    model = replace(tiny.model, num_layers=1, pattern=("flex",))
+    config = replace(tiny, model=model, num_cpu_blocks=0)
+    monkeypatch.setattr(EngineConfig, "llama_3_8b", lambda: config)
+    monkeypatch.setattr(recorded, "SLIDERS", {"batch": (1, 2)})
+    monkeypatch.setattr(recorded, "WARM_UP", 2)
+    return config
+
+
+@pytest.fixture
+def recordings(monkeypatch, tmp_path):
+    monkeypatch.setattr(recorded, "FOLDER", tmp_path)
+    return tmp_path
+
+
+def test_there_is_a_switch_for_each_optimisation():
+    assert tuple(dashboard.TOGGLES) == NAMES
+
+
+def test_whatever_the_sliders_say_the_request_that_arrives_can_be_served():
+    for values in product(*dashboard.SLIDERS.values()):
+        setting = Setting(**dict(zip(dashboard.SLIDERS, values, strict=True)))
+        config, prompt = setting.config, arriving_prompt(setting)
+        sampling = SamplingParams(max_tokens=config.limits.block_size)
+        new_request("arrives", prompt.tokens, prompt.images, sampling, config)
+        assert setting.batch in config.capture_sizes
+
+
+def test_each_time_the_prefix_is_loaded_and_the_others_decode(accelerator, model):
+    moment = Moment(SMALL, Optimizations(), model)
+    for _ in range(2):
+        moment.prepare()
+        (decoding,) = moment.engine.requests
+        before = len(decoding.generated)
+        with debubble.record(accelerator) as timeline:
+            seen = moment.run()
+        _, arrived = moment.engine.requests
+        assert arrived.num_cached == SMALL.prefix
+        assert seen.num_tokens == len(decoding.generated) - before + len(arrived.generated)
+        assert timeline.hazards == []
+
+
+def test_with_all_on_nothing_is_uploaded_from_pageable_memory(runs):
+    counts = {on: run.timeline.counts() for on, run in runs.items()}
+    before, after = counts[Optimizations.none()], counts[Optimizations()]
+    assert after["h2d_pageable"] == 0 < before["h2d_pageable"]
+    assert after["host_syncs"] < before["host_syncs"]
+
+
+def test_the_figures_are_those_of_the_timeline(runs):
+    for run in runs.values():
+        figures, seconds = run.figures, run.timeline.span / 1e6
+        assert figures["tokens/s"] == pytest.approx(figures["tokens"] / seconds)
+        assert figures["ms a step"] == pytest.approx(1e3 * seconds / figures["steps"])
+
+
+def test_the_source_says_whether_times_are_modelled(accelerator, runs):
+    word = "modelled" if accelerator.modelled else "measured"
+    assert all(word in run.source for run in runs.values())
+
+
+def test_a_recording_is_kept_for_each_choice_and_found_again(accelerator, narrow_llama, recordings):
+    kept = dict(recorded.record_all(accelerator, Model(narrow_llama, accelerator.device)))
+    for name, timeline in kept.items():
+        timeline.save(recordings / f"engine_{name}.json")
+    shown = set()
+    for batch, on in product((1, 2), ((), ("sync_free",), ("flex_full_graph",), recorded.TOGGLES)):
+        run = recorded.recorded(frozenset(on), {"batch": batch})
+        counts = run.timeline.counts()
+        assert run.figures["tokens"] == recorded.STEPS * batch
+        assert run.source.startswith("recorded on ")
+        assert (counts["h2d_pageable"] == 0) == ("sync_free" in on)
+        assert (counts["graph_launches"] == recorded.STEPS) == ("flex_full_graph" in on)
+        shown.add(recorded.name_of(frozenset(on), batch))
+    assert shown == set(kept)
+
+
+def test_a_choice_that_no_gpu_has_recorded_is_a_missing_file(recordings):
+    with pytest.raises(TraceFileError, match="engine_llama_3_8b_4_sync_free"):
+        recorded.recorded(frozenset({"sync_free"}), {"batch": 4})
