@@ -23,7 +23,13 @@ README = ASSETS.parent / "README.md"
 def main() -> int:
     if "--check" not in sys.argv:
         draw_pictures(ASSETS / "timelines" / "nvidia-h200", ASSETS / "pictures")
-    return write([GeneratedPart(README, "results", results_table(ASSETS / "benchmarks"))])
+    benchmarks = ASSETS / "benchmarks"
+    return write(
+        [
+            GeneratedPart(README, "results", results_table(benchmarks)),
+            GeneratedPart(README, "engine", engine_table(benchmarks)),
+        ]
+    )
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,20 @@ SYSTEMS = {
         ("none", "all"),
         drawn_since=14_000,
     ),
+    "engine_latency": Results(
+        "batch",
+        "batch of 8 requests, 32 tokens in and 128 out, before in piecewise graphs",
+        {"llama_3_8b": "shape of Llama-3-8B"},
+        lambda cost: f"{cost['seconds']:.2f} s",
+        ("all but flex_full_graph", "all"),
+    ),
+    "engine_throughput": Results(
+        "shared prefixes",
+        "requests behind 12 prefixes in CPU memory, before by DMA",
+        {"llama_3_70b_rank": "8192 tokens, one of eight GPUs of Llama-3-70B"},
+        lambda cost: f"{cost['requests_per_s']:.1f} requests/s",
+        ("all but offload_triton", "all"),
+    ),
 }
 
 
@@ -122,6 +142,22 @@ def results_table(benchmarks: Path) -> str:
                 shown = [results.cost(costs[variant]) for variant in results.variants]
                 rows.append([link, f"{results.step}, {words}", *shown])
     return table(["GPU", "one step", "before", "after"], rows)
+
+
+def engine_table(benchmarks: Path) -> str:
+    """The engine's decode steps in a row: a line for each variant, a column for each model."""
+    engine, rows = SYSTEMS["engine"], []
+    for path in sorted(benchmarks.glob("*/engine.json")):
+        record = json.loads(path.read_text())
+        link = f"[{record['accelerator']}]({path.relative_to(README.parent).as_posix()})"
+        costs = [
+            record["presets"][name]["steps"][engine.kind] if name in record["presets"] else {}
+            for name in engine.presets
+        ]
+        for variant in costs[0]:
+            cells = [engine.cost(of[variant]) if variant in of else "" for of in costs]
+            rows.append([link, variant, *cells])
+    return table(["GPU", "switched on", *engine.presets.values()], rows)
 
 
 def draw_pictures(recordings: Path, pictures: Path) -> None:

@@ -190,6 +190,12 @@ class EngineConfig:
         return cls(model=ModelConfig.llama_3_70b_rank(), limits=limits, num_cpu_blocks=12 * 512)
 
     @property
+    def longest_request(self) -> int:
+        """Tokens that a request can have, its answer included: also if it has all blocks alone."""
+        limits = self.limits
+        return min(limits.max_model_len, (limits.num_gpu_blocks - 1) * limits.block_size)
+
+    @property
     def kv_bytes(self) -> int:
         """Of the KV cache on the device."""
         attention_layers = sum(

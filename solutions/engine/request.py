@@ -210,8 +210,7 @@ def _check_sampling(request_id: str, sampling: SamplingParams, config: EngineCon
 def _check_sizes(
     request_id: str, num_prompt: int, spans: Sequence[Span], max_tokens: int, config: EngineConfig
 ) -> None:
-    limits = config.limits
-    longest = min(limits.max_model_len, (limits.num_gpu_blocks - 1) * limits.block_size)
+    limits, longest = config.limits, config.longest_request
     if num_prompt + max_tokens > longest:
         raise ValueError(
             f"request {request_id!r} has {num_prompt} tokens and asks for {max_tokens}: a request "

@@ -79,7 +79,7 @@ EnginesOf = Mapping[EnginePreset, Engines]
 
 def warm_up(engine: Engine) -> None:
     """Compiles what steps of any size need, for one request and for more."""
-    longest = engine.config.limits.max_model_len - 2
+    longest = engine.config.longest_request - 2
     seeds = itertools.count()
     for num_tokens, count in itertools.product(WARM_UP_TOKENS, WARM_UP_PROMPTS):
         prompts = alike_prompts(

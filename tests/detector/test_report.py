@@ -38,7 +38,8 @@ def test_a_long_wait_costs_what_was_queued_before_it(x, accelerator):
     accelerator.sleep(0.1)
     accelerator.synchronize()
     with debubble.find_host_syncs() as report:
-        accelerator.sleep(10)
+        # Long enough for a host that is kept from its work in between.
+        accelerator.sleep(100)
         x.sum().item()
         x + 1
     finding = only(report.findings)

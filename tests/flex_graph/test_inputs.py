@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from solutions.benchmark import no_garbage
 from solutions.flex_graph.inputs import StepInputs
 from solutions.flex_graph.limits import Limits
 from solutions.flex_graph.workload import Requests
@@ -220,9 +221,11 @@ def python_operations(function):
         return trace
 
     before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        function()
-    finally:
-        sys.settrace(before)
+    # What earlier tests left behind is not the function's work.
+    with no_garbage():
+        sys.settrace(trace)
+        try:
+            function()
+        finally:
+            sys.settrace(before)
     return count

@@ -97,7 +97,7 @@ import triton.language as tl
 
 @triton.jit
 def store(address):
-    tl.store(address.to(tl.pointer_type(tl.int64)), 1)
+    tl.store(address.to(tl.int64).to(tl.pointer_type(tl.int64)), 1)
 
 
 def add_up(numbers, counter):
