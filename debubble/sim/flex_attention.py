@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 import torch
 
@@ -26,6 +27,10 @@ HOST_US = 380.0
 """Host time of one call of a compiled function: it looks at every argument, and at everything that
 the mask function closes over. Measured beside an H200, as what a piecewise decode step of chapter
 04 takes for each layer beside its graph, its Triton kernel and its copy."""
+NEW_MASK_US = 700.0
+"""And so much more for a mask function that it meets for the first time. Measured beside an H200,
+as what a decode step of chapter 04 takes longer when its mask is made anew, beyond the operators
+that this takes."""
 SCORES_AT_ONCE = 1 << 22
 """Elements of a score matrix that are computed in one go."""
 
@@ -36,6 +41,7 @@ class FlexAttention:
     def __init__(self, device: SimDevice) -> None:
         self.device = device
         self.compiled: set[Hashable] = set()
+        self._masks_met: WeakSet[Callable] = WeakSet()
 
     def __call__(
         self,
@@ -50,6 +56,9 @@ class FlexAttention:
         self._compile(call, read_by_mask)
         work = _Kernels(self.device, call, mask)
         self.device.host_works(HOST_US)
+        if call.mask_mod not in self._masks_met:
+            self._masks_met.add(call.mask_mod)
+            self.device.host_works(NEW_MASK_US)
         operation = Operation(
             work,
             lambda _: work.actions,
