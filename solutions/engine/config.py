@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal, get_args
 
 import torch
 
-from solutions.decoder_shape import check_counts
+from solutions.decoder_shape import DecoderShape, check_counts
 from solutions.flex_graph.config import FlexConfig
 from solutions.flex_graph.limits import Limits
 from solutions.gdn.config import GDNConfig
+from solutions.offload.config import ServingConfig
 
 LayerKind = Literal["flex", "spans", "gdn"]
 """FlexAttention; attention in which an image's tokens see one another both ways; Gated DeltaNet."""
@@ -55,30 +56,10 @@ class ModelConfig(FlexConfig):
         )
 
     @classmethod
-    def llama_3_8b(cls) -> ModelConfig:
-        """The shape of Llama-3-8B: 16 GB of weights."""
-        return cls(
-            num_layers=32,
-            hidden_size=4096,
-            intermediate_size=14_336,
-            num_heads=32,
-            num_kv_heads=8,
-            head_size=128,
-            vocab_size=128_256,
-        )
-
-    @classmethod
     def llama_3_70b_rank(cls) -> ModelConfig:
         """One of eight GPUs that share Llama-3-70B: 1 KV head, 18 GB of weights."""
-        return cls(
-            num_layers=80,
-            hidden_size=8192,
-            intermediate_size=28_672 // 8,
-            num_heads=8,
-            num_kv_heads=1,
-            head_size=128,
-            vocab_size=128_256 // 8,
-        )
+        served = ServingConfig.llama_3_70b_rank()
+        return cls(**{field.name: getattr(served, field.name) for field in fields(DecoderShape)})
 
     @property
     def num_ids(self) -> int:
