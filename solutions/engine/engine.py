@@ -145,8 +145,7 @@ class Engine:
 
     def _schedule(self):
         """The rows of the next step, and how many rows the other ranks run."""
-        self.scheduler.end_stores()
-        self.scheduler.end_loads()
+        self._end_transfers()
         step = self.scheduler.schedule()
         if not step and not self._on_their_way:
             step = self._schedule_after_a_transfer()
@@ -154,13 +153,16 @@ class Engine:
             return step, 0
         return step, self.ranks.rows_of_all(step, self.runner.capture_sizes, self.has_work)
 
+    def _end_transfers(self) -> None:
+        self.scheduler.end_stores()
+        self.scheduler.end_loads()
+
     def _schedule_after_a_transfer(self):
         """Blocks that transfers hold are all that is missing, or a prefix that is on its way."""
         step = []
         while not step and self.offloader and self.offloader.is_busy and self._requests:
             self.offloader.wait_for_one()
-            self.scheduler.end_stores()
-            self.scheduler.end_loads()
+            self._end_transfers()
             step = self.scheduler.schedule()
         return step
 
@@ -192,8 +194,7 @@ class Engine:
         """So that what was computed is found by whoever asks next."""
         while self.offloader and self.offloader.is_busy:
             self.offloader.wait_for_one()
-            self.scheduler.end_stores()
-            self.scheduler.end_loads()
+            self._end_transfers()
 
 
 def _reason_to_end(request: Request, token: int) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from debubble.accelerator import current
 from solutions.flex_graph.capture_sizes import (
     checked_capture_sizes,
     default_capture_sizes,
@@ -61,10 +60,3 @@ class ModelRunner:
         sampled = Sampled(logits, logits.argmax(-1))
         self.inputs.keep_sampled(sampled.tokens)
         return sampled
-
-    def keep_state(self, slot: int, prefix_hash: bytes) -> bool:
-        """Behind what is queued: keeps what Gated DeltaNet layers remember of a prefix."""
-        return self.model.states.keep(slot, prefix_hash)
-
-    def synchronize(self) -> None:
-        current().synchronize()
