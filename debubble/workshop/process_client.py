@@ -18,10 +18,13 @@ from debubble.accelerator.choice import VARIABLE
 
 from .header import chosen_device
 from .implementations import Implementations
+from .one_thread import ONE_THREAD
 from .process_messages import Done, Ended, Request, Setting
 
 OPTIONS = ("impl", "time_limit", "fulltrace", "tbstyle", "showlocals", "verbose")
 """What decides how a test runs and how its failure reads."""
+TO_SET_UP = 120.0
+"""Seconds beyond a test's limit in which the process has to start, and to set up and tear down."""
 PATIENCE = 2.0
 """Seconds that it gets to end."""
 
@@ -54,7 +57,7 @@ class OtherProcess:
         """
         try:
             self.connection.send(Request(nodeid, seconds))
-            while not isinstance(message := self.connection.recv(), Done):
+            while not isinstance(message := self._receive(seconds), Done):
                 yield message
                 if isinstance(message, Ended):
                     return
@@ -63,6 +66,15 @@ class OtherProcess:
                 "the process for tests that may crash has ended by itself: what it printed is in "
                 "the captured output, or further up with `pytest -s`"
             ) from error
+
+    def _receive(self, seconds: float) -> pytest.TestReport | Ended | Done:
+        patience = seconds + TO_SET_UP if seconds else None
+        if not self.connection.poll(patience):
+            raise RuntimeError(
+                f"the process for tests that may crash said nothing for {patience:g} s, although "
+                f"the test's call may take {seconds:g} s: it was ended"
+            )
+        return self.connection.recv()
 
     def stop(self) -> None:
         """Without a connection it ends by itself, unless a test hangs."""
@@ -80,7 +92,8 @@ def _environment(device: str) -> dict[str, str]:
     asked can use them."""
     path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
     own = {"PYTHONPATH": path, VARIABLE: device, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
-    return {name: text for name, text in {**os.environ, **own}.items() if name != "PYTEST_ADDOPTS"}
+    everything = {**os.environ, **ONE_THREAD, **own}
+    return {name: text for name, text in everything.items() if name != "PYTEST_ADDOPTS"}
 
 
 def _arguments(config: pytest.Config) -> list[str]:

@@ -44,9 +44,15 @@ class CannotRun(Exception):
 
 
 def run_trials(
-    implementations: list[Implementation], device: str, progress: Callable[[Trial], None]
+    implementations: list[Implementation],
+    device: str,
+    progress: Callable[[Trial], None],
+    *plugins: object,
 ) -> list[Trial]:
-    """Each implementation through its kata's tests; `progress` is called after each test."""
+    """Each implementation through its kata's tests; `progress` is called after each test.
+
+    plugins: what else pytest is to have.
+    """
     if not implementations:
         return []
     runner = _Runner(implementations, progress)
@@ -56,7 +62,7 @@ def run_trials(
     options = ["--device", device, "--rootdir", str(root), "-c", os.devnull]
     # nbval is slow to load as well.
     quiet = [f"-pno:{plugin}" for plugin in ("terminal", "cacheprovider", "xdist", "nbval")]
-    status = pytest.main([*tests, *options, *quiet], plugins=[runner, katas, plugin])
+    status = pytest.main([*tests, *options, *quiet], plugins=[runner, katas, plugin, *plugins])
     refusals = runner.refusals + katas.refusals
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or refusals:
         raise CannotRun("\n".join(refusals) or f"pytest ended with {status!r}")

@@ -1,17 +1,22 @@
-"""Trials in several processes at once: no kata has to do with another one."""
+"""Trials in several processes at once: no kata has to do with one of another system."""
 
 from __future__ import annotations
 
 import os
+import pickle
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
 
-import torch
-
+from . import trials_process
 from .loader import Implementation
+from .one_thread import ONE_THREAD
 from .trials import CannotRun, Trial, run_trials
+from .trials_messages import ANSWER, NOTES, REQUEST, Answer, Request
+from .watchdog import LONGEST_TEST, how_it_ended
 
 MOST_PROCESSES = 4
 """Each loads torch, and has some 400 MB."""
@@ -21,37 +26,54 @@ def run_side_by_side(
     implementations: list[Implementation], device: str, progress: Callable[[Trial], None]
 ) -> list[Trial]:
     """As `run_trials`, which it is on a GPU, where processes would wait for one another, and for
-    one kata; else `progress` is called for each trial when all of its kata's are done."""
-    katas: dict[str, list[Implementation]] = {}
+    one system; else `progress` is called for each trial when all of its system's are done."""
+    systems: dict[str, list[Implementation]] = {}
     for found in implementations:
-        katas.setdefault(found.kata.system, []).append(found)
-    processes = min(os.cpu_count() or 1, MOST_PROCESSES, len(katas))
+        systems.setdefault(found.kata.system, []).append(found)
+    processes = min(os.cpu_count() or 1, MOST_PROCESSES, len(systems))
     if device != "sim" or processes < 2:
         return run_trials(implementations, device, progress)
     trials: dict[str, list[Trial]] = {}
     refusals = []
-    with ProcessPoolExecutor(
-        processes, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
-    ) as pool:
-        longest_first = sorted(katas, key=lambda name: _size(katas[name]), reverse=True)
-        running = {pool.submit(_trials_of, katas[name], device): name for name in longest_first}
+    longest_first = sorted(systems, key=lambda name: _size(systems[name]), reverse=True)
+    with _Waiting(processes) as waiting:
+        running = {
+            waiting.submit(_in_a_process, systems[name], device): name for name in longest_first
+        }
         for done in as_completed(running):
             try:
                 trials[running[done]] = done.result()
             except CannotRun as error:
                 refusals.append(str(error))
-            except BrokenProcessPool:
-                problem = f"the process that tried {running[done]}, or one beside it, has crashed"
-                raise CannotRun(f"{problem}: mark the tests of its kata own_process") from None
             for trial in trials.get(running[done], []):
                 progress(trial)
     if refusals:
         raise CannotRun("\n".join(refusals))
-    return [trial for name in katas for trial in trials[name]]
+    return [trial for name in systems for trial in trials[name]]
 
 
-def _trials_of(implementations: list[Implementation], device: str) -> list[Trial]:
-    return run_trials(implementations, device, lambda trial: None)
+class _Waiting(ThreadPoolExecutor):
+    """Threads that wait for a process each. After an error, or Ctrl-C, no further one starts."""
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self.shutdown(cancel_futures=kind is not None)
+
+
+def _in_a_process(implementations: list[Implementation], device: str) -> list[Trial]:
+    """CannotRun also when the process crashes, or hangs."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / REQUEST).write_bytes(pickle.dumps(Request(implementations, device, LONGEST_TEST)))
+        command = [sys.executable, "-m", trials_process.__name__, name]
+        path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+        environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": path}
+        subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False)
+        if not (folder / ANSWER).is_file():
+            raise CannotRun(how_it_ended(folder / NOTES))
+        answer: Answer = pickle.loads((folder / ANSWER).read_bytes())
+    if answer.refusal:
+        raise CannotRun(answer.refusal)
+    return answer.trials
 
 
 def _size(implementations: list[Implementation]) -> int:

@@ -51,3 +51,25 @@ def test_code_that_ends_the_process_is_told_apart_from_tests_that_cannot_be_read
     two_systems.edit("solutions/small/add_up.py", "return sum(numbers)", "import os; os._exit(3)")
     (about_crash,) = [v.problem for v in check(two_systems.catalogue, "sim") if not v.holds]
     assert "has crashed: mark the tests" in about_crash
+
+
+def test_a_test_that_hangs_is_named(two_systems, monkeypatch):
+    monkeypatch.setattr(trials_side_by_side, "LONGEST_TEST", 2.0)
+    loop = "import itertools; return sum(itertools.repeat(0))"  # which no signal interrupts
+    two_systems.edit("solutions/small/add_up.py", "return sum(numbers)", loop)
+    (about_it,) = [v.problem for v in check(two_systems.catalogue, "sim") if not v.holds]
+    first, *trace = about_it.splitlines()
+    assert first == (
+        "katas/small/test_sum_up.py::test_the_sum_is_right[solution] hung, "
+        "and its process was ended:"
+    )
+    assert any("solutions/small/add_up.py" in line for line in trace)
+
+
+def test_its_processes_have_one_thread(two_systems, tmp_path):
+    notes = str(tmp_path / "threads")
+    threads = "os.environ['OMP_NUM_THREADS'], torch.get_num_threads()"
+    note = f"import os, torch; print({threads}, file=open({notes!r}, 'a'))"
+    two_systems.edit("solutions/small/add_up.py", "return", f"{note}\n    return")
+    assert all(verdict.holds for verdict in check(two_systems.catalogue, "sim"))
+    assert {*(tmp_path / "threads").read_text().splitlines()} == {"1 1"}
