@@ -35,10 +35,11 @@ def run_side_by_side(
         return run_trials(implementations, device, progress)
     trials: dict[str, list[Trial]] = {}
     refusals = []
-    longest_first = sorted(systems, key=lambda name: _size(systems[name]), reverse=True)
+    # What is taught last takes longest, and so begins first.
     with _Waiting(processes) as waiting:
         running = {
-            waiting.submit(_in_a_process, systems[name], device): name for name in longest_first
+            waiting.submit(_in_a_process, found, device): name
+            for name, found in reversed(systems.items())
         }
         for done in as_completed(running):
             try:
@@ -74,8 +75,3 @@ def _in_a_process(implementations: list[Implementation], device: str) -> list[Tr
     if answer.refusal:
         raise CannotRun(answer.refusal)
     return answer.trials
-
-
-def _size(implementations: list[Implementation]) -> int:
-    """A guess at how long they take."""
-    return len(implementations) * implementations[0].kata.test_path.stat().st_size

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from debubble.accelerator import current
+from debubble.workshop import process_client
 from debubble.workshop.check import check
 
 from . import crashing
@@ -166,6 +167,13 @@ def test_each_test_has_a_process_of_its_own_where_it_costs_little(run, marked):
     for pid in (*pids, server):  # nothing is left behind
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+def test_nobody_waits_for_good_for_a_process_that_says_nothing(run, monkeypatch):
+    monkeypatch.setattr(process_client, "TO_SET_UP", 0.0)
+    text = run("--impl", "solutions", "--time-limit", "0.01")  # no interpreter starts as quickly
+    assert "2 failed" in text
+    assert "said nothing for 0.01 s, although the test's call may take 0.01 s: it was ended" in text
 
 
 def test_under_a_debugger_tests_stay_where_it_is(run, marked):
