@@ -53,7 +53,7 @@ class Engine:
         self._steps_ahead = seams.step.steps_ahead
         self._on_their_way: deque[SampledStep] = deque()
         self._requests: dict[str, Request] = {}
-        self._cancelled: list[RequestOutput] = []
+        self._unreported: list[RequestOutput] = []
         self._names = (str(number) for number in itertools.count())
 
     def add_request(
@@ -70,13 +70,11 @@ class Engine:
         TypeError, with nothing changed, for what this engine can't serve.
         """
         if request_id is None:
-            request_id = next(name for name in self._names if name not in self._requests)
+            request_id = self._new_id()
         if request_id in self._requests:
             raise ValueError(f"request {request_id!r} is being served: choose another id")
         sampling = sampling or SamplingParams()
-        request = new_request(request_id, prompt, images, sampling, self.config)
-        self._requests[request_id] = request
-        self.scheduler.add(request)
+        self._serve(new_request(request_id, prompt, images, sampling, self.config))
         return request_id
 
     def cancel(self, request_id: str) -> None:
@@ -84,7 +82,7 @@ class Engine:
         ValueError for one that is not being served."""
         if request_id not in self._requests:
             raise ValueError(f"request {request_id!r} is not being served")
-        self._cancelled.append(self._finish(self._requests[request_id], "cancelled"))
+        self._unreported.append(self._finish(self._requests[request_id], "cancelled"))
 
     @property
     def requests(self) -> list[Request]:
@@ -98,7 +96,7 @@ class Engine:
     @property
     def has_work(self) -> bool:
         """Of this rank."""
-        return bool(self._requests or self._on_their_way or self._cancelled)
+        return bool(self._requests or self._on_their_way or self._unreported)
 
     def step(self) -> list[RequestOutput]:
         """Queues one step, and gives back the requests that have ended. The host waits for the
@@ -108,7 +106,7 @@ class Engine:
             self._on_their_way.append(self.runner.run(StepBatch.of(step), padded_rows))
             self.scheduler.queued(step)
         ahead = self._steps_ahead if step else 0
-        ended, self._cancelled = self._cancelled, []
+        ended, self._unreported = self._unreported, []
         while len(self._on_their_way) > ahead:
             ended += self._take(self._on_their_way.popleft())
         return ended
@@ -118,10 +116,19 @@ class Engine:
         prompts: Iterable[Sequence[int]],
         sampling: SamplingParams | None = None,
     ) -> list[list[int]]:
-        """The tokens that follow each prompt, of text alone."""
-        ids = [self.add_request(prompt, sampling) for prompt in prompts]
-        ended = {output.request_id: output.token_ids for output in self.run()}
-        return [ended[request_id] for request_id in ids]
+        """The tokens that follow each prompt, of text alone. It serves all or, with the errors of
+        `add_request`, none. What became of other requests meanwhile, the next `step` reports."""
+        sampling = sampling or SamplingParams()
+        requests = [
+            new_request(self._new_id(), prompt, (), sampling, self.config) for prompt in prompts
+        ]
+        for request in requests:
+            self._serve(request)
+        ids = [request.request_id for request in requests]
+        ended = {output.request_id: output for output in self.run()}
+        answers = [ended.pop(request_id).token_ids for request_id in ids]
+        self._unreported += ended.values()
+        return answers
 
     def run(self) -> list[RequestOutput]:
         """Steps until no rank has any work: the requests of this one that ended meanwhile."""
@@ -136,12 +143,19 @@ class Engine:
     def reset_prefix_cache(self) -> None:
         """Nothing that was computed is found on the device any more; host memory keeps what it has.
         ValueError while requests are being served."""
-        if self.has_work:
-            raise ValueError(f"{len(self._requests)} requests are being served: let them end first")
+        if self._requests or self._on_their_way:
+            raise ValueError("requests are being served: let them end first")
         self._drain_stores()
         self.scheduler.blocks.forget_free()
         if self.model.states:
             self.model.states.forget()
+
+    def _new_id(self) -> str:
+        return next(name for name in self._names if name not in self._requests)
+
+    def _serve(self, request: Request) -> None:
+        self._requests[request.request_id] = request
+        self.scheduler.add(request)
 
     def _schedule(self):
         """The rows of the next step, and how many rows the other ranks run."""

@@ -20,7 +20,7 @@ from tests.sync_free import data_parallel_ranks as ranks
 
 from .setting import ALL, WITHOUT, Setting, add, small
 
-SCENARIOS = ("uneven", "one has no work", "one looks back", "nobody has work")
+SCENARIOS = ("uneven", "one prefills", "one has no work", "one looks back", "nobody has work")
 OPTIMIZATIONS = {"all": ALL, "sync_free off": WITHOUT["sync_free"]}
 
 
@@ -36,6 +36,10 @@ def asked_of(setting: Setting, scenario: str, rank: int) -> list:
     if scenario == "one looks back":
         words = {"bad_words": [[1, 2]]} if rank == 0 else {}
         return [setting.asked(9, 5, max_tokens=4 if rank == 0 else 1, **words)]
+    if scenario == "one prefills":
+        if rank:
+            return [setting.asked(3, 7, max_tokens=6)]
+        return [setting.asked(40, number, max_tokens=3) for number in range(4)]
     if rank:
         return [setting.asked(3, 7, max_tokens=2)] if scenario == "uneven" else []
     return [setting.asked(length, length, max_tokens=length % 5 + 1) for length in (20, 4, 13)]

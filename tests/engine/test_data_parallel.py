@@ -55,3 +55,11 @@ def test_as_it_was_the_exchange_alone_is_four_uploads_and_a_read(ranks):
 def test_a_decode_is_padded_to_what_the_largest_rank_runs(ranks, how):
     """Two requests go on there, and one here; the prefill before it runs as it is."""
     assert ranks[1][how]["uneven"]["steps"] == [[3, 0], [1, 2]]
+
+
+@EACH_WAY
+def test_a_decode_beside_a_prefill_runs_in_a_graph_of_its_own_size(ranks, how):
+    """160 tokens of prompts in steps of 64 there; here one request, which decodes meanwhile."""
+    prefills = [tokens for tokens, _ in ranks[0][how]["one prefills"]["steps"][:3]]
+    assert (prefills[:2], prefills[2] > 32) == ([64, 64], True)
+    assert ranks[1][how]["one prefills"]["steps"][:4] == [[3, 0], [1, 0], [1, 0], [1, 4]]

@@ -150,6 +150,13 @@ def test_limits_that_can_t_be(change, words):
         replace(EngineConfig.tiny().limits, **change)
 
 
+def test_of_several_prompts_all_are_served_or_none(engine):
+    with pytest.raises(ValueError, match="has an empty prompt"):
+        engine.generate([[1, 2], []])
+    assert [request.request_id for request in engine.requests] == ["served"]
+    check_blocks(engine)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

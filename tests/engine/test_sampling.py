@@ -123,5 +123,8 @@ def test_wishes_survive_a_preemption(attention_only):
 def test_generate_is_a_call_for_text_alone(attention_only):
     prompts = [attention_only.prompt(length, length).tokens for length in (3, 18, 9)]
     sampling = SamplingParams(max_tokens=3)
-    answers = attention_only.engine().generate(prompts, sampling)
+    engine = attention_only.engine()
+    other = add(engine, attention_only.asked(5, 5, max_tokens=2))
+    answers = engine.generate(prompts, sampling)
     assert answers == [attention_only.reference.generate(p, sampling) for p in prompts]
+    assert [output.request_id for output in engine.step()] == [other]

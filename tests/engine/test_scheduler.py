@@ -208,7 +208,7 @@ def test_a_prefix_that_the_device_has_forgotten_is_computed_again():
     engine.run()
     engine.reset_prefix_cache()
     again = add_tokens(engine, 40, max_tokens=1)
-    with pytest.raises(ValueError, match="1 requests are being served: let them end first"):
+    with pytest.raises(ValueError, match="requests are being served: let them end first"):
         engine.reset_prefix_cache()
     engine.run()
     assert again.num_cached == 0
