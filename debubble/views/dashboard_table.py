@@ -58,7 +58,9 @@ def caption(after: Run, before: Run | None) -> str:
 
 
 def format_figure(value: float) -> str:
-    """Three significant digits: `0.912`, `91.2`, `12,345`."""
+    """Three significant digits, `0.912`, `91.2`, `12,345`; of an int, a count, all: `4`."""
+    if isinstance(value, int):
+        return f"{value:,}"
     if not math.isfinite(value) or value == 0:
         return f"{value:g}"
     decimals = max(0, 2 - math.floor(math.log10(abs(value))))

@@ -18,7 +18,9 @@ def rows(after: Run, before: Run | None) -> dict[str, tuple[str, ...]]:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (0, "0"),
+        (0.0, "0"),
+        (4, "4"),
+        (12345, "12,345"),
         (0.00912, "0.00912"),
         (0.912, "0.912"),
         (9.12, "9.12"),
