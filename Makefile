@@ -60,7 +60,7 @@ katas: $(STAMP)
 
 chapters: $(STAMP)
 	DEBUBBLE_DEVICE=sim '$(VENV)/bin/python' -m pytest -p no:python --nbval --nbval-current-env \
-	    --nbval-cell-timeout=120 --dist loadscope -n '$(JOBS)' chapters
+	    --nbval-cell-timeout=120 --timeout=300 --dist loadscope -n '$(JOBS)' chapters
 
 store-chapters: $(STAMP)
 	DEBUBBLE_DEVICE=sim '$(VENV)/bin/python' scripts/store_chapters.py chapters/*.ipynb
