@@ -45,6 +45,7 @@ class SimDevice:
         self.hazards: list[Hazard] = []
         self._default_stream = SimStream(self, 0)
         self._streams = [self._default_stream]
+        self._lanes = {0: 0}
         self._local = threading.local()
         self._copy_engines = {"in": CopyEngine(), "out": CopyEngine()}
         self._starts: deque[float] = deque(maxlen=LAUNCH_QUEUE)
@@ -62,6 +63,11 @@ class SimDevice:
 
     def set_stream(self, stream: SimStream) -> None:
         self._local.stream = stream
+
+    def lane_of(self, stream: int) -> str:
+        """Of a stream by its number. In each recording they are counted in the order of their first
+        work, as CUDA's are, so that two recordings can be compared."""
+        return f"stream {self._lanes.setdefault(stream, len(self._lanes))}"
 
     # The host.
 
@@ -175,7 +181,7 @@ class SimDevice:
         self.note(
             action.kind,
             action.name,
-            stream.lane,
+            self.lane_of(stream.number),
             start,
             duration,
             source,
@@ -228,6 +234,7 @@ class SimDevice:
         """Notes what happens once the device is done with what it has."""
         self.hazards = []
         self._let_everything_finish()
+        self._lanes = {0: 0}
         self.recorder = Recorder(self.now, most_calls)
 
     def stop_recording(self) -> tuple[Recorder, list[Hazard]]:

@@ -142,9 +142,10 @@ class Races:
         verb: str,
         why: str,
     ) -> None:
+        lane_of = stream.device.lane_of
         message = (
-            f"{source} uses on {stream.lane} what is {verb} on stream {access.stream} by "
-            f"{access.source or 'earlier work'}, and {why}"
+            f"{source} uses on {lane_of(stream.number)} what is {verb} on {lane_of(access.stream)} "
+            f"by {access.source or 'earlier work'}, and {why}"
         )
         self.report(Hazard("unordered_streams", message, access.source, source))
 

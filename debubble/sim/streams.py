@@ -23,12 +23,8 @@ class SimStream:
         self.seen: dict[int, int] = {}
         self._outer: list[SimStream] = []
 
-    @property
-    def lane(self) -> str:
-        return f"stream {self.number}"
-
     def __repr__(self) -> str:
-        return f"<sim {self.lane}>"
+        return f"<sim stream {self.number}>"
 
     def __enter__(self) -> SimStream:
         self._outer.append(self.device.current_stream())

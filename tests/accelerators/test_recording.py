@@ -89,6 +89,21 @@ def test_a_second_stream_has_a_lane_of_its_own(accelerator):
     assert "stream 0" in lanes
 
 
+def test_streams_are_counted_anew_in_each_recording(accelerator):
+    """In the order of their first work, so that two recordings can be laid over each other."""
+    x = torch.ones(4, device=accelerator.device)
+    for _ in range(2):
+        late, early = accelerator.stream(), accelerator.stream()
+        accelerator.synchronize()
+        with debubble.record(accelerator) as timeline:
+            for stream in (early, late):
+                with stream:
+                    x * 2
+                accelerator.synchronize()
+        kernels = [event.lane for event in timeline.events if event.kind == "kernel"]
+        assert kernels == ["stream 1", "stream 2"]
+
+
 def test_a_sleep_keeps_the_device_busy_and_lets_the_host_go_on(accelerator):
     x = torch.ones(4, device=accelerator.device)
     accelerator.sleep(0.1)
