@@ -85,7 +85,7 @@ def device_work(events: Sequence[Event], ignore_sleep: bool = False) -> DeviceWo
     """The device's side of a recording, or None when nothing ran there.
 
     With `ignore_sleep`, kernels named "sleep" that come before all else are left out, and time
-    starts when the last of them ends: they only load the queue.
+    starts when the last of them ends: they only load the queue. What ran beside them is before it.
     """
     order = sorted(
         (i for i, event in enumerate(events) if event.on_device), key=lambda i: events[i].start
@@ -99,8 +99,7 @@ def device_work(events: Sequence[Event], ignore_sleep: bool = False) -> DeviceWo
         order = order[sleeps:]
     if not order:
         return None
-    start = min(start, events[order[0]].start)
-    end = max(events[i].end for i in order)
+    end = max(start, *(events[i].end for i in order))
     last_compute = max((events[i].end for i in order if events[i].kind != "copy"), default=start)
     work, copies = [], []
     for i in order:

@@ -151,6 +151,19 @@ def test_a_leading_sleep_can_be_left_out():
     assert found(recording, ignore_sleep=True) == [(1000, 1004, "waiting for a kernel")]
 
 
+def test_time_begins_behind_a_leading_sleep_whatever_ran_beside_it():
+    recording = Recording()
+    recording.kernel(0, 1000, recording.launch(0, 1), name="sleep")
+    recording.kernel(100, 110, recording.launch(2, 3), stream=1)
+    timeline = recording.timeline
+    assert timeline.device_span(ignore_sleep=True) == timeline.idle_share(ignore_sleep=True) == 0
+    recording.kernel(990, 1006, recording.launch(4, 5), stream=1)
+    recording.kernel(1008, 1010, recording.launch(6, 7))
+    assert timeline.device_span(ignore_sleep=True) == 10
+    assert timeline.idle_share(ignore_sleep=True) == pytest.approx(0.2)
+    assert found(recording, ignore_sleep=True) == [(1006, 1008, "waiting for a kernel")]
+
+
 def test_a_sleep_in_the_middle_is_work_like_any_other():
     recording = Recording()
     recording.kernel(0, 10, recording.launch(0, 1))
