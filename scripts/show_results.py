@@ -16,6 +16,7 @@ from generated_part import GeneratedPart, table, write
 from debubble.assets import ASSETS
 from debubble.timeline import Timeline
 from debubble.views.picture import draw_png
+from solutions.benchmark import idle_in_a_row
 
 README = ASSETS.parent / "README.md"
 
@@ -43,8 +44,8 @@ class Results:
     """What each is called in the file, and in the table."""
     cost: Callable[[dict], str]
     variants: tuple[str, str] = ("before", "after")
-    drawn_since: float = 0.0
-    """Microseconds of the recordings that the picture leaves out."""
+    drawn_load_us: float = 2_000.0
+    """How much of the work queued in front of the step its picture shows."""
 
 
 SYSTEMS = {
@@ -62,6 +63,7 @@ SYSTEMS = {
             "serving": "256 requests, vocabulary of 128k",
         },
         lambda cost: f"{cost['loop_us'] / 1000:.2f} ms, {cost['counts']['host_syncs']} waits",
+        drawn_load_us=15_000.0,
     ),
     "gdn": Results(
         "prefill",
@@ -75,7 +77,6 @@ SYSTEMS = {
         {"small": "12 layers of 768", "llama_3_8b": "shape of Llama-3-8B"},
         lambda cost: f"{cost['loop_us'] / 1000:.2f} ms, {launched(cost['counts'])}",
         ("piecewise", "full"),
-        drawn_since=118_000,
     ),
     "offload": Results(
         "load",
@@ -98,10 +99,9 @@ SYSTEMS = {
         },
         lambda cost: (
             f"{cost['loop_us'] / 1000:.2f} ms, {cost['tokens_per_s']:.0f} tokens/s, "
-            f"idle {cost['idle_share']:.0%}"
+            f"idle {idle_in_a_row(cost):.0%}"
         ),
         ("none", "all"),
-        drawn_since=14_000,
     ),
     "engine_latency": Results(
         "batch",
@@ -165,8 +165,17 @@ def draw_pictures(recordings: Path, pictures: Path) -> None:
     for system, results in SYSTEMS.items():
         before, after = (recordings / f"{system}_{name}.json" for name in results.variants)
         if after.exists():
-            now, then = (Timeline.load(path).since(results.drawn_since) for path in (after, before))
-            (pictures / f"{system}.png").write_bytes(draw_png(now, then))
+            now, then = (
+                from_its_load_on(Timeline.load(path), results.drawn_load_us)
+                for path in (after, before)
+            )
+            (pictures / f"{system}.png").write_bytes(draw_png(now, then, ignore_sleep=True))
+
+
+def from_its_load_on(timeline: Timeline, load_us: float) -> Timeline:
+    """From so long before the end of the sleep that stands in front of the step, if one does."""
+    first = min((e for e in timeline.events if e.on_device), key=lambda event: event.start)
+    return timeline.since(first.end - load_us) if first.name == "sleep" else timeline
 
 
 if __name__ == "__main__":

@@ -206,6 +206,13 @@ def step_cost(times: list[tuple[float, float]], timeline: debubble.Timeline) -> 
     )
 
 
+def idle_in_a_row(cost: Mapping[str, Any]) -> float:
+    """The share of a step in a row in which the device does nothing, of a StepInARowCost as it is
+    stored: `idle_share` is that of a step behind a load, which hides a slow host."""
+    busy_us = cost["device_us"] * (1.0 - cost["idle_share"])
+    return max(0.0, 1.0 - busy_us / cost["loop_us"])
+
+
 def work_of(timeline: debubble.Timeline) -> list:
     """Its device events in the order of time; the load is the first."""
     return sorted((e for e in timeline.events if e.on_device), key=lambda event: event.start)

@@ -33,14 +33,20 @@ GHOST = (0.1, 0.95)
 GHOST_ALPHA = 0.25
 
 
-def draw_png(timeline: Timeline, before: Timeline | None = None) -> bytes:
-    figure = draw_figure(timeline, before)
+def draw_png(
+    timeline: Timeline, before: Timeline | None = None, ignore_sleep: bool = False
+) -> bytes:
+    """`ignore_sleep`: its words are about what comes behind a leading sleep, which is drawn."""
+    figure = draw_figure(timeline, before, ignore_sleep)
+    description = {"Description": alt_text(timeline, before, ignore_sleep)}
     buffer = BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Description": alt_text(timeline, before)})
+    figure.savefig(buffer, format="png", metadata=description)
     return buffer.getvalue()
 
 
-def draw_figure(timeline: Timeline, before: Timeline | None = None) -> Figure:
+def draw_figure(
+    timeline: Timeline, before: Timeline | None = None, ignore_sleep: bool = False
+) -> Figure:
     """Lanes from the top down, the bubbles as shaded bands with a row of their own."""
     lanes = ordered_lanes([*timeline.events, *(before.events if before else [])])
     rows = [*lanes, "idle"]
@@ -56,7 +62,7 @@ def draw_figure(timeline: Timeline, before: Timeline | None = None) -> Figure:
     draw_bubbles(axes, timeline, rows, pixel, ghosted=before is not None)
     draw_events(axes, timeline, rows, pixel, ghosted=before is not None)
     axes.set_xlim(-0.005 * longest, 1.005 * longest)
-    dress(axes, timeline, before, rows)
+    dress(axes, timeline, before, rows, ignore_sleep)
     return figure
 
 
@@ -113,7 +119,7 @@ def rectangle(left: float, right: float, bottom: float, top: float) -> list[tupl
     return [(left, bottom), (right, bottom), (right, top), (left, top)]
 
 
-def dress(axes, timeline, before, rows) -> None:
+def dress(axes, timeline, before, rows, ignore_sleep) -> None:
     """Axes, labels and legend, with the word "modelled" or "measured" in the picture itself."""
     axes.set_ylim(0, len(rows))
     axes.set_yticks([len(rows) - 0.5 - row for row in range(len(rows))], rows)
@@ -125,7 +131,9 @@ def dress(axes, timeline, before, rows) -> None:
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.spines["bottom"].set_color("#cbd2d9")
-    axes.set_title(heading(timeline, before), loc="left", size=9.5, color=INK, weight="bold")
+    axes.set_title(
+        heading(timeline, before, ignore_sleep), loc="left", size=9.5, color=INK, weight="bold"
+    )
     shown = {event.copy_kind or event.kind for event in timeline.events}
     handles = [
         Patch(
@@ -138,7 +146,7 @@ def dress(axes, timeline, before, rows) -> None:
         for key, (words, colour, _) in EVENT_STYLES.items()
         if key in shown
     ]
-    for cause, share in timeline.idle_by_cause().items():
+    for cause, share in timeline.idle_by_cause(ignore_sleep).items():
         if share > 0:
             handles.append(
                 Patch(
@@ -156,13 +164,15 @@ def dress(axes, timeline, before, rows) -> None:
         )  # fmt: skip
 
 
-def heading(timeline: Timeline, before: Timeline | None) -> str:
-    ghost = f" (before, ghosted: {idle_words(before)})" if before is not None else ""
-    return f"{timeline.label}: device {idle_words(timeline)}{ghost}"
+def heading(timeline: Timeline, before: Timeline | None, ignore_sleep: bool) -> str:
+    idle = idle_words(timeline, ignore_sleep)
+    ghost = f" (before, ghosted: {idle_words(before, ignore_sleep)})" if before else ""
+    return f"{timeline.label}: device {idle}{ghost}"
 
 
-def idle_words(timeline: Timeline) -> str:
-    return f"idle {format_share(timeline.idle_share())} of {format_time(timeline.span)}"
+def idle_words(timeline: Timeline, ignore_sleep: bool = False) -> str:
+    share, span = timeline.idle_share(ignore_sleep), timeline.device_span(ignore_sleep)
+    return f"idle {format_share(share)} of {format_time(span)}"
 
 
 def first_start(timeline: Timeline) -> float:
@@ -174,7 +184,7 @@ def longest_time(timeline: Timeline) -> float:
     return max((event.end for event in timeline.events), default=0.0) - first_start(timeline)
 
 
-def alt_text(timeline: Timeline, before: Timeline | None = None) -> str:
+def alt_text(timeline: Timeline, before: Timeline | None = None, ignore_sleep: bool = False) -> str:
     """The picture in words."""
     if not timeline.events:
         return "Timeline without events."
@@ -187,15 +197,15 @@ def alt_text(timeline: Timeline, before: Timeline | None = None) -> str:
     parts = [
         f"Timeline ({timeline.label}) with the lanes {lanes}",
         ", ".join(counts),
-        f"the device is {idle_words(timeline)}",
+        f"the device is {idle_words(timeline, ignore_sleep)}",
     ]
     causes = [
         f"{format_share(share)} {cause}"
-        for cause, share in timeline.idle_by_cause().items()
+        for cause, share in timeline.idle_by_cause(ignore_sleep).items()
         if share
     ]
     if causes:
         parts.append("of it " + ", ".join(causes))
     if before is not None:
-        parts.append(f"ghosted behind, the device before: {idle_words(before)}")
+        parts.append(f"ghosted behind, the device before: {idle_words(before, ignore_sleep)}")
     return "; ".join(part for part in parts if part) + "."

@@ -119,6 +119,9 @@ class EngineConfig:
         check_counts(self, ("max_images", "num_states", "num_cpu_states", "loads_ahead"))
         if self.num_cpu_blocks < 0:
             raise ValueError(f"num_cpu_blocks {self.num_cpu_blocks}: it is at least 0")
+        largest, most = max(self.capture_sizes or (0,)), self.limits.max_num_seqs
+        if largest > most:
+            raise ValueError(f"a graph for {largest} rows: a decode step has max_num_seqs, {most}")
 
     @classmethod
     def tiny(cls) -> EngineConfig:

@@ -20,7 +20,7 @@ from .request import Request, RequestOutput, SamplingParams, new_request
 from .sampler import SampledStep
 from .scheduler import Scheduler
 from .seams import seams_of
-from .step_batch import StepBatch
+from .step_batch import ScheduledRequest, StepBatch
 
 
 class Engine:
@@ -29,6 +29,9 @@ class Engine:
     `model`: its weights are used; its caches and states are not. `group`: the ranks that step side
     by side, each with requests of its own; all of them have to call `step` equally often.
     ValueError for the weights of another model.
+
+    A call that raises in the midst of a step, as for want of memory, loses nothing: the next one
+    goes on. Before an engine is dropped, `run` has to end what is on its way.
     """
 
     def __init__(
@@ -95,21 +98,14 @@ class Engine:
 
     @property
     def has_work(self) -> bool:
-        """Of this rank."""
-        return bool(self._requests or self._on_their_way or self._unreported)
+        """Of this rank: `step` or `run` has something to do, or to report."""
+        return self._is_busy or bool(self._unreported)
 
     def step(self) -> list[RequestOutput]:
         """Queues one step, and gives back the requests that have ended. The host waits for the
         device only for tokens, and where there is nothing that it could queue."""
-        step, padded_rows = self._schedule()
-        if step:
-            self._on_their_way.append(self.runner.run(StepBatch.of(step), padded_rows))
-            self.scheduler.queued(step)
-        ahead = self._steps_ahead if step else 0
-        ended, self._unreported = self._unreported, []
-        while len(self._on_their_way) > ahead:
-            ended += self._take(self._on_their_way.popleft())
-        return ended
+        self._step()
+        return self._report()
 
     def generate(
         self,
@@ -125,53 +121,79 @@ class Engine:
         for request in requests:
             self._serve(request)
         ids = [request.request_id for request in requests]
-        ended = {output.request_id: output for output in self.run()}
-        answers = [ended.pop(request_id).token_ids for request_id in ids]
-        self._unreported += ended.values()
-        return answers
+        outputs = self.run()
+        self._unreported += [output for output in outputs if output.request_id not in ids]
+        answers = {output.request_id: output.token_ids for output in outputs}
+        return [answers[request_id] for request_id in ids]
 
     def run(self) -> list[RequestOutput]:
         """Steps until no rank has any work: the requests of this one that ended meanwhile."""
-        outputs = []
         if self.ranks:
             self.ranks.expect_work()
-        while self.has_work or (self.ranks and self.ranks.others_have_work):
-            outputs += self.step()
+        while self._is_busy or (self.ranks and self.ranks.others_have_work):
+            self._step()
         self._drain_stores()
-        return outputs
+        return self._report()
 
     def reset_prefix_cache(self) -> None:
         """Nothing that was computed is found on the device any more; host memory keeps what it has.
         ValueError while requests are being served."""
-        if self._requests or self._on_their_way:
+        if self._is_busy:
             raise ValueError("requests are being served: let them end first")
         self._drain_stores()
         self.scheduler.blocks.forget_free()
         if self.model.states:
             self.model.states.forget()
 
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._requests or self._on_their_way)
+
     def _new_id(self) -> str:
-        return next(name for name in self._names if name not in self._requests)
+        taken = {*self._requests, *(output.request_id for output in self._unreported)}
+        return next(name for name in self._names if name not in taken)
 
     def _serve(self, request: Request) -> None:
         self._requests[request.request_id] = request
         self.scheduler.add(request)
 
-    def _schedule(self):
-        """The rows of the next step, and how many rows the other ranks run."""
+    def _step(self) -> None:
+        step = self._schedule()
+        try:
+            padded_rows = self._rows_of_all(step)
+            sampled = self.runner.run(StepBatch.of(step), padded_rows) if step else None
+        except BaseException:
+            self.scheduler.give_up(step)
+            raise
+        if sampled is not None:
+            self._on_their_way.append(sampled)
+            self.scheduler.queued(step)
+        ahead = self._steps_ahead if step else 0
+        while len(self._on_their_way) > ahead:
+            self._take_first()
+
+    def _report(self) -> list[RequestOutput]:
+        ended, self._unreported = self._unreported, []
+        return ended
+
+    def _schedule(self) -> list[ScheduledRequest]:
         self._end_transfers()
         step = self.scheduler.schedule()
         if not step and not self._on_their_way:
             step = self._schedule_after_a_transfer()
+        return step
+
+    def _rows_of_all(self, step: list[ScheduledRequest]) -> int:
+        """How many rows the other ranks run, if there are any."""
         if self.ranks is None:
-            return step, 0
-        return step, self.ranks.rows_of_all(step, self.runner.capture_sizes, self.has_work)
+            return 0
+        return self.ranks.rows_of_all(step, self.runner.capture_sizes, self._is_busy)
 
     def _end_transfers(self) -> None:
         self.scheduler.end_stores()
         self.scheduler.end_loads()
 
-    def _schedule_after_a_transfer(self):
+    def _schedule_after_a_transfer(self) -> list[ScheduledRequest]:
         """Blocks that transfers hold are all that is missing, or a prefix that is on its way."""
         step = []
         while not step and self.offloader and self.offloader.is_busy and self._requests:
@@ -180,11 +202,12 @@ class Engine:
             step = self.scheduler.schedule()
         return step
 
-    def _take(self, sampled: SampledStep) -> list[RequestOutput]:
-        """Gives tokens to their requests; those that end by it."""
+    def _take_first(self) -> None:
+        """Gives the tokens of the first step that is on its way to their requests."""
+        sampled = self._on_their_way[0]
         tokens = sampled.tokens.read().tolist()
         logprobs = _logprobs_by_row(sampled)
-        ended = []
+        self._on_their_way.popleft()
         for number, (row, token) in enumerate(zip(sampled.rows, tokens, strict=True)):
             request = row.request
             if request.finish_reason is not None:
@@ -195,8 +218,7 @@ class Engine:
                 request.logprobs.append(logprobs[number])
             reason = _reason_to_end(request, token)
             if reason:
-                ended.append(self._finish(request, reason))
-        return ended
+                self._unreported.append(self._finish(request, reason))
 
     def _finish(self, request: Request, reason: str) -> RequestOutput:
         request.finish_reason = reason

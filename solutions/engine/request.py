@@ -187,9 +187,9 @@ def _check_prompt(
 
 def _check_sampling(request_id: str, sampling: SamplingParams, config: EngineConfig) -> None:
     vocab_size = config.model.vocab_size
-    if sampling.max_tokens < 1:
+    if not is_integer(sampling.max_tokens) or sampling.max_tokens < 1:
         raise ValueError(
-            f"request {request_id!r} asks for {sampling.max_tokens} tokens: ask for at least 1"
+            f"request {request_id!r} asks for {sampling.max_tokens!r} tokens: ask for at least 1"
         )
     if any(not len(word) for word in sampling.bad_words):
         raise ValueError(f"request {request_id!r} has an empty bad word: give it an id at least")

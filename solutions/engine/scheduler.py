@@ -45,9 +45,13 @@ class Scheduler:
         """The next step; empty if nobody can go on now."""
         budget = self.limits.max_num_batched_tokens
         step: list[ScheduledRequest] = []
+        preemptions = self.num_preemptions
         for request in list(self.running):
             if request.status is Status.RUNNING:
                 budget -= self._advance(request, budget, step)
+        # Who had to give way must not come back at once, for the same blocks.
+        if self.num_preemptions > preemptions:
+            return step
         while budget > 0 and self.waiting and self._admit(self.waiting[0], budget):
             request = self.waiting.popleft()
             if request.status is Status.RUNNING:
@@ -103,6 +107,13 @@ class Scheduler:
                 state_hash = request.hashes[num_blocks - 1]
                 self.states.keep(request.slot, state_hash)
             self._store(request, num_blocks, state_hash)
+
+    def give_up(self, step: Iterable[ScheduledRequest]) -> None:
+        """Of a step that could not be queued: its requests compute everything anew, since nobody
+        knows how much of it was."""
+        for row in reversed(list(step)):
+            row.request.num_sampled -= row.samples
+            self._preempt(row.request)
 
     def _advance(self, request: Request, budget: int, step: list[ScheduledRequest]) -> int:
         """Adds the request's next tokens to the step: how many."""

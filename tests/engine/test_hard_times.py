@@ -6,12 +6,14 @@ from unittest import mock
 
 import pytest
 
-from solutions.engine import EngineConfig
+from solutions.engine import EngineConfig, SamplingParams
 from solutions.engine.request import Status
 
 from .setting import ALL, NONE, add, serve, small, tokens_of
 from .symbolic_device import check_blocks, symbolic_engine
 
+V = 64
+"""Ids of text."""
 EACH_WAY = pytest.mark.parametrize("optimizations", [ALL, NONE], ids=str)
 
 
@@ -176,3 +178,94 @@ def test_what_could_not_be_stored_is_computed_again(hybrid):
     assert [output.num_cached for output in (first, second, third)] == [0, 0, 32]
     assert tokens_of([first, second, third]) == [hybrid.answer(asked)] * 3
     assert first.notes == second.notes == []
+
+
+def with_states_far_away(config: EngineConfig, **limits: int) -> EngineConfig:
+    """The device has four blocks, and keeps the state of one prefix; host memory has more."""
+    limits = {"max_num_batched_tokens": 48, "max_model_len": 48, "num_gpu_blocks": 4} | limits
+    return replace(
+        config,
+        limits=replace(config.limits, **limits),
+        num_cpu_blocks=16,
+        num_states=1,
+        num_cpu_states=8,
+    )
+
+
+def test_who_gave_way_does_not_come_back_at_once_for_the_same_blocks(accelerator):
+    """Two requests share a block that is on the device, and load its state. The first one that has
+    arrived gives way to an older request, but the other still holds the block."""
+    engine = symbolic_engine(with_states_far_away(small("gdn", "flex")))
+    one, shared, other = SamplingParams(max_tokens=1), list(range(16)), list(range(20, 36))
+    for prompt in ([*shared, 50], other, [*shared, 51]):  # the state of `shared` leaves the device
+        engine.generate([prompt], one)
+    begin_load, loads = engine.offloader.begin_load, []
+
+    def counted(*load):
+        loads.append(load)
+        assert len(loads) < 50, "the same loads begin again and again, and nothing else happens"
+        begin_load(*load)
+
+    engine.offloader.begin_load = counted
+    long = [(7 * i + 3) % V for i in range(40)]
+    ids = [engine.add_request(prompt, one) for prompt in (long, [*shared, 52], [*shared, 53])]
+    assert {output.request_id for output in engine.run()} == {*ids}
+    assert loads
+    check_blocks(engine)
+
+
+@EACH_WAY
+@pytest.mark.parametrize("broken", ["run", "sample"])
+@pytest.mark.parametrize(
+    "error", [RuntimeError("CUDA out of memory"), KeyboardInterrupt()], ids=repr
+)
+def test_a_step_that_raises_is_computed_anew(hybrid, optimizations, broken, error):
+    """A part of a prompt, then a step in which one decodes and one begins."""
+    limits = replace(hybrid.config.limits, max_num_batched_tokens=16)
+    engine = hybrid.engine(optimizations, replace(hybrid.config, limits=limits))
+    all_asked = [hybrid.asked(40, 1, max_tokens=3), hybrid.asked(5, 2, max_tokens=4)]
+    before = holdings(engine)
+    ids = [add(engine, asked) for asked in all_asked]
+    of = {"run": engine.runner, "sample": engine.runner.sampler}[broken]
+    outputs = []
+    for _ in range(4):
+        with mock.patch.object(of, broken, side_effect=error), pytest.raises(type(error)):
+            engine.step()
+        outputs += engine.step()
+    outputs += engine.run()
+    answers = {output.request_id: output.token_ids for output in outputs}
+    assert [answers[request_id] for request_id in ids] == hybrid.answers(all_asked)
+    again = serve(engine, all_asked)
+    assert tokens_of(again) == hybrid.answers(all_asked)
+    if engine.offloader is None:
+        assert holdings(engine) == before
+
+
+@EACH_WAY
+def test_a_wait_for_tokens_that_is_interrupted_loses_none(attention_only, optimizations):
+    engine = attention_only.engine(optimizations)
+    asked = attention_only.asked(5, 1, max_tokens=4)
+    add(engine, asked)
+    engine.step()
+    kind = engine.runner.seams.step.read_back
+    with mock.patch.object(kind, "read", side_effect=KeyboardInterrupt):
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                engine.step()
+    (output,) = engine.run()
+    assert output.token_ids == attention_only.answer(asked)
+
+
+def test_what_had_ended_before_a_run_was_interrupted_is_reported_by_the_next(attention_only):
+    engine = attention_only.engine()
+    all_asked = [attention_only.asked(5, seed, max_tokens=1 + 4 * seed) for seed in range(2)]
+    ids = [add(engine, asked) for asked in all_asked]
+    steps = [*[mock.DEFAULT] * 3, KeyboardInterrupt, *[mock.DEFAULT] * 9]
+    run = engine.runner.run
+    with (
+        mock.patch.object(engine.runner, "run", wraps=run, side_effect=steps),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        engine.run()
+    outputs = {output.request_id: output.token_ids for output in engine.run()}
+    assert [outputs[request_id] for request_id in ids] == attention_only.answers(all_asked)

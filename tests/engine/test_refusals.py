@@ -49,6 +49,10 @@ def test_a_prompt_that_can_t_be_served(engine, prompt, words):
     [
         ({"max_tokens": 0}, "'a' asks for 0 tokens: ask for at least 1"),
         ({"max_tokens": -3}, "'a' asks for -3 tokens"),
+        ({"max_tokens": float("nan")}, "'a' asks for nan tokens"),
+        ({"max_tokens": 2.5}, "'a' asks for 2.5 tokens"),
+        ({"max_tokens": True}, "'a' asks for True tokens"),
+        ({"max_tokens": "3"}, "'a' asks for '3' tokens"),
         ({"max_tokens": 99}, "'a' has 2 tokens and asks for 99: a request has at most 64"),
         ({"stop_token": V}, "'a' names token 64: the vocabulary has 0 to 63"),
         ({"stop_token": -1}, "'a' names token -1"),
@@ -129,6 +133,7 @@ def test_nobody_can_cancel_what_is_not_served(engine):
         ({"num_states": 0}, "num_states 0: it must be at least 1"),
         ({"num_cpu_states": -2}, "num_cpu_states -2: it must be at least 1"),
         ({"loads_ahead": 0}, "loads_ahead 0: it must be at least 1"),
+        ({"capture_sizes": (2, 9)}, "a graph for 9 rows: a decode step has max_num_seqs, 8"),
     ],
 )
 def test_an_engine_that_can_t_be(change, words):

@@ -128,3 +128,11 @@ def test_generate_is_a_call_for_text_alone(attention_only):
     answers = engine.generate(prompts, sampling)
     assert answers == [attention_only.reference.generate(p, sampling) for p in prompts]
     assert [output.request_id for output in engine.step()] == [other]
+
+
+def test_generate_leaves_the_id_of_a_request_alone_that_was_not_reported_yet(attention_only):
+    engine = attention_only.engine()
+    engine.add_request([1], request_id="0")
+    engine.cancel("0")
+    engine.generate([[1, 2]], SamplingParams(max_tokens=1))
+    assert [(o.request_id, o.finish_reason) for o in engine.step()] == [("0", "cancelled")]
