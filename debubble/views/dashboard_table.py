@@ -45,7 +45,7 @@ def groups(after: Run, before: Run | None) -> list[Group]:
     parts = {
         "": _figures(after, before),
         "device idle, share of its time": _idle(after, before),
-        "how often": _counts(after, before),
+        "how often, in all steps": _counts(after, before),
     }
     return [{"heading": heading, "rows": rows} for heading, rows in parts.items() if rows]
 
