@@ -7,6 +7,7 @@ process takes a second to begin, one serves until a test fails: then its context
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import importlib
 import mmap
@@ -79,7 +80,8 @@ class _Server:
                 exit_code = os.waitstatus_to_exitcode(status)
                 if self.is_busy[0]:
                     self.is_busy[0] = False
-                    self.connection.send(_ended(session, exit_code, trace))
+                    with contextlib.suppress(ConnectionError):  # Nobody wants to know any more.
+                        self.connection.send(_ended(session, exit_code, trace))
                 elif exit_code:
                     break
         return True

@@ -36,9 +36,9 @@ def run_side_by_side(
     trials: dict[str, list[Trial]] = {}
     refusals = []
     # What is taught last takes longest, and so begins first.
-    with _Waiting(processes) as waiting:
+    with _Processes(processes) as pool:
         running = {
-            waiting.submit(_in_a_process, found, device): name
+            pool.submit(_trials_of, found, device, pool.run): name
             for name, found in reversed(systems.items())
         }
         for done in as_completed(running):
@@ -53,22 +53,40 @@ def run_side_by_side(
     return [trial for name in systems for trial in trials[name]]
 
 
-class _Waiting(ThreadPoolExecutor):
-    """Threads that wait for a process each. After an error, or Ctrl-C, no further one starts."""
+class _Processes(ThreadPoolExecutor):
+    """Threads that wait for a process each. An error, or Ctrl-C, ends those that run."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self._running: set[subprocess.Popen] = set()
+
+    def run(self, command: list[str], environment: dict[str, str]) -> None:
+        """Waits for the process's end, however that is."""
+        with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL) as process:
+            self._running.add(process)
+            process.wait()
+            self._running.remove(process)
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        self.shutdown(cancel_futures=kind is not None)
+        if kind is not None:
+            self.shutdown(wait=False, cancel_futures=True)
+            for process in list(self._running):
+                process.kill()
+        self.shutdown()
 
 
-def _in_a_process(implementations: list[Implementation], device: str) -> list[Trial]:
-    """CannotRun also when the process crashes, or hangs."""
+def _trials_of(
+    implementations: list[Implementation],
+    device: str,
+    run: Callable[[list[str], dict[str, str]], None],
+) -> list[Trial]:
+    """In a process that `run` starts. CannotRun also when it crashes, or hangs."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / REQUEST).write_bytes(pickle.dumps(Request(implementations, device, LONGEST_TEST)))
         command = [sys.executable, "-m", trials_process.__name__, name]
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-        environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": path}
-        subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False)
+        run(command, {**os.environ, **ONE_THREAD, "PYTHONPATH": path})
         if not (folder / ANSWER).is_file():
             raise CannotRun(how_it_ended(folder / NOTES))
         answer: Answer = pickle.loads((folder / ANSWER).read_bytes())

@@ -1,14 +1,20 @@
 """Katas of several systems are tried in several processes, and nobody can tell."""
 
+import time
+
 import pytest
 
 from debubble.accelerator import current
 from debubble.workshop import trials_side_by_side
 from debubble.workshop.check import check
+from debubble.workshop.watchdog import LONGEST_TEST
 
 from .workbook import ATTEMPTS, BEFORE, ENTRY, SOLUTION, TEST
 
 pytestmark = pytest.mark.sim
+
+ENDLESS = "import itertools; return sum(itertools.repeat(0))"
+"""No signal interrupts it."""
 
 
 @pytest.fixture
@@ -55,8 +61,7 @@ def test_code_that_ends_the_process_is_told_apart_from_tests_that_cannot_be_read
 
 def test_a_test_that_hangs_is_named(two_systems, monkeypatch):
     monkeypatch.setattr(trials_side_by_side, "LONGEST_TEST", 2.0)
-    loop = "import itertools; return sum(itertools.repeat(0))"  # which no signal interrupts
-    two_systems.edit("solutions/small/add_up.py", "return sum(numbers)", loop)
+    two_systems.edit("solutions/small/add_up.py", "return sum(numbers)", ENDLESS)
     (about_it,) = [v.problem for v in check(two_systems.catalogue, "sim") if not v.holds]
     first, *trace = about_it.splitlines()
     assert first == (
@@ -64,6 +69,18 @@ def test_a_test_that_hangs_is_named(two_systems, monkeypatch):
         "and its process was ended:"
     )
     assert any("solutions/small/add_up.py" in line for line in trace)
+
+
+def test_ctrl_c_ends_what_still_runs(two_systems):
+    two_systems.edit("solutions/tiny/add_up.py", "return sum(numbers)", ENDLESS)
+
+    def interrupt(done, of, doing):
+        raise KeyboardInterrupt
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        check(two_systems.catalogue, "sim", interrupt)
+    assert time.monotonic() - began < LONGEST_TEST / 2
 
 
 def test_its_processes_have_one_thread(two_systems, tmp_path):
