@@ -74,10 +74,10 @@ def test_the_words_can_begin_behind_a_load():
     recording = Recording()
     recording.kernel(0, 900, recording.launch(0, 1), name="sleep")
     recording.kernel(950, 1000, recording.launch(2, 3))
-    assert "idle 5% of 1 ms" in alt_text(recording.timeline)
-    assert "idle 50% of 100 µs" in alt_text(recording.timeline, ignore_sleep=True)
+    assert "idle 5% of 1.00 ms" in alt_text(recording.timeline)
+    assert "idle 50% of 100.0 µs" in alt_text(recording.timeline, ignore_sleep=True)
     (axes,) = draw_figure(recording.timeline, ignore_sleep=True).axes
-    assert "idle 50% of 100 µs" in axes.get_title(loc="left")
+    assert "idle 50% of 100.0 µs" in axes.get_title(loc="left")
 
 
 def test_drawing_leaves_pyplot_alone():
