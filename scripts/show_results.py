@@ -16,7 +16,7 @@ from generated_part import GeneratedPart, table, write
 from debubble.assets import ASSETS
 from debubble.timeline import Timeline
 from debubble.views.picture import draw_png
-from solutions.benchmark import idle_in_a_row
+from solutions.benchmark import idle_in_a_row, work_of
 
 README = ASSETS.parent / "README.md"
 
@@ -174,8 +174,8 @@ def draw_pictures(recordings: Path, pictures: Path) -> None:
 
 def from_its_load_on(timeline: Timeline, load_us: float) -> Timeline:
     """From so long before the end of the sleep that stands in front of the step, if one does."""
-    first = min((e for e in timeline.events if e.on_device), key=lambda event: event.start)
-    return timeline.since(first.end - load_us) if first.name == "sleep" else timeline
+    load, *_ = work_of(timeline)
+    return timeline.since(load.end - load_us) if load.name == "sleep" else timeline
 
 
 if __name__ == "__main__":

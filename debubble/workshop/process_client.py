@@ -18,7 +18,7 @@ from debubble.accelerator.choice import VARIABLE
 
 from .header import chosen_device
 from .implementations import Implementations
-from .one_thread import ONE_THREAD
+from .process_environment import process_environment
 from .process_messages import Done, Ended, Request, Setting
 
 OPTIONS = ("impl", "time_limit", "fulltrace", "tbstyle", "showlocals", "verbose")
@@ -90,9 +90,8 @@ class OtherProcess:
 def _environment(device: str) -> dict[str, str]:
     """By default PyTorch asks CUDA how many GPUs there are, and no fork of a process that has
     asked can use them."""
-    path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
-    own = {"PYTHONPATH": path, VARIABLE: device, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
-    everything = {**os.environ, **ONE_THREAD, **own}
+    own = {VARIABLE: device, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+    everything = process_environment(**own)
     return {name: text for name, text in everything.items() if name != "PYTEST_ADDOPTS"}
 
 

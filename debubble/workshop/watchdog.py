@@ -17,7 +17,7 @@ class Watchdog:
     """A pytest plugin that notes in a file which test runs, and where it was when it crashed or
     hung. It watches from when it is made until the process has ended."""
 
-    def __init__(self, notes: Path, seconds: float = LONGEST_TEST) -> None:
+    def __init__(self, notes: Path, seconds: float) -> None:
         self._notes = notes.open("w")
         self._seconds = seconds
         self._begin(NO_TEST)

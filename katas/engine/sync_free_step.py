@@ -5,8 +5,7 @@ lies in CPU memory. But it has a fault of each of the chapters 01 to 05, and the
 device again and again.
 
 Make it an engine that waits for nothing. The tests go by chapter: run them with `-x`, which stops
-at
-the first one that fails, see to that one, and run them again. In the end there is
+at the first one that fails, see to that one, and run them again. In the end there is
 
     in each step          1 upload of all its inputs, from pinned memory,
                           1 download of its tokens, to pinned memory, for which only `read` waits

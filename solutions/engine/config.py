@@ -8,6 +8,7 @@ from typing import Literal, get_args
 import torch
 
 from solutions.decoder_shape import DecoderShape, check_counts
+from solutions.flex_graph.capture_sizes import checked_capture_sizes
 from solutions.flex_graph.config import FlexConfig
 from solutions.flex_graph.limits import Limits
 from solutions.gdn.config import GDNConfig
@@ -119,9 +120,7 @@ class EngineConfig:
         check_counts(self, ("max_images", "num_states", "num_cpu_states", "loads_ahead"))
         if self.num_cpu_blocks < 0:
             raise ValueError(f"num_cpu_blocks {self.num_cpu_blocks}: it is at least 0")
-        largest, most = max(self.capture_sizes or (0,)), self.limits.max_num_seqs
-        if largest > most:
-            raise ValueError(f"a graph for {largest} rows: a decode step has max_num_seqs, {most}")
+        checked_capture_sizes(self.capture_sizes or (), self.limits, "max_num_seqs")
 
     @classmethod
     def tiny(cls) -> EngineConfig:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from .block_manager import BlockManager
 from .config import EngineConfig
@@ -108,10 +108,10 @@ class Scheduler:
                 self.states.keep(request.slot, state_hash)
             self._store(request, num_blocks, state_hash)
 
-    def give_up(self, step: Iterable[ScheduledRequest]) -> None:
+    def give_up(self, step: Sequence[ScheduledRequest]) -> None:
         """Of a step that could not be queued: its requests compute everything anew, since nobody
         knows how much of it was."""
-        for row in reversed(list(step)):
+        for row in reversed(step):
             row.request.num_sampled -= row.samples
             self._preempt(row.request)
 

@@ -17,13 +17,15 @@ def default_capture_sizes(limits: Limits, largest: int = LARGEST) -> tuple[int, 
     return tuple(sorted({size for size in (1, 2, 4, *range(8, last, 8)) if size < last} | {last}))
 
 
-def checked_capture_sizes(sizes: Iterable[int], limits: Limits) -> tuple[int, ...]:
-    """Each once, ascending. ValueError for one that no step can have."""
+def checked_capture_sizes(
+    sizes: Iterable[int], limits: Limits, most: str = "max_num_batched_tokens"
+) -> tuple[int, ...]:
+    """Each once, ascending. ValueError for one that no step can have; `most` names the limit."""
+    largest = getattr(limits, most)
     for size in (sizes := sorted(set(sizes))):
-        if not 1 <= size <= limits.max_num_batched_tokens:
+        if not 1 <= size <= largest:
             raise ValueError(
-                f"a graph for {size} tokens: capture sizes from 1 to max_num_batched_tokens, "
-                f"which is {limits.max_num_batched_tokens}"
+                f"a graph for {size} tokens: capture sizes from 1 to {most}, which is {largest}"
             )
     return tuple(sizes)
 

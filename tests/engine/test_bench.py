@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from debubble.timeline import Timeline
+from solutions.benchmark import idle_in_a_row
 from solutions.engine import EngineConfig, bench, latency
 from solutions.engine import variants as of_bench
 from solutions.engine.presets import PrefixPreset, Preset
@@ -34,6 +35,13 @@ def tiny(modelled):
         rates=() if modelled else (50.0,),
         runs=1,
     )
+
+
+def test_the_idle_share_of_a_row_counts_a_host_that_is_late():
+    """The device works for 30 of 40 microseconds behind a load, and for 30 of 120 in a row."""
+    cost = {"device_us": 40.0, "idle_share": 0.25, "loop_us": 120.0}
+    assert idle_in_a_row(cost) == pytest.approx(0.75)
+    assert idle_in_a_row(cost | {"loop_us": 30.0}) == idle_in_a_row(cost | {"loop_us": 29.0}) == 0
 
 
 def tiny_prefixes():

@@ -180,22 +180,12 @@ def test_what_could_not_be_stored_is_computed_again(hybrid):
     assert first.notes == second.notes == []
 
 
-def with_states_far_away(config: EngineConfig, **limits: int) -> EngineConfig:
-    """The device has four blocks, and keeps the state of one prefix; host memory has more."""
-    limits = {"max_num_batched_tokens": 48, "max_model_len": 48, "num_gpu_blocks": 4} | limits
-    return replace(
-        config,
-        limits=replace(config.limits, **limits),
-        num_cpu_blocks=16,
-        num_states=1,
-        num_cpu_states=8,
-    )
-
-
 def test_who_gave_way_does_not_come_back_at_once_for_the_same_blocks(accelerator):
     """Two requests share a block that is on the device, and load its state. The first one that has
     arrived gives way to an older request, but the other still holds the block."""
-    engine = symbolic_engine(with_states_far_away(small("gdn", "flex")))
+    few = {"max_num_batched_tokens": 48, "max_model_len": 48, "num_gpu_blocks": 4}
+    config = small("gdn", "flex", limits=few, num_cpu_blocks=16, num_states=1, num_cpu_states=8)
+    engine = symbolic_engine(config)
     one, shared, other = SamplingParams(max_tokens=1), list(range(16)), list(range(20, 36))
     for prompt in ([*shared, 50], other, [*shared, 51]):  # the state of `shared` leaves the device
         engine.generate([prompt], one)

@@ -133,7 +133,10 @@ def test_nobody_can_cancel_what_is_not_served(engine):
         ({"num_states": 0}, "num_states 0: it must be at least 1"),
         ({"num_cpu_states": -2}, "num_cpu_states -2: it must be at least 1"),
         ({"loads_ahead": 0}, "loads_ahead 0: it must be at least 1"),
-        ({"capture_sizes": (2, 9)}, "a graph for 9 rows: a decode step has max_num_seqs, 8"),
+        (
+            {"capture_sizes": (2, 9)},
+            "9 tokens: capture sizes from 1 to max_num_seqs, which is 8",
+        ),
     ],
 )
 def test_an_engine_that_can_t_be(change, words):

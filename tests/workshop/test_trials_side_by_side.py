@@ -5,7 +5,7 @@ import time
 import pytest
 
 from debubble.accelerator import current
-from debubble.workshop import trials_side_by_side
+from debubble.workshop import trials_client, trials_side_by_side
 from debubble.workshop.check import check
 from debubble.workshop.watchdog import LONGEST_TEST
 
@@ -60,7 +60,7 @@ def test_code_that_ends_the_process_is_told_apart_from_tests_that_cannot_be_read
 
 
 def test_a_test_that_hangs_is_named(two_systems, monkeypatch):
-    monkeypatch.setattr(trials_side_by_side, "LONGEST_TEST", 10.0)
+    monkeypatch.setattr(trials_client, "LONGEST_TEST", 10.0)
     two_systems.edit("solutions/small/add_up.py", "return sum(numbers)", ENDLESS)
     (about_it,) = [v.problem for v in check(two_systems.catalogue, "sim") if not v.holds]
     first, *trace = about_it.splitlines()

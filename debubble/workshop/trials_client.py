@@ -1,0 +1,49 @@
+"""Processes that run trials, as whoever waits for them sees them."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from . import trials_server
+from .loader import Implementation
+from .process_environment import process_environment
+from .trials import CannotRun, Trial
+from .trials_messages import ANSWER, NOTES, REQUEST, Answer, Request
+from .watchdog import LONGEST_TEST, how_it_ended
+
+
+class TrialsProcesses:
+    """Those that run now; a thread waits for each."""
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen] = set()
+
+    def run_trials(self, implementations: list[Implementation], device: str) -> list[Trial]:
+        """In a process of their own. CannotRun also when it crashes, hangs, or is killed."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            request = Request(implementations, device, LONGEST_TEST)
+            (folder / REQUEST).write_bytes(pickle.dumps(request))
+            self._run([sys.executable, "-m", trials_server.__name__, name])
+            if not (folder / ANSWER).is_file():
+                raise CannotRun(how_it_ended(folder / NOTES))
+            answer: Answer = pickle.loads((folder / ANSWER).read_bytes())
+        if answer.refusal:
+            raise CannotRun(answer.refusal)
+        return answer.trials
+
+    def kill(self) -> None:
+        for process in list(self._running):
+            process.kill()
+
+    def _run(self, command: list[str]) -> None:
+        """Waits for the end, however that is."""
+        own = {"env": process_environment(), "stdin": subprocess.DEVNULL}
+        with subprocess.Popen(command, **own) as process:
+            self._running.add(process)
+            process.wait()
+            self._running.remove(process)
