@@ -1,7 +1,5 @@
 """The convolution's metadata: planned once a step, and as it was."""
 
-import time
-
 import numpy as np
 import pytest
 import torch
@@ -12,6 +10,7 @@ import debubble
 from solutions.sync_free import conv_metadata
 from solutions.sync_free.before import conv_metadata as before
 from solutions.sync_free.conv_metadata import CHUNK_TOKENS, PAD_SLOT, prepare_conv_metadata
+from tests.instructions import instructions_of
 
 from . import claims
 from .refusals import expect_refused
@@ -78,15 +77,13 @@ def test_4096_requests_of_up_to_two_tokens(accelerator):
     expect_metadata(prepare_conv_metadata(starts_of(lengths), accelerator.device), lengths.tolist())
 
 
-def test_planning_4096_requests_takes_the_host_a_fraction_of_a_step():
-    starts = starts_of(np.random.default_rng(5).integers(0, 40, LARGE))
-    slots = torch.randperm(LARGE).int()
-    took = []
-    for _ in range(5):
-        started = time.perf_counter()
-        conv_metadata.plan_conv_metadata(starts, slots)
-        took.append((time.perf_counter() - started) * 1e3)
-    assert min(took) < claims.HOST_MS
+def test_planning_4096_requests_is_no_more_python_than_planning_one():
+    def python_for(requests):
+        starts = starts_of(np.random.default_rng(5).integers(1, 40, requests))
+        slots = torch.randperm(requests).int()
+        return instructions_of(lambda: conv_metadata.plan_conv_metadata(starts, slots))
+
+    assert python_for(LARGE) == python_for(1)
 
 
 def test_starts_may_come_as_an_array(accelerator):
