@@ -31,7 +31,7 @@ class Engine:
     ValueError for the weights of another model.
 
     A call that raises in the midst of a step, as for want of memory, loses nothing: the next one
-    goes on. Before an engine is dropped, `run` has to end what is on its way.
+    goes on. Whoever drops an engine waits for the transfers that are under way.
     """
 
     def __init__(

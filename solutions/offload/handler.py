@@ -12,8 +12,9 @@ one another. `LRUBlockManager` finds no block, and gives none away, earlier than
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import cycle
+from weakref import finalize
 
 import numpy as np
 import torch
@@ -42,7 +43,8 @@ class SingleDirectionOffloadingHandler:
     `swap` copies; by default it is chosen for these pages and this direction, and what it has to
     compile is compiled here. Transfers wait for `compute_stream`, by default for the stream that
     is current when they are asked for. `merge` makes one piece of blocks that lie side by side on
-    both sides. `pool` is where descriptors are written.
+    both sides. `pool` is where descriptors are written. Whoever drops a handler waits for the
+    transfers that are under way: the memory that they use may be freed with it.
 
     ValueError, naming the tensor, for one that is not on the device, or not in host memory that is
     pinned or registered.
@@ -70,6 +72,7 @@ class SingleDirectionOffloadingHandler:
         self._free_events: list[Event] = []
         self._in_flight: OrderedDict[Hashable, Transfer] = OrderedDict()
         self._finished: dict[Hashable, TransferResult] = {}
+        finalize(self, _wait_for, self._in_flight).atexit = False
 
     def transfer_async(
         self,
@@ -192,6 +195,11 @@ class SingleDirectionOffloadingHandler:
     def _last_end(self) -> Event | None:
         last = next(reversed(self._in_flight.values()), None)
         return last.end_event if last else None
+
+
+def _wait_for(transfers: Mapping[Hashable, Transfer]) -> None:
+    for transfer in transfers.values():
+        transfer.end_event.synchronize()
 
 
 def _selected_swap(groups: Sequence[KVGroup], gpu_to_cpu: bool) -> Swap:

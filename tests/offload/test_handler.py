@@ -208,6 +208,19 @@ def test_wait_is_for_these_and_no_others(accelerator, small):
     handler.wait([0, 3])
 
 
+def test_whoever_drops_a_handler_waits_for_its_transfers(accelerator, small):
+    """Else memory that is freed with it is written to afterwards."""
+    handler = SingleDirectionOffloadingHandler(small.groups, gpu_to_cpu=True)
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(20.0)
+        transfer(handler, small, 0, small.blocks(1))
+        del handler
+        stored = [cpu.clone() for _, cpu in small.wholes]
+    assert timeline.hazards == []
+    for cpu, (_, right_cpu) in zip(stored, small.expected, strict=True):
+        assert torch.equal(cpu, right_cpu)
+
+
 @BOTH_DIRECTIONS
 def test_a_transfer_waits_for_the_stream_that_it_was_told_of(accelerator, gpu_to_cpu):
     case = KVCase(accelerator, pages=[64], num_tensors=1, num_gpu=4, num_cpu=4)
