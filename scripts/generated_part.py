@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -30,11 +31,18 @@ class GeneratedPart:
         return f"{before}{begin}\n{self.text}\n{end}{after}"
 
 
-def write(parts: Iterable[GeneratedPart]) -> int:
-    """The exit status of a script that writes `parts`. With `--check` nothing is written, the parts
-    that are not current are named, and the status is 1 if there are any."""
+def only_check(description: str | None) -> bool:
+    """Whether the script was called with `--check`."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--check", action="store_true", help="write nothing, name what is stale")
+    return parser.parse_args().check
+
+
+def write_or_check(parts: Iterable[GeneratedPart], checking: bool) -> int:
+    """The exit status. Where it only checks, it names the parts that are not current, and that is 1
+    if there are any."""
     stale = [part for part in parts if not part.is_current()]
-    if "--check" not in sys.argv:
+    if not checking:
         for part in stale:
             part.write()
         return 0

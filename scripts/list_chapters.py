@@ -1,7 +1,7 @@
 """Writes the lists of chapters and katas: README.md, katas/README.md, docs/workshop.md.
 
-What they say comes from the first cell of each notebook and from katas/katas.toml. `--check` exits
-with 1 if a list is not current.
+What they say comes from the first cell of each notebook and from katas/katas.toml. `--check` writes
+nothing, and exits with 1 if a list is not current.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from generated_part import GeneratedPart, table, write
+from generated_part import GeneratedPart, only_check, table, write_or_check
 
 from debubble.workshop.catalogue import Catalogue, Kata
 
@@ -25,15 +25,15 @@ MINUTES_PER_CELL, MINUTES_PER_KATA = 1, 10
 
 
 def main() -> int:
+    checking = only_check(__doc__)
     chapters = [Chapter.read(path) for path in sorted((ROOT / "chapters").glob("*.ipynb"))]
     katas = Catalogue(ROOT).katas
-    return write(
-        [
-            GeneratedPart(ROOT / "README.md", "chapters", index_of_chapters(chapters, katas)),
-            GeneratedPart(ROOT / "katas/README.md", "katas", index_of_katas(chapters, katas)),
-            GeneratedPart(ROOT / "docs/workshop.md", "plan", plan(chapters, katas)),
-        ]
-    )
+    parts = [
+        GeneratedPart(ROOT / "README.md", "chapters", index_of_chapters(chapters, katas)),
+        GeneratedPart(ROOT / "katas/README.md", "katas", index_of_katas(chapters, katas)),
+        GeneratedPart(ROOT / "docs/workshop.md", "plan", plan(chapters, katas)),
+    ]
+    return write_or_check(parts, checking)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Shows what was measured, from assets/: a table in README.md, and a picture of each system.
+"""Shows what was measured, from assets/: the tables in README.md, and a picture of each system.
 
-`--check` writes nothing, and exits with 1 if the table is not current.
+`--check` writes nothing, and exits with 1 if a table is not current; it doesn't look at pictures.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from generated_part import GeneratedPart, table, write
+from generated_part import GeneratedPart, only_check, table, write_or_check
 
 from debubble.assets import ASSETS
 from debubble.timeline import Timeline
@@ -22,20 +22,20 @@ README = ASSETS.parent / "README.md"
 
 
 def main() -> int:
-    if "--check" not in sys.argv:
-        draw_pictures(ASSETS / "timelines" / "nvidia-h200", ASSETS / "pictures")
+    checking = only_check(__doc__)
     benchmarks = ASSETS / "benchmarks"
-    return write(
-        [
-            GeneratedPart(README, "results", results_table(benchmarks)),
-            GeneratedPart(README, "engine", engine_table(benchmarks)),
-        ]
-    )
+    parts = [
+        GeneratedPart(README, "results", results_table(benchmarks)),
+        GeneratedPart(README, "engine", engine_table(benchmarks)),
+    ]
+    if not checking:
+        draw_pictures(ASSETS / "timelines" / "nvidia-h200", ASSETS / "pictures")
+    return write_or_check(parts, checking)
 
 
 @dataclass(frozen=True)
 class Results:
-    """What the table shows of `assets/benchmarks/<gpu>/<system>.json`: a row for each preset."""
+    """What the first table shows of `assets/benchmarks/<gpu>/<system>.json`: a row a preset."""
 
     kind: str
     """Of step, as the file calls it."""
@@ -57,7 +57,7 @@ SYSTEMS = {
     ),
     "sync_free": Results(
         "decode",
-        "decode step in a row of them",
+        "one of many decode steps in a row",
         {
             "small": "8 requests, narrow model",
             "serving": "256 requests, vocabulary of 128k",
@@ -73,7 +73,7 @@ SYSTEMS = {
     ),
     "flex_graph": Results(
         "decode",
-        "decode step in a row of them, before in piecewise graphs",
+        "one of many decode steps in a row, before in piecewise graphs",
         {"small": "12 layers of 768", "llama_3_8b": "shape of Llama-3-8B"},
         lambda cost: f"{cost['loop_us'] / 1000:.2f} ms, {launched(cost['counts'])}",
         ("piecewise", "full"),
@@ -92,7 +92,7 @@ SYSTEMS = {
     ),
     "engine": Results(
         "decode",
-        "decode step of the engine in a row of them, none and all of the five",
+        "one of many decode steps of the engine in a row, none and all of the five",
         {
             "hybrid": "8 requests, narrow hybrid model",
             "llama_3_8b": "8 requests, shape of Llama-3-8B",
@@ -141,7 +141,7 @@ def results_table(benchmarks: Path) -> str:
                 costs = record["presets"][name]["steps"][results.kind]
                 shown = [results.cost(costs[variant]) for variant in results.variants]
                 rows.append([link, f"{results.step}, {words}", *shown])
-    return table(["GPU", "one step", "before", "after"], rows)
+    return table(["GPU", "what", "before", "after"], rows)
 
 
 def engine_table(benchmarks: Path) -> str:

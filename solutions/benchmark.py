@@ -12,7 +12,7 @@ import json
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
 import debubble
 from debubble.accelerator import Accelerator
+
+from .comparison import Comparison
 
 LOAD_MS = 40.0
 """Longer than the host needs to queue a step: afterwards the device never waits for a launch."""
@@ -65,37 +65,36 @@ class Benchmark:
 
     system: str
     """Names its files: `system`.json, `system`_`variant`.json."""
-    description: str
-    presets: Callable[[Accelerator, bool], dict[str, Any]]
-    """(accelerator, quick) to dataclasses of what is measured, by name."""
+    presets: Mapping[str, Any]
+    """Dataclasses of what is measured, by name."""
     measure: Callable[[Accelerator, Any, int, Advance], dict[str, dict[str, StepCost]]]
     """(accelerator, preset, runs, advance) to costs by kind of step and variant; `advance` is
     called as often as `measure_step` does."""
     measured_steps: int
     """Kinds times variants."""
     columns: Mapping[str, Callable[[Any], str]]
-    """Of the table, beside those that all benchmarks have: a cell of a cost."""
+    """Of the table, behind those that all benchmarks have: a cell of a cost."""
     timelines: Callable[[Accelerator], Iterator[tuple[str, debubble.Timeline]]]
     """(variant, recording) of one small step each."""
 
 
-def run(benchmark: Benchmark, arguments: list[str] | None = None) -> None:
-    """The command: measures, prints a table for each preset, and writes what is asked for."""
-    options = parse_options(benchmark.description, arguments)
-    accelerator = debubble.accelerator()
+Results = dict[str, dict[str, dict[str, Any]]]
+"""Costs by preset, by kind of step, by variant."""
+
+
+def run(benchmark: Benchmark, accelerator: Accelerator, options: argparse.Namespace) -> Results:
+    """Measures, prints a table, and writes what is asked for."""
     console = Console()
-    presets = benchmark.presets(accelerator, options.quick)
     runs = 1 if accelerator.modelled else 5 if options.quick else 31
     results = {}
     with Progress(console=console, transient=True) as progress:
-        for name, preset in presets.items():
+        for name, preset in benchmark.presets.items():
             task = progress.add_task(name, total=benchmark.measured_steps * (runs + 1))
             advance = partial(progress.advance, task)
             results[name] = benchmark.measure(accelerator, preset, runs, advance)
-    for name, steps in results.items():
-        console.print(_table(name, steps, accelerator, benchmark.columns))
+    console.print(_comparison(benchmark.columns).table(results, accelerator))
     if options.output:
-        contents = {"load_ms": LOAD_MS, "presets": by_preset(presets, results)}
+        contents = {"load_ms": LOAD_MS, "presets": by_preset(benchmark.presets, results)}
         path = options.output / f"{benchmark.system}.json"
         console.print(f"written to {write_record(path, benchmark.system, accelerator, contents)}")
     if options.timelines:
@@ -103,6 +102,7 @@ def run(benchmark: Benchmark, arguments: list[str] | None = None) -> None:
         for variant, timeline in benchmark.timelines(accelerator):
             timeline.save(options.timelines / f"{benchmark.system}_{variant}.json")
         console.print(f"recordings in {options.timelines}")
+    return results
 
 
 def parse_options(description: str, arguments: list[str] | None) -> argparse.Namespace:
@@ -129,13 +129,20 @@ def measure_step(
         step()  # compiles, and lets the allocators grow
         recorded[variant] = record_step(accelerator, step)
         advance()
-    for _ in range(runs):
-        for variant, ready in variants.items():
-            if not accelerator.modelled:
-                times[variant].append(time_step(accelerator, ready()))
-            advance()
+    for variant in in_turns(variants, runs):
+        if not accelerator.modelled:
+            times[variant].append(time_step(accelerator, variants[variant]()))
+        advance()
     costs = {variant: step_cost(times[variant], recorded[variant]) for variant in variants}
     return costs, recorded
+
+
+def in_turns(names: Iterable[str], rounds: int) -> Iterator[str]:
+    """Each name once a round, backwards in every other one: who follows a hot GPU is slower."""
+    order = list(names)
+    for _ in range(rounds):
+        yield from order
+        order.reverse()
 
 
 def time_step(accelerator: Accelerator, step: Step) -> tuple[float, float]:
@@ -158,11 +165,12 @@ def time_in_a_row(accelerator: Accelerator, queue: Callable[[], object], num_ste
         with debubble.record(accelerator) as timeline:
             queue()
         return max(event.end for event in timeline.events) / num_steps
-    accelerator.synchronize()
-    started = time.perf_counter()
-    queue()
-    accelerator.synchronize()
-    return (time.perf_counter() - started) * 1e6 / num_steps
+    with no_garbage():
+        accelerator.synchronize()
+        started = time.perf_counter()
+        queue()
+        accelerator.synchronize()
+        return (time.perf_counter() - started) * 1e6 / num_steps
 
 
 def record_step(
@@ -218,28 +226,17 @@ def work_of(timeline: debubble.Timeline) -> list:
     return sorted((e for e in timeline.events if e.on_device), key=lambda event: event.start)
 
 
-def _table(
-    preset: str, steps: dict, accelerator: Accelerator, columns: Mapping[str, Callable]
-) -> Table:
-    how = "modelled" if accelerator.modelled else "measured"
-    title = f"{preset}, {accelerator.description}: {how}, behind {LOAD_MS:g} ms of work"
-    table = Table(title=title, box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
-    for column in ("step", "") if len(steps) > 1 else ("",):
-        table.add_column(column, no_wrap=True)
-    for column in ("device ms", "ratio", "host ms", "idle", *columns):
-        table.add_column(column, justify="right", no_wrap=True)
-    for kind, variants in steps.items():
-        base = next(iter(variants.values()))
-        for variant, cost in variants.items():
-            table.add_row(
-                *((kind, variant) if len(steps) > 1 else (variant,)),
-                f"{cost.device_us / 1e3:.2f}",
-                f"{base.device_us / cost.device_us:.2f}×",
-                f"{cost.host_us / 1e3:.2f}",
-                f"{cost.idle_share:.1%}",
-                *(cell(cost) for cell in columns.values()),
-            )
-    return table
+def _comparison(columns: Mapping[str, Callable[[Any], str]]) -> Comparison:
+    return Comparison(
+        f"ms of a step behind {LOAD_MS:g} ms of work",
+        lambda cost: 1 / cost.device_us,
+        {
+            "device": lambda cost: f"{cost.device_us / 1e3:.2f}",
+            "host": lambda cost: f"{cost.host_us / 1e3:.2f}",
+            "idle": lambda cost: f"{cost.idle_share:.1%}",
+            **columns,
+        },
+    )
 
 
 def uploads(counts: dict[str, int]) -> str:

@@ -53,6 +53,13 @@ class DecoderShape:
         """Of all query, key and value heads."""
         return (self.num_heads + 2 * self.num_kv_heads) * self.head_size
 
+    @property
+    def weight_bytes(self) -> int:
+        """Of what a decode step reads once where all layers have attention: all weights but the
+        embedding, of which it reads a row a token."""
+        layer = self.hidden_size * (self.qkv_size + self.query_size + 3 * self.intermediate_size)
+        return (self.num_layers * layer + self.vocab_size * self.hidden_size) * self.dtype.itemsize
+
 
 def check_counts(config: object, names: tuple[str, ...]) -> None:
     """ValueError, naming the first one, for a field that is not at least 1."""

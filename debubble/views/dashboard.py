@@ -64,7 +64,6 @@ class Dashboard(ipywidgets.VBox):
             layout=ipywidgets.Layout(width="max-content"),
         )
         self._turn_to(settings)
-        self._follows = True
         for control in (*self.toggles.values(), *self.sliders.values()):
             control.observe(self._follow, names="value")
         self.exporter.on_click(self._export)

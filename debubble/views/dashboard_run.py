@@ -13,13 +13,14 @@ from .dashboard_settings import Settings
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """figures: shown in this order, as in {"tokens/s": 812.0, "step ms": 0.91}.
+    """figures: shown in this order, as in {"tokens/s": 812.0, "syncs": 3}: an int is a count, shown
+    whole, a float has three significant digits.
 
     source: what they are, in a short line, as in "modelled on NVIDIA H200".
     """
 
     timeline: Timeline
-    figures: Mapping[str, float]
+    figures: Mapping[str, int | float]
     source: str
 
     def __repr__(self) -> str:

@@ -27,7 +27,7 @@ class Plan:
 
     kata: Kata
     verdicts: list[Verdict]
-    trials: list[Implementation]
+    implementations: list[Implementation]
     attempts: dict[Path, WrongAttempt]
 
 
@@ -50,7 +50,8 @@ def check(
         plans = [_plan(catalogue, kata, device, pristine, Path(folder)) for kata in catalogue.katas]
         verdicts = strays + [verdict for plan in plans for verdict in plan.verdicts]
         try:
-            trials = _run([trial for plan in plans for trial in plan.trials], device, progress)
+            to_try = [found for plan in plans for found in plan.implementations]
+            trials = _run(to_try, device, progress)
         except CannotRun as error:
             return [*verdicts, Verdict("", "tests", str(error))]
     attempts = {path: found for plan in plans for path, found in plan.attempts.items()}
@@ -64,8 +65,8 @@ def _plan(catalogue: Catalogue, kata: Kata, device: str, pristine: bool, folder:
     with _noting(plan, "stub file"):
         state = StubFiles(catalogue).state(kata)
         plan.verdicts.append(_on_stub_file(catalogue, kata, state, pristine))
-        plan.trials.append(_stub_to_try(kata, state, folder))
-    plan.trials.append(solution(kata))
+        plan.implementations.append(_stub_to_try(kata, state, folder))
+    plan.implementations.append(solution(kata))
     with _noting(plan, "wrong attempts"):
         found = wrong_attempts(kata)
         if len(found) < FEWEST_ATTEMPTS:
@@ -75,13 +76,13 @@ def _plan(catalogue: Catalogue, kata: Kata, device: str, pristine: bool, folder:
             )
         here = [item for item in found if item.only_on in (None, device)]
         plan.attempts = {item.path.resolve(): item for item in here}
-        plan.trials += [attempt(kata, item.path) for item in here]
+        plan.implementations += [attempt(kata, item.path) for item in here]
     if not kata.hint:
         plan.verdicts.append(Verdict(kata.name, "hint", "its hint in katas.toml is empty"))
     if not kata.test_path.is_file():
         problem = f"{kata.relative(kata.test_path)} is missing: it has no tests"
         plan.verdicts.append(Verdict(kata.name, "tests", problem))
-        plan.trials = []
+        plan.implementations = []
     return plan
 
 
@@ -125,10 +126,10 @@ def _stub_to_try(kata: Kata, state: StubState, folder: Path) -> Implementation:
 def _run(
     implementations: list[Implementation], device: str, progress: Callable[[int, int, str], None]
 ) -> list[Trial]:
-    seen: dict[int, None] = {}
+    seen: set[int] = set()
 
     def after_each_trial(trial: Trial) -> None:
-        seen[id(trial)] = None
+        seen.add(id(trial))
         doing = f"{trial.implementation.kata.name}: {trial.implementation.label}"
         progress(len(seen), len(implementations), doing)
 

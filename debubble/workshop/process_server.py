@@ -134,8 +134,6 @@ class _Server:
 
 
 def _wait_for_cuda() -> None:
-    import torch
-
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
 

@@ -41,10 +41,10 @@ def write(
     for kata, reports in katas.items():
         solved = _solved(reports)
         passed = sum(report.passed for report in reports)
-        tests = "1 test passes" if len(reports) == 1 else f"{passed} of {len(reports)} tests pass"
+        tests = f"of {len(reports)} {'test passes' if len(reports) == 1 else 'tests pass'}"
         mark = "✔" if solved else "·"
         name = f"{kata.system}/{kata.name}"
-        reporter.write_line(f" {mark} {name:<{width}}  {tests}", green=solved)
+        reporter.write_line(f" {mark} {name:<{width}}  {passed} {tests}", green=solved)
     unsolved = [kata for kata, reports in katas.items() if not _solved(reports)]
     if not mine:
         return

@@ -2,14 +2,15 @@
 
 engine is what a user calls; optimizations and config say what it is. A request goes from request
 through scheduler (with block_manager, block_hashes, prefix_cache, and offloader for host memory)
-into a step_batch; model_runner uploads it (step_inputs), makes what layers need to know of it
-(backends, of a step_view) and runs the model (model, layers, states), decodes as a captured_step;
-sampler chooses tokens. seams says what each optimisation changes. data_parallel is for several
-ranks, reference does the same with no cache at all.
+into a step_batch; model_runner uploads it (step_inputs). backends make the metadata of each kind of
+layer from a step_view; model computes (layers, states), and a decode replays a captured_step;
+sampler chooses tokens. seams says what each optimisation changes. data_parallel lets several ranks
+step together. reference is the same model without any cache, to compare with.
 
 workload makes requests; moment is what chapter 06 looks at, with dashboard and recorded. bench
-measures, with variants, presets, steps, latency, throughput, shared_prefixes and comparison.
-sync_free_step stands by itself, and so does what it was in five_faults: the capstone kata.
+measures, with variants, presets, steps, latency, throughput and shared_prefixes.
+sync_free_step is the solution of the capstone kata, and five_faults the code that it begins with:
+both stand by themselves.
 """
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.

@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 
 from solutions.flex_graph.batch import CommonAttentionMetadata as FlexCommon
+from solutions.flex_graph.limits import Limits
 from solutions.gdn.batch import CommonAttentionMetadata as GdnCommon
 from solutions.gdn.metadata import GDNAttentionMetadataBuilder
 from solutions.pinned_h2d.batch import Batch as SpanBatch
@@ -125,10 +126,10 @@ def backends_of(model: Model, seams: Seams) -> dict[str, Backend]:
         "spans": lambda: SpansBackend(model, seams.ranges),
         "gdn": lambda: GdnBackend(model, seams.tables),
     }
-    return {kind: make[kind]() for kind in make if model.config.model.has(kind)}
+    return {kind: make[kind]() for kind in make if model.config.model.num_layers_of(kind)}
 
 
-def _most_bytes(limits) -> int:
+def _most_bytes(limits: Limits) -> int:
     """Of the plans of a step: for each token its share of the chunks that it is in (less than 2
     bytes); for each request its starts, its flag, and the chunks that it fills in part."""
     return 2 * limits.max_num_batched_tokens + 64 * limits.max_num_seqs + 1024

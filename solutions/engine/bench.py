@@ -16,9 +16,16 @@ from rich.progress import track
 import debubble
 from debubble.accelerator import Accelerator
 from solutions import benchmark
-from solutions.benchmark import Advance, Benchmark, StepInARowCost, time_in_a_row
+from solutions.benchmark import (
+    Advance,
+    Benchmark,
+    StepInARowCost,
+    idle_in_a_row,
+    in_turns,
+    time_in_a_row,
+)
+from solutions.comparison import Comparison
 
-from .comparison import Comparison
 from .latency import report_latency
 from .presets import PrefixPreset, Preset
 from .recorded import record_all
@@ -46,11 +53,8 @@ class EngineStepCost(StepInARowCost):
     tokens_per_s: float
     """That a row of steps computes: of answers in decodes, of prompts in prefills."""
     idle_by_cause: dict[str, float]
-    """Shares of the device's time in a step behind a load, by what it waits for."""
-
-    @property
-    def idle_cells(self) -> list[str]:
-        return [f"{share:.0%}" for share in self.idle_by_cause.values()]
+    """Shares of the device's time in a step behind a load, by what it waits for. That step is
+    recorded, which slows the host: they don't add up to `idle_share`."""
 
 
 StepCosts = dict[str, dict[str, EngineStepCost]]
@@ -62,10 +66,7 @@ IN_A_ROW = Comparison(
     {
         "ms": lambda cost: f"{cost.loop_us / 1e3:.2f}",
         "tokens/s": lambda cost: f"{cost.tokens_per_s:.0f}",
-        "host": lambda cost: cost.idle_cells[0],
-        "copy": lambda cost: cost.idle_cells[1],
-        "kernel": lambda cost: cost.idle_cells[2],
-        "other": lambda cost: cost.idle_cells[3],
+        "idle": lambda cost: f"{idle_in_a_row(asdict(cost)):.0%}",
     },
 )
 
@@ -82,11 +83,9 @@ def main(arguments: list[str] | None = None) -> None:
             engines = engines_of[preset] = Engines(preset.config, accelerator)
             for variant in track(engines.variants, making, console=console, transient=True):
                 engines[variant]  # compiles, and captures
-    costs: dict[Preset, StepCosts] = {}
     with took(console, "steps"):
-        benchmark.run(describe(presets, engines_of, costs), arguments)
-        by_name = {name: costs[preset] for name, preset in presets.items()}
-        console.print(IN_A_ROW.table(by_name, accelerator))
+        costs = benchmark.run(describe(presets, engines_of), accelerator, options)
+        console.print(IN_A_ROW.table(costs, accelerator))
     with took(console, "latency"):
         report_latency(accelerator, presets, engines_of, console, options.output)
     with took(console, "throughput"):
@@ -123,36 +122,24 @@ def choose_prefixes(accelerator: Accelerator, quick: bool) -> dict[str, PrefixPr
     return {"tiny": PrefixPreset.tiny()}
 
 
-def describe(
-    presets: dict[str, Preset], engines_of: EnginesOf, costs: dict[Preset, StepCosts]
-) -> Benchmark:
-    """`costs` is filled by what is measured."""
-
-    def measure_and_keep(
-        accelerator: Accelerator, preset: Preset, runs: int, advance: Advance
-    ) -> StepCosts:
-        costs[preset] = measure(accelerator, preset, engines_of[preset], runs, advance)
-        return costs[preset]
-
-    columns = {
-        "syncs": lambda cost: str(cost.counts["host_syncs"]),
-        "graphs": lambda cost: str(cost.counts["graph_launches"]),
-    }
+def describe(presets: Mapping[str, Preset], engines_of: EnginesOf) -> Benchmark:
     return Benchmark(
         "engine",
-        __doc__,
-        lambda accelerator, quick: presets,
-        measure_and_keep,
+        presets,
+        partial(measure, engines_of),
         len(KINDS) * max(len(engines.variants) for engines in engines_of.values()),
-        columns,
+        {
+            "syncs": lambda cost: str(cost.counts["host_syncs"]),
+            "graphs": lambda cost: str(cost.counts["graph_launches"]),
+        },
         partial(record_decodes, presets, engines_of),
     )
 
 
 def measure(
-    accelerator: Accelerator, preset: Preset, engines: Engines, runs: int, advance: Advance
+    engines_of: EnginesOf, accelerator: Accelerator, preset: Preset, runs: int, advance: Advance
 ) -> StepCosts:
-    runs = min(runs, MOST_RUNS)
+    runs, engines = min(runs, MOST_RUNS), engines_of[preset]
     return {kind: measure_kind(accelerator, preset, engines, kind, runs, advance) for kind in KINDS}
 
 
@@ -169,14 +156,10 @@ def measure_kind(
     costs, recorded = benchmark.measure_step(accelerator, ready, runs, advance)
     num_steps = STEPS_IN_A_ROW[accelerator.modelled][kind]
     times: dict[str, list[float]] = {variant: [] for variant in steps}
-    order = list(steps)
-    for _ in range(ROUNDS[accelerator.modelled]):
-        for variant in order:
-            steps[variant].ready(num_steps)
-            row = partial(steps[variant].row, num_steps)
-            with benchmark.no_garbage():
-                times[variant].append(time_in_a_row(accelerator, row, num_steps))
-        order.reverse()  # Who follows a hot GPU is slower.
+    for variant in in_turns(steps, ROUNDS[accelerator.modelled]):
+        steps[variant].ready(num_steps)
+        row = partial(steps[variant].row, num_steps)
+        times[variant].append(time_in_a_row(accelerator, row, num_steps))
     for of_variant in steps.values():
         of_variant.stop()
     loops = {variant: lower_quartile(times[variant]) for variant in steps}
@@ -192,8 +175,8 @@ def measure_kind(
 
 
 def lower_quartile(times: list[float]) -> float:
-    """A lent host works at two speeds, and changes between them as it likes: of its rounds the
-    faster ones are compared."""
+    """A host that others use too works at several speeds, and changes between them as it likes: of
+    its rounds the faster ones are compared."""
     return sorted(times)[(len(times) - 1) // 4]
 
 

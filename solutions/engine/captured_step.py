@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -123,7 +123,11 @@ class CapturedStep:
             self.graphs.append(graph)
 
     def _advance(
-        self, hidden: Hidden, layers, inputs: ModelInputs, metadata: dict[str, object]
+        self,
+        hidden: Hidden,
+        layers: Iterator[tuple[str, Layer]],
+        inputs: ModelInputs,
+        metadata: dict[str, object],
     ) -> Break | None:
         """Up to the next layer that is to be left out, or to the sampled tokens."""
         for name, layer in layers:

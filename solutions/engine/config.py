@@ -70,8 +70,8 @@ class ModelConfig(FlexConfig):
     def kind_of_layer(self, index: int) -> LayerKind:
         return self.pattern[index % len(self.pattern)]
 
-    def has(self, kind: LayerKind) -> bool:
-        return any(self.kind_of_layer(index) == kind for index in range(self.num_layers))
+    def num_layers_of(self, kind: LayerKind) -> int:
+        return sum(self.kind_of_layer(index) == kind for index in range(self.num_layers))
 
     def gdn(self, num_slots: int) -> GDNConfig:
         """Of its Gated DeltaNet layers, each with `num_slots` states."""
@@ -87,17 +87,11 @@ class ModelConfig(FlexConfig):
             dtype=self.dtype,
         )
 
-    @property
-    def weight_bytes(self) -> int:
-        """Of what a decode step reads once: all weights but the embedding."""
-        layer = self.hidden_size * (self.qkv_size + self.query_size + 3 * self.intermediate_size)
-        head = self.vocab_size * self.hidden_size
-        return (self.num_layers * layer + head) * self.dtype.itemsize
-
 
 @dataclass(frozen=True, kw_only=True)
 class EngineConfig:
-    """ValueError for counts that are negative."""
+    """ValueError for a count below 1 (`num_cpu_blocks`: below 0), and for `capture_sizes` that no
+    step has."""
 
     model: ModelConfig
     limits: Limits
@@ -162,13 +156,13 @@ class EngineConfig:
 
     @classmethod
     def llama_3_70b_rank(cls) -> EngineConfig:
-        """Prefixes of 8192 tokens in host memory, for a GPU with 60 GB or more: 12 of them, of
-        81,920 pieces of 4 KiB each."""
+        """Prefixes of 8192 tokens in host memory: 12 of them, of 81,920 pieces of 4 KiB each. The
+        device has room for 9, and for as much behind each as a request may add to it."""
         limits = Limits(
             max_num_seqs=8,
             max_num_batched_tokens=8192,
             max_model_len=8256,
-            num_gpu_blocks=1 + 13 * 516,
+            num_gpu_blocks=1 + 9 * 516,
         )
         return cls(model=ModelConfig.llama_3_70b_rank(), limits=limits, num_cpu_blocks=12 * 512)
 
@@ -181,8 +175,6 @@ class EngineConfig:
     @property
     def kv_bytes(self) -> int:
         """Of the KV cache on the device."""
-        attention_layers = sum(
-            self.model.kind_of_layer(i) != "gdn" for i in range(self.model.num_layers)
-        )
+        attention_layers = self.model.num_layers - self.model.num_layers_of("gdn")
         of_slot = 2 * self.model.num_kv_heads * self.model.head_size * self.model.dtype.itemsize
         return attention_layers * self.limits.num_slots * of_slot

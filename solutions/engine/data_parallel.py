@@ -9,7 +9,7 @@ from solutions.flex_graph.capture_sizes import size_for
 from solutions.sync_free.data_parallel import agreement_of
 from solutions.sync_free.data_parallel_group import DataParallelGroup
 
-from .step_batch import ScheduledRequest
+from .step_batch import StepBatch
 
 EAGER, GRAPH = 0, 1
 """Graph modes; ranks agree on the least."""
@@ -27,15 +27,14 @@ class Ranks:
         self.others_have_work = self.group.size > 1
 
     def rows_of_all(
-        self, step: Sequence[ScheduledRequest], capture_sizes: Sequence[int], has_work: bool
+        self, batch: StepBatch | None, capture_sizes: Sequence[int], has_work: bool
     ) -> int:
         """Rows that every rank pads its decodes to, so that all replay the same graph; 0 where one
-        of them runs eagerly. A rank with an empty step takes part; `has_work` lets the others wait
-        for what it can't run yet."""
-        num_tokens = sum(len(row.positions) for row in step)
-        is_decode = all(row.is_decode and row.samples for row in step)
-        size = size_for(num_tokens, capture_sizes) if step and is_decode else None
-        mode = EAGER if step and size is None else GRAPH
+        of them runs eagerly. A rank without a batch takes part; `has_work` lets the others wait for
+        what it can't run yet."""
+        num_tokens = batch.num_tokens if batch else 0
+        size = size_for(num_tokens, capture_sizes) if batch and batch.is_decode else None
+        mode = EAGER if batch and size is None else GRAPH
         padded = max(size or 0, num_tokens, int(has_work))
         state = self.run_ar(False, num_tokens, padded, mode, self.group).read()
         agreement = agreement_of(state)

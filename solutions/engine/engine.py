@@ -160,8 +160,9 @@ class Engine:
     def _step(self) -> None:
         step = self._schedule()
         try:
-            padded_rows = self._rows_of_all(step)
-            sampled = self.runner.run(StepBatch.of(step), padded_rows) if step else None
+            batch = StepBatch.of(step) if step else None
+            padded_rows = self._rows_of_all(batch)
+            sampled = self.runner.run(batch, padded_rows) if batch else None
         except BaseException:
             self.scheduler.give_up(step)
             raise
@@ -183,11 +184,11 @@ class Engine:
             step = self._schedule_after_a_transfer()
         return step
 
-    def _rows_of_all(self, step: list[ScheduledRequest]) -> int:
+    def _rows_of_all(self, batch: StepBatch | None) -> int:
         """How many rows the other ranks run, if there are any."""
         if self.ranks is None:
             return 0
-        return self.ranks.rows_of_all(step, self.runner.capture_sizes, self._is_busy)
+        return self.ranks.rows_of_all(batch, self.runner.capture_sizes, self._is_busy)
 
     def _end_transfers(self) -> None:
         self.scheduler.end_stores()

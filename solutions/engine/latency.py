@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from debubble.accelerator import Accelerator
-from solutions.benchmark import Advance, by_preset, no_garbage, time_in_a_row, write_record
+from solutions.benchmark import Advance, by_preset, in_turns, time_in_a_row, write_record
+from solutions.comparison import Comparison
 
-from .comparison import Comparison
 from .engine import Engine
 from .presets import Preset
 from .request import SamplingParams
@@ -82,13 +82,11 @@ def measure_latency(
         for variant in variants:
             finish(engines[variant], batch_of(preset, 0, WARM_UP_TOKENS))
     times: dict[str, list[float]] = {variant: [] for variant in variants}
-    order = list(variants)
-    for run in range(1, preset.runs + 1):
-        for variant in order:
-            requests = batch_of(preset, run, preset.latency_tokens[1])
-            times[variant].append(batch_us(accelerator, engines[variant], requests))
-            advance()
-        order.reverse()  # Who follows a hot GPU is slower.
+    for variant in in_turns(variants, preset.runs):
+        run = 1 + len(times[variant])
+        requests = batch_of(preset, run, preset.latency_tokens[1])
+        times[variant].append(batch_us(accelerator, engines[variant], requests))
+        advance()
     return {variant: latency_of(times[variant], preset) for variant in variants}
 
 
@@ -102,8 +100,7 @@ def batch_of(preset: Preset, run: int, max_tokens: int) -> list[Asked]:
 
 
 def batch_us(accelerator: Accelerator, engine: Engine, requests: list[Asked]) -> float:
-    with no_garbage():
-        microseconds = time_in_a_row(accelerator, partial(serve, engine, requests), 1)
+    microseconds = time_in_a_row(accelerator, partial(serve, engine, requests), 1)
     engine.run()
     return microseconds
 

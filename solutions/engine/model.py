@@ -105,7 +105,7 @@ class Model:
 
 
 def _states(config: EngineConfig, num_slots: int, device: torch.device) -> States | None:
-    num_layers = sum(config.model.kind_of_layer(i) == "gdn" for i in range(config.model.num_layers))
+    num_layers = config.model.num_layers_of("gdn")
     if not num_layers:
         return None
     return States(config.model.gdn(num_slots), num_layers, config.num_states, device)

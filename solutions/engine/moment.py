@@ -82,7 +82,7 @@ class Moment:
             self.engine.add_request(
                 prompt.tokens, SamplingParams(max_tokens=room), images=prompt.images
             )
-        while any(not request.generated for request in self._requests):
+        while any(not request.generated for request in self.engine.requests):
             self.engine.step()
         self.engine.step()
         current().synchronize()
@@ -100,15 +100,11 @@ class Moment:
             steps += 1
         return Seen(steps, self._num_generated() - before)
 
-    @property
-    def _requests(self):
-        return self.engine.requests
-
     def _num_generated(self) -> int:
-        return sum(len(request.generated) for request in self._requests)
+        return sum(len(request.generated) for request in self.engine.requests)
 
     def _finish_all(self) -> None:
-        for request in list(self._requests):
+        for request in self.engine.requests:
             self.engine.cancel(request.request_id)
         self.engine.run()
 

@@ -124,10 +124,8 @@ class PrefixPreset(EnginePreset):
     def llama_3_70b_rank(cls) -> PrefixPreset:
         """12 prefixes of 8192 tokens, and room for 9: a prefix that is asked for again has been
         overwritten 3 requests before."""
-        config = EngineConfig.llama_3_70b_rank()
-        limits = replace(config.limits, num_gpu_blocks=1 + 9 * 516)
         return cls.of(
-            replace(config, limits=limits),
+            EngineConfig.llama_3_70b_rank(),
             num_prefixes=12,
             prefix_tokens=8192,
             num_requests=48,

@@ -34,10 +34,6 @@ class Scheduler:
         self._without_host: set[Request] = set()
         """Those whose load has failed: they compute what they could have loaded."""
 
-    @property
-    def has_requests(self) -> bool:
-        return bool(self.waiting or self.loading or self.running)
-
     def add(self, request: Request) -> None:
         self.waiting.append(request)
 

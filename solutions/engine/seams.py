@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from solutions.gdn.chunk_gated_delta_rule import chunk_gated_delta_rule
 from solutions.gdn.metadata import Tables
 from solutions.offload import before as offload_before
 from solutions.offload.handler import SingleDirectionOffloadingHandler
+from solutions.offload.kv_tensors import KVGroup
 from solutions.offload.serving import LoadingHandler
 from solutions.pinned_h2d import before as ranges_before
 from solutions.pinned_h2d.metadata import TritonAttentionMetadata
@@ -84,7 +85,7 @@ def _range_runner(config: EngineConfig, device: torch.device) -> RangeRunner:
     return RangeRunner(config.limits.max_num_seqs, config.max_images, device, for_graphs=True)
 
 
-def _calibrated_loads(groups) -> SingleDirectionOffloadingHandler:
+def _calibrated_loads(groups: Sequence[KVGroup]) -> SingleDirectionOffloadingHandler:
     return SingleDirectionOffloadingHandler(groups, gpu_to_cpu=False)
 
 

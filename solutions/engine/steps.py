@@ -25,7 +25,7 @@ class Steps:
         self.engine, self.preset = engine, preset
 
     def ready(self, num_steps: int = 2) -> Step:
-        """One step, that can be run so often."""
+        """`step`, which can be run `num_steps` times from now on."""
         raise NotImplementedError
 
     def step(self) -> None:

@@ -47,7 +47,7 @@ class Request(NamedTuple):
     prompt: Sequence[int] = ()
     """What is left of its prompt. None left: this step computes the token that it sampled last."""
     images: Sequence[tuple[int, int]] = ()
-    """First and last position of each, at most MOST_IMAGES: its tokens see each other both ways."""
+    """First and last position of each, at most 2: its tokens see each other both ways."""
 
 
 PADDING = Request(slot=MOST_REQUESTS, blocks=(), prompt=(0,))  # of nobody: writes to block 0

@@ -18,9 +18,16 @@ from rich.console import Console
 from rich.progress import Progress
 
 from debubble.accelerator import Accelerator
-from solutions.benchmark import Advance, by_preset, no_garbage, time_in_a_row, write_record
+from solutions.benchmark import (
+    Advance,
+    by_preset,
+    in_turns,
+    no_garbage,
+    time_in_a_row,
+    write_record,
+)
+from solutions.comparison import Comparison, Figures
 
-from .comparison import Comparison, Figures
 from .engine import Engine
 from .presets import EnginePreset, Preset
 from .variants import Engines, EnginesOf, ask, serve
@@ -107,12 +114,9 @@ def measure_rate(
         for variant in engines.variants:
             warm_run(accelerator, engines[variant], preset, rate)
     rates: dict[str, list[Rate]] = {variant: [] for variant in engines.variants}
-    order = list(engines.variants)
-    for _ in range(preset.runs if rate == AT_ONCE else 1):
-        for variant in order:
-            rates[variant].append(warm_run(accelerator, engines[variant], preset, rate))
-            advance()
-        order.reverse()  # Who follows a hot GPU is slower.
+    for variant in in_turns(engines.variants, preset.runs if rate == AT_ONCE else 1):
+        rates[variant].append(warm_run(accelerator, engines[variant], preset, rate))
+        advance()
     return {variant: median_of(rates[variant]) for variant in engines.variants}
 
 
@@ -137,14 +141,13 @@ def warm_run(accelerator: Accelerator, engine: Engine, preset: Preset, rate: flo
 
 def rate_of(accelerator: Accelerator, engine: Engine, requests: list[Asked], rate: float) -> Rate:
     num_tokens = sum(asked.sampling.max_tokens for asked in requests)
-    with no_garbage():
-        if accelerator.modelled:
-            seconds = time_in_a_row(accelerator, partial(serve, engine, requests), 1) / 1e6
-            waits = {}
-        else:
-            arrivals = poisson_arrivals(len(requests), rate)
-            waited = serve_as_they_arrive(engine, requests, arrivals)
-            seconds, waits = waited.all_requests, waits_of(waited)
+    if accelerator.modelled:
+        seconds = time_in_a_row(accelerator, partial(serve, engine, requests), 1) / 1e6
+        waits = {}
+    else:
+        with no_garbage():
+            waited = serve_as_they_arrive(engine, requests, poisson_arrivals(len(requests), rate))
+        seconds, waits = waited.all_requests, waits_of(waited)
     engine.run()
     return Rate(1, len(requests) / seconds, num_tokens / seconds, **waits)
 

@@ -34,10 +34,10 @@ WARM_UP_PROMPTS = (1, 3)
 def variants_of(config: EngineConfig) -> tuple[str, ...]:
     """Those that differ here: what nothing in this engine makes use of is left out."""
     used = {
-        "pinned_h2d": config.model.has("spans"),
+        "pinned_h2d": config.model.num_layers_of("spans") > 0,
         "sync_free": True,
-        "gdn_precompute": config.model.has("gdn"),
-        "flex_full_graph": config.model.has("flex"),
+        "gdn_precompute": config.model.num_layers_of("gdn") > 0,
+        "flex_full_graph": config.model.num_layers_of("flex") > 0,
         "offload_triton": config.num_cpu_blocks > 0,
     }
     return tuple(variant for variant in VARIANTS if used.get(variant, True))

@@ -13,7 +13,7 @@ from rich.console import Console
 import debubble
 from debubble.accelerator import Accelerator
 from solutions import benchmark
-from solutions.benchmark import Advance, Benchmark, StepInARowCost, time_in_a_row
+from solutions.benchmark import Advance, Benchmark, StepInARowCost, in_turns, time_in_a_row
 
 from .config import FlexConfig
 from .limits import Limits
@@ -74,16 +74,15 @@ class Workload(FlexConfig):
 
 def main(arguments: list[str] | None = None) -> None:
     columns = {
-        "loop ms": lambda cost: f"{cost.loop_us / 1e3:.2f}",
+        "loop": lambda cost: f"{cost.loop_us / 1e3:.2f}",
         "syncs": lambda cost: str(cost.counts["host_syncs"]),
         "graphs": lambda cost: str(cost.counts["graph_launches"]),
     }
-    own = Benchmark(
-        "flex_graph", __doc__, choose_presets, measure, len(VARIANTS), columns, record_small_steps
-    )
-    benchmark.run(own, arguments)
-    options = benchmark.parse_options(__doc__, arguments)
-    measure_limits(debubble.accelerator(), Console(), options.output)
+    options, accelerator = benchmark.parse_options(__doc__, arguments), debubble.accelerator()
+    presets = choose_presets(accelerator, options.quick)
+    own = Benchmark("flex_graph", presets, measure, len(VARIANTS), columns, record_small_steps)
+    benchmark.run(own, accelerator, options)
+    measure_limits(accelerator, Console(), options.output)
 
 
 def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, Workload]:
@@ -101,13 +100,10 @@ def measure(
     variants = Variants(workload, accelerator)
     costs, _ = benchmark.measure_step(accelerator, variants.steps(), runs, advance)
     times = {name: [] for name in VARIANTS}
-    order = list(VARIANTS)
-    for _ in range(LOOPS[accelerator.modelled]):
-        for name in order:
-            variants.ready(name)
-            row = partial(variants.row, name)
-            times[name].append(time_in_a_row(accelerator, row, len(variants.batches)))
-        order.reverse()  # Who follows a hot GPU is slower.
+    for name in in_turns(VARIANTS, LOOPS[accelerator.modelled]):
+        variants.ready(name)
+        row = partial(variants.row, name)
+        times[name].append(time_in_a_row(accelerator, row, len(variants.batches)))
     return {
         "decode": {
             name: StepInARowCost(**asdict(cost), loop_us=statistics.median(times[name]))

@@ -30,7 +30,7 @@ RUNS = 21
 
 def measure_limits(accelerator: Accelerator, console: Console, folder: Path | None) -> None:
     """Prints both, and writes `folder`/NAME.json. Without a GPU it says so."""
-    weights = weight_bytes(FlexConfig.llama_3_8b())
+    weights = FlexConfig.llama_3_8b().weight_bytes
     if not fits(accelerator, 2 * weights):
         console.print("The limits of a step are measured on a GPU with 32 GB or more.")
         return
@@ -54,15 +54,6 @@ def measure_limits(accelerator: Accelerator, console: Console, folder: Path | No
     }
     path = write_record(folder / f"{NAME}.json", NAME, accelerator, contents)
     console.print(f"written to {path}")
-
-
-def weight_bytes(config: FlexConfig) -> int:
-    """That a step reads: of the embedding only a row a token, which is left out."""
-    of_layer = config.hidden_size * (
-        config.qkv_size + config.query_size + 3 * config.intermediate_size
-    )
-    numbers = config.num_layers * of_layer + config.vocab_size * config.hidden_size
-    return numbers * config.dtype.itemsize
 
 
 def read_once_us(accelerator: Accelerator, nbytes: int) -> float:

@@ -48,12 +48,11 @@ def main(arguments: list[str] | None = None) -> None:
         "pageable": lambda cost: str(cost.counts["h2d_pageable"]),
         "pinned": lambda cost: str(cost.counts["h2d_pinned"]),
     }
-    own = Benchmark(
-        "gdn", __doc__, choose_presets, measure, len(VARIANTS), columns, record_small_steps
-    )
-    benchmark.run(own, arguments)
-    options = benchmark.parse_options(__doc__, arguments)
-    compare_forward(debubble.accelerator(), Console(), options.output, options.quick)
+    options, accelerator = benchmark.parse_options(__doc__, arguments), debubble.accelerator()
+    presets = choose_presets(accelerator, options.quick)
+    own = Benchmark("gdn", presets, measure, len(VARIANTS), columns, record_small_steps)
+    benchmark.run(own, accelerator, options)
+    compare_forward(accelerator, Console(), options.output, options.quick)
 
 
 def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, Workload]:

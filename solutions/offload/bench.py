@@ -36,13 +36,10 @@ def main(arguments: list[str] | None = None) -> None:
         "kernels": lambda cost: str(cost.counts["kernels"]),
         "syncs": lambda cost: str(cost.counts["host_syncs"]),
     }
-    own = Benchmark(
-        "offload", __doc__, choose_presets, measure, len(VARIANTS), columns, record_serving
-    )
-    benchmark.run(own, arguments)
-    options = benchmark.parse_options(__doc__, arguments)
-    accelerator, console = debubble.accelerator(), Console()
-    presets = choose_presets(accelerator, options.quick)
+    options, accelerator = benchmark.parse_options(__doc__, arguments), debubble.accelerator()
+    console, presets = Console(), choose_presets(accelerator, options.quick)
+    own = Benchmark("offload", presets, measure, len(VARIANTS), columns, record_serving)
+    benchmark.run(own, accelerator, options)
     report_serving(accelerator, presets, VARIANTS, console, options.output)
     report_grid(accelerator, console, options.output, options.quick)
     report_steps(accelerator, console, options.output)

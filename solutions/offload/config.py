@@ -132,8 +132,6 @@ class ServingConfig(DecoderShape):
     @property
     def gpu_bytes(self) -> int:
         """Of weights and KV cache, and about as much as a step needs beside them."""
-        heads = 2 * self.num_heads + 2 * self.num_kv_heads
-        layer = self.hidden_size * (heads * self.head_size + 3 * self.intermediate_size)
-        weights = self.num_layers * layer + 2 * self.vocab_size * self.hidden_size
+        embedding = self.vocab_size * self.hidden_size * self.dtype.itemsize
         cache = self.num_layers * self.num_gpu_blocks * self.page_bytes
-        return weights * self.dtype.itemsize + cache + 4 * 2**30
+        return self.weight_bytes + embedding + cache + 4 * 2**30

@@ -9,12 +9,11 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
 
 from debubble.accelerator import Accelerator
-from solutions.benchmark import by_preset, time_in_a_row, write_record
+from solutions.benchmark import by_preset, in_turns, time_in_a_row, write_record
+from solutions.comparison import Comparison
 
 from .config import ServingConfig
 from .serving import LoadingHandler, Server
@@ -32,6 +31,16 @@ class ServingRate:
     """Generated ones."""
 
 
+COMPARISON = Comparison(
+    "requests served",
+    lambda rate: rate.requests_per_s,
+    {
+        "requests/s": lambda rate: f"{rate.requests_per_s:.2f}",
+        "tokens/s": lambda rate: f"{rate.tokens_per_s:.1f}",
+    },
+)
+
+
 def report_serving(
     accelerator: Accelerator,
     presets: Mapping[str, ServingConfig],
@@ -40,11 +49,13 @@ def report_serving(
     folder: Path | None,
 ) -> None:
     """Prints a table, and writes it to `folder`."""
-    rates = {name: measure_rates(accelerator, config, variants) for name, config in presets.items()}
-    console.print(_table(rates, accelerator))
+    rates = {
+        name: {"serving": measure_rates(accelerator, config, variants)}
+        for name, config in presets.items()
+    }
+    console.print(COMPARISON.table(rates, accelerator))
     if folder is not None:
-        results = {name: {"serving": variants} for name, variants in rates.items()}
-        contents = {"presets": by_preset(presets, results)}
+        contents = {"presets": by_preset(presets, rates)}
         write_record(folder / f"{NAME}.json", NAME, accelerator, contents)
 
 
@@ -60,36 +71,12 @@ def measure_rates(
         if not torch.equal(generated, next(iter(tokens.values()))):
             raise RuntimeError(f"{name} generated other tokens than the rest")
     times: dict[str, list[float]] = {name: [] for name in loads}
-    for _ in range(RUNS[accelerator.modelled]):
-        for name, load in loads.items():
-            request_us = time_in_a_row(
-                accelerator, partial(server.serve, load), config.num_requests
-            )
-            times[name].append(request_us)
+    for name in in_turns(loads, RUNS[accelerator.modelled]):
+        serve = partial(server.serve, loads[name])
+        times[name].append(time_in_a_row(accelerator, serve, config.num_requests))
     return {name: _rate(per_request, config) for name, per_request in times.items()}
 
 
 def _rate(request_us: list[float], config: ServingConfig) -> ServingRate:
     requests_per_s = 1e6 / statistics.median(request_us)
     return ServingRate(len(request_us), requests_per_s, requests_per_s * config.new_tokens)
-
-
-def _table(rates: Mapping[str, Mapping[str, ServingRate]], accelerator: Accelerator) -> Table:
-    how = "modelled" if accelerator.modelled else "measured"
-    title = f"serving, {accelerator.description}: {how}"
-    table = Table(title=title, box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
-    for column in ("requests", "loads"):
-        table.add_column(column, no_wrap=True)
-    for column in ("requests/s", "ratio", "tokens/s"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for preset, variants in rates.items():
-        base = next(iter(variants.values()))
-        for variant, rate in variants.items():
-            table.add_row(
-                preset,
-                variant,
-                f"{rate.requests_per_s:.2f}",
-                f"{rate.requests_per_s / base.requests_per_s:.2f}×",
-                f"{rate.tokens_per_s:.1f}",
-            )
-    return table

@@ -32,11 +32,10 @@ def main(arguments: list[str] | None = None) -> None:
         "kernel µs": lambda cost: f"{cost.attention_us:.1f}",
         "uploads": lambda cost: benchmark.uploads(cost.counts),
     }
-    measured_steps = len(KINDS) * len(VARIANTS)
-    own = Benchmark(
-        "pinned_h2d", __doc__, choose_presets, measure, measured_steps, columns, record_small_steps
-    )
-    benchmark.run(own, arguments)
+    options, accelerator = benchmark.parse_options(__doc__, arguments), debubble.accelerator()
+    presets, measured_steps = choose_presets(accelerator, options.quick), len(KINDS) * len(VARIANTS)
+    own = Benchmark("pinned_h2d", presets, measure, measured_steps, columns, record_small_steps)
+    benchmark.run(own, accelerator, options)
 
 
 def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, StepConfig]:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 import debubble
 from debubble.accelerator import Accelerator
 from solutions import benchmark
-from solutions.benchmark import Advance, Benchmark, StepInARowCost, time_in_a_row
+from solutions.benchmark import Advance, Benchmark, StepInARowCost, in_turns, time_in_a_row
 
 from .config import StepConfig
 from .model import Model
@@ -28,21 +28,15 @@ SERVING_BYTES = 30 * 2**30
 
 def main(arguments: list[str] | None = None) -> None:
     columns = {
-        "loop ms": lambda cost: f"{cost.loop_us / 1e3:.2f}",
+        "loop": lambda cost: f"{cost.loop_us / 1e3:.2f}",
         "syncs": lambda cost: str(cost.counts["host_syncs"]),
         "pageable": lambda cost: str(cost.counts["h2d_pageable"]),
         "pinned": lambda cost: str(cost.counts["h2d_pinned"]),
     }
-    own = Benchmark(
-        "sync_free",
-        __doc__,
-        choose_presets,
-        measure,
-        len(VARIANTS),
-        columns,
-        record_small_steps,
-    )
-    benchmark.run(own, arguments)
+    options, accelerator = benchmark.parse_options(__doc__, arguments), debubble.accelerator()
+    presets = choose_presets(accelerator, options.quick)
+    own = Benchmark("sync_free", presets, measure, len(VARIANTS), columns, record_small_steps)
+    benchmark.run(own, accelerator, options)
 
 
 def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, StepConfig]:
@@ -63,11 +57,8 @@ def measure(
     variants = {name: (lambda r=r: r.next_step) for name, r in running.items()}
     costs, _ = benchmark.measure_step(accelerator, variants, runs, advance)
     times = {name: [] for name in running}
-    order = list(running)
-    for _ in range(loops):
-        for name in order:
-            times[name].append(time_in_a_row(accelerator, running[name].loop, STEPS_IN_A_ROW))
-        order.reverse()  # Who follows a hot GPU is slower.
+    for name in in_turns(running, loops):
+        times[name].append(time_in_a_row(accelerator, running[name].loop, STEPS_IN_A_ROW))
     return {
         "decode": {
             name: StepInARowCost(**asdict(cost), loop_us=statistics.median(times[name]))

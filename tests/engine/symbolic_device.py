@@ -61,7 +61,7 @@ class SymbolicModel:
         size, num_running = config.limits.block_size, config.limits.max_num_seqs
         self.blocks = [[None] * size for _ in range(config.limits.num_gpu_blocks)]
         self.last_tokens: list[int | None] = [None] * num_running
-        has_states = config.model.has("gdn")
+        has_states = config.model.num_layers_of("gdn") > 0
         self.states = SymbolicStates(num_running, config.num_states) if has_states else None
 
 

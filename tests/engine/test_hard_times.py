@@ -24,7 +24,8 @@ def with_blocks(config: EngineConfig, num_gpu_blocks: int) -> EngineConfig:
 def holdings(engine):
     """What can be counted of blocks, slots and host memory."""
     scheduler, offloader = engine.scheduler, engine.offloader
-    found = [scheduler.blocks.num_free, sorted(scheduler._free_slots), scheduler.has_requests]
+    requests = [*scheduler.waiting, *scheduler.loading, *scheduler.running]
+    found = [scheduler.blocks.num_free, sorted(scheduler._free_slots), requests]
     if offloader:
         for manager in filter(None, (offloader.blocks, offloader.kept)):
             found.append(sum(block.num_loads for block in manager._blocks.values()))

@@ -262,4 +262,4 @@ def test_a_request_may_have_an_image_as_long_as_a_step():
     for seed in range(3):
         add_tokens(engine, 60, seed, images=[(5, 28), (30, 53)], max_tokens=3)
     engine.run()
-    assert not engine.scheduler.has_requests
+    assert not engine.has_work

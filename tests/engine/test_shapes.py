@@ -27,7 +27,7 @@ def setting(request, accelerator):
 def test_a_model_of_this_shape_answers_as_the_reference_does(setting, optimizations):
     """Longer than the window, and the second one twice."""
     engine = setting.engine(optimizations)
-    images = [(4, 12)] if setting.config.model.has("spans") else []
+    images = [(4, 12)] if setting.config.model.num_layers_of("spans") else []
     first, second = setting.asked(30, 1, images, max_tokens=4), setting.asked(9, 2, max_tokens=3)
     outputs = serve(engine, [first, second]) + serve(engine, [first])
     assert tokens_of(outputs) == setting.answers([first, second, first])
@@ -40,4 +40,4 @@ def test_layers_take_turns_in_the_pattern():
         *("gdn", "flex", "gdn", "spans"),
         "gdn",
     ]
-    assert not ModelConfig.llama_3_8b().has("gdn")
+    assert ModelConfig.llama_3_8b().num_layers_of("gdn") == 0

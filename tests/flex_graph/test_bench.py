@@ -13,7 +13,6 @@ from solutions.flex_graph import bench
 from solutions.flex_graph.bench import Workload
 from solutions.flex_graph.config import FlexConfig
 from solutions.flex_graph.step import VARIANTS
-from solutions.flex_graph.step_limits import weight_bytes
 
 LAYERS = 2
 
@@ -77,7 +76,7 @@ def test_with_a_gpu_the_limits_are_measured_as_well(run):
 
 
 def test_the_weights_of_a_step_are_those_of_layers_and_head():
-    assert weight_bytes(FlexConfig.llama_3_8b()) == pytest.approx(15.0e9, rel=0.01)
+    assert FlexConfig.llama_3_8b().weight_bytes == pytest.approx(15.0e9, rel=0.01)
 
 
 WORKLOADS = [Workload.narrow(), Workload.small(), Workload.llama_3_8b()]

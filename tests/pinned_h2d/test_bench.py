@@ -19,7 +19,8 @@ def test_it_prints_a_table_and_saves_a_record(accelerator, shallow_model, tmp_pa
     bench.main(["--quick", "--output", str(tmp_path / "new")])
     how = "modelled" if accelerator.modelled else "measured"
     printed = capsys.readouterr().out
-    assert f": {how}, behind 40 ms of work" in " ".join(printed.split())
+    title = f"ms of a step behind 40 ms of work, {accelerator.description}: {how}"
+    assert title in " ".join(printed.split())
 
     record = json.loads((tmp_path / "new" / "pinned_h2d.json").read_text())
     assert record["modelled"] is accelerator.modelled

@@ -122,6 +122,14 @@ def test_a_list_that_is_not_current_is_named_and_left_alone(script, workbook, ca
     assert script("list_chapters", "--check") == 0
 
 
+@pytest.mark.parametrize("option", ["--chek", "--help"])
+def test_an_option_that_is_not_known_or_asks_for_help_writes_nothing(script, workbook, option):
+    before = {page: (workbook / page).read_text() for page in PAGES}
+    with pytest.raises(SystemExit):
+        script("list_chapters", option)
+    assert {page: (workbook / page).read_text() for page in PAGES} == before
+
+
 def test_a_page_without_a_place_for_its_list_is_refused_and_stays_whole(script, workbook):
     (workbook / "README.md").write_text("above\n<!-- chapters: begin -->\nall the rest\n")
     with pytest.raises(SystemExit, match=r"README\.md has no place for 'chapters'"):

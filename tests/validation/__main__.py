@@ -65,13 +65,14 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 def summary(record: dict[str, object], path: Path) -> int:
     print(f"\n=== {record['gpu']}, source {record['source_sha256'][:12]}")
+    width = max(len(part["part"]) for part in record["parts"])
     for part in record["parts"]:
         tests = (
             f"{part['passed']} passed, {part['failed']} failed, {part['skipped']} skipped"
             if "skipped" in part
             else f"exit code {part['exit_code']}"
         )
-        print(f"{part['part']:<12} {part['status']:<7} {tests}, {part['seconds']} s")
+        print(f"{part['part']:<{width}} {part['status']:<7} {tests}, {part['seconds']} s")
     print(f"recorded in {path}")
     return int(any(part["status"] == "failed" for part in record["parts"]))
 

@@ -33,8 +33,8 @@ def machine(device: str) -> dict[str, str | int | None]:
 
 
 def source_hash(root: Path) -> str:
-    """SHA-256 over the names and contents of all that is validated; caches don't count, and of a
-    notebook only what is run."""
+    """SHA-256 over the names and contents of all that is validated, which the tests that do so are
+    no part of; caches don't count, and of a notebook only what is run."""
     digest = hashlib.sha256()
     for folder in SOURCES:
         for file in sorted((root / folder).rglob("*")):

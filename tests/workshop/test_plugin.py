@@ -59,6 +59,12 @@ def test_the_summary_says_what_is_next(run):
     assert "FAILED" not in text
 
 
+@pytest.mark.parametrize(("name", "says"), [("sum", "✔"), ("count", "·")])
+def test_of_a_single_test_it_is_said_whether_it_passes(run, name, says):
+    passed = int(says == "✔")
+    assert f"{says} tiny/add_up  {passed} of 1 test passes" in run("-k", name)
+
+
 def test_solutions_are_tested_on_request(run):
     text = run("--impl", "solutions")
     assert "code under test: our solutions, not yours" in text
