@@ -159,9 +159,11 @@ def axis_rows(window: Window, modelled: bool) -> list[str]:
     ruler, labels = ["─"] * window.columns, [" "] * window.columns
     word = "modelled time" if modelled else "measured time"
     free = 0
-    for tick in nice_ticks(window.start, window.end, max(window.columns // 14, 2)):
+    ticks = nice_ticks(window.start, window.end, max(window.columns // 14, 2))
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else window.end - window.start
+    for tick in ticks:
         column = min(int(window.position(tick)), window.columns - 1)
-        label = format_tick(tick)
+        label = format_tick(tick, step)
         if column >= free and column + len(label) <= window.columns - len(word) - 2:
             ruler[column] = "┴"
             labels[column : column + len(label)] = label

@@ -124,7 +124,8 @@ def dress(axes, timeline, before, rows, ignore_sleep) -> None:
     axes.set_ylim(0, len(rows))
     axes.set_yticks([len(rows) - 0.5 - row for row in range(len(rows))], rows)
     axes.tick_params(length=0, labelsize=8.5, colors=INK)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_tick(value)))
+    step = axes.get_xlim()[1] / 100  # shorter than from tick to tick
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_tick(value, step)))
     axes.set_xlabel("modelled time" if timeline.modelled else "measured time", size=8, color=FAINT)
     for line in range(1, len(rows)):
         axes.axhline(line, color="#e4e7eb", linewidth=0.8, zorder=0)

@@ -16,6 +16,10 @@ COPY_WORDS: dict[CopyKind, str] = {
 }
 
 
+TICK_UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
+"""Microseconds of each."""
+
+
 def format_time(microseconds: float) -> str:
     """`0.8 µs`, `12.5 µs`, `3.21 ms`, `1.500 s`."""
     if abs(microseconds) < 1000:
@@ -46,10 +50,15 @@ def describe(event: Event) -> str:
     return f"{word}: {event.name}"
 
 
-def format_tick(microseconds: float) -> str:
-    """`format_time` without zeros that say nothing: `250 µs`, `1 ms`."""
-    number, unit = format_time(microseconds).split()
-    return f"{number.rstrip('0').rstrip('.')} {unit}"
+def format_tick(microseconds: float, step: float) -> str:
+    """As short as can be, and not what is said of a tick `step` microseconds further: `250 µs`,
+    `1 ms`, `6.515 ms`."""
+    size, unit = next(
+        (size, unit) for size, unit in TICK_UNITS if abs(microseconds) >= size or unit == "µs"
+    )
+    decimals = max(0, math.ceil(math.log10(size / step)))
+    number = f"{microseconds / size:.{decimals}f}"
+    return f"{number.rstrip('0').rstrip('.') if decimals else number} {unit}"
 
 
 def nice_ticks(start: float, end: float, most: int) -> list[float]:

@@ -13,7 +13,8 @@ at the first one that fails, see to that one, and run them again. In the end the
     in a load             1 batch of copies, beside the steps of other requests
 
 `attention` and `recurrence` can stay as they are: what they are handed has to come from elsewhere.
-`Inputs` may have more fields, and is best made without asking the device for anything.
+`Inputs` may have more fields, and is best made without asking the device for anything. Streams,
+events, graphs, pinned memory and `copy_batch` are those of `debubble.accelerator.current()`.
 
 Edit this file, then run
 
@@ -60,7 +61,8 @@ class Request(NamedTuple):
     slot: int
     """Its place among those that are running, below MOST_REQUESTS."""
     blocks: Sequence[int]
-    """Of the cache, for its tokens in their order, those of this step too. Never block 0."""
+    """Of the cache, for its tokens in their order, those of this step too. Never block 0, which
+    is nobody's."""
     num_computed: int = 0
     """Tokens that the cache knows; a multiple of BLOCK if there is a prompt to compute."""
     prompt: Sequence[int] = ()

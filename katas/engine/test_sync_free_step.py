@@ -74,8 +74,9 @@ STALE = (
     "graph, if one computes it, reads the addresses that it was captured with, and keeps each "
     "number of Python from that time. A tensor that is made anew in a step, a width or a list that "
     "was decided at the capture: a replay knows no better. Copy all that changes into tensors that "
-    "stay where they are, and make their shapes those of the largest step (chapter 04: katas "
-    "`copy_to_persistent` and `replay_another_batch`)."
+    "stay where they are, and make their shapes those of the largest step. And rows that only fill "
+    "up a graph write like all others: give them a slot and a block that are nobody's (chapter 04: "
+    "katas `copy_to_persistent` and `replay_another_batch`)."
 )
 ONE_BATCH = (
     "Each call of the driver costs the host time, and a block of a prefix is a small piece in each "
@@ -92,7 +93,8 @@ BESIDE = (
 NOT_THERE = (
     "Streams run beside each other: what is queued for compute does not wait for a load by itself, "
     "and would read blocks that are not there yet. Before the step's kernels are queued, "
-    "`current().current_stream().wait_event(...)` for the loads of its requests (chapter 05: kata "
+    "`current().current_stream().wait_event(...)` for the loads of its requests. Then the stream "
+    "waits; `event.synchronize()` would hold the host, and so all others (chapter 05: kata "
     "`load_order`)."
 )
 OVERTAKES = (
@@ -524,6 +526,16 @@ def test_chapter_05_a_step_waits_for_the_blocks_that_it_reads(kata, accelerator,
         expected="a step with a request to start behind the copies of its load",
         did="lets it start before them",
         events=[first, *loads],
+        why=NOT_THERE,
+    )
+    of_loads = {load.source for load in loads}
+    known = {event.source for event in record(server, "AB AB").events} | of_loads
+    waits = [e for e in timeline.events if e.kind == "sync" and e.source not in known]
+    expect(timeline).that(
+        not waits,
+        expected="the stream of a step to wait for the copies of its load",
+        did="lets the host wait for them",
+        events=waits,
         why=NOT_THERE,
     )
     server.expect_right(steps)

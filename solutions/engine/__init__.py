@@ -9,8 +9,8 @@ step together. reference is the same model without any cache, to compare with.
 
 workload makes requests; moment is what chapter 06 looks at, with dashboard and recorded. bench
 measures, with variants, presets, steps, latency, throughput and shared_prefixes.
-sync_free_step is the solution of the capstone kata, and five_faults the code that it begins with:
-both stand by themselves.
+sync_free_step is the solution of the capstone kata, five_faults the code that it begins with, and
+small_model what both compute: these three stand by themselves.
 """
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.

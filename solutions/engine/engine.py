@@ -30,8 +30,9 @@ class Engine:
     by side, each with requests of its own; all of them have to call `step` equally often.
     ValueError for the weights of another model.
 
-    A call that raises in the midst of a step, as for want of memory, loses nothing: the next one
-    goes on. Whoever drops an engine waits for the transfers that are under way.
+    A call that raises where it asks something of the device, as for want of memory, or where it
+    waits, loses nothing: the next one goes on. Whoever drops an engine waits for the transfers that
+    are under way.
     """
 
     def __init__(

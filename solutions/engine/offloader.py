@@ -83,7 +83,11 @@ class Offloader:
         gpu_states, cpu_states = [], []
         if state_hash is not None:
             gpu_states, cpu_states = [request.slot], self.kept.prepare_load([state_hash])
-        self._transfer(self.load, transfer, cpu_blocks, gpu_states, cpu_states)
+        try:
+            self._transfer(self.load, transfer, cpu_blocks, gpu_states, cpu_states)
+        except BaseException:
+            self._end_load(transfer)
+            raise
         self._loads[transfer.job_id] = transfer
 
     def begin_store(
@@ -102,7 +106,11 @@ class Offloader:
         transfer = Transfer(
             next(self._ids), plan.hashes, stored, state_hash if cpu_states else None
         )
-        self._transfer(self.store, transfer, plan.block_ids, gpu_states, cpu_states)
+        try:
+            self._transfer(self.store, transfer, plan.block_ids, gpu_states, cpu_states)
+        except BaseException:
+            self._end_store(transfer, success=False)
+            raise
         self._stores[transfer.job_id] = transfer
         return transfer
 
@@ -110,9 +118,7 @@ class Offloader:
         done = []
         for result in self.load.get_finished():
             transfer = self._loads.pop(result.job_id)
-            self.blocks.complete_load(transfer.hashes)
-            if transfer.state_hash is not None:
-                self.kept.complete_load([transfer.state_hash])
+            self._end_load(transfer)
             done.append(Finished(transfer, result.error))
         return done
 
@@ -120,10 +126,7 @@ class Offloader:
         done = []
         for result in self.store.get_finished():
             transfer = self._stores.pop(result.job_id)
-            self.blocks.complete_store(transfer.hashes, result.success)
-            if transfer.state_hash is not None:
-                self.kept.complete_store([transfer.state_hash], result.success)
-                self.states.kept.complete_load([transfer.state_hash])
+            self._end_store(transfer, result.success)
             done.append(Finished(transfer, result.error))
         return done
 
@@ -133,6 +136,17 @@ class Offloader:
             if transfers:
                 handler.wait({next(iter(transfers))})
                 return
+
+    def _end_load(self, transfer: Transfer) -> None:
+        self.blocks.complete_load(transfer.hashes)
+        if transfer.state_hash is not None:
+            self.kept.complete_load([transfer.state_hash])
+
+    def _end_store(self, transfer: Transfer, success: bool) -> None:
+        self.blocks.complete_store(transfer.hashes, success)
+        if transfer.state_hash is not None:
+            self.kept.complete_store([transfer.state_hash], success)
+            self.states.kept.complete_load([transfer.state_hash])
 
     def _plan_state(self, state_hash: bytes | None) -> tuple[list[int], list[int]]:
         """The slot that holds the state, which stays until it is stored, and the row for it."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from .block_manager import BlockManager
 from .config import EngineConfig
@@ -31,6 +32,8 @@ class Scheduler:
         self.running: list[Request] = []
         self.num_preemptions = 0
         self._free_slots = list(reversed(range(config.limits.max_num_seqs)))
+        self._ran_out = False
+        """Whether the present step lacks blocks for a request that runs."""
         self._without_host: set[Request] = set()
         """Those whose load has failed: they compute what they could have loaded."""
 
@@ -38,20 +41,14 @@ class Scheduler:
         self.waiting.append(request)
 
     def schedule(self) -> list[ScheduledRequest]:
-        """The next step; empty if nobody can go on now."""
-        budget = self.limits.max_num_batched_tokens
+        """The next step; empty if nobody can go on now. If it raises, as for want of memory for a
+        transfer, nobody is in a step."""
         step: list[ScheduledRequest] = []
-        preemptions = self.num_preemptions
-        for request in list(self.running):
-            if request.status is Status.RUNNING:
-                budget -= self._advance(request, budget, step)
-        # Who had to give way must not come back at once, for the same blocks.
-        if self.num_preemptions > preemptions:
-            return step
-        while budget > 0 and self.waiting and self._admit(self.waiting[0], budget):
-            request = self.waiting.popleft()
-            if request.status is Status.RUNNING:
-                budget -= self._advance(request, budget, step)
+        try:
+            self._fill(step)
+        except BaseException:
+            self.give_up(step)
+            raise
         return step
 
     def finish(self, request: Request) -> None:
@@ -111,6 +108,20 @@ class Scheduler:
             row.request.num_sampled -= row.samples
             self._preempt(row.request)
 
+    def _fill(self, step: list[ScheduledRequest]) -> None:
+        budget, self._ran_out = self.limits.max_num_batched_tokens, False
+        for request in list(self.running):
+            if request.status is Status.RUNNING:
+                budget -= self._advance(request, budget, step)
+        # What gets free is for those that lack it: neither for who has just given way to them, nor
+        # for anybody who would have to.
+        if self._ran_out:
+            return
+        while budget > 0 and self.waiting and self._admit(self.waiting[0], budget):
+            request = self.waiting.popleft()
+            if request.status is Status.RUNNING:
+                budget -= self._advance(request, budget, step)
+
     def _advance(self, request: Request, budget: int, step: list[ScheduledRequest]) -> int:
         """Adds the request's next tokens to the step: how many."""
         if request.is_done or (request.sampling.looks_back and request.in_flight):
@@ -142,6 +153,7 @@ class Scheduler:
         """Blocks for so many tokens, if need be those of requests that began later."""
         missing = self.limits.pages_of(end) - len(request.blocks)
         while missing > self.blocks.num_free:
+            self._ran_out = True
             last = self.running[-1]
             if last is request:
                 return False
@@ -175,9 +187,9 @@ class Scheduler:
         end = self._end_of_part(request, start, budget)
         if end <= start or not self._has_room(prefix, self.limits.pages_of(end)):
             return False
-        self._begin(request, prefix)
-        if prefix.state_hash is not None:
-            self.states.give_back(prefix.state_hash, request.slot)
+        with self._begun(request, prefix):
+            if prefix.state_hash is not None:
+                self.states.give_back(prefix.state_hash, request.slot)
         self._run(request)
         return True
 
@@ -186,21 +198,31 @@ class Scheduler:
             return False
         if not self._has_room(prefix, prefix.num_blocks):
             return False
-        self._begin(request, prefix)
-        if prefix.state_hash is not None and not prefix.loads_state:
-            self.states.give_back(prefix.state_hash, request.slot)
-        new_blocks = self.blocks.allocate(len(prefix.hashes_to_load))
-        request.blocks += new_blocks
+        with self._begun(request, prefix):
+            if prefix.state_hash is not None and not prefix.loads_state:
+                self.states.give_back(prefix.state_hash, request.slot)
+            new_blocks = self.blocks.allocate(len(prefix.hashes_to_load))
+            request.blocks += new_blocks
+            state_hash = prefix.state_hash if prefix.loads_state else None
+            self.offloader.begin_load(request, prefix.hashes_to_load, new_blocks, state_hash)
         request.status = Status.LOADING
         self.loading.append(request)
-        state_hash = prefix.state_hash if prefix.loads_state else None
-        self.offloader.begin_load(request, prefix.hashes_to_load, new_blocks, state_hash)
         return True
 
     def _has_room(self, prefix: Prefix, num_blocks: int) -> bool:
         found = prefix.gpu_blocks
         free = self.blocks.num_free - self.blocks.num_to_take(found)
         return num_blocks - len(found) <= free
+
+    @contextmanager
+    def _begun(self, request: Request, prefix: Prefix) -> Iterator[None]:
+        """The request holds its prefix and a slot. If what follows raises, it holds nothing."""
+        self._begin(request, prefix)
+        try:
+            yield
+        except BaseException:
+            self._release(request, Status.WAITING)
+            raise
 
     def _begin(self, request: Request, prefix: Prefix) -> None:
         self.blocks.hold(prefix.gpu_blocks)

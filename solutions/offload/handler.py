@@ -153,10 +153,14 @@ class SingleDirectionOffloadingHandler:
         stream, start_event, end_event = next(self._streams), self._event(), self._event()
         compute_stream = self.compute_stream or current().current_stream()
         order_transfer(stream, compute_stream, self._computed, self._last_end())
-        with stream:
-            start_event.record()
-            error = self._swap(*batch) if num_descriptors else None
-            end_event.record()
+        try:
+            with stream:
+                start_event.record()
+                error = self._swap(*batch) if num_descriptors else None
+                end_event.record()
+        except BaseException:
+            stream.synchronize()  # Nobody will know what of it is under way.
+            raise
         self.pool.give_back(buffers, end_event)
         num_bytes = sum(piece.num_bytes for piece in pieces)
         return Transfer(job_id, stream, start_event, end_event, *batch, num_bytes, error)

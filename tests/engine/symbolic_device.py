@@ -65,7 +65,14 @@ class SymbolicModel:
         self.states = SymbolicStates(num_running, config.num_states) if has_states else None
 
 
+class Refused(Exception):
+    """The device has no memory for what it was asked to do."""
+
+
 class SymbolicStates(States):
+    refuses = False
+    """Whether copies raise Refused."""
+
     def __init__(self, num_running: int, num_kept: int) -> None:
         self.num_running, self.kept = num_running, LRUBlockManager(num_kept)
         self.of_slot: list[object] = [None] * (num_running + num_kept)
@@ -74,6 +81,8 @@ class SymbolicStates(States):
         return self.of_slot
 
     def _copy(self, source: int, target: int) -> None:
+        if self.refuses:
+            raise Refused
         self.of_slot[target] = self.of_slot[source]
 
 
@@ -169,10 +178,14 @@ class SymbolicTransfers:
         self.groups, self.gpu_to_cpu = groups, gpu_to_cpu
         self.failing = False
         """Whether transfers that begin now will fail."""
+        self.refuses = False
+        """Whether none can begin now: that raises Refused."""
         self._under_way: deque[tuple] = deque()
         self._finished: list[TransferResult] = []
 
     def transfer_async(self, job_id: int, gpu: Sequence[list], cpu: Sequence[list]) -> None:
+        if self.refuses:
+            raise Refused
         self._under_way.append((job_id, gpu, cpu, self.failing))
 
     def end(self, count: int) -> None:
@@ -200,8 +213,8 @@ class SymbolicTransfers:
 
 
 def check_blocks(engine: Engine) -> None:
-    """All blocks are free or held, by exactly those who should; slots too. And the
-    host's blocks are pinned by loads that are under way, and by nobody else."""
+    """All blocks are free or held, by exactly those who should; slots too. And the host's blocks
+    are used by transfers that are under way, and by nobody else."""
     scheduler, offloader = engine.scheduler, engine.offloader
     requests = [*scheduler.waiting, *scheduler.loading, *scheduler.running]
     holders = Counter(block for request in requests for block in request.blocks)
@@ -209,9 +222,10 @@ def check_blocks(engine: Engine) -> None:
         for transfer in offloader._stores.values():
             holders.update(transfer.gpu_blocks)
         loads = Counter(name for each in offloader._loads.values() for name in each.hashes)
-        assert loads == +Counter(
-            {name: block.num_loads for name, block in offloader.blocks._blocks.items()}
-        )
+        on_host = offloader.blocks._blocks
+        assert loads == +Counter({name: block.num_loads for name, block in on_host.items()})
+        stores = {name for each in offloader._stores.values() for name in each.hashes}
+        assert stores == {name for name, block in on_host.items() if not block.is_ready}
     manager = scheduler.blocks
     assert +manager._holders == holders
     assert sorted([*manager._free, *holders]) == list(range(1, engine.config.limits.num_gpu_blocks))

@@ -10,12 +10,20 @@ from solutions.engine import EngineConfig, Optimizations, SamplingParams
 from solutions.engine.workload import make_prompt
 
 from .setting import prefixes_used
-from .symbolic_device import check_blocks, right_answer, symbolic_engine
+from .symbolic_device import Refused, check_blocks, right_answer, symbolic_engine
 
 PATTERNS = (("gdn", "flex", "spans"), ("spans",))
 """With states, and without."""
 IMAGES = ([], [], [], [(12, 15)], [(10, 20)], [(1, 12), (13, 24)])
-ACTIONS = {"add": 8, "step": 12, "cancel": 1, "transfers_end": 6, "link": 2, "forget": 1}
+ACTIONS = {
+    "add": 8,
+    "step": 12,
+    "cancel": 1,
+    "transfers_end": 6,
+    "link": 2,
+    "memory": 2,
+    "forget": 1,
+}
 """How likely each is."""
 SEEDS = 40
 
@@ -63,7 +71,12 @@ class Day:
         self.right[request_id] = right_answer(self.engine.request(request_id), model.vocab_size)
 
     def step(self) -> None:
-        for output in self.engine.step():
+        try:
+            outputs = self.engine.step()
+        except Refused:
+            self.seen["refused"] += 1
+            return
+        for output in outputs:
             right = self.right.pop(output.request_id)
             self.seen["load failed"] += len(output.notes)
             if output.finish_reason == "cancelled":
@@ -89,8 +102,16 @@ class Day:
             self.engine.offloader.load.failing = self.random.random() < 0.3
             self.engine.offloader.store.failing = self.random.random() < 0.2
 
+    def memory(self, shortage: float = 0.2) -> None:
+        """May be missing for what has to be copied."""
+        offloader, states = self.engine.offloader, self.engine.model.states
+        copying = [offloader and offloader.load, offloader and offloader.store, states]
+        for who in filter(None, copying):
+            who.refuses = self.random.random() < shortage
+
     def forget(self) -> None:
         """So that prefixes come from host memory."""
+        self.memory(shortage=0.0)
         self.end()
         self.engine.reset_prefix_cache()
 
@@ -141,5 +162,6 @@ def test_these_days_were_hard(what_happened):
         "found on the device",
         "loaded",
         "load failed",
+        "refused",
     }
     assert min(what_happened.values()) >= 5, what_happened

@@ -8,6 +8,8 @@ import pytest
 
 from solutions.engine import EngineConfig, SamplingParams
 from solutions.engine.request import Status
+from solutions.engine.workload import make_prompt
+from solutions.offload import descriptor_buffers
 
 from .setting import ALL, NONE, add, serve, small, tokens_of
 from .symbolic_device import check_blocks, symbolic_engine
@@ -229,6 +231,94 @@ def test_a_step_that_raises_is_computed_anew(hybrid, optimizations, broken, erro
     again = serve(engine, all_asked)
     assert tokens_of(again) == hybrid.answers(all_asked)
     assert holdings(engine) == before
+
+
+@pytest.fixture
+def no_pinned_memory():
+    """A patch: descriptors of transfers find no room."""
+
+    def refuse(capacity):
+        raise RuntimeError("CUDA error: out of memory")
+
+    return mock.patch.object(descriptor_buffers, "_new_descriptor_buffers", refuse)
+
+
+def test_who_could_not_begin_to_load_loses_nothing_and_nobody_else_does(hybrid, no_pinned_memory):
+    """Another one decodes meanwhile."""
+    engine = hybrid.engine()
+    all_asked = [hybrid.asked(5, 2, max_tokens=8), hybrid.asked(40, 1, max_tokens=3)]
+    serve(engine, all_asked[1:])
+    engine.reset_prefix_cache()
+    before = holdings(engine)
+    ids = [add(engine, all_asked[0])]
+    engine.step()
+    ids.append(add(engine, all_asked[1]))
+    with no_pinned_memory, pytest.raises(RuntimeError, match="out of memory"):
+        engine.step()
+    assert engine.request(ids[1]).status is Status.WAITING
+    outputs = {output.request_id: output for output in engine.run()}
+    assert [outputs[i].token_ids for i in ids] == hybrid.answers(all_asked)
+    assert outputs[ids[1]].num_cached == 32, "it was loaded after all"
+    assert holdings(engine) == before
+
+
+def test_what_could_not_begin_to_be_stored_is_stored_another_time(hybrid, no_pinned_memory):
+    engine = hybrid.engine()
+    asked = hybrid.asked(40, 1, max_tokens=3)
+    before = holdings(engine)
+    request_id = add(engine, asked)
+    with no_pinned_memory, pytest.raises(RuntimeError, match="out of memory"):
+        engine.step()
+    outputs = engine.run()
+    assert [output.request_id for output in outputs] == [request_id]
+    engine.reset_prefix_cache()
+    outputs += serve(engine, [asked])
+    engine.reset_prefix_cache()
+    outputs += serve(engine, [asked])
+    assert [output.num_cached for output in outputs] == [0, 0, 32]
+    assert tokens_of(outputs) == [hybrid.answer(asked)] * 3
+    assert holdings(engine) == before
+
+
+@EACH_WAY
+def test_who_did_not_get_a_state_that_is_kept_gets_it_another_time(hybrid, optimizations):
+    engine = hybrid.engine(optimizations)
+    all_asked = [hybrid.asked(5, 2, max_tokens=6), hybrid.asked(40, 1, max_tokens=3)]
+    serve(engine, all_asked[1:])
+    before = holdings(engine)
+    ids = [add(engine, all_asked[0])]
+    engine.step()
+    ids.append(add(engine, all_asked[1]))
+    copying = mock.patch.object(engine.model.states, "_copy", side_effect=KeyboardInterrupt)
+    with copying, pytest.raises(KeyboardInterrupt):
+        engine.step()
+    outputs = {output.request_id: output for output in engine.run()}
+    assert [outputs[i].token_ids for i in ids] == hybrid.answers(all_asked)
+    assert outputs[ids[1]].num_cached == 32
+    assert holdings(engine) == before
+    assert not any(block.num_loads for block in engine.model.states.kept._blocks.values())
+
+
+@EACH_WAY
+def test_nobody_is_let_in_for_blocks_that_an_older_request_waits_for(accelerator, optimizations):
+    """A store holds them. Whoever took what is free would have to give way in the next step."""
+    few = {"num_gpu_blocks": 4, "max_model_len": 48, "max_num_batched_tokens": 20}
+    engine = symbolic_engine(small("spans", limits=few, num_cpu_blocks=2), optimizations)
+    prompts = [
+        make_prompt(engine.config.model, length, images, seed)
+        for seed, (length, images) in enumerate(
+            [(17, ()), (34, [(1, 12), (13, 24)]), (34, [(10, 20)])]
+        )
+    ]
+    for prompt, max_tokens in zip(prompts, (1, 2, 2), strict=True):
+        sampling = SamplingParams(max_tokens=max_tokens)
+        engine.add_request(prompt.tokens, sampling, images=prompt.images)
+    outputs = []
+    for _ in range(20):
+        outputs += engine.step()
+        check_blocks(engine)
+    assert engine.scheduler.num_preemptions <= 1
+    assert len([*outputs, *engine.run()]) == 3
 
 
 @EACH_WAY

@@ -210,3 +210,24 @@ def test_pageable_memory_is_refused_at_once(accelerator):
             SingleDirectionOffloadingHandler(
                 [KVGroup([KVTensors(gpu, pageable)])], gpu_to_cpu=gpu_to_cpu
             )
+
+
+def test_a_transfer_that_was_interrupted_leaves_nothing_under_way(accelerator, case):
+    """Nobody would wait for it: it has no job."""
+
+    def interrupted(*descriptors):
+        copy_batch(*descriptors)
+        raise KeyboardInterrupt
+
+    handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=True, swap=interrupted)
+    blocks = ([[1], []], [[2], []])
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(20.0)
+        with pytest.raises(KeyboardInterrupt):
+            handler.transfer_async("job", *blocks)
+        stored = [cpu.clone() for _, cpu in case.wholes]
+    assert timeline.hazards == []
+    case.apply(*blocks, gpu_to_cpu=True)
+    for cpu, (_, right_cpu) in zip(stored, case.expected, strict=True):
+        assert torch.equal(cpu, right_cpu)
+    assert handler.get_finished() == []

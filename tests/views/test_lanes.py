@@ -147,3 +147,16 @@ def test_the_bubbles_table_sums_by_cause_and_line_longest_first():
     assert first.split()[:4] == ["30.0", "µs", "30.0%", "3"]
     assert "waiting for the host" in first and "attention.py:88" in first
     assert second.split()[:4] == ["1.0", "µs", "1.0%", "1"]
+
+
+@pytest.mark.parametrize("length", [0.05, 0.7, 3.0, 250.0, 40_000.0])
+def test_no_two_ticks_have_the_same_label(length):
+    """Also far from the start of the recording, where a tick has many digits."""
+    recording = Recording()
+    recording.kernel(0, 6_510)
+    recording.kernel(6_510, 6_510 + length)
+    zoomed = text_lanes(recording.timeline, around=recording.timeline.events[-1:])
+    labels = zoomed.splitlines()[-2].partition("┊")[2].partition("modelled")[0].split("  ")
+    labels = [label.strip() for label in labels if label.strip()]
+    assert len(labels) > 1
+    assert len({*labels}) == len(labels)
