@@ -1,7 +1,7 @@
 """Fills a graph up with rows that write their token to slot 0, which is a request's.
 
 fails: test_the_tokens_are_those_of_the_plain_model
-fails: test_altogether_the_host_never_waits
+may fail: test_altogether_the_host_never_waits
 says: give them a slot and a block that are nobody's
 """
 
