@@ -24,9 +24,11 @@ class Comparison:
     """A cell of a figure, by heading."""
 
     def table(self, figures: Figures, accelerator: Accelerator) -> Table:
-        how = "modelled" if accelerator.modelled else "measured"
-        title = f"{self.title}, {accelerator.description}: {how}"
-        table = Table(title=title, box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+        where = accelerator.description  # of sim it says that it models
+        how = where if accelerator.modelled else f"measured on {where}"
+        table = Table(
+            title=f"{self.title}: {how}", box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False
+        )
         table.add_column("", no_wrap=True)
         for column in ("ratio", *self.columns):
             table.add_column(column, justify="right", no_wrap=True)
