@@ -27,7 +27,7 @@ from rich.progress import Progress
 import debubble
 from debubble.accelerator import Accelerator
 
-from .comparison import Comparison
+from .variant_table import VariantTable
 
 LOAD_MS = 40.0
 """Longer than the host needs to queue a step: afterwards the device never waits for a launch."""
@@ -92,7 +92,7 @@ def run(benchmark: Benchmark, accelerator: Accelerator, options: argparse.Namesp
             task = progress.add_task(name, total=benchmark.measured_steps * (runs + 1))
             advance = partial(progress.advance, task)
             results[name] = benchmark.measure(accelerator, preset, runs, advance)
-    console.print(_comparison(benchmark.columns).table(results, accelerator))
+    console.print(_table(benchmark.columns).of(results, accelerator))
     if options.output:
         contents = {"load_ms": LOAD_MS, "presets": by_preset(benchmark.presets, results)}
         path = options.output / f"{benchmark.system}.json"
@@ -226,8 +226,8 @@ def work_of(timeline: debubble.Timeline) -> list:
     return sorted((e for e in timeline.events if e.on_device), key=lambda event: event.start)
 
 
-def _comparison(columns: Mapping[str, Callable[[Any], str]]) -> Comparison:
-    return Comparison(
+def _table(columns: Mapping[str, Callable[[Any], str]]) -> VariantTable:
+    return VariantTable(
         f"ms of a step behind {LOAD_MS:g} ms of work",
         lambda cost: 1 / cost.device_us,
         {

@@ -167,7 +167,7 @@ def dress(axes, timeline, before, rows, ignore_sleep) -> None:
 
 def heading(timeline: Timeline, before: Timeline | None, ignore_sleep: bool) -> str:
     idle = idle_words(timeline, ignore_sleep)
-    ghost = f" (before, ghosted: {idle_words(before, ignore_sleep)})" if before else ""
+    ghost = f" (before, ghosted: {idle_words(before, ignore_sleep)})" if before is not None else ""
     return f"{timeline.label}: device {idle}{ghost}"
 
 

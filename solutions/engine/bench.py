@@ -24,7 +24,7 @@ from solutions.benchmark import (
     in_turns,
     time_in_a_row,
 )
-from solutions.comparison import Comparison
+from solutions.variant_table import VariantTable
 
 from .latency import report_latency
 from .presets import PrefixPreset, Preset
@@ -60,7 +60,7 @@ class EngineStepCost(StepInARowCost):
 StepCosts = dict[str, dict[str, EngineStepCost]]
 """By kind of step, and by variant."""
 
-IN_A_ROW = Comparison(
+IN_A_ROW = VariantTable(
     "steps in a row",
     lambda cost: 1 / cost.loop_us,
     {
@@ -85,7 +85,7 @@ def main(arguments: list[str] | None = None) -> None:
                 engines[variant]  # compiles, and captures
     with took(console, "steps"):
         costs = benchmark.run(describe(presets, engines_of), accelerator, options)
-        console.print(IN_A_ROW.table(costs, accelerator))
+        console.print(IN_A_ROW.of(costs, accelerator))
     with took(console, "latency"):
         report_latency(accelerator, presets, engines_of, console, options.output)
     with took(console, "throughput"):

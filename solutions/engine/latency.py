@@ -13,7 +13,7 @@ from rich.progress import Progress
 
 from debubble.accelerator import Accelerator
 from solutions.benchmark import Advance, by_preset, in_turns, time_in_a_row, write_record
-from solutions.comparison import Comparison
+from solutions.variant_table import VariantTable
 
 from .engine import Engine
 from .presets import Preset
@@ -36,7 +36,7 @@ class Latency:
     """Generated ones."""
 
 
-COMPARISON = Comparison(
+TABLE = VariantTable(
     "a batch, from its first request to its last token",
     lambda latency: 1 / latency.seconds,
     {
@@ -63,7 +63,7 @@ def report_latency(
             advance = partial(progress.advance, task)
             engines = engines_of[preset]
             figures[name] = {"batch": measure_latency(accelerator, preset, engines, advance)}
-    console.print(COMPARISON.table(figures, accelerator))
+    console.print(TABLE.of(figures, accelerator))
     if folder is not None:
         contents = {"presets": by_preset(presets, figures)}
         write_record(folder / f"{NAME}.json", NAME, accelerator, contents)

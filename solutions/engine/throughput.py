@@ -26,7 +26,7 @@ from solutions.benchmark import (
     time_in_a_row,
     write_record,
 )
-from solutions.comparison import Comparison, Figures
+from solutions.variant_table import Figures, VariantTable
 
 from .engine import Engine
 from .presets import EnginePreset, Preset
@@ -64,7 +64,7 @@ class Waited(NamedTuple):
     all_requests: float
 
 
-COMPARISON = Comparison(
+TABLE = VariantTable(
     "requests",
     lambda rate: rate.requests_per_s,
     {
@@ -212,7 +212,7 @@ def report_rates(
     folder: Path | None,
 ) -> None:
     """Prints a table, and writes it to `folder`."""
-    console.print(COMPARISON.table(figures, accelerator))
+    console.print(TABLE.of(figures, accelerator))
     if folder is not None:
         path = folder / f"{NAME}.json"
         contents = {"presets": by_preset(presets, figures)}

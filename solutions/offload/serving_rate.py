@@ -13,7 +13,7 @@ from rich.console import Console
 
 from debubble.accelerator import Accelerator
 from solutions.benchmark import by_preset, in_turns, time_in_a_row, write_record
-from solutions.comparison import Comparison
+from solutions.variant_table import VariantTable
 
 from .config import ServingConfig
 from .serving import LoadingHandler, Server
@@ -31,7 +31,7 @@ class ServingRate:
     """Generated ones."""
 
 
-COMPARISON = Comparison(
+TABLE = VariantTable(
     "requests served",
     lambda rate: rate.requests_per_s,
     {
@@ -53,7 +53,7 @@ def report_serving(
         name: {"serving": measure_rates(accelerator, config, variants)}
         for name, config in presets.items()
     }
-    console.print(COMPARISON.table(rates, accelerator))
+    console.print(TABLE.of(rates, accelerator))
     if folder is not None:
         contents = {"presets": by_preset(presets, rates)}
         write_record(folder / f"{NAME}.json", NAME, accelerator, contents)

@@ -33,7 +33,8 @@ def main(arguments: list[str] | None = None) -> None:
         "uploads": lambda cost: benchmark.uploads(cost.counts),
     }
     options, accelerator = benchmark.parse_options(__doc__, arguments), debubble.accelerator()
-    presets, measured_steps = choose_presets(accelerator, options.quick), len(KINDS) * len(VARIANTS)
+    presets = choose_presets(accelerator, options.quick)
+    measured_steps = len(KINDS) * len(VARIANTS)
     own = Benchmark("pinned_h2d", presets, measure, measured_steps, columns, record_small_steps)
     benchmark.run(own, accelerator, options)
 

@@ -1,6 +1,5 @@
 """What a step is given: two uploads, and nothing left of an earlier step where it matters."""
 
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +8,7 @@ import torch
 from solutions.flex_graph.inputs import StepInputs
 from solutions.flex_graph.limits import Limits
 from solutions.flex_graph.workload import Requests
+from tests.instructions import instructions_of
 from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused
 
@@ -202,29 +202,10 @@ def test_many_requests_with_many_blocks_are_no_more_work_for_python(accelerator)
     inputs, requests = StepInputs(limits, accelerator.device, vocab_size=64), Requests(limits)
     few = requests.batch([range(0, 2)] * 2)
     many = requests.batch([range(16_382, 16_384)] * 256)
-    work = []
-    for batch in (few, few, many):
+
+    def work_of(batch):
+        """What sim does depends on what it did before."""
         accelerator.synchronize()
-        work.append(python_operations(lambda batch=batch: inputs.upload(replace(batch))))
-    assert work[2] - work[1] < 254, "an upload loops over 254 requests more"
+        return instructions_of(lambda: inputs.upload(replace(batch)), within="/solutions/")
 
-
-def python_operations(function):
-    """How many Python's interpreter carries out in the solutions, loops included: a measure without
-    a clock. What sim does for them depends on what it did before."""
-    count = 0
-
-    def trace(frame, event, argument):
-        nonlocal count
-        frame.f_trace_opcodes = True
-        in_solutions = "/solutions/" in frame.f_code.co_filename
-        count += in_solutions and event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        function()
-    finally:
-        sys.settrace(before)
-    return count
+    assert work_of(many) - work_of(few) < 254, "an upload loops over 254 requests more"

@@ -1,6 +1,5 @@
 """The chunk tables of the host, against two loops, and the traps of making them."""
 
-import sys
 from itertools import product
 
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 import debubble
 from solutions.gdn import chunk_tables, planning_time
 from solutions.gdn.chunk_tables import ChunkTables, plan_chunk_tables, upload_chunk_tables
+from tests.instructions import instructions_of
 from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused
 
@@ -141,26 +141,19 @@ def test_trap_7_the_smallest_and_the_odd_batches(accelerator, lengths):
     expect_tables(upload_chunk_tables(starts_of(lengths), accelerator.device), lengths, 64)
 
 
-def test_trap_7_thousands_of_sequences_are_no_more_calls_than_eight():
+def test_trap_7_thousands_of_sequences_are_no_more_python_than_eight():
     def naive_plan(starts):
         """A Python loop of aranges."""
         chunks = [np.arange(-(-length // 64)) for length in np.diff(starts).tolist()]
         return np.concatenate(chunks)
 
-    def calls(plan, num_seqs):
-        """Of Python's functions and of C's, while these many sequences are planned."""
+    def python_of(plan, num_seqs):
+        """While these many sequences are planned."""
         starts = starts_of(np.random.default_rng(3).integers(0, 130, num_seqs))
-        plan(starts)
-        counted, profiler = [], sys.getprofile()
-        sys.setprofile(lambda frame, event, what: counted.append(event))
-        try:
-            plan(starts)
-        finally:
-            sys.setprofile(profiler)
-        return sum(event in ("call", "c_call") for event in counted)
+        return instructions_of(lambda: plan(starts))
 
-    assert calls(naive_plan, LARGE) > LARGE
-    assert calls(plan_chunk_tables, LARGE) == calls(plan_chunk_tables, 8) < 100
+    assert python_of(naive_plan, LARGE) > LARGE
+    assert python_of(plan_chunk_tables, LARGE) == python_of(plan_chunk_tables, 8)
     lengths = np.random.default_rng(3).integers(0, 130, LARGE).tolist()
     expect_tables(host_tables(lengths), lengths, 64)
 

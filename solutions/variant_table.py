@@ -16,14 +16,14 @@ Figures = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class VariantTable:
     title: str
     speed: Callable[[Any], float]
     """What the ratios are of."""
     columns: Mapping[str, Callable[[Any], str]]
     """A cell of a figure, by heading."""
 
-    def table(self, figures: Figures, accelerator: Accelerator) -> Table:
+    def of(self, figures: Figures, accelerator: Accelerator) -> Table:
         where = accelerator.description  # of sim it says that it models
         how = where if accelerator.modelled else f"measured on {where}"
         table = Table(
