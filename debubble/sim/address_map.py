@@ -52,10 +52,9 @@ class AddressMap:
 
     def look_up(self, starts: np.ndarray, sizes: np.ndarray) -> Places:
         """Of ranges of at least one byte: `starts`, `sizes` int64 [N]."""
-        found = self._find(starts, starts + sizes)
-        if found is None:
+        # Again, if garbage is collected meanwhile: a new table may be too old as well.
+        while (found := self._find(starts, starts + sizes)) is None:
             self._make()
-            found = self._find(starts, starts + sizes)
         return found
 
     def _find(self, starts: np.ndarray, ends: np.ndarray) -> Places | None:

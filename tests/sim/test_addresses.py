@@ -8,6 +8,7 @@ import torch
 
 import debubble
 from debubble.accelerator import ByAddress
+from debubble.sim.address_map import AddressMap
 from debubble.sim.memory import ALLOCATIONS
 from tests.sim.memory_pool import BLOCK, addresses, pool, sizes
 
@@ -162,3 +163,21 @@ def test_by_address_takes_three_int64_arrays_of_one_length():
     for bad in (good.astype(np.int32), good[:2], np.zeros(6, np.int64)[::2], [0, 0, 0]):
         with pytest.raises(ValueError, match=r"sizes|one length"):
             ByAddress(good, good, bad)
+
+
+def test_memory_may_be_freed_while_an_address_is_looked_up(accelerator, monkeypatch):
+    """Whenever garbage is collected, also as the table of memory is made again."""
+    plain, garbage = torch.zeros(8), [torch.zeros(8, device=accelerator.device) for _ in range(3)]
+    for tensor in garbage:
+        tensor.data_ptr()
+    make = AddressMap._make
+
+    def make_and_free(address_map):
+        make(address_map)
+        garbage[:1] = []
+
+    address_map = AddressMap()
+    torch.zeros(8, device=accelerator.device).data_ptr()  # Since then others have come.
+    monkeypatch.setattr(AddressMap, "_make", make_and_free)
+    assert address_map.range_at(plain.data_ptr()) is None
+    assert garbage == []
