@@ -26,6 +26,7 @@ from .flex_attention import FlexAttention
 from .graph import CudaGraph
 from .kineto import events_of
 from .marks import BEGIN, END, Marks, annotate, marked
+from .memory_limit import limit_memory
 from .sleep import sleep
 from .watch import SyncWatch
 
@@ -41,7 +42,9 @@ class CudaAccelerator:
     modelled = False
 
     def __init__(self) -> None:
+        """ValueError if DEBUBBLE_GPU_MEMORY is no number of GiB above 0."""
         self.device = torch.device("cuda", torch.cuda.current_device())
+        limit_memory(self.device)
         self.pin_memory = _can_pin()
         interposition.install()
         self._flex_attention = FlexAttention()
