@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import typer
@@ -14,6 +14,7 @@ from ..accelerator import Accelerator
 from ..assets import slug
 from ..sim.cost import CALIBRATIONS
 from .refusal import refuse
+from .registered import registered
 
 GROUP = "debubble.calibrations"
 """Entry points of what else is measured, each a callable (accelerator, console) -> None that
@@ -25,13 +26,13 @@ def calibrate(output: Path | None = None, only: str | None = None) -> None:
     """Measures the cost model into `output`, or beside the shipped ones, then all of GROUP; or
     the one part that is called `only`. A part of GROUP that fails leaves the others be, and the
     exit status 1."""
-    others = {point.name: point for point in entry_points(group=GROUP) if point.name != COST}
+    others = {name: point for name, point in registered(GROUP).items() if name != COST}
     parts = _parts(only, [COST, *others])
     if output is not None and COST not in parts:
         refuse(f"--output names the file of the cost model, and only {only!r} is to be measured")
     try:
         gpu = accelerator("cuda")
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         refuse(f"calibration measures a real GPU: {error}")
     console = Console()
     if COST in parts:

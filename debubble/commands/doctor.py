@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import EntryPoint, PackageNotFoundError, version
 
 import torch
 import typer
@@ -13,7 +13,15 @@ import typer
 import debubble
 from debubble.accelerator import Accelerator
 from debubble.accelerator.triton_mode import is_interpreted
+from debubble.assets import slug
+from debubble.cuda.memory_limit import limit_in_gib
+from debubble.sim.cost import CALIBRATIONS, VARIABLE, CostModel
 
+from .registered import registered
+
+CALIBRATED = "debubble.calibrated"
+"""Entry points named as those of `debubble calibrate`, each a callable (GPU's name) -> str: a
+sentence that says whether this GPU was measured, and whose figures are used if not."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -24,7 +32,7 @@ def doctor() -> None:
     except (RuntimeError, ValueError) as error:
         show({"accelerator": f"none: {error}", "GPU": gpu(), **software()})
         raise typer.Exit(2) from None
-    show({**hardware(accelerator), **software(), **tools()})
+    show({**hardware(accelerator), **calibrations(accelerator), **software(), **tools()})
 
 
 def show(lines: dict[str, str]) -> None:
@@ -37,7 +45,7 @@ def hardware(accelerator: Accelerator) -> dict[str, str]:
     modelled = "modelled: counts are a GPU's, durations come from a cost model"
     return {
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPU cores",
-        "GPU": gpu(),
+        "GPU": gpu() if accelerator.modelled else gpu(limit_in_gib()),
         "accelerator": accelerator.description,
         "times": modelled if accelerator.modelled else measured,
         "pinned memory": pinning(accelerator),
@@ -45,10 +53,15 @@ def hardware(accelerator: Accelerator) -> dict[str, str]:
     }
 
 
-def gpu() -> str:
+def gpu(limit: float | None = None) -> str:
+    """`limit`: the GiB that this process may use of it."""
     if torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(0)
-        return f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB"
+        total = properties.total_memory / 2**30
+        found = f"{properties.name}, {total:.0f} GiB"
+        if limit is None or limit >= total:
+            return found
+        return f"{found}, of which this process may use {limit:g}"
     if torch.version.cuda is None:
         return "not used: this build of torch has no CUDA"
     return "none found: torch has CUDA, but no driver or no device answers"
@@ -68,6 +81,35 @@ def batch_copies(accelerator: Accelerator) -> str:
         return f"yes, by cuda-bindings {found}"
     reason = f"cuda-bindings {found}, or the driver, is too old" if found else "not installed"
     return f"{reason}: copies go one at a time"
+
+
+def calibrations(accelerator: Accelerator) -> dict[str, str]:
+    """What of a real GPU was measured, and by whose figures the rest goes."""
+    if accelerator.modelled:
+        return {}
+    gpu = accelerator.description
+    others = {name: used_for(point, gpu) for name, point in registered(CALIBRATED).items()}
+    return {"sim's times": sims_times(gpu), **others}
+
+
+def sims_times(gpu: str) -> str:
+    """Of which GPU they are modelled, as `debubble calibrate` measures it."""
+    try:
+        modelled = CostModel.load().gpu
+    except ValueError as error:
+        return f"none: {error}"
+    if modelled == gpu:
+        return "modelled on this GPU"
+    if (CALIBRATIONS / f"{slug(gpu)}.json").exists():
+        return f"modelled on {modelled}, and with {VARIABLE}={slug(gpu)} on this GPU"
+    return f"modelled on {modelled}, not on this GPU: `debubble calibrate --only cost` measures it"
+
+
+def used_for(point: EntryPoint, gpu: str) -> str:
+    try:
+        return point.load()(gpu)
+    except Exception as error:
+        return f"{point.value} can't be asked: {type(error).__name__}: {error}"
 
 
 def software() -> dict[str, str]:

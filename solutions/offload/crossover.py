@@ -9,7 +9,7 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
@@ -29,7 +29,8 @@ or they travel ahead of it in one upload."""
 PATHS = tuple(PATH_WORDS)
 SHIPPED = Path(__file__).with_name("crossovers")
 DEFAULT_GPU = "NVIDIA H200"
-"""Measured for everyone: what sim goes by, and a GPU that was never calibrated."""
+"""What sim goes by, and a GPU that was never calibrated."""
+MEASURE = "debubble calibrate --only crossover"
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,20 +98,25 @@ class Crossover:
 
     @classmethod
     def for_gpu(cls, gpu: str) -> Crossover:
-        """As measured by its user, else as shipped, else that of DEFAULT_GPU. A warning says what
-        of the user's can't be used, and that a GPU was never measured."""
+        """As measured by its user, else as shipped, else that of DEFAULT_GPU: every path copies
+        right on every GPU. A warning says once what there is of this GPU and can't be used."""
+        crossover, unusable = cls._find(gpu)
+        for reason in unusable:
+            _warn_once(f"{reason}; it is ignored, and `{MEASURE}` measures a new one")
+        return crossover
+
+    @classmethod
+    def _find(cls, gpu: str) -> tuple[Crossover, list[str]]:
+        """(what copies on this GPU go by, why each file of it that exists can't be used)."""
+        unusable = []
         for path in (cache_path(gpu), _shipped(gpu)):
-            if path.exists():
-                try:
-                    return cls._load_for(gpu, path)
-                except (ValueError, OSError) as error:
-                    _warn(f"{error}; it is ignored, and `debubble calibrate` measures a new one")
-        if gpu != DEFAULT_GPU:
-            _warn(
-                f"copies on {gpu} take the path that is the fastest on {DEFAULT_GPU}: "
-                "`debubble calibrate` measures this GPU"
-            )
-        return cls.load(_shipped(DEFAULT_GPU))
+            try:
+                return cls._load_for(gpu, path), unusable
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except (ValueError, OSError) as error:
+                unusable.append(str(error))
+        return cls.load(_shipped(DEFAULT_GPU)), unusable
 
     @classmethod
     def _load_for(cls, gpu: str, path: Path) -> Crossover:
@@ -147,6 +153,16 @@ class Crossover:
             table = [[math.log2(time) for time in (*row, row[-1])] for row in rows]
             tables[path] = [*table, table[-1]]
         return tables
+
+
+def used_for(gpu: str) -> str:
+    """Whose crossover the copies on a GPU go by, in a sentence for `debubble doctor`."""
+    crossover, unusable = Crossover._find(gpu)
+    if crossover.gpu == gpu:
+        words = "measured on this GPU"
+    else:
+        words = f"not measured on this GPU: {crossover.gpu}'s is used, `{MEASURE}` measures it"
+    return "; ".join([words, *(f"ignored: {reason}" for reason in unusable)])
 
 
 def cache_path(gpu: str) -> Path:
@@ -214,5 +230,7 @@ def _not_a_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no time")
 
 
-def _warn(sentence: str) -> None:
+@cache
+def _warn_once(sentence: str) -> None:
+    """Python by itself says it again whenever somebody has changed its filters in between."""
     warnings.warn(sentence, stacklevel=3)

@@ -21,7 +21,7 @@ from solutions.offload.calibration import (
     measure_crossover,
     table_of,
 )
-from solutions.offload.crossover import PATHS, Crossover, cache_path
+from solutions.offload.crossover import PATHS, Crossover, cache_path, used_for
 from solutions.offload.grid import CopyTimes, Grid
 
 from .memory import swap
@@ -156,12 +156,19 @@ def test_debubble_calibrate_finds_it():
     assert EntryPoint("crossover", value, "debubble.calibrations").load() is calibrate
 
 
+def test_debubble_doctor_asks_about_each_that_is_measured():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    points = project["entry-points"]
+    assert points["debubble.calibrated"].keys() == points["debubble.calibrations"].keys()
+    value = points["debubble.calibrated"]["crossover"]
+    assert EntryPoint("crossover", value, "debubble.calibrated").load() is used_for
+
+
 def test_what_is_shipped_is_part_of_the_package():
     tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     (pattern,) = tool["package-data"]["solutions"]
-    assert (ROOT / "solutions" / "offload/crossovers/nvidia-h200.json") in list(
-        (ROOT / "solutions").glob(pattern)
-    )
+    packed = set((ROOT / "solutions").glob(pattern))
+    assert len(packed) > 1 and packed == set((ROOT / "solutions/offload/crossovers").iterdir())
 
 
 @pytest.mark.gpu

@@ -3,12 +3,15 @@
 import json
 import math
 import warnings
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import debubble
+from debubble.assets import slug
 from solutions.offload import crossover as crossover_module
 from solutions.offload.crossover import (
     DEFAULT_GPU,
@@ -16,6 +19,7 @@ from solutions.offload.crossover import (
     SHIPPED,
     Crossover,
     cache_path,
+    used_for,
 )
 
 from .times import KIB, crossover_of, line_times
@@ -192,7 +196,8 @@ def test_trap_a_corrupt_calibration_is_ignored_with_a_warning(shipped):
     crossover_of(lambda *_: 9.0).save(shipped / "nvidia-a30.json")
     chosen, (sentence,) = warned(A30)
     assert chosen.time_us("dma", 4 * KIB, 16) == pytest.approx(9.0)
-    assert str(cache_path(A30)) in sentence and "`debubble calibrate`" in sentence
+    assert str(cache_path(A30)) in sentence
+    assert sentence.endswith("`debubble calibrate --only crossover` measures a new one")
 
 
 def test_trap_a_calibration_of_another_gpu_is_ignored_with_a_warning(shipped):
@@ -210,17 +215,66 @@ def test_a_calibration_that_cannot_be_read_is_ignored_with_a_warning(shipped):
     assert str(cache_path(DEFAULT_GPU)) in sentence
 
 
-def test_a_gpu_that_nobody_measured_takes_the_default_and_says_so(shipped):
+def test_a_gpu_that_nobody_measured_goes_by_the_default_ones_and_nothing_is_said(shipped):
+    chosen, said = warned(A30)
+    assert chosen.times_us == Crossover.load(shipped / "nvidia-h200.json").times_us
+    assert (chosen.gpu, said) == (DEFAULT_GPU, [])
+
+
+@pytest.mark.parametrize("gpu", ["NVIDIA A10G", "NVIDIA GeForce RTX 4090", "NVIDIA A30 MIG 1g.6gb"])
+def test_a_gpu_of_any_name_has_a_path_for_every_copy_with_what_is_really_shipped(gpu):
+    with warnings.catch_warnings(action="error"):
+        chosen = Crossover.for_accelerator(SimpleNamespace(modelled=False, description=gpu))
+        paths = {chosen.best(size, count) for size in (8, 4096, 1 << 30) for count in (1, 40_960)}
+    assert paths <= set(PATHS)
+
+
+def test_what_is_wrong_with_a_file_is_said_once_whoever_changes_the_filters(shipped):
+    cache_path(A30).parent.mkdir()
+    cache_path(A30).write_text("{")
+    assert [len(warned(A30)[1]) for _ in range(3)] == [1, 0, 0]
+
+
+@pytest.mark.parametrize("error", [PermissionError, IsADirectoryError])
+def test_a_cache_that_may_not_be_read_stops_nobody(shipped, monkeypatch, error):
+    read_text = Path.read_text
+
+    def refused(path, **options):
+        if path == cache_path(A30):
+            raise error(13, "Permission denied", str(path))
+        return read_text(path, **options)
+
+    monkeypatch.setattr(Path, "read_text", refused)
     chosen, (sentence,) = warned(A30)
-    assert chosen.gpu == DEFAULT_GPU
-    assert sentence == (
-        "copies on NVIDIA A30 take the path that is the fastest on NVIDIA H200: "
-        "`debubble calibrate` measures this GPU"
-    )
+    assert chosen.gpu == DEFAULT_GPU and str(cache_path(A30)) in sentence
+
+
+def test_a_file_in_place_of_the_cache_is_as_good_as_none(cache, shipped):
+    cache.write_text("")
+    assert warned(A30)[1] == []
 
 
 def test_the_default_gpu_needs_no_warning(shipped):
     assert warned(DEFAULT_GPU)[1] == []
+
+
+def test_doctor_is_told_whose_crossover_a_gpu_goes_by(shipped):
+    with warnings.catch_warnings(action="error"):
+        assert used_for(DEFAULT_GPU) == "measured on this GPU"
+        assert used_for(A30) == (
+            "not measured on this GPU: NVIDIA H200's is used, "
+            "`debubble calibrate --only crossover` measures it"
+        )
+        crossover_of(line_times).save(cache_path(A30))
+        assert used_for(A30) == "measured on this GPU"
+
+
+def test_doctor_is_told_what_of_the_users_own_is_ignored(shipped):
+    crossover_of(lambda *_: 7.0, gpu="NVIDIA A100").save(cache_path(A30))
+    said = used_for(A30)
+    assert said.startswith("not measured on this GPU: NVIDIA H200's is used, ")
+    assert said.endswith("was measured on NVIDIA A100, and this is NVIDIA A30")
+    assert f"; ignored: {cache_path(A30)} " in said
 
 
 @pytest.mark.sim
@@ -239,9 +293,16 @@ def test_a_gpu_goes_by_its_users_calibration():
     assert Crossover.for_accelerator(accelerator).time_us("dma", 4 * KIB, 16) == pytest.approx(7.0)
 
 
-def test_what_is_shipped_is_of_the_default_gpu_and_favours_the_kernel_for_small_pieces():
-    shipped = Crossover.load(SHIPPED / "nvidia-h200.json")
-    assert shipped.gpu == DEFAULT_GPU
+@pytest.mark.parametrize("gpu", [DEFAULT_GPU, "NVIDIA H100 80GB HBM3"])
+def test_what_is_shipped_is_found_by_its_gpus_name(gpu):
+    with warnings.catch_warnings(action="error"):
+        assert Crossover.for_gpu(gpu).gpu == gpu
+
+
+@pytest.mark.parametrize("path", sorted(SHIPPED.iterdir()), ids=lambda path: path.stem)
+def test_what_is_shipped_is_named_for_its_gpu_and_favours_the_kernel_for_small_pieces(path):
+    shipped = Crossover.load(path)
+    assert path.name == f"{slug(shipped.gpu)}.json"
     assert shipped.best(4 * KIB, 4096) != "dma"
     dma, best = (shipped.time_us(path, 4 * KIB, 4096) for path in ("dma", "kernel"))
     assert dma / best >= 5

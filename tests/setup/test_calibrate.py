@@ -9,11 +9,14 @@ import pytest
 from typer.testing import CliRunner
 
 import debubble
+from debubble.assets import slug
 from debubble.cli import app
 from debubble.commands import calibrate as command
+from debubble.commands import registered as registered_module
+from debubble.commands.registered import registered
 from debubble.cuda import calibration
 from debubble.cuda.calibration_pieces import SIZES, cliff
-from debubble.sim.cost import CostModel
+from debubble.sim.cost import CALIBRATIONS, CostModel
 
 PARTS = """
 def swap(accelerator, console):
@@ -42,8 +45,8 @@ def parts(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(tmp_path)
 
     def register(**values: str) -> None:
-        points = [EntryPoint(name, value, command.GROUP) for name, value in values.items()]
-        monkeypatch.setattr(command, "entry_points", lambda group: points)
+        points = {name: EntryPoint(name, value, command.GROUP) for name, value in values.items()}
+        monkeypatch.setattr(command, "registered", lambda group: points)
 
     register()
     return register
@@ -119,6 +122,50 @@ def test_a_gpu_without_the_batch_call_is_measured_all_the_same(gpu, run, parts, 
     result = run("--output", str(file))
     assert result.exit_code == 0 and file.exists()
     assert "no batch copy here" in result.output
+
+
+@pytest.mark.parametrize("error", [RuntimeError, ValueError])
+def test_a_gpu_that_cannot_be_had_is_said_in_a_sentence(run, monkeypatch, error):
+    def none_there(name):
+        raise error("DEBUBBLE_GPU_MEMORY 'much' is no limit")
+
+    monkeypatch.setattr(command, "accelerator", none_there)
+    result = run()
+    assert result.exit_code == 2 and not result.stdout
+    assert result.stderr == (
+        "calibration measures a real GPU: DEBUBBLE_GPU_MEMORY 'much' is no limit\n"
+    )
+
+
+@pytest.mark.parametrize("group", ["debubble.calibrations", "debubble.calibrated"])
+def test_a_checkout_that_was_never_installed_has_the_same_parts(monkeypatch, group):
+    monkeypatch.setattr(registered_module, "entry_points", lambda group: [])
+    (point,) = registered(group).values()
+    assert point.name == "crossover" and callable(point.load())
+
+
+def test_without_an_installation_and_a_checkout_nothing_is_registered(monkeypatch, tmp_path):
+    monkeypatch.setattr(registered_module, "entry_points", lambda group: [])
+    monkeypatch.setattr(registered_module, "PROJECT", tmp_path / "pyproject.toml")
+    assert registered("debubble.calibrations") == {}
+
+
+def test_what_the_environment_has_comes_first(monkeypatch):
+    point = EntryPoint("swap", "fake_parts:swap", "debubble.calibrations")
+    monkeypatch.setattr(registered_module, "entry_points", lambda group: [point])
+    assert registered("debubble.calibrations") == {"swap": point}
+
+
+@pytest.mark.parametrize("path", sorted(CALIBRATIONS.glob("*.json")), ids=lambda path: path.stem)
+def test_a_cost_model_that_is_shipped_is_named_for_its_gpu_and_can_be_chosen(path, monkeypatch):
+    monkeypatch.setenv("DEBUBBLE_CALIBRATION", path.stem)
+    assert slug(CostModel.load().gpu) == path.stem
+
+
+def test_sim_stays_an_h200_whatever_else_is_shipped(monkeypatch):
+    monkeypatch.delenv("DEBUBBLE_CALIBRATION", raising=False)
+    assert CostModel.load().gpu == "NVIDIA H200"
+    assert CostModel.load("nvidia-h100-80gb-hbm3").gpu == "NVIDIA H100 80GB HBM3"
 
 
 @pytest.mark.sim

@@ -3,9 +3,12 @@
 import os
 import subprocess
 import sys
+import warnings
+from importlib.metadata import EntryPoint
 from types import SimpleNamespace
 
 import pytest
+import torch
 import typer
 from typer.testing import CliRunner
 
@@ -60,3 +63,85 @@ def test_a_wrong_device_in_the_environment_stops_no_import():
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 2 and not result.stderr
     assert "none: DEBUBBLE_DEVICE 'tpu' is unknown: choose one of auto, cuda" in result.stdout
+
+
+GPU = SimpleNamespace(modelled=False, description="NVIDIA A10G")
+
+
+@pytest.fixture
+def unknown_gpu(monkeypatch, tmp_path):
+    """Nothing of it is shipped, and its user measured nothing."""
+    monkeypatch.delenv("DEBUBBLE_CALIBRATION", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def test_it_says_what_of_a_gpu_is_not_measured_whose_figures_are_used_and_what_measures_them(
+    unknown_gpu,
+):
+    with warnings.catch_warnings(action="error"):
+        said = command.calibrations(GPU)
+    assert said == {
+        "sim's times": "modelled on NVIDIA H200, not on this GPU: "
+        "`debubble calibrate --only cost` measures it",
+        "crossover": "not measured on this GPU: NVIDIA H200's is used, "
+        "`debubble calibrate --only crossover` measures it",
+    }
+
+
+@pytest.mark.parametrize(
+    ("gpu", "variable", "said"),
+    [
+        ("NVIDIA H200", "", "modelled on this GPU"),
+        (
+            "NVIDIA H100 80GB HBM3",
+            "",
+            "modelled on NVIDIA H200, and with DEBUBBLE_CALIBRATION=nvidia-h100-80gb-hbm3 on this "
+            "GPU",
+        ),
+        ("NVIDIA H100 80GB HBM3", "nvidia-h100-80gb-hbm3", "modelled on this GPU"),
+        (
+            "NVIDIA A10G",
+            "nvidia-h100-80gb-hbm3",
+            "modelled on NVIDIA H100 80GB HBM3, not on this GPU: "
+            "`debubble calibrate --only cost` measures it",
+        ),
+        ("NVIDIA A10G", "absent", "none: no calibration for 'absent' at "),
+    ],
+)
+def test_it_says_on_which_gpu_sims_times_are_modelled(monkeypatch, gpu, variable, said):
+    monkeypatch.setenv("DEBUBBLE_CALIBRATION", variable)
+    assert command.sims_times(gpu).startswith(said)
+
+
+@pytest.mark.parametrize("gpu", ["NVIDIA H200", "NVIDIA H100 80GB HBM3"])
+def test_of_a_gpu_that_was_measured_for_everyone_nothing_is_missing(unknown_gpu, gpu):
+    said = command.calibrations(SimpleNamespace(modelled=False, description=gpu))
+    assert said["crossover"] == "measured on this GPU"
+
+
+def test_a_part_that_can_not_be_asked_is_named_and_the_rest_still_shown(monkeypatch):
+    point = EntryPoint("swap", "no_such_module:used_for", command.CALIBRATED)
+    monkeypatch.setattr(command, "registered", lambda group: {"swap": point})
+    assert command.calibrations(GPU)["swap"] == (
+        "no_such_module:used_for can't be asked: ModuleNotFoundError: "
+        "No module named 'no_such_module'"
+    )
+
+
+def test_of_sim_there_is_nothing_to_calibrate():
+    assert command.calibrations(SimpleNamespace(modelled=True)) == {}
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        (None, "NVIDIA H100, 80 GiB"),
+        (1.5, "NVIDIA H100, 80 GiB, of which this process may use 1.5"),
+        (200.0, "NVIDIA H100, 80 GiB"),
+    ],
+)
+def test_it_says_how_much_of_the_gpu_this_process_may_use(monkeypatch, limit, said):
+    properties = SimpleNamespace(name="NVIDIA H100", total_memory=80 * 2**30)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    assert command.gpu(limit) == said
