@@ -10,7 +10,8 @@ STAMP := $(VENV)/.installed
 VALIDATION_PYTHON := $(if $(PYTHON),$(PYTHON),$(abspath $(VENV))/bin/python)
 
 .DEFAULT_GOAL := help
-.PHONY: help install lab doctor test lint unit katas chapters store-chapters validate-gpu clean
+.PHONY: help install lab doctor test lint unit katas chapters validated store-chapters validate-gpu \
+        release-check clean
 
 help:
 	@echo 'make lab            set up, check this machine, open JupyterLab on the chapters'
@@ -18,8 +19,11 @@ help:
 	@echo 'make test           set up, then all that CI runs: lint, unit, katas, chapters'
 	@echo 'make doctor         this machine in a dozen lines'
 	@echo 'make store-chapters run the chapters on sim and keep what they show'
-	@echo 'make validate-gpu   on a GPU: tests, katas, chapters and benchmark, recorded in assets/'
-	@echo '                    (PYTHON=python3 runs it on that Python as it is, nothing is installed)'
+	@echo 'make validate-gpu   on a GPU: whatever no longer holds of its tests, katas, chapters and'
+	@echo '                    benchmarks, recorded in assets/ (PYTHON=python3 runs it on that Python'
+	@echo '                    as it is, nothing is installed)'
+	@echo 'make validated      what of the recorded validations still holds for this source'
+	@echo 'make release-check  the same, and an error if any of it does not'
 	@echo 'make clean          remove .venv and the caches; your katas stay'
 
 $(STAMP): pyproject.toml constraints.txt
@@ -42,7 +46,7 @@ doctor: $(STAMP)
 
 # Later parts still run when an earlier one fails: one run shows everything that is wrong.
 test: $(STAMP)
-	@$(MAKE) --no-print-directory --keep-going lint unit katas chapters
+	@$(MAKE) --no-print-directory --keep-going lint unit katas chapters validated
 
 lint: $(STAMP)
 	'$(VENV)/bin/ruff' check .
@@ -61,6 +65,13 @@ katas: $(STAMP)
 chapters: $(STAMP)
 	DEBUBBLE_DEVICE=sim '$(VENV)/bin/python' -m pytest -p no:python --nbval --nbval-current-env \
 	    --nbval-cell-timeout=120 --timeout=300 --dist loadscope -n '$(JOBS)' chapters
+
+# Whoever has no GPU can't renew a part that is stale: that fails a release, and not the tests.
+validated: $(STAMP)
+	@'$(VENV)/bin/python' -m tests.validation --state
+
+release-check: $(STAMP)
+	@'$(VENV)/bin/python' -m tests.validation --check
 
 store-chapters: $(STAMP)
 	DEBUBBLE_DEVICE=sim '$(VENV)/bin/python' scripts/store_chapters.py chapters/*.ipynb

@@ -18,7 +18,9 @@ from debubble.timeline import Timeline
 from debubble.views.picture import draw_png
 from solutions.benchmark import idle_in_a_row, work_of
 
-README = ASSETS.parent / "README.md"
+ROOT = ASSETS.parent
+README = ROOT / "README.md"
+sys.path.insert(0, str(ROOT))  # Our tests are nowhere installed.
 
 
 def main() -> int:
@@ -27,6 +29,7 @@ def main() -> int:
     parts = [
         GeneratedPart(README, "results", results_table(benchmarks)),
         GeneratedPart(README, "engine", engine_table(benchmarks)),
+        GeneratedPart(README, "validation", validation_table(ASSETS), may_be_old=True),
     ]
     if not checking:
         draw_pictures(ASSETS / "timelines" / "nvidia-h200", ASSETS / "pictures")
@@ -158,6 +161,19 @@ def engine_table(benchmarks: Path) -> str:
             cells = [engine.cost(of[variant]) if variant in of else "" for of in costs]
             rows.append([link, variant, *cells])
     return table(["GPU", "switched on", *engine.presets.values()], rows)
+
+
+def validation_table(assets: Path) -> str:
+    """Of each GPU which parts of its validation hold for the source as it is."""
+    from tests.validation.state import states
+
+    rows = []
+    for state in states(assets, ROOT):
+        hold = len(state.parts) - len(state.not_current)
+        others = ", ".join(f"{name} ({how})" for name, how in state.not_current.items())
+        link = f"[{state.gpu}]({state.path.relative_to(assets.parent).as_posix()})"
+        rows.append([link, f"{hold} of {len(state.parts)}", others, state.versions, state.dates])
+    return table(["GPU", "parts that hold", "others", "with", "when"], rows)
 
 
 def draw_pictures(recordings: Path, pictures: Path) -> None:

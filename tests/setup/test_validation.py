@@ -1,68 +1,123 @@
-"""`make validate-gpu` without a GPU: what it records, and what it does when a part fails."""
+"""`make validate-gpu` without a GPU: what it records, what it keeps, and when that is stale."""
 
 import json
+import threading
+from pathlib import Path
 
 import pytest
 import torch
 
 from debubble.assets import slug
 from tests.validation import __main__ as validation
-from tests.validation import parts, record
+from tests.validation import parts, record, running, state
+from tests.validation.sources import SourceTree
+
+ROOT = Path(__file__).parents[2]
+FAILS, PASSES = "import sys; sys.exit(3)", "pass"
 
 
 @pytest.fixture
-def two_parts(monkeypatch):
-    """A validation whose first part fails and whose second passes."""
-    failing = parts.Part("first", "sim", ("-c", "raise SystemExit(3)"))
-    passing = parts.Part("second", "sim", ("-c", "pass"))
-    monkeypatch.setattr(validation, "all_parts", lambda device, *folders: [failing, passing])
-
-
-def validate(folder, *more: str) -> tuple[int, dict]:
-    code = validation.main(["--device", "sim", "--assets", str(folder), *more])
-    return code, json.loads((folder / "validation/sim.json").read_text())
-
-
-def test_a_failing_part_is_recorded_and_the_later_ones_still_run(two_parts, tmp_path, capfd):
-    code, recorded = validate(tmp_path)
-    assert code == 1
-    assert [(part["part"], part["status"], part["exit_code"]) for part in recorded["parts"]] == [
-        ("first", "failed", 3),
-        ("second", "passed", 0),
+def checkout(monkeypatch, tmp_path):
+    """A checkout of two parts, which rest on a file each; the first one's command fails."""
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    for name, code in (("first", FAILS), ("second", PASSES)):
+        (folder / f"{name}.py").write_text(code)
+    found = [
+        parts.Part(name, "sim", (f"{name}.py",), (f"{name}.py",)) for name in ("first", "second")
     ]
-    assert recorded["finished"]
-    assert len(recorded["source_sha256"]) == 64
-    assert recorded["torch"] == torch.__version__
+    for module in (validation, state):
+        monkeypatch.setattr(module, "all_parts", lambda device, gpus, *folders: found)
+    for module in (validation, running):
+        monkeypatch.setattr(module, "ROOT", folder)
+    return folder
+
+
+def validate(checkout, *more: str) -> tuple[int, dict]:
+    """The exit code, and the record."""
+    assets = checkout / "assets"
+    code = validation.main(["--device", "sim", "--assets", str(assets), *more])
+    return code, json.loads((assets / "validation/sim.json").read_text())
+
+
+def ran(printed: str) -> list[str]:
+    return [line.split()[1].rstrip(":") for line in printed.splitlines() if ": python " in line]
+
+
+def test_a_failing_part_is_recorded_and_the_others_still_run(checkout, capfd):
+    code, recorded = validate(checkout)
+    assert code == 1
+    assert {
+        name: (part["status"], part["exit_code"]) for name, part in recorded["parts"].items()
+    } == {
+        "first": ("failed", 3),
+        "second": ("passed", 0),
+    }
+    assert not recorded["finished"]
+    of_second = recorded["parts"]["second"]
+    assert len(of_second["source_sha256"]) == 64
+    assert of_second["versions"]["torch"] == torch.__version__
+    assert of_second["date"].startswith("20")
     assert "first failed" in " ".join(capfd.readouterr().out.split())
 
 
-def test_a_choice_of_parts_is_not_a_finished_validation(two_parts, tmp_path):
-    code, recorded = validate(tmp_path, "--only", "second")
+def test_it_is_finished_once_every_part_has_passed(checkout):
+    validate(checkout, "--only", "second")
+    (checkout / "first.py").write_text(PASSES)
+    code, recorded = validate(checkout)
     assert code == 0
-    assert not recorded["finished"]
-    assert [part["part"] for part in recorded["parts"]] == ["second"]
-
-
-def test_parts_that_run_one_at_a_time_come_together_in_one_record(two_parts, tmp_path):
-    validate(tmp_path, "--only", "second")
-    _, recorded = validate(tmp_path, "--only", "first")
-    assert [part["part"] for part in recorded["parts"]] == ["first", "second"]
     assert recorded["finished"]
 
 
-def test_what_passed_on_another_source_is_not_kept(two_parts, tmp_path, monkeypatch):
-    validate(tmp_path, "--only", "first")
-    monkeypatch.setattr(record, "source_hash", lambda root: "of an edited source")
-    _, recorded = validate(tmp_path, "--only", "second")
-    assert [part["part"] for part in recorded["parts"]] == ["second"]
-    assert not recorded["finished"]
+def test_what_passed_is_not_run_again_until_its_source_changes(checkout, capfd):
+    validate(checkout)
+    capfd.readouterr()
+    validate(checkout)
+    assert ran(capfd.readouterr().out) == ["first"]
+    (checkout / "second.py").write_text("1 + 1")
+    validate(checkout)
+    assert sorted(ran(capfd.readouterr().out)) == ["first", "second"]
+    validate(checkout, "--all")
+    assert sorted(ran(capfd.readouterr().out)) == ["first", "second"]
 
 
-def test_an_unknown_part_is_refused_with_the_names_there_are(two_parts, tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        validate(tmp_path, "--only", "third")
-    assert "no part is called 'third'; there are first, second" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
+def test_what_passed_with_other_versions_is_run_again(checkout, capfd, monkeypatch):
+    validate(checkout)
+    capfd.readouterr()
+    others = record.versions("sim") | {"torch": "9.9"}
+    monkeypatch.setattr(validation, "versions", lambda device: others)
+    _, recorded = validate(checkout)
+    assert "second" in ran(capfd.readouterr().out)
+    assert recorded["parts"]["second"]["versions"]["torch"] == "9.9"
+
+
+def test_parts_that_run_one_at_a_time_come_together_in_one_record(checkout):
+    code, recorded = validate(checkout, "--only", "second")
+    assert (code, list(recorded["parts"]), recorded["finished"]) == (0, ["second"], False)
+    _, recorded = validate(checkout, "--skip", "second")
+    assert set(recorded["parts"]) == {"first", "second"}
+
+
+def test_a_result_stays_when_its_source_changes_and_is_called_stale(checkout, capsys):
+    (checkout / "first.py").write_text(PASSES)
+    validate(checkout)
+    assert validation.main(["--check", "--assets", str(checkout / "assets")]) == 0
+    (checkout / "second.py").write_text("1 + 1")
+    capsys.readouterr()
+    assert validation.main(["--state", "--assets", str(checkout / "assets")]) == 0
+    assert "validated on sim: 1 of 2 parts hold\n    stale: second\n" in capsys.readouterr().out
+    assert validation.main(["--check", "--assets", str(checkout / "assets")]) == 1
+
+
+def test_without_a_record_nothing_is_validated(checkout, capsys):
+    assert validation.main(["--check", "--assets", str(checkout / "nowhere")]) == 1
+    assert "validated on no GPU: `make validate-gpu`" in capsys.readouterr().out
+
+
+def test_an_unknown_part_is_refused_with_the_names_there_are(checkout):
+    with pytest.raises(SystemExit, match="no part is called 'third'; there are first, second"):
+        validate(checkout, "--only", "third")
+    assert not (checkout / "assets").exists()
 
 
 def test_cuda_is_refused_where_there_is_none(tmp_path, monkeypatch, capsys):
@@ -70,6 +125,159 @@ def test_cuda_is_refused_where_there_is_none(tmp_path, monkeypatch, capsys):
     assert validation.main(["--assets", str(tmp_path)]) == 2
     assert "No CUDA GPU here" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_at_most_so_many_processes_use_the_device_and_what_measures_is_alone(monkeypatch):
+    running_now, most, order, lock = {}, [], [], threading.Lock()
+    begun = threading.Barrier(2, timeout=60)
+
+    def pretend(part, *, limited=False):
+        with lock:
+            running_now[part.name] = part.processes
+            most.append(sum(running_now.values()))
+            assert limited is not part.alone
+            assert len(running_now) == 1 or not part.alone
+        if part.name in ("two", "one"):
+            begun.wait()  # The two that are meant to run side by side do so.
+        with lock:
+            del running_now[part.name]
+            order.append(part.name)
+        return {}
+
+    monkeypatch.setattr(running, "run", pretend)
+    made = [
+        parts.Part("benchmark", "sim", (), (), alone=True),
+        parts.Part("one", "sim", (), (), 1),
+        parts.Part("two", "sim", (), (), 2),
+        parts.Part("more than there may be", "sim", (), (), 9),
+    ]
+    seconds = {"two": 3.0, "one": 2.0}
+    finished = list(running.run_all(made, 3, lambda part: seconds.get(part.name, 1.0)))
+    assert [part.name for part, _ in finished][-2:] == ["more than there may be", "benchmark"]
+    assert set(order[:2]) == {"one", "two"}
+    assert max(most[:2]) == 3
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return SourceTree(ROOT)
+
+
+@pytest.fixture(scope="module")
+def all_of_them(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("assets")
+    return {part.name: part for part in parts.all_parts("cuda", 1, folder, folder)}
+
+
+@pytest.mark.parametrize(
+    ("changed", "stale", "current"),
+    [
+        (
+            "solutions/offload/handler.py",
+            {"tests-offload", "katas-offload", "chapter-05_offload", "benchmark-offload"}
+            | {"tests-engine", "katas-engine", "chapter-06_engine", "benchmark-engine"},
+            {"tests-gdn", "katas-gdn", "chapter-03_gdn", "benchmark-gdn", "tests-truth"},
+        ),
+        (
+            "solutions/offload/crossovers/nvidia-h200.json",
+            {"tests-offload", "chapter-05_offload", "benchmark-engine"},
+            {"tests-gdn", "chapter-03_gdn"},
+        ),
+        ("tests/gdn/oracle.py", {"tests-gdn"}, {"katas-gdn", "chapter-03_gdn", "tests-offload"}),
+        ("katas/gdn/test_chunk_indices.py", {"katas-gdn"}, {"katas-engine", "tests-gdn"}),
+        ("assets/effects/nvidia-h200.json", {"tests-truth"}, {"tests-gdn", "tests-accelerators"}),
+    ],
+    ids=["a handler", "its data", "an oracle", "a kata", "what was measured"],
+)
+def test_what_rests_on_a_file_is_stale_when_it_changes(whole, all_of_them, changed, stale, current):
+    path = ROOT / changed
+    assert path.exists()
+    resting = {
+        name for name, part in all_of_them.items() if path in whole.files_behind(part.rests_on)
+    }
+    assert stale <= resting
+    assert not current & resting
+
+
+def test_whatever_runs_on_cuda_is_part_of_a_validation(all_of_them):
+    """Each of our folders of tests, but those that look at no accelerator, or at sim alone."""
+    elsewhere = {"browser", "sim", "validation", "wrong_attempts"}
+    given = [Path(path) for paths in parts.TESTS.values() for path in paths]
+    folders = {path.name for path in (ROOT / "tests").iterdir() if any(path.glob("test_*.py"))}
+    assert folders - elsewhere == {path.name for path in given if not path.suffix} - elsewhere
+    for kind, folder in (("katas", "katas"), ("chapter", "chapters")):
+        assert any(name.startswith(f"{kind}-") for name in all_of_them), folder
+    assert all((ROOT / entry).exists() for part in all_of_them.values() for entry in part.rests_on)
+
+
+def test_several_gpus_are_there_for_the_ranks_alone(tmp_path):
+    (ranks,) = parts.all_parts("cuda", 2, tmp_path, tmp_path)
+    assert ranks.name == "ranks"
+
+
+@pytest.fixture
+def small_tree(tmp_path):
+    for name, source in {
+        "debubble/__init__.py": "",
+        "debubble/clock.py": "from . import hands\n",
+        "debubble/hands.py": "def lazily():\n    import debubble.dial\n",
+        "debubble/dial.py": "tick = 1\n",
+        "debubble/faces.json": "[1]",
+        "debubble/unused.py": "tick = 1\n",
+        "tests/conftest.py": "",
+        "tests/test_clock.py": "import debubble.clock\n",
+        "tests/README.md": "prose",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(source)
+    return tmp_path
+
+
+def test_a_part_rests_on_all_that_is_imported_from_it(small_tree):
+    behind = SourceTree(small_tree).files_behind(["tests/test_clock.py"])
+    assert [path.relative_to(small_tree).as_posix() for path in behind] == [
+        "debubble/__init__.py",
+        "debubble/clock.py",
+        "debubble/dial.py",
+        "debubble/faces.json",
+        "debubble/hands.py",
+        "tests/conftest.py",
+        "tests/test_clock.py",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "differs"),
+    [
+        ("debubble/dial.py", True),
+        ("debubble/faces.json", True),
+        ("debubble/unused.py", False),
+        ("debubble/__pycache__/dial.pyc", False),
+        ("tests/README.md", False),
+    ],
+)
+def test_the_hash_changes_with_the_source_and_only_with_it(small_tree, changed, differs):
+    entries = ["tests/test_clock.py"]
+    before = SourceTree(small_tree).hash_of(entries)
+    (small_tree / changed).parent.mkdir(exist_ok=True)
+    (small_tree / changed).write_text("tick = 2\n")
+    assert (SourceTree(small_tree).hash_of(entries) != before) is differs
+
+
+def test_what_a_notebook_stored_is_no_part_of_its_source(small_tree):
+    notebook = small_tree / "00.ipynb"
+    hashes = []
+    for source, count in (("1 + 1", 1), ("1 + 1", 2), ("1 + 2", 2)):
+        cell = {"cell_type": "code", "source": source, "execution_count": count, "outputs": []}
+        notebook.write_text(json.dumps({"cells": [cell]}))
+        hashes.append(SourceTree(small_tree).hash_of(["00.ipynb"]))
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_a_notebook_rests_on_what_its_cells_import(small_tree):
+    cell = {"cell_type": "code", "source": ["import debubble.dial\n"]}
+    (small_tree / "00.ipynb").write_text(json.dumps({"cells": [cell]}))
+    assert small_tree / "debubble/dial.py" in SourceTree(small_tree).files_behind(["00.ipynb"])
 
 
 def test_tests_are_counted_with_the_reasons_of_the_skipped(tmp_path):
@@ -82,7 +290,7 @@ def test_tests_are_counted_with_the_reasons_of_the_skipped(tmp_path):
     (tmp_path / "test_whole_module.py").write_text(
         "import pytest\npytest.importorskip('a_moon', reason='has no moon')\n"
     )
-    result = parts.run(parts.Part("three", "sim", parts.pytest(str(tmp_path))))
+    result = running.run(parts.Part("three", "sim", parts.pytest(str(tmp_path)), ()))
     assert (result["passed"], result["failed"], result["skipped"]) == (1, 1, 2)
     assert result["failures"][0].endswith("test_bad")
     assert result["skipped_because"] == ["has no moon", "needs the moon"]
@@ -93,7 +301,7 @@ def test_a_part_that_skips_everything_has_not_passed(tmp_path):
     (tmp_path / "test_none.py").write_text(
         "import pytest\ndef test_elsewhere(): pytest.skip('needs the moon')\n"
     )
-    result = parts.run(parts.Part("none", "sim", parts.pytest(str(tmp_path))))
+    result = running.run(parts.Part("none", "sim", parts.pytest(str(tmp_path)), ()))
     assert (result["exit_code"], result["status"]) == (0, "failed")
 
 
@@ -109,36 +317,23 @@ def test_files_are_named_after_the_gpu(gpu, name):
     assert slug(gpu) == name
 
 
-def test_the_source_hash_changes_with_the_source_and_only_with_it(tmp_path):
-    source = tmp_path / "debubble/clock.py"
-    source.parent.mkdir()
-    source.write_text("tick = 1\n")
-    before = record.source_hash(tmp_path)
-
-    cache = tmp_path / "debubble/__pycache__/clock.pyc"
-    cache.parent.mkdir()
-    cache.write_bytes(b"compiled")
-    (tmp_path / "README.md").write_text("no source")
-    assert record.source_hash(tmp_path) == before
-
-    source.write_text("tick = 2\n")
-    assert record.source_hash(tmp_path) != before
-
-
-def test_what_a_notebook_stored_is_no_part_of_its_source(tmp_path):
-    notebook = tmp_path / "chapters/00.ipynb"
-    notebook.parent.mkdir()
-    hashes = []
-    for source, count in (("1 + 1", 1), ("1 + 1", 2), ("1 + 2", 2)):
-        cell = {"cell_type": "code", "source": source, "execution_count": count, "outputs": []}
-        notebook.write_text(json.dumps({"cells": [cell]}))
-        hashes.append(record.source_hash(tmp_path))
-    assert hashes[0] == hashes[1] != hashes[2]
-
-
 def test_a_record_replaces_the_old_one_in_one_step(tmp_path):
     path = tmp_path / "validation/sim.json"
-    record.write({"finished": False}, path)
-    record.write({"finished": True}, path)
-    assert json.loads(path.read_text()) == {"finished": True}
+    record.write({"finished": False, "parts": {}}, path)
+    record.write({"finished": True, "parts": {}}, path)
+    assert record.read(path) == {"finished": True, "parts": {}}
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_the_memory_of_a_gpu_is_watched_and_where_nobody_knows_it_is_not(tmp_path, monkeypatch):
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\nfor used in 1024 9216 2048; do echo $used; done\nsleep 60\n")
+    tool.chmod(0o755)
+    monkeypatch.setattr(running.MemoryWatch, "QUERY", (str(tool),))
+    with running.watched_memory("cuda") as memory:
+        while len(memory._seen) < 3:
+            pass
+    assert memory.peak_gib == 8.0
+    monkeypatch.setattr(running.MemoryWatch, "QUERY", (str(tmp_path / "nothing"),))
+    with running.watched_memory("cuda") as memory:
+        assert memory.peak_gib is None

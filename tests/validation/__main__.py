@@ -1,7 +1,8 @@
 """`python -m tests.validation`: tests, katas, chapters and benchmarks on this machine, recorded.
 
-A part that fails is recorded as failed and the later ones still run; the exit code is then 1. The
-record is written after every part, so a run that is cut short leaves what it got through.
+Runs the parts that never passed here on the source as it is, those that measure nothing side by
+side. A part that fails is recorded as failed and the others still run; the exit code is then 1.
+The record is written after every part, so a run that is cut short leaves what it got through.
 """
 
 from __future__ import annotations
@@ -10,37 +11,71 @@ import argparse
 import sys
 from pathlib import Path
 
-import torch
-
 from debubble.assets import slug
 
-from .parts import ROOT, all_parts, run
-from .record import earlier_parts, new_record, write
+from .parts import ROOT, Part, all_parts
+from .record import Record, device_of, is_current, is_finished, now, read, versions, write
+from .running import run_all, watched_memory
+from .sources import SourceTree
+from .state import print_states
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
-    if options.device == "cuda" and not torch.cuda.is_available():
-        print(
-            f"No CUDA GPU here: torch {torch.__version__} finds none. Run this on a GPU host, or "
-            "try the validation itself with --device sim --assets FOLDER.",
-            file=sys.stderr,
-        )
+    if options.state or options.check:
+        all_current = print_states(options.assets, ROOT)
+        return int(options.check and not all_current)
+    if options.device == "cuda" and (missing := no_cuda()):
+        print(missing, file=sys.stderr)
         return 2
 
-    record = new_record(options.device, ROOT)
-    gpu = slug(record["gpu"]) + (f"-x{record['gpus']}" if record["gpus"] > 1 else "")
-    path = options.assets / "validation" / f"{gpu}.json"
-    folders = (options.assets / kind / gpu for kind in ("benchmarks", "timelines"))
-    parts = all_parts(options.device, *folders)
-    results = {part["part"]: part for part in earlier_parts(record, path)} if options.only else {}
-    for part in parts:
-        if not options.only or part.name in options.only:
-            results[part.name] = run(part)
-            record["parts"] = [results[part.name] for part in parts if part.name in results]
-            record["finished"] = len(record["parts"]) == len(parts)
+    device = device_of(options.device)
+    name = slug(device["gpu"]) + (f"-x{device['gpus']}" if device["gpus"] > 1 else "")
+    path = options.assets / "validation" / f"{name}.json"
+    folders = (options.assets / kind / name for kind in ("benchmarks", "timelines"))
+    parts = all_parts(options.device, device["gpus"], *folders)
+    refuse_unknown([*options.only, *options.skip], parts)
+    return validate(options, parts, {**device, **read(path)}, path)
+
+
+def validate(options: argparse.Namespace, parts: list[Part], record: Record, path: Path) -> int:
+    tree, here = SourceTree(ROOT), versions(options.device)
+    sources = {part.name: tree.hash_of(part.rests_on) for part in parts}
+    earlier = record.get("parts", {})
+    wanted = [part for part in parts if is_wanted(part, options, earlier, sources, here)]
+    record |= {
+        "finished": False,
+        "parts": {name: earlier[name] for name in earlier if name in sources},
+    }
+    before = {part.name: earlier.get(part.name, {}).get("seconds", 60.0) for part in parts}
+    failed = False
+    with watched_memory(options.device) as memory:
+        for part, result in run_all(wanted, options.processes, lambda part: before[part.name]):
+            about = {"source_sha256": sources[part.name], "date": now(), "versions": here}
+            if not part.alone:
+                about["processes_beside"] = options.processes
+                about["peak_gpu_gib"] = memory and memory.peak_gib
+            record["parts"][part.name] = result | about
+            record["finished"] = is_finished(record, sources)
             write(record, path)
-    return summary(record, path)
+            failed |= result["status"] == "failed"
+            print(f"=== {line(part.name, result)}", flush=True)
+    return summary(record, path, wanted, failed)
+
+
+def is_wanted(
+    part: Part,
+    options: argparse.Namespace,
+    earlier: dict[str, dict],
+    sources: dict[str, str],
+    here: dict[str, str | None],
+) -> bool:
+    if part.name in options.skip or (part.alone and options.without_benchmarks):
+        return False
+    if options.only or options.all:
+        return options.all or part.name in options.only
+    result = earlier.get(part.name)
+    return not (is_current(result, sources[part.name]) and result["versions"] == here)
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -48,33 +83,62 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--device", choices=("cuda", "sim"), default="cuda")
     parser.add_argument("--assets", type=Path, default=ROOT / "assets", help="where to record")
     parser.add_argument(
-        "--only",
-        action="append",
-        metavar="PART",
-        help="tests-sim, tests-cuda, ranks, katas, chapters or benchmark-SYSTEM, to run by itself "
-        "and keep what the others left on this machine and source; may be given more than once",
+        "--processes", type=int, default=8, metavar="N", help="on the device at once (8)"
     )
+    part = {"action": "append", "metavar": "PART", "default": []}
+    parser.add_argument(
+        "--only",
+        **part,
+        help="tests-, katas- or benchmark-SYSTEM, chapter-NAME, tests-truth, "
+        "or ranks: these alone, current or not; may be given more than once",
+    )
+    parser.add_argument("--skip", **part, help="all but this; may be given more than once")
+    parser.add_argument("--without-benchmarks", action="store_true", help="what measures no time")
+    parser.add_argument("--all", action="store_true", help="what is current, too")
+    parser.add_argument("--state", action="store_true", help="run nothing; say what is stale")
+    parser.add_argument("--check", action="store_true", help="the same; exit with 1 if any part is")
     options = parser.parse_args(arguments)
-    names = [part.name for part in all_parts(options.device, options.assets, options.assets)]
-    for name in options.only or []:
-        if name not in names:
-            parser.error(f"no part is called {name!r}; there are {', '.join(names)}")
+    if options.processes < 1:
+        parser.error(f"--processes {options.processes}: at least one process has to run")
     options.assets = options.assets.resolve()
     return options
 
 
-def summary(record: dict[str, object], path: Path) -> int:
-    print(f"\n=== {record['gpu']}, source {record['source_sha256'][:12]}")
-    width = max(len(part["part"]) for part in record["parts"])
-    for part in record["parts"]:
-        tests = (
-            f"{part['passed']} passed, {part['failed']} failed, {part['skipped']} skipped"
-            if "skipped" in part
-            else f"exit code {part['exit_code']}"
-        )
-        print(f"{part['part']:<{width}} {part['status']:<7} {tests}, {part['seconds']} s")
+def refuse_unknown(names: list[str], parts: list[Part]) -> None:
+    known = [part.name for part in parts]
+    for name in names:
+        if name not in known:
+            sys.exit(f"no part is called {name!r}; there are {', '.join(known)}")
+
+
+def no_cuda() -> str | None:
+    import torch
+
+    if torch.cuda.is_available():
+        return None
+    return (
+        f"No CUDA GPU here: torch {torch.__version__} finds none. Run this on a GPU host, or "
+        "try the validation itself with --device sim --assets FOLDER."
+    )
+
+
+def summary(record: Record, path: Path, ran: list[Part], failed: bool) -> int:
+    print(f"\n=== {record['gpu']}: {len(ran)} parts ran")
+    for name, result in record["parts"].items():
+        print(line(name, result))
+        for failure in result.get("failures", []):
+            print(f"    {failure}")
     print(f"recorded in {path}")
-    return int(any(part["status"] == "failed" for part in record["parts"]))
+    return int(failed)
+
+
+def line(name: str, result: dict) -> str:
+    tests = (
+        f"{result['passed']} passed, {result['failed']} failed, {result['skipped']} skipped"
+        if "skipped" in result
+        else f"exit code {result['exit_code']}"
+    )
+    return f"{name:<24} {result['status']:<7} {tests}, {result['seconds']} s"
 
 
 if __name__ == "__main__":

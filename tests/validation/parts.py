@@ -1,24 +1,28 @@
-"""The parts of a validation: each a process of its own, since a process has one accelerator."""
+"""The parts of a validation: what each runs, what it rests on, and beside what it may run."""
 
 from __future__ import annotations
 
-import ast
 import os
-import subprocess
-import sys
-import tempfile
-import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from xml.etree import ElementTree
-
-from debubble.accelerator.triton_mode import can_interpret
 
 ROOT = Path(__file__).parents[2]
 SYSTEMS = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "engine")
 """Those with a benchmark."""
+TESTS: dict[str, tuple[str, ...]] = {
+    "truth": ("tests/accelerators/test_effects.py", "tests/sync_free/test_sync_detector.py"),
+    "accelerators": ("tests/accelerators", "tests/timeline", "tests/detector"),
+    "workshop": ("tests/workshop", "tests/views", "tests/setup"),
+    **{system: (f"tests/{system}",) for system in SYSTEMS},
+}
+"""What is tested on the GPU, by part; `truth` is what sim's rules say of a GPU, asked of one."""
+DATA = {"truth": ("assets/effects",)}
 RANKS = ("tests/sync_free/test_data_parallel.py", "tests/engine/test_data_parallel.py")
+PROCESSES = {"tests-engine": 3, "tests-gdn": 3, "tests-flex_graph": 2, "tests-offload": 2}
+"""That a part runs on at once, where it is not one; a file's tests share what its fixtures made."""
+SECONDS_OF_A_TEST = 300
 
 
 @dataclass(frozen=True)
@@ -28,83 +32,69 @@ class Part:
     name: str
     device: str
     arguments: tuple[str, ...]
+    rests_on: tuple[str, ...]
+    """Files and folders, and with them all that they import."""
+    processes: int = 1
+    """That use the device at the same time."""
+    alone: bool = False
+    """Whether it measures times, and so must not share the device."""
 
     @property
     def counts_tests(self) -> bool:
         return self.arguments[:2] == ("-m", "pytest")
 
 
-def all_parts(device: str, benchmarks: Path, timelines: Path) -> list[Part]:
-    """`device` is "cuda", or "sim" to try the validation itself where there is no GPU. Sim is part
-    of it wherever Triton's interpreter works."""
-    chapters = ("-p", "no:python", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=120")
-    devices = dict.fromkeys(["sim", device] if can_interpret() else [device])
+def all_parts(device: str, gpus: int, benchmarks: Path, timelines: Path) -> list[Part]:
+    """`device` is "cuda", or "sim" to try the validation itself where there is no GPU. With several
+    GPUs only what needs them is a part: nobody wants to keep such a machine for longer."""
+    if gpus > 1:
+        return [Part("ranks", device, pytest(*RANKS, "--device", device), RANKS)]
     return [
-        # First, before a long load has made the host slower.
-        *(
-            Part(f"benchmark-{system}", device, benchmark(system, benchmarks, timelines))
-            for system in SYSTEMS
-        ),
-        *(Part(f"tests-{name}", name, tests_on(name)) for name in devices),
-        # By itself, for a machine with several GPUs that nobody wants to keep for longer.
-        Part("ranks", device, pytest(*RANKS, "--device", device)),
-        Part("katas", device, pytest("katas", "--impl", "solutions", "--device", device)),
-        Part(
-            "chapters", device, pytest(*chapters, *in_parallel(5, "--dist=loadscope"), "chapters")
-        ),
+        *(benchmark(system, device, benchmarks, timelines) for system in SYSTEMS),
+        *(tests(name, device) for name in TESTS),
+        *(katas(folder, device) for folder in _folders("katas")),
+        *(chapter(path, device) for path in sorted((ROOT / "chapters").glob("*.ipynb"))),
     ]
 
 
-def pytest(*arguments: str) -> tuple[str, ...]:
-    return ("-m", "pytest", "-p", "no:cacheprovider", *arguments)
+def tests(name: str, device: str) -> Part:
+    """On CUDA without what is for sim alone, and the other way round; none needs a browser."""
+    part, others = f"tests-{name}", {"sim": "gpu", "cuda": "sim"}[device]
+    elsewhere = (path for path in TESTS["truth"] if name != "truth")
+    processes = PROCESSES.get(part, 1)
+    arguments = (
+        *TESTS[name],
+        *(f"--ignore={path}" for path in elsewhere),
+        *("-m", f"not browser and not {others}", "--device", device),
+        *(("-n", str(processes), "--dist=loadfile") if processes > 1 else ()),
+    )
+    rests_on = (*TESTS[name], *DATA.get(name, ()))
+    return Part(part, device, pytest(*arguments), rests_on, processes)
 
 
-def tests_on(device: str) -> tuple[str, ...]:
-    """A part on sim leaves the GPU's tests out, and the other way round; none needs a browser."""
-    others = {"sim": "gpu", "cuda": "sim"}[device]
-    arguments = pytest("tests", "-m", f"not browser and not {others}", "--device", device)
-    # Verdicts rest on no clock, so they may share the GPU; most of their time is compilation.
-    parallel = in_parallel(8)
-    limited = ("--timeout=300",) if find_spec("pytest_timeout") else ()
-    return (*arguments, *parallel, *limited)
+def katas(system: str, device: str) -> Part:
+    """Our solutions of a system's exercises."""
+    arguments = (f"katas/{system}", "--impl", "solutions", "--device", device)
+    rests_on = (f"katas/{system}", "katas/katas.toml", f"solutions/{system}", "debubble/workshop")
+    return Part(f"katas-{system}", device, pytest(*arguments), rests_on)
 
 
-def in_parallel(most_workers: int, *how: str) -> tuple[str, ...]:
-    workers = min(most_workers, os.cpu_count() or 1)
-    return ("-n", str(workers), *how) if find_spec("xdist") else ()
+def chapter(path: Path, device: str) -> Part:
+    notebook = ("-p", "no:python", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=120")
+    place = path.relative_to(ROOT).as_posix()
+    return Part(f"chapter-{path.stem}", device, pytest(*notebook, place), (place,))
 
 
-def benchmark(system: str, folder: Path, timelines: Path) -> tuple[str, ...]:
+def benchmark(system: str, device: str, figures: Path, timelines: Path) -> Part:
     module = f"solutions.{system}.bench"
-    return ("-m", module, "--output", str(folder), "--timelines", str(timelines))
+    arguments = ("-m", module, "--output", str(figures), "--timelines", str(timelines))
+    rests_on = (f"solutions/{system}/bench.py",)
+    return Part(f"benchmark-{system}", device, arguments, rests_on, alone=True)
 
 
-def run(part: Part) -> dict[str, object]:
-    """Runs a part, its output going to ours, and returns what the record keeps of it."""
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        extra = [f"--junitxml={report}"] if part.counts_tests else []
-        print(f"\n=== {part.name}: python {' '.join(part.arguments)}", flush=True)
-        start = time.monotonic()
-        finished = subprocess.run(
-            [sys.executable, *part.arguments, *extra],
-            cwd=ROOT,
-            env=environment(part.device),
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-        seconds = round(time.monotonic() - start, 1)
-        tests = counts(report) if part.counts_tests else {}
-    # A run that skips everything exits with 0 and has proved nothing.
-    passed = finished.returncode == 0 and tests.get("passed") != 0
-    return {
-        "part": part.name,
-        "device": part.device,
-        "status": "passed" if passed else "failed",
-        "exit_code": finished.returncode,
-        "seconds": seconds,
-        **tests,
-    }
+def pytest(*arguments: str) -> tuple[str, ...]:
+    limited = (f"--timeout={SECONDS_OF_A_TEST}",) if find_spec("pytest_timeout") else ()
+    return ("-m", "pytest", "-p", "no:cacheprovider", *limited, *arguments)
 
 
 def environment(device: str) -> dict[str, str]:
@@ -117,28 +107,7 @@ def environment(device: str) -> dict[str, str]:
     }
 
 
-def counts(report: Path) -> dict[str, object]:
-    """What passed, failed and was skipped, and why, from a JUnit report."""
-    cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
-    outcomes = {"failed": [], "skipped": []}
-    for case in cases:
-        if case.find("failure") is not None or case.find("error") is not None:
-            outcomes["failed"].append(f"{case.get('classname')}::{case.get('name')}")
-        elif (skipped := case.find("skipped")) is not None:
-            outcomes["skipped"].append(reason(skipped))
-    failed, skipped = outcomes["failed"], outcomes["skipped"]
-    return {
-        "passed": len(cases) - len(failed) - len(skipped),
-        "failed": len(failed),
-        "skipped": len(skipped),
-        "failures": failed,
-        "skipped_because": sorted(set(skipped)),
-    }
-
-
-def reason(skipped: ElementTree.Element) -> str:
-    """Of a module that was skipped whole, JUnit keeps it in the text: `(file, line, reason)`."""
-    message = skipped.get("message", "")
-    if message == "collection skipped" and skipped.text:
-        return ast.literal_eval(skipped.text)[2].removeprefix("Skipped: ")
-    return message
+def _folders(name: str) -> Iterator[str]:
+    for folder in sorted((ROOT / name).iterdir()):
+        if folder.is_dir() and any(folder.glob("test_*.py")):
+            yield folder.name

@@ -1,28 +1,39 @@
-"""What a validation leaves behind: a machine, a state of the source, and what passed there."""
+"""What a validation leaves behind: of each part whether it passed, on which source, when, and with
+which versions. A part keeps its result until it runs again; it is stale once its source changed."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
 import subprocess
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
-import torch
+VERSIONS = ("driver", "cuda", "python", "torch", "triton", "numpy", "platform")
+Record = dict[str, Any]
 
-SOURCES = ("debubble", "solutions", "katas", "chapters")
 
+def device_of(device: str) -> dict[str, str | int]:
+    """Whose record it is."""
+    import torch
 
-def machine(device: str) -> dict[str, str | int | None]:
-    """The accelerator and the versions that a result depends on."""
     on_gpu = device == "cuda"
     return {
         "gpu": torch.cuda.get_device_name() if on_gpu else "sim",
         "gpus": torch.cuda.device_count() if on_gpu else 1,
-        "driver": driver_version() if on_gpu else None,
+    }
+
+
+def versions(device: str) -> dict[str, str | None]:
+    """That a result depends on, by the names of VERSIONS."""
+    import torch
+
+    return {
+        "driver": driver_version() if device == "cuda" else None,
         "cuda": torch.version.cuda,
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -32,53 +43,44 @@ def machine(device: str) -> dict[str, str | int | None]:
     }
 
 
-def source_hash(root: Path) -> str:
-    """SHA-256 over the names and contents of all that is validated, which the tests that do so are
-    no part of; caches don't count, and of a notebook only what is run."""
-    digest = hashlib.sha256()
-    for folder in SOURCES:
-        for file in sorted((root / folder).rglob("*")):
-            parts = file.relative_to(root).parts
-            if file.is_file() and not any(p.startswith((".", "__pycache__")) for p in parts):
-                source = source_of(file)
-                digest.update(f"{file.relative_to(root).as_posix()}\0{len(source)}\0".encode())
-                digest.update(source)
-    return digest.hexdigest()
+def read(path: Path) -> Record:
+    """Empty where there is none yet, and where it is of another form than ours."""
+    record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return record if isinstance(record.get("parts"), dict) else {}
 
 
-def source_of(file: Path) -> bytes:
-    if file.suffix != ".ipynb":
-        return file.read_bytes()
-    cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
-    return json.dumps([(cell["cell_type"], "".join(cell["source"])) for cell in cells]).encode()
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def new_record(device: str, root: Path) -> dict[str, object]:
-    return {
-        **machine(device),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "source_sha256": source_hash(root),
-        "finished": False,
-        "parts": [],
-    }
+def is_current(result: dict[str, Any] | None, source: str) -> bool:
+    """Whether a part passed, and nothing that it rests on has changed since."""
+    return bool(result) and result["status"] == "passed" and result["source_sha256"] == source
 
 
-def earlier_parts(record: dict[str, object], path: Path) -> list[dict[str, object]]:
-    """What ran before on this very machine and source, so that parts can run one at a time."""
-    if not path.exists():
-        return []
-    earlier = json.loads(path.read_text())
-    may_differ = ("date", "finished", "parts")
-    same = all(earlier.get(key) == record[key] for key in record if key not in may_differ)
-    return earlier["parts"] if same else []
+def state_of(result: dict[str, Any] | None, source: str) -> str:
+    """ "passed", "failed", "stale" or "missing"."""
+    if not result:
+        return "missing"
+    return result["status"] if result["source_sha256"] == source else "stale"
 
 
-def write(record: dict[str, object], path: Path) -> None:
+def is_finished(record: Record, sources: dict[str, str]) -> bool:
+    """Whether all parts, by name with the source they rest on now, are current."""
+    return all(is_current(record["parts"].get(name), source) for name, source in sources.items())
+
+
+def write(record: Record, path: Path) -> None:
     """In one step: a reader finds the old record or the new one, never half of one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".json.part")
     unfinished.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
     os.replace(unfinished, path)
+
+
+def shared(values: Iterable[Any]) -> str:
+    """The one value that all have, or all of them."""
+    return ", ".join(dict.fromkeys(map(str, values)))
 
 
 def driver_version() -> str | None:

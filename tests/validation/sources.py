@@ -1,0 +1,112 @@
+"""What a part of a validation rests on: the files that it runs, and whatever these import."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+PACKAGES = ("debubble", "solutions", "katas", "tests")
+NO_SOURCE = (".md", ".pyc", ".bak")
+
+
+class SourceTree:
+    """A checkout as it is when this is made: what was looked at once is not read again."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._needed: dict[Path, list[Path]] = {}
+        self._digests: dict[Path, bytes] = {}
+
+    def hash_of(self, entries: Iterable[str]) -> str:
+        """SHA-256 over names and contents of the files behind `entries`, files and folders below
+        the root. FileNotFoundError for an entry that is not there."""
+        whole = hashlib.sha256()
+        for path in self.files_behind(entries):
+            whole.update(f"{path.relative_to(self.root).as_posix()}\0".encode())
+            whole.update(self._digest(path))
+        return whole.hexdigest()
+
+    def files_behind(self, entries: Iterable[str]) -> list[Path]:
+        """The entries, every module of ours that they import, the `__init__` and conftest files
+        that run before those, and the data in their packages."""
+        found: set[Path] = set()
+        waiting = [path for entry in entries for path in _files_of(self.root / entry)]
+        while waiting:
+            path = waiting.pop()
+            if path not in found:
+                found.add(path)
+                waiting += self._needed_by(path)
+        return sorted(found)
+
+    def _needed_by(self, path: Path) -> list[Path]:
+        if path not in self._needed:
+            imported = [file for name in self._imports(path) for file in self._files_named(name)]
+            self._needed[path] = [*imported, *self._beside(path)]
+        return self._needed[path]
+
+    def _imports(self, path: Path) -> set[str]:
+        """Names of what may be modules of ours, wherever in the file they are imported."""
+        folder = path.parent.relative_to(self.root).parts
+        names = set()
+        for source in _python_in(path):
+            for node in ast.walk(ast.parse(source, str(path))):
+                if isinstance(node, ast.Import):
+                    names.update(alias.name for alias in node.names)
+                elif isinstance(node, ast.ImportFrom):
+                    above = folder[: len(folder) - node.level + 1] if node.level else ()
+                    module = ".".join(filter(None, (*above, node.module)))
+                    names.update({module, *(f"{module}.{alias.name}" for alias in node.names)})
+        return {name for name in names if name.split(".")[0] in PACKAGES}
+
+    def _files_named(self, module: str) -> Iterator[Path]:
+        path = self.root.joinpath(*module.split("."))
+        yield from filter(Path.exists, (path.with_suffix(".py"), path / "__init__.py"))
+
+    def _beside(self, path: Path) -> Iterator[Path]:
+        """Of a module: what Python and pytest run before it, and its package's data."""
+        if path.suffix != ".py" or path.relative_to(self.root).parts[0] not in PACKAGES:
+            return
+        folders = [folder for folder in path.parents if folder.is_relative_to(self.root)]
+        for folder in folders:
+            yield from filter(Path.exists, (folder / "__init__.py", folder / "conftest.py"))
+        for beside in path.parent.iterdir():
+            if beside.is_file() and beside.suffix != ".py" and _counts(beside):
+                yield beside
+            elif beside.is_dir() and not any(beside.rglob("*.py")):
+                yield from _files_of(beside)
+
+    def _digest(self, path: Path) -> bytes:
+        if path not in self._digests:
+            source = _cells(path) if path.suffix == ".ipynb" else path.read_bytes()
+            self._digests[path] = hashlib.sha256(source).digest()
+        return self._digests[path]
+
+
+def _files_of(entry: Path) -> list[Path]:
+    if entry.is_dir():
+        return [path for path in entry.rglob("*") if path.is_file() and _counts(path)]
+    entry.stat()
+    return [entry]
+
+
+def _counts(path: Path) -> bool:
+    """False for caches, backups and prose."""
+    hidden = any(part.startswith((".", "__pycache__")) for part in path.parts)
+    return not hidden and path.suffix not in NO_SOURCE
+
+
+def _python_in(path: Path) -> list[str]:
+    if path.suffix == ".py":
+        return [path.read_text(encoding="utf-8")]
+    if path.suffix == ".ipynb":
+        return [source for kind, source in json.loads(_cells(path)) if kind == "code"]
+    return []
+
+
+def _cells(notebook: Path) -> bytes:
+    """[(type, source)] of a notebook's cells as JSON, without what they have shown."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return json.dumps([(cell["cell_type"], "".join(cell["source"])) for cell in cells]).encode()

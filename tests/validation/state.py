@@ -1,0 +1,74 @@
+"""Which parts of the recorded validations still hold for the source as it is: of use without a GPU,
+and so without importing torch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from .parts import all_parts
+from .record import Record, read, shared, state_of
+from .sources import SourceTree
+
+
+@dataclass(frozen=True)
+class State:
+    """Of one record."""
+
+    gpu: str
+    """With their number, if there are several."""
+    path: Path
+    record: Record
+    parts: dict[str, str]
+    """Of each part whether it "passed", "failed", is "stale" or "missing"."""
+
+    @property
+    def not_current(self) -> dict[str, str]:
+        return {name: state for name, state in self.parts.items() if state != "passed"}
+
+    @property
+    def versions(self) -> str:
+        """Of torch and Triton, with which its parts ran."""
+        ran = self.record["parts"].values()
+        names = {"torch": "torch", "triton": "Triton", "driver": "driver"}
+        return ", ".join(
+            f"{shown} {shared(part['versions'][name] for part in ran)}"
+            for name, shown in names.items()
+        )
+
+    @property
+    def dates(self) -> str:
+        days = sorted({part["date"][:10] for part in self.record["parts"].values()})
+        return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+
+
+def states(assets: Path, root: Path) -> list[State]:
+    """Of every record with a part in it."""
+    tree, found = SourceTree(root), []
+    for path in sorted((assets / "validation").glob("*.json")):
+        record = read(path)
+        if not record.get("parts"):
+            continue
+        device = "sim" if record["gpu"] == "sim" else "cuda"
+        parts = {
+            part.name: state_of(record["parts"].get(part.name), tree.hash_of(part.rests_on))
+            for part in all_parts(device, record["gpus"], assets, assets)
+        }
+        gpu = record["gpu"] if record["gpus"] == 1 else f"{record['gpus']} × {record['gpu']}"
+        found.append(State(gpu, path, record, parts))
+    return found
+
+
+def print_states(assets: Path, root: Path) -> bool:
+    """A line a record, and one for each kind of part that is not current. True if all are."""
+    found = states(assets, root)
+    for state in found:
+        how_many = Counter(state.parts.values())
+        print(f"validated on {state.gpu}: {how_many['passed']} of {len(state.parts)} parts hold")
+        for kind in ("failed", "stale", "missing"):
+            if names := [name for name, how in state.parts.items() if how == kind]:
+                print(f"    {kind}: {', '.join(names)}")
+    if not found:
+        print("validated on no GPU: `make validate-gpu` does so on a machine that has one")
+    return bool(found) and not any(state.not_current for state in found)
