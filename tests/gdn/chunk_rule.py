@@ -24,7 +24,7 @@ def run(sequences, made_on="host", tables=None, starts=None, **options):
 
 
 def expect_right(sequences, made_on="host", states=None, dtype=torch.float32, **options):
-    """Outputs and final states of the definition, which is in float32."""
+    """Outputs and final states of the definition."""
     o, final = run(sequences, made_on, initial_state=states, **options)
     l2norm = options.pop("use_qk_l2norm_in_kernel", False)
     right, right_states = sequences.expected(states, l2norm=l2norm, **options)

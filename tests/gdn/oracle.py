@@ -1,10 +1,39 @@
-"""The gated delta rule as it is defined: token by token, head by head, in plain PyTorch."""
+"""The gated delta rule as it is defined, in plain PyTorch: `definition` to be read, `recurrence` to
+be compared with, which computes the same for all sequences and heads at once."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
 import torch
+
+
+def definition(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    g: torch.Tensor,
+    beta: torch.Tensor,
+    scale: float,
+    states: torch.Tensor,
+    cu_seqlens: list[int],
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(o [1, T, HV, V], final states [N, HV, V, K]) in float64 on the CPU: token by token, head by
+    head. Queries and keys are taken as they are."""
+    q, k, v, g, beta = (x[0].cpu().double() for x in (q, k, v, g, beta))
+    group = v.shape[1] // k.shape[1]
+    o, final = torch.zeros_like(v), states.cpu().double().clone()
+    for n, (start, end) in enumerate(pairwise(cu_seqlens)):
+        for head in range(v.shape[1]):
+            state = final[n, head]
+            for t in range(start, end):
+                key, query = k[t, head // group], q[t, head // group]
+                state = state * g[t, head].exp()
+                change = beta[t, head] * (v[t, head] - state @ key)
+                state = state + torch.outer(change, key)
+                o[t, head] = scale * (state @ query)
+            final[n, head] = state
+    return o[None], final
 
 
 def recurrence(
@@ -17,43 +46,52 @@ def recurrence(
     initial_state: torch.Tensor | None = None,
     cu_seqlens: list[int] | None = None,
     l2norm: bool = False,
-    dtype: torch.dtype = torch.float32,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(o [1, T, HV, V], final_state [N, HV, V, K]) in `dtype`, on the CPU. A GPU computes it in
-    elementwise steps, which are the same there.
+    """(o [1, T, HV, V], final_state [N, HV, V, K]) in float32 on the CPU, computed in float64, on
+    the GPU if the inputs are there: as many steps as the longest sequence has tokens.
 
     Shapes of the inputs as in `chunk_gated_delta_rule`; `cu_seqlens` as a list, None for one
     sequence of all tokens.
     """
     device = q.device if q.device.type == "cuda" else torch.device("cpu")
-    q, k, v, g, beta = (x.detach().to(device)[0].to(dtype) for x in (q, k, v, g, beta))
+    q, k, v, g, beta = (x.detach().to(device)[0].double() for x in (q, k, v, g, beta))
     num_tokens, num_heads, key_size = k.shape
     _, num_value_heads, value_size = v.shape
     if l2norm:
         q, k = (x / (x.square().sum(-1, keepdim=True) + 1e-6).sqrt() for x in (q, k))
-    group = num_value_heads // num_heads
-    q, k = (x.repeat_interleave(group, 1) for x in (q, k))
     scale = key_size**-0.5 if scale is None else scale
-    starts = [0, num_tokens] if cu_seqlens is None else list(cu_seqlens)
-    num_seqs = len(starts) - 1
+    starts = torch.tensor([0, num_tokens] if cu_seqlens is None else cu_seqlens)
+    lengths, longest_first = starts.diff().sort(descending=True)
     states = torch.zeros(
-        num_seqs, num_value_heads, value_size, key_size, dtype=dtype, device=device
+        (len(lengths), num_value_heads, value_size, key_size), dtype=torch.float64, device=device
     )
     if initial_state is not None:
-        states += initial_state.detach().to(device, dtype)
-    o = torch.zeros(num_tokens, num_value_heads, value_size, dtype=dtype, device=device)
-    longest = max((end - start for start, end in pairwise(starts)), default=0)
-    for step in range(longest):
-        # All sequences that are long enough take this step together: they know nothing of another.
-        active = [n for n in range(num_seqs) if starts[n + 1] - starts[n] > step]
-        at = torch.tensor([starts[n] + step for n in active], device=device)
-        state = states[active] * g[at].exp()[:, :, None, None]
-        predicted = (state * k[at][:, :, None, :]).sum(-1)
-        change = beta[at][:, :, None] * (v[at] - predicted)
-        state = state + change[:, :, :, None] * k[at][:, :, None, :]
-        states[active] = state
-        o[at] = (state * q[at][:, :, None, :]).sum(-1) * scale
-    return o[None].cpu(), states.cpu()
+        states.copy_(initial_state.detach().to(device)[longest_first.to(device)])
+
+    # Tokens in the order of their steps: all sequences that are long enough take a step together,
+    # since they know nothing of another, and those are the first ones.
+    steps = torch.arange(max(lengths.tolist(), default=0))[:, None]
+    takes_part = steps < lengths
+    order = (starts[longest_first] + steps)[takes_part].to(device)
+    decay, q, k, v, beta = (x[order] for x in (g.exp(), q, k, v, beta))
+    o = torch.empty_like(v)
+    by_key_head = states.unflatten(1, (num_heads, -1))
+    done = 0
+    for num_active in takes_part.sum(1).tolist():
+        tokens = slice(done, done := done + num_active)
+        state, shared_state = states[:num_active], by_key_head[:num_active]
+        key, query = k[tokens, :, None, :, None], q[tokens, :, None, :, None]
+        state *= decay[tokens, :, None, None]
+        predicted = (shared_state @ key).reshape(v[tokens].shape)
+        change = (beta[tokens, :, None] * (v[tokens] - predicted)).view_as(predicted)
+        shared_state.addcmul_(
+            change.unflatten(1, (num_heads, -1))[..., None], key.transpose(-1, -2)
+        )
+        o[tokens] = (shared_state @ query).reshape(v[tokens].shape) * scale
+
+    in_place = o.new_zeros(num_tokens, num_value_heads, value_size).index_copy_(0, order, o)
+    final = torch.empty_like(states).index_copy_(0, longest_first.to(device), states)
+    return in_place[None].float().cpu(), final.float().cpu()
 
 
 def relative_error(got: torch.Tensor, expected: torch.Tensor) -> float:

@@ -15,7 +15,7 @@ from .chunks import starts_of
 from .oracle import recurrence, relative_error
 
 TOLERANCE = {torch.bfloat16: 5e-3, torch.float16: 5e-3, torch.float32: 1e-4}
-"""Relative, against the recurrence in float32, of what was rounded to this type before."""
+"""Relative, against the recurrence, of what was rounded to this type before."""
 AROUND_A_CHUNK = [1, 63, 64, 0, 65]
 
 
