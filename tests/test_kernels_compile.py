@@ -779,6 +779,11 @@ LAUNCHES = {
         "fp32, heads of 128": partial(chunk_states, "fp32", 128, 128),
     },
 }
+WIDEST = [
+    ("solutions.pinned_h2d.attention_kernel:prefix_attention_kernel", "bf16, head 256"),
+    ("solutions.gdn.state_pass_kernel:state_pass_kernel", "bf16, 4 stages"),
+]
+"""Those that take the most shared memory of an architecture with little of it."""
 EACH_LAUNCH = [(kernel, name) for kernel, launches in LAUNCHES.items() for name in launches]
 
 
@@ -968,6 +973,17 @@ def test_it_compiles(compiled, kernel, launch, architecture):
     assert shared <= SHARED_MEMORY[architecture]
     expected = launches_on(architecture)[kernel][launch].get("tensor_cores", False)
     assert ("wgmma" in ptx or "mma.sync" in ptx) == expected, "which products use tensor cores"
+
+
+@pytest.mark.parametrize(("kernel", "launch"), WIDEST, ids=lambda value: value.split(":")[-1])
+def test_the_widest_launches_fit_where_there_is_the_least_shared_memory(kernel, launch):
+    architecture, most = 86, 99 * 1024  # NVIDIA A10G, and 89: L4, GeForce RTX 4090
+    how = LAUNCHES[kernel][launch](shared_memory=most)
+    (line,) = run_compiling(
+        COMPILE_ALL, str(architecture), json.dumps({kernel: {launch: how}})
+    ).splitlines()
+    *_, shared, _ = json.loads(line)
+    assert shared <= most
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -101,10 +101,8 @@ def choose_tile(
         tile = Tile(16, 16, 8, 1)  # IEEE products don't run on tensor cores.
     elif head_size <= 128:
         tile = Tile(128, 64, 4, 2)
-    elif shared_memory >= WIDE_HEADS_SHARED_MEMORY:
-        tile = Tile(128, 64, 8, 2)
     else:
-        tile = Tile(128, 32, 8, 2)
+        tile = next(tile for least, tile in WIDE_HEADS.items() if shared_memory >= least)
     largest = triton.next_power_of_2(max(16, max_query_len * group))
     if largest < tile.block_m:
         tile = tile._replace(block_m=largest, num_warps=8 if head_size > 128 else 4)
@@ -112,8 +110,9 @@ def choose_tile(
 
 
 INTERPRETED = 0
-WIDE_HEADS_SHARED_MEMORY = 192 << 10
-"""A query tile of 128 x 256, and two stages of 64 keys and values, in 2-byte numbers."""
+WIDE_HEADS = {192 << 10: Tile(128, 64, 8, 2), 128 << 10: Tile(128, 32, 8, 2), 0: Tile(64, 32, 8, 2)}
+"""By the bytes of shared memory that they take at most, for heads of 256 in 2-byte numbers: a tile
+of queries, and two stages of keys and values. The last one is for GPUs of 99 KiB, as an A10G is."""
 
 
 @functools.cache
