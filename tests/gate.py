@@ -55,13 +55,13 @@ class Gate:
             self._flag = _flags()[next(_slots) % SLOTS]
             self._set_flag(0)
             accelerator.launch(gate_kernel, (1,), self._flag, int(at_most_ms), num_warps=1)
-        self._passed = accelerator.event()
-        self._passed.record()
+        self.passed = accelerator.event()
+        self.passed.record()
 
     @property
     def closed(self) -> bool:
         """Whether the device has not come past it."""
-        return not self._passed.query()
+        return not self.passed.query()
 
     def open(self) -> None:
         """Lets the device go on, and returns at once."""

@@ -18,7 +18,6 @@ from .metadata_oracle import expect_metadata
 IN_ALL_WAYS = pytest.mark.parametrize("tables", TABLES)
 LARGE = 4096
 RING_BYTES = 1 << 16
-PLANNED_WITHIN_MS = 1.0
 
 
 def ring_of(depth):
@@ -57,9 +56,9 @@ def test_speculative_requests_alone_need_nothing_new(accelerator):
 @pytest.mark.gpu
 @IN_ALL_WAYS
 def test_the_host_returns_at_once_also_with_4096_requests(accelerator, tables):
-    """A mask of so many requests reaches the device by 64 launches, which take 2 ms."""
+    """A mask of so many requests reaches the device by 64 launches."""
     call = call_of(accelerator, many_requests(), tables)
-    claims.expect_host_returns(accelerator, call, within_ms=claims.MANY_REQUESTS_MS)
+    claims.expect_host_returns(accelerator, call)
 
 
 def many_requests():

@@ -1,7 +1,5 @@
 """The exchange between data-parallel ranks: what each of them learns, and that nobody waits."""
 
-import time
-
 import numpy as np
 import pytest
 import torch
@@ -14,12 +12,10 @@ from solutions.sync_free.before import data_parallel as before
 from solutions.sync_free.data_parallel import Agreement, _run_ar, agreement_of
 from solutions.sync_free.data_parallel_group import DataParallelGroup
 from solutions.sync_free.data_parallel_kernel import own_column_kernel
+from tests.gate import closed_gate, gate_that_waits_open
 
 from . import claims
 from .data_parallel_ranks import BACKENDS, MAX_TOKENS, STEPS, numbers_of, run_ranks
-
-READ_MS = 10.0
-"""Of the much longer work that the compute stream is busy with."""
 
 
 @st.composite
@@ -82,15 +78,13 @@ def test_no_rank_waits_or_uploads(ranks):
         assert counts["d2h"] == STEPS
 
 
-def test_ranks_read_while_their_compute_streams_are_busy(accelerator, ranks):
+def test_ranks_read_while_their_compute_streams_are_busy(ranks):
     right = expected_state([numbers_of(rank, 5) for rank in range(len(ranks))])
     for rank in ranks:
         seen = rank["behind a busy device"]
         assert seen["state"] == right
-        assert seen["still busy"]
-        if not accelerator.modelled:
-            assert seen["host_ms"] < claims.HOST_MS
-            assert seen["read_ms"] < READ_MS
+        assert seen["returned while busy"]
+        assert seen["read while busy"]
 
 
 def test_ranks_that_disagree_are_all_refused_with_one_sentence(ranks):
@@ -170,12 +164,10 @@ def test_a_result_that_nobody_reads_does_no_harm(accelerator, group):
 
 
 def test_it_is_read_while_the_compute_stream_is_busy(accelerator, group):
-    accelerator.synchronize()
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(claims.QUEUED_MS)
+    claims.warm_up(accelerator, lambda: _run_ar(**numbers_of(0, 2), group=group).read())
+    with debubble.record(accelerator) as timeline, closed_gate(accelerator) as gate:
         state = _run_ar(**numbers_of(0, 3), group=group).read()
-        still_busy = not accelerator.current_stream().query()
-    assert still_busy
+        assert gate.closed
     assert state.tolist() == expected_state([numbers_of(0, 3)])
     assert not timeline.hazards
 
@@ -189,9 +181,11 @@ def test_what_is_there_is_read_without_a_wait(accelerator, group):
 
 
 def test_what_is_not_there_yet_is_waited_for_once(accelerator, group):
-    with debubble.record(accelerator) as timeline:
-        with group.stream:
-            accelerator.sleep(20.0)
+    with (
+        debubble.record(accelerator) as timeline,
+        group.stream,
+        gate_that_waits_open(accelerator),
+    ):
         pending = _run_ar(**numbers_of(0, 3), group=group)
         states = [pending.read().tolist(), pending.read().tolist()]
     assert states == [expected_state([numbers_of(0, 3)])] * 2
@@ -250,13 +244,7 @@ def test_the_step_follows_the_largest_batch_and_the_least_able_rank():
     assert agreement_of(state).should_ubatch is True
 
 
-@pytest.mark.gpu
 def test_the_host_returns_at_once_and_reads_soon(accelerator, group):
+    """Whatever the model's stream is busy with."""
     claims.expect_host_returns(accelerator, lambda: _run_ar(**numbers_of(0, 3), group=group))
-    accelerator.sleep(claims.QUEUED_MS)
-    started = time.perf_counter()
-    state = _run_ar(**numbers_of(0, 3), group=group).read()
-    read_ms = (time.perf_counter() - started) * 1e3
-    assert not accelerator.current_stream().query()
-    assert read_ms < READ_MS
-    assert state.tolist() == expected_state([numbers_of(0, 3)])
+    claims.expect_host_returns(accelerator, lambda: _run_ar(**numbers_of(0, 3), group=group).read())
