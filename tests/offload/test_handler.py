@@ -11,6 +11,7 @@ from solutions.offload.handler import NUM_STREAMS, SingleDirectionOffloadingHand
 from solutions.offload.host_memory import registered
 from solutions.offload.kv_tensors import KVGroup, KVTensors
 from solutions.offload.swap_blocks import swap_blocks_batch
+from tests.gate import LONG_MS, SHORT_MS, closed_gate
 from tests.offload.kv_case import KVCase
 
 SWAPS = {
@@ -142,18 +143,28 @@ def test_the_host_waits_for_nothing(accelerator, small):
         SingleDirectionOffloadingHandler(small.groups, gpu_to_cpu=gpu_to_cpu)
         for gpu_to_cpu in (False, True)
     ]
-    accelerator.synchronize()
-    with debubble.record(accelerator) as timeline, debubble.no_host_syncs():
-        accelerator.sleep(1000.0)
-        awake = accelerator.event()
-        awake.record()
+
+    def transfer_ten_times(gate):
+        reported = []
         for job_id in range(10):
             for handler in handlers:
                 handler.transfer_async(job_id, *small.blocks(2))
-                finished = handler.get_finished()
-                # Asked for afterwards: a host may be so slow that the device has woken up.
-                assert finished == [] or awake.query(), "a transfer waits for what was before it"
+                reported += handler.get_finished()
         handlers[0].make_stream_wait([3])
+        return gate.closed, reported
+
+    with closed_gate(accelerator, SHORT_MS) as gate:  # Descriptors for all that is under way.
+        transfer_ten_times(gate)
+    for handler in handlers:
+        finished(handler, accelerator)
+    with (
+        debubble.record(accelerator) as timeline,
+        debubble.no_host_syncs(),
+        closed_gate(accelerator) as gate,
+    ):
+        goes_on, reported = transfer_ten_times(gate)
+    assert goes_on, "the host waited for what was before the transfers"
+    assert reported == [], "a transfer waits for what was before it"
     assert timeline.counts()["host_syncs"] == 0
 
 
@@ -191,21 +202,31 @@ def test_transfers_run_one_after_another(accelerator, small):
 
 
 def test_wait_is_for_these_and_no_others(accelerator, small):
-    handler = SingleDirectionOffloadingHandler(
-        small.groups, gpu_to_cpu=False, swap=_slowly(accelerator)
-    )
-    for job_id in range(3):
-        handler.transfer_async(job_id, *small.blocks(1))
-    accelerator.sleep(100.0)
-    handler.transfer_async(3, *small.blocks(1))
-    handler.wait([])
-    assert 0 in handler._in_flight, "there is something to wait for"
-    handler.wait({1, "of nobody"})
-    assert [result.job_id for result in handler.get_finished()][:2] == [0, 1]
-    assert 3 in handler._in_flight
-    handler.wait([3])
-    assert [result.job_id for result in handler.get_finished()][-1] == 3
-    handler.wait([0, 3])
+    handler = SingleDirectionOffloadingHandler(small.groups, gpu_to_cpu=False, swap=copy_batch)
+
+    def two_pairs_of_transfers(at_most_ms):
+        """Each pair behind a gate of its own."""
+        gates = []
+        for first in (0, 2):
+            gates.append(closed_gate(accelerator, at_most_ms))
+            for job_id in (first, first + 1):
+                handler.transfer_async(job_id, *small.blocks(1))
+        return gates
+
+    two_pairs_of_transfers(SHORT_MS)  # Descriptors for all that is under way.
+    finished(handler, accelerator)
+    first, second = two_pairs_of_transfers(LONG_MS)
+    with first, second:
+        handler.wait([])
+        assert first.closed, "the host waited for nobody's transfer"
+        first.open()
+        handler.wait({1, "of nobody"})
+        assert second.closed, "the host waited for others than it was asked to"
+        assert [result.job_id for result in handler.get_finished()] == [0, 1]
+        second.open()
+        handler.wait([3])
+        assert [result.job_id for result in handler.get_finished()] == [2, 3]
+        handler.wait([0, 3])
 
 
 def test_whoever_drops_a_handler_waits_for_its_transfers(accelerator, small):

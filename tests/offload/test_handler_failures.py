@@ -10,6 +10,7 @@ from solutions.offload.dma import copy_batch
 from solutions.offload.handler import SingleDirectionOffloadingHandler
 from solutions.offload.kv_tensors import KVGroup, KVTensors
 from solutions.offload.swap_blocks import swap_blocks_batch
+from tests.gate import SHORT_MS, closed_gate
 from tests.offload.kv_case import KVCase
 
 NUM_GPU, NUM_CPU = 16, 8
@@ -174,15 +175,20 @@ def test_a_transfer_that_failed_halfway_keeps_its_descriptors_until_that_half_is
     accelerator, case
 ):
     def swap(*descriptors):
-        accelerator.sleep(10.0)
         copy_batch(*(column[:2] for column in descriptors))
         raise RuntimeError("and no further")
 
+    warm = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=False, swap=swap)
+    with closed_gate(accelerator, SHORT_MS):  # Memory for descriptors, which its pool gives back.
+        warm.transfer_async(0, *case.blocks(2))
+        warm.transfer_async(1, *case.blocks(2))
+    del warm
     handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=False, swap=swap)
-    handler.transfer_async(0, *case.blocks(2))
-    assert handler.get_finished() == [], "its first half is under way"
-    handler.transfer_async(1, *case.blocks(2))
-    assert handler.pool.num_buffers == 2
+    with closed_gate(accelerator):
+        handler.transfer_async(0, *case.blocks(2))
+        assert handler.get_finished() == [], "its first half is under way"
+        handler.transfer_async(1, *case.blocks(2))
+        assert handler.pool.num_buffers == 2
     accelerator.synchronize()
     assert [result.error for result in handler.get_finished()] == ["and no further"] * 2
     handler.transfer_async(2, *case.blocks(2))

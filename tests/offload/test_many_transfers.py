@@ -14,6 +14,7 @@ from solutions.offload.handler import SingleDirectionOffloadingHandler
 from solutions.offload.kv_tensors import KVGroup, KVTensors
 from solutions.offload.lru_blocks import LRUBlockManager, prefix_hashes
 from solutions.offload.swap_blocks import swap_blocks_batch
+from tests.gate import SHORT_MS, closed_gate
 from tests.offload.kv_case import KVCase
 
 TRANSFERS = 10_000
@@ -198,12 +199,17 @@ def test_what_is_found_is_what_was_stored(accelerator):
 
 def test_a_block_is_found_once_its_store_is_done(accelerator):
     offloading = Offloading(accelerator)
-    hashes = prefix_hashes(range(16), 4)
-    accelerator.sleep(20.0)
-    offloading.compute_and_store(hashes)
+    # What the first store costs may make the host wait.
+    with closed_gate(accelerator, SHORT_MS):
+        offloading.compute_and_store(prefix_hashes(range(100, 104), 4))
+    offloading.store.wait(offloading.storing)
     offloading.collect()
-    assert offloading.manager.lookup(hashes) == 0
-    assert offloading.manager.prepare_store(hashes).hashes == []
+    hashes = prefix_hashes(range(16), 4)
+    with closed_gate(accelerator):
+        offloading.compute_and_store(hashes)
+        offloading.collect()
+        assert offloading.manager.lookup(hashes) == 0
+        assert offloading.manager.prepare_store(hashes).hashes == []
     offloading.store.wait(offloading.storing)
     offloading.collect()
     assert offloading.manager.lookup(hashes) == 4

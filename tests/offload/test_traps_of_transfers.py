@@ -17,6 +17,7 @@ from solutions.offload.kv_tensors import KVGroup, KVTensors
 from solutions.offload.presets import UPSTREAM
 from solutions.offload.selection import _select_swap_blocks_fn
 from solutions.offload.swap_blocks import swap_blocks_batch
+from tests.gate import LONG_MS, SHORT_MS, closed_gate
 
 from .times import crossover_of
 
@@ -40,10 +41,11 @@ def first_bytes(tensor):
 
 def test_trap_2_the_copy_is_queued_where_its_end_is_recorded(accelerator):
     elsewhere = accelerator.stream()
+    gates = []
 
     def naive_swap(*descriptors):
         with elsewhere:
-            accelerator.sleep(20.0)
+            gates.append(closed_gate(accelerator))
             copy_batch(*descriptors)
 
     def our_swap(*descriptors):
@@ -61,8 +63,10 @@ def test_trap_2_the_copy_is_queued_where_its_end_is_recorded(accelerator):
         assert [result.success for result in handler.get_finished()] == [True]
         return elsewhere.query()
 
-    assert not is_there_when_it_is_reported(naive_swap)
     assert is_there_when_it_is_reported(our_swap)
+    assert not is_there_when_it_is_reported(naive_swap)
+    gates[-1].open()
+    accelerator.synchronize()
 
 
 def fifo_only(stream, compute_stream, computed, previous_end):
@@ -73,47 +77,53 @@ def fifo_only(stream, compute_stream, computed, previous_end):
 
 @pytest.mark.parametrize("swap", [copy_batch, KERNEL], ids=["dma", "kernel"])
 def test_trap_6_a_load_waits_for_the_compute_stream(accelerator, monkeypatch, swap):
-    def load_behind_zeroing():
+    def load_behind_zeroing(waits):
+        """The host waits for the load, and so for the zeroing if the load `waits` for it."""
         pair = layer(accelerator)
         handler = SingleDirectionOffloadingHandler([KVGroup([pair])], gpu_to_cpu=False, swap=swap)
         handler.transfer_async("warm", [[7]], [[7]])
         accelerator.synchronize()
         with debubble.record(accelerator) as timeline:
-            accelerator.sleep(50.0)
-            pair.gpu[:4].zero_()  # the blocks were another request's
-            handler.transfer_async(0, [[1, 3]], [[5, 6]])
+            with closed_gate(accelerator, SHORT_MS if waits else LONG_MS):
+                pair.gpu[:4].zero_()  # the blocks were another request's
+                handler.transfer_async(0, [[1, 3]], [[5, 6]])
+                handler.wait([0])
             accelerator.synchronize()
         kinds = {hazard.kind for hazard in timeline.hazards}
         return kinds, first_bytes(pair.gpu) == [0, 6, 0, 7, 0, 0, 0, 8]
 
     with monkeypatch.context() as patch:
         patch.setattr(handler_module, "order_transfer", fifo_only)
-        naive_hazards, naive_is_right = load_behind_zeroing()
+        naive_hazards, naive_is_right = load_behind_zeroing(waits=False)
     if accelerator.modelled:
         assert naive_hazards == {"unordered_streams"}
     else:
         assert not naive_is_right, "the zeroing came after the load"
-    assert load_behind_zeroing() == (set(), True)
+    assert load_behind_zeroing(waits=True) == (set(), True)
 
 
 def test_trap_6_a_store_waits_for_the_compute_stream(accelerator, monkeypatch):
-    def store_behind_compute():
+    def store_behind_compute(waits):
         pair = layer(accelerator)
         handler = SingleDirectionOffloadingHandler([KVGroup([pair])], gpu_to_cpu=True)
+        handler.transfer_async("warm", [[7]], [[7]])
+        pair.gpu[2].fill_(100)
         accelerator.synchronize()
+        pair.cpu[7] = 8
         with debubble.record(accelerator) as timeline:
-            accelerator.sleep(50.0)
-            pair.gpu[1].fill_(100)
-            handler.transfer_async(0, [[1]], [[5]])
+            with closed_gate(accelerator, SHORT_MS if waits else LONG_MS):
+                pair.gpu[1].fill_(100)
+                handler.transfer_async(0, [[1]], [[5]])
+                handler.wait([0])
             accelerator.synchronize()
         kinds = {hazard.kind for hazard in timeline.hazards}
         return kinds, first_bytes(pair.cpu) == [1, 2, 3, 4, 5, 100, 7, 8]
 
     with monkeypatch.context() as patch:
         patch.setattr(handler_module, "order_transfer", fifo_only)
-        naive_hazards, naive_is_right = store_behind_compute()
+        naive_hazards, naive_is_right = store_behind_compute(waits=False)
     assert naive_hazards == {"unordered_streams"} if accelerator.modelled else not naive_is_right
-    assert store_behind_compute() == (set(), True)
+    assert store_behind_compute(waits=True) == (set(), True)
 
 
 def test_trap_8_the_bytes_that_are_copied_decide_and_not_the_page(accelerator, monkeypatch):
@@ -222,7 +232,7 @@ class ReusesTooEarly(DescriptorPool):
 
 
 def test_trap_10_descriptors_stay_until_the_copy_is_done(accelerator):
-    def three_loads(pool):
+    def three_loads(pool, at_most_ms=SHORT_MS):
         pair = layer(accelerator)
         handler = SingleDirectionOffloadingHandler(
             [KVGroup([pair])], gpu_to_cpu=False, swap=KERNEL, pool=pool
@@ -231,15 +241,15 @@ def test_trap_10_descriptors_stay_until_the_copy_is_done(accelerator):
         accelerator.synchronize()
         handler.get_finished()
         with debubble.record(accelerator) as timeline:
-            accelerator.sleep(50.0)
-            for job_id in range(3):
-                handler.transfer_async(job_id, [[job_id]], [[job_id + 3]])
+            with closed_gate(accelerator, at_most_ms):
+                for job_id in range(3):
+                    handler.transfer_async(job_id, [[job_id]], [[job_id + 3]])
             accelerator.synchronize()
         kinds = {hazard.kind for hazard in timeline.hazards}
         assert [result.success for result in handler.get_finished()] == [True] * 3
         return kinds, first_bytes(pair.gpu)
 
-    hazards, arrived = three_loads(ReusesTooEarly())
+    hazards, arrived = three_loads(ReusesTooEarly(), LONG_MS)
     if accelerator.modelled:
         assert hazards == {"overwritten_in_flight"}
     # All three kernels read what was written for the last one.
