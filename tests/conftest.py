@@ -1,5 +1,8 @@
-"""What all our tests share: which accelerator a test needs, and patience for a busy machine."""
+"""What all our tests share: which accelerator a test needs and how much of its memory, and patience
+for a busy machine."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -7,12 +10,17 @@ from hypothesis import settings
 
 import debubble
 
+from .gpu_memory import much_memory
+
 # A property's first example pays for what is compiled or imported on first use.
 settings.register_profile("debubble", deadline=None)
 settings.load_profile("debubble")
 
 NEEDS = {"gpu": "cuda", "sim": "sim"}
 """The accelerator that a marker asks for. A process has one, so the tests of the other wait."""
+
+HELD = pytest.StashKey[ExitStack]()
+"""What a test marked `gpu_memory` holds from before its fixtures are made."""
 
 LONGEST_FIRST = [
     "engine/test_combinations.py",
@@ -52,3 +60,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             present = debubble.accelerator(item.config.getoption("device") or "auto")
             if present.name != name:
                 pytest.skip(f"needs {name}, and this run is on {present.description}")
+    much = item.get_closest_marker("gpu_memory")
+    if much:
+        present = debubble.accelerator(item.config.getoption("device") or "auto")
+        if present.name == "cuda":
+            held = item.stash[HELD] = ExitStack()
+            held.enter_context(much_memory(*much.args, present.device))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """What a test held goes back once its fixtures are torn down."""
+    with item.stash.get(HELD, ExitStack()):
+        return (yield)

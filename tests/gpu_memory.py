@@ -1,0 +1,76 @@
+"""A test that needs much of the GPU's memory says so, and no other such test runs beside it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+
+from debubble.cuda.memory_limit import limit_in_gib, limit_memory
+
+GIB = 2**30
+MOST_WHERE_SHARED = 10.0
+"""GiB that a test takes of a GPU which others use too: where DEBUBBLE_GPU_MEMORY is set."""
+
+
+@contextmanager
+def much_memory(gib: float, device: torch.device) -> Iterator[None]:
+    """So many GiB beside what this process holds already, or the test is skipped. On this machine
+    one test at a time has them; afterwards they are the GPU's again, and the limit is what it was.
+    """
+    limited = limit_in_gib() is not None
+    if limited and gib > MOST_WHERE_SHARED:
+        pytest.skip(
+            f"needs {gib:g} GiB of GPU memory: where DEBUBBLE_GPU_MEMORY is set, a test takes at "
+            f"most {MOST_WHERE_SHARED:g}"
+        )
+    with one_at_a_time():
+        give_back_what_is_unused()
+        free, total = torch.cuda.mem_get_info(device)
+        if free < gib * GIB:
+            pytest.skip(
+                f"needs {gib:g} GiB of GPU memory: {free / GIB:.1f} of {total / GIB:.1f} are free"
+            )
+        if limited:
+            most = torch.cuda.memory_reserved(device) + gib * GIB
+            torch.cuda.set_per_process_memory_fraction(min(1.0, most / total), device)
+        try:
+            yield
+        finally:
+            give_back_what_is_unused()
+            limit_memory(device)
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Waits for the other processes of this user."""
+    import fcntl  # not there on Windows, where nothing runs on CUDA
+
+    file = os.open(lock_path(), os.O_RDONLY | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        # Closing it is not enough: a child that was forked has it open too.
+        fcntl.flock(file, fcntl.LOCK_UN)
+        os.close(file)
+
+
+def lock_path() -> Path:
+    """Of a file of this user: in a folder for all of them, nobody may open another one's."""
+    return Path(tempfile.gettempdir()) / f"debubble-gpu-memory-{os.getuid()}.lock"
+
+
+def give_back_what_is_unused() -> None:
+    # The last failure's traceback holds the tensors of its frames.
+    for name in ("last_exc", "last_type", "last_value", "last_traceback"):
+        vars(sys).pop(name, None)
+    gc.collect()
+    torch.cuda.empty_cache()
