@@ -7,7 +7,7 @@ import json
 import pytest
 
 from debubble.timeline import Timeline
-from solutions.offload import bench
+from solutions.offload import bench, grid, grid_report
 from solutions.offload.bench import VARIANTS
 from solutions.offload.config import ServingConfig
 
@@ -19,6 +19,8 @@ def run(accelerator, tmp_path_factory):
     tiny = ServingConfig.tiny()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         patch.setattr(ServingConfig, "small", lambda: tiny)
+        patch.setattr(grid, "MEMORY", 1 << 26)
+        patch.setattr(grid_report, "RUN_PIECES", 64)
         bench.main(["--quick", "--output", str(folder), "--timelines", str(folder / "timelines")])
     return folder, printed.getvalue()
 

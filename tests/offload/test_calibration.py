@@ -11,7 +11,7 @@ import torch
 from rich.console import Console
 
 import debubble
-from solutions.offload import calibration
+from solutions.offload import calibration, grid
 from solutions.offload import crossover as crossover_module
 from solutions.offload.calibration import (
     COUNTS,
@@ -172,7 +172,8 @@ def test_what_is_shipped_is_part_of_the_package():
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_a_small_grid_is_measured_and_can_be_asked():
+def test_on_a_gpu_a_small_grid_is_measured_and_can_be_asked(monkeypatch):
+    monkeypatch.setattr(grid, "MEMORY", 1 << 28)
     gpu = debubble.accelerator("cuda")
     cells = []
     measured = measure_crossover(

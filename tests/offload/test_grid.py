@@ -202,7 +202,10 @@ def test_rows_are_of_one_kind():
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_the_large_copy_takes_longer_and_the_device_is_never_slower_than_the_wall():
+def test_on_a_gpu_the_large_copy_takes_longer_and_the_device_is_never_slower_than_the_wall(
+    monkeypatch,
+):
+    monkeypatch.setattr(grid, "MEMORY", 1 << 28)
     accelerator = debubble.accelerator("cuda")
 
     def one_large_copy(src, dst, sizes):

@@ -70,5 +70,6 @@ def test_a_modelled_gpu_measures_nothing(accelerator, tmp_path):
 @pytest.mark.gpu
 def test_a_gpu_measures_a_small_grid(accelerator, tmp_path, monkeypatch):
     monkeypatch.setattr(grid_report, "RUN_PIECES", 64)
+    monkeypatch.setattr(grid, "MEMORY", 1 << 28)
     grid_report.report_grid(accelerator, Console(file=io.StringIO()), tmp_path, quick=True)
     assert (tmp_path / "offload_grid.json").exists()

@@ -141,13 +141,13 @@ def test_a_hundred_thousand_pieces(accelerator, size):
 
 
 @pytest.mark.gpu
+@pytest.mark.gpu_memory(17)
 def test_words_beyond_the_range_of_32_bits(accelerator):
-    """One job of 16 GiB and a little: its last words are beyond 2^31."""
-    nbytes = (16 << 30) + 24
-    if torch.cuda.mem_get_info()[0] < 3 * nbytes:
-        pytest.skip(f"needs {3 * nbytes >> 30} GiB of free device memory")
-    source = torch.zeros(nbytes + 64, dtype=torch.uint8, device=accelerator.device)
-    target = torch.zeros_like(source)
+    """One job of 16 GiB and a little: its last words are beyond 2^31. It moves nearly all of its
+    own memory, by a number of chunks that leaves each where it was to one and the same program."""
+    nbytes, moved = (16 << 30) + 24, 64 << 20
+    memory = torch.zeros(nbytes + 64 + moved, dtype=torch.uint8, device=accelerator.device)
+    source, target = memory[moved:], memory
     source[nbytes - 8 : nbytes + 8] = 7
     columns = [
         torch.tensor([number]).to(accelerator.device)
