@@ -9,7 +9,7 @@ import pytest
 
 from debubble.timeline import Timeline
 from solutions import benchmark
-from solutions.flex_graph import bench
+from solutions.flex_graph import bench, step_limits
 from solutions.flex_graph.bench import Workload
 from solutions.flex_graph.config import FlexConfig
 from solutions.flex_graph.step import VARIANTS
@@ -26,6 +26,9 @@ def run(accelerator, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         for preset in ("narrow", "small"):
             patch.setattr(Workload, preset, lambda: workload)
+        # On a GPU: whose weights are read, and of how many blocks a request's metadata is built.
+        patch.setattr(FlexConfig, "llama_3_8b", FlexConfig.small)
+        patch.setattr(step_limits, "BLOCKS", 64)
         patch.setattr(bench, "STEPS_IN_A_ROW", {True: 2, False: 3})
         bench.main(["--quick", "--output", str(folder), "--timelines", str(folder / "timelines")])
     return folder, printed.getvalue()
@@ -45,9 +48,9 @@ def test_every_variant_has_its_costs(accelerator, run):
     for cost in steps.values():
         assert cost["counts"]["h2d_pinned"] == 2 * accelerator.pin_memory
         assert min(cost["loop_us"], cost["device_us"], cost["host_us"]) > 0
-    assert steps["eager"]["host_us"] > benchmark.LOAD_MS * 1e3
     if accelerator.modelled:  # A clock says other things on a machine that others use too.
-        assert steps["full"]["host_us"] < benchmark.LOAD_MS * 1e3
+        load_us = benchmark.LOAD_MS * 1e3
+        assert steps["eager"]["host_us"] > load_us > steps["full"]["host_us"]
 
 
 def test_every_variant_has_its_recording(accelerator, run):

@@ -211,8 +211,9 @@ def test_trap_3_a_row_is_as_long_as_the_cache_and_there_are_as_many_as_there_can
 
 
 @pytest.mark.gpu
+@pytest.mark.gpu_memory(9)
 def test_trap_10_rows_may_lie_further_apart_than_32_bits_count(accelerator):
-    num_blocks = 8_000_000
+    num_blocks = 7_200_000
     limits = replace(
         LIMITS, max_num_seqs=300, max_num_batched_tokens=300, num_gpu_blocks=num_blocks
     )
@@ -221,7 +222,7 @@ def test_trap_10_rows_may_lie_further_apart_than_32_bits_count(accelerator):
     buffers = built(accelerator, batch, limits=limits)
     last_row = buffers.physical_to_logical[299, num_blocks - 301 : num_blocks - 299]
     assert last_row.tolist() == [1, 0]
-    assert (buffers.physical_to_logical >= 0).sum().item() == 600
+    assert sum(int((rows >= 0).sum()) for rows in buffers.physical_to_logical.split(30)) == 600
     assert lists_of(buffers, 300, limits) == expected_pages(batch, CAUSAL, limits)
 
 

@@ -180,6 +180,7 @@ def far_apart(accelerator, monkeypatch):
     return lambda place, size: torch.from_numpy(memory[place : place + size])
 
 
+@pytest.mark.gpu_memory(9)
 def test_offsets_in_a_large_cache_have_64_bits(accelerator, far_apart):
     """Below the cache there is memory too, which an offset of 32 bits would reach by mistake."""
     args = random_args(accelerator, 3, (2, 1), 16, torch.float16)

@@ -9,7 +9,7 @@ import pytest
 
 from debubble.timeline import Timeline
 from solutions import benchmark
-from solutions.gdn import bench, forward_comparison
+from solutions.gdn import bench, forward_calls, forward_comparison
 from solutions.gdn.bench import Workload
 from solutions.gdn.step import MOST_TOKENS, VARIANTS
 
@@ -23,6 +23,7 @@ def run(accelerator, tmp_path_factory):
     shallow = replace(Workload.small(), num_layers=LAYERS, num_v_heads=1)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         patch.setattr(Workload, "small", lambda: shallow)
+        patch.setattr(forward_calls, "HEADS", 4)
         # The peer changes the process that it is in: test_forward_comparison gives it its own.
         patch.setattr(forward_comparison, "missing_peer", lambda: "Without its peer.")
         bench.main(["--quick", "--output", str(folder), "--timelines", str(folder / "timelines")])
@@ -38,11 +39,10 @@ def test_every_variant_has_its_costs(accelerator, run):
     syncs = {variant: cost["counts"]["host_syncs"] for variant, cost in steps.items()}
     assert syncs == {"before": 3 * LAYERS, "cached": 3, "after": 0, "on_device": 0}
     for now in (steps["after"], steps["on_device"]):
-        assert steps["cached"]["host_us"] > benchmark.LOAD_MS * 1e3
         assert min(now["host_us"], now["device_us"]) > 0
         if accelerator.modelled:  # A clock says other things on a machine that others use too.
             assert steps["before"]["device_us"] > steps["cached"]["device_us"] > now["device_us"]
-            assert now["host_us"] < benchmark.LOAD_MS * 1e3
+            assert steps["cached"]["host_us"] > benchmark.LOAD_MS * 1e3 > now["host_us"]
     assert steps["after"]["counts"]["h2d_pinned"] == accelerator.pin_memory
     assert steps["on_device"]["counts"]["h2d_pinned"] == 0
 

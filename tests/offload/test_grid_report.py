@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from solutions.offload import grid_report
+from solutions.offload import grid, grid_report
 from solutions.offload.crossover import PATHS, Crossover
 from solutions.offload.grid import CopyTimes, Grid
 from solutions.offload.grid_report import GridReport, contents_of, paths_with, tables_of

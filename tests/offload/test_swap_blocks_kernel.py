@@ -143,8 +143,8 @@ def test_a_hundred_thousand_pieces(accelerator, size):
 @pytest.mark.gpu
 @pytest.mark.gpu_memory(17)
 def test_words_beyond_the_range_of_32_bits(accelerator):
-    """One job of 16 GiB and a little: its last words are beyond 2^31. It moves nearly all of its
-    own memory, by a number of chunks that leaves each where it was to one and the same program."""
+    """One job of 16 GiB and a little: its last words are beyond 2^31. All moves down by a multiple
+    of 64 chunks, so whatever is overwritten has been read before, by the same program."""
     nbytes, moved = (16 << 30) + 24, 64 << 20
     memory = torch.zeros(nbytes + 64 + moved, dtype=torch.uint8, device=accelerator.device)
     source, target = memory[moved:], memory

@@ -263,11 +263,10 @@ def test_tables_that_do_not_fit_are_refused(accelerator, shapes, dtype, message)
 
 
 @pytest.mark.gpu
+@pytest.mark.gpu_memory(9)
 def test_offsets_beyond_32_bits_are_written(accelerator):
     vocab_size = 1 << 17
     max_reqs = (1 << 31) // vocab_size + 2
-    if torch.cuda.mem_get_info()[0] < 5 * max_reqs * vocab_size:
-        pytest.skip("needs 10 GB of free memory")
     tokens = torch.full((max_reqs, 2), vocab_size - 1, dtype=torch.int32, device=accelerator.device)
     shapes = ((max_reqs, vocab_size // 32), (max_reqs, vocab_size))
     bits, counts = (
@@ -275,4 +274,5 @@ def test_offsets_beyond_32_bits_are_written(accelerator):
     )
     penalties.bincount([max_reqs - 1], tokens, [1], [2], bits, counts)
     assert (bits[-1, -1].item(), counts[-1, -1].item()) == (-(1 << 31), 1)
-    assert (int(torch.count_nonzero(bits)), int(torch.count_nonzero(counts))) == (1, 1)
+    for table in (bits, counts):
+        assert sum(int(torch.count_nonzero(rows)) for rows in table.split(1024)) == 1
