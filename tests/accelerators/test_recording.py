@@ -5,6 +5,7 @@ import threading
 import torch
 
 import debubble
+from tests.gate import closed_gate
 
 
 def test_counts_a_small_step(accelerator):
@@ -107,13 +108,15 @@ def test_streams_are_counted_anew_in_each_recording(accelerator):
 def test_a_sleep_keeps_the_device_busy_and_lets_the_host_go_on(accelerator):
     x = torch.ones(4, device=accelerator.device)
     accelerator.sleep(0.1)
-    with debubble.record(accelerator) as timeline:
+    x + 1
+    with debubble.record(accelerator) as timeline, closed_gate(accelerator) as gate:
         accelerator.sleep(20)
         x + 1
-    sleep, add = [event for event in timeline.events if event.kind == "kernel"]
+        assert gate.closed, "the host waited for something before it went on"
+    _, sleep, add = [event for event in timeline.events if event.kind == "kernel"]
     assert sleep.name == "sleep"
     assert sleep.duration >= 20_000
-    assert timeline.events[add.launched_by].end < sleep.end
+    assert add.start >= sleep.end
 
 
 def test_a_graph_is_one_launch_of_many_kernels(accelerator):

@@ -5,6 +5,21 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from debubble import Timeline
+
+CLOCKS_APART = 10_000
+"""Microseconds that the clocks of host and device may differ by in a recording."""
+
+
+def rest_of_the_load(timeline: Timeline) -> float:
+    """Microseconds that the first kernel still had to go when the host asked for the first copy:
+    less than nothing if the host came so late."""
+    load = next(event for event in timeline.events if event.kind == "kernel")
+    copy = next(event for event in timeline.events if event.kind == "copy")
+    asked = timeline.launch_of(copy)
+    assert asked is not None
+    return load.end - asked.start
+
 
 class Setting:
     """`x` [8, 8] and `logits` [4, 16] are floats, `mask` [8, 8] bool, `ids` [3] and `lengths` [3]

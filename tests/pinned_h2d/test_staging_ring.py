@@ -5,6 +5,7 @@ import torch
 
 import debubble
 from solutions.pinned_h2d import StagingRing
+from tests.gate import gate_that_waits_open
 
 SHAPE = (16, 2)
 
@@ -39,7 +40,11 @@ def test_as_deep_as_the_steps_in_flight_it_never_waits(accelerator, depth):
 
 
 def test_a_shallow_ring_waits_only_for_the_slot_it_needs(accelerator):
-    _, timeline = upload_steps(accelerator, depth=2, steps=3, load_ms=3.0)
+    ring = StagingRing(SHAPE, torch.int32, 2)
+    target = torch.zeros(SHAPE, dtype=torch.int32, device=accelerator.device)
+    with debubble.record(accelerator) as timeline, gate_that_waits_open(accelerator):
+        for step in range(3):
+            ring.upload(torch.full(SHAPE, step, dtype=torch.int32), target)
     assert timeline.counts()["host_syncs"] == 1
 
 

@@ -22,6 +22,7 @@ from solutions.pinned_h2d import (
     compute_mm_prefix_range_tensor,
 )
 from solutions.pinned_h2d.runner import _set_mm_prefix_range_for_metadata
+from tests.gate import LONG_MS, SHORT_MS, closed_gate
 
 from .oracle import AttentionCase, holds_both, padded
 
@@ -209,13 +210,13 @@ def test_trap_7_the_upload_is_pinned_does_not_wait_and_is_never_overwritten(acce
     assert counts(naive_upload) == (1, 0, 1)
     assert counts(our_upload) == (0, 1, 0)
 
-    def arrived(upload):
+    def arrived(upload, at_most_ms):
         """What three uploads of 1, 2 and 3 bring, behind a device that is still busy."""
         targets = [torch.zeros(4, dtype=torch.int32, device=device) for _ in range(3)]
         accelerator.synchronize()
-        accelerator.sleep(20.0)
-        for value, target in enumerate(targets, start=1):
-            upload(torch.full((4,), value, dtype=torch.int32), target)
+        with closed_gate(accelerator, at_most_ms):
+            for value, target in enumerate(targets, start=1):
+                upload(torch.full((4,), value, dtype=torch.int32), target)
         return [target[0].item() for target in targets]
 
     slot = torch.zeros(4, dtype=torch.int32, pin_memory=True)
@@ -224,8 +225,9 @@ def test_trap_7_the_upload_is_pinned_does_not_wait_and_is_never_overwritten(acce
         slot.copy_(values)
         target.copy_(slot, non_blocking=True)
 
-    assert arrived(naive_reuse) != [1, 2, 3]
-    assert arrived(StagingRing((4,), torch.int32, 1).upload) == [1, 2, 3]
+    assert arrived(naive_reuse, LONG_MS) != [1, 2, 3]
+    # With a single slot each upload waits for the one before.
+    assert arrived(StagingRing((4,), torch.int32, 1).upload, SHORT_MS) == [1, 2, 3]
 
 
 @triton.jit
