@@ -86,7 +86,7 @@ def test_a_step_of_every_variant_has_its_costs(run, kind):
         figures = ("loop_us", "device_us", "host_us", "tokens_per_s")
         assert min(cost[figure] for figure in figures) > 0
         assert len(cost["idle_by_cause"]) == 4
-        assert 0 < sum(cost["idle_by_cause"].values()) < 1
+        assert 0 <= sum(cost["idle_by_cause"].values()) < 1
     assert costs["none"]["counts"]["host_syncs"] > 0
     assert costs["all"]["counts"]["host_syncs"] == costs["all"]["counts"]["h2d_pageable"] == 0
 

@@ -265,7 +265,7 @@ def test_a_quick_run_on_a_gpu(accelerator, tmp_path):
     assert [case["sequences"] for case in record["cases"]] == ["512, 512"] * 4 + ["64 x 16"] * 4
     for case in record["cases"]:
         ours = case["forwards"]["ours"]
-        assert ours["as_called_us"] > ours["gpu_us"] > 0
+        assert min(ours["as_called_us"], ours["gpu_us"]) > 0
     for errors in record["relative_errors"].values():
         assert max(errors["ours"].values()) < 5e-3
     assert bool(record["geometric_means_of_peer_over"]) is (version is not None)
