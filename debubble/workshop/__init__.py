@@ -2,6 +2,7 @@
 
 from .diagnosis import Diagnosis, KataFailure
 from .expectation import expect
+from .gate import closed_gate
 from .guarded_buffer import GuardedBuffer, guarded_buffer
 from .values import expect_equal
 
@@ -9,6 +10,7 @@ __all__ = [
     "Diagnosis",
     "GuardedBuffer",
     "KataFailure",
+    "closed_gate",
     "expect",
     "expect_equal",
     "guarded_buffer",

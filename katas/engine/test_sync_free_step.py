@@ -10,7 +10,7 @@ import torch
 from torch.nn.functional import rms_norm
 
 import debubble
-from debubble.workshop import expect, expect_equal
+from debubble.workshop import closed_gate, expect, expect_equal
 
 BLOCK = 8  # as in the kata
 SIZE, VOCABULARY = 2 * BLOCK, 64
@@ -405,9 +405,9 @@ def test_chapter_02_reading_waits_for_its_own_step_alone(kata, accelerator):
     with debubble.record(accelerator) as timeline:
         server.keep_busy()
         step = server.step("AB")
-        server.keep_busy()
-        tokens = step.tokens.read()
-        still_busy = not accelerator.current_stream().query()
+        with closed_gate(accelerator, modelled_ms=10.0) as gate:
+            tokens = step.tokens.read()
+            still_busy = gate.closed
     expect(timeline).no_hazards(why=READ_LATE)
     value = "what `read` gives while the next step is still computed"
     expect_equal(tokens, alone[1].tokens.read(), value=value, likely=READ_LATE)

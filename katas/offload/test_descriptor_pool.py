@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import Diagnosis, KataFailure, expect, expect_equal
+from debubble.workshop import Diagnosis, KataFailure, closed_gate, expect, expect_equal
 
 N = 16
 OVERWRITTEN = (
@@ -208,10 +208,10 @@ def test_a_full_pool_waits_for_the_oldest_transfer_alone(kata, accelerator):
     with debubble.record(accelerator) as timeline:
         accelerator.sleep(5.0)
         transfers.run()
-        accelerator.sleep(50.0)
-        transfers.run()
-        transfers.run()
-        still_busy = not accelerator.current_stream().query()
+        with closed_gate(accelerator, modelled_ms=50.0) as gate:
+            transfers.run()
+            transfers.run()
+            still_busy = gate.closed
     expect(timeline).no_hazards(why=OVERWRITTEN)
     waits = [event for event in timeline.events if event.kind == "sync"]
     expect(timeline).that(

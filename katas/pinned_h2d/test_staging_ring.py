@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal
+from debubble.workshop import closed_gate, expect, expect_equal
 
 SHAPE = (16, 2)
 OVERWRITTEN = (
@@ -100,10 +100,10 @@ def test_it_waits_for_one_copy_and_for_nothing_behind_it(kata, accelerator):
     with debubble.record(accelerator) as timeline:
         accelerator.sleep(5.0)
         ring.upload(values_of(1), target)
-        accelerator.sleep(50.0)
-        ring.upload(values_of(2), target)
-        ring.upload(values_of(3), target)
-        still_busy = not accelerator.current_stream().query()
+        with closed_gate(accelerator, modelled_ms=50.0) as gate:
+            ring.upload(values_of(2), target)
+            ring.upload(values_of(3), target)
+            still_busy = gate.closed
     waits = [event for event in timeline.events if event.kind == "sync"]
     expect(timeline).that(
         still_busy,

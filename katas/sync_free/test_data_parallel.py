@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal
+from debubble.workshop import closed_gate, expect, expect_equal
 
 RANK, SIZE = 2, 4
 STEPS = 16
@@ -140,10 +140,12 @@ def test_steps_in_a_row_are_all_read_right(kata, accelerator):
 
 def test_it_does_not_wait_for_the_model(kata, accelerator):
     group = FourRanks(accelerator)
-    with debubble.record(accelerator) as timeline:
-        busy(accelerator)
+    with (
+        debubble.record(accelerator) as timeline,
+        closed_gate(accelerator, modelled_ms=0.5) as gate,
+    ):
         values = run(kata, group, step=0).read().clone()
-        still_busy = not accelerator.current_stream().query()
+        still_busy = gate.closed
     waits = [event for event in timeline.events if event.kind == "sync"]
     expect(timeline).that(
         still_busy,

@@ -1,0 +1,18 @@
+"""A kernel that ends when the host says so, or after a time."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from triton.language.extra.cuda import globaltimer
+
+
+@triton.jit(do_not_specialize=["at_most_ms"])
+def gate(flag, at_most_ms):
+    """Spins until the host has written to `flag`, or for `at_most_ms` on the device's own clock."""
+    start = globaltimer()
+    now = start
+    is_open = tl.load(flag, volatile=True)
+    while (is_open == 0) & ((now - start) // 1_000_000 < at_most_ms):
+        is_open = tl.load(flag, volatile=True)
+        now = globaltimer()
