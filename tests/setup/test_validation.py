@@ -135,7 +135,7 @@ def test_at_most_so_many_processes_use_the_device_and_what_measures_is_alone(mon
         with lock:
             running_now[part.name] = part.processes
             most.append(sum(running_now.values()))
-            assert limited is not part.alone
+            assert limited is not part.measures
             assert len(running_now) == 1 or not part.alone
         if part.name in ("two", "one"):
             begun.wait()  # The two that are meant to run side by side do so.
@@ -146,14 +146,14 @@ def test_at_most_so_many_processes_use_the_device_and_what_measures_is_alone(mon
 
     monkeypatch.setattr(running, "run", pretend)
     made = [
-        parts.Part("benchmark", "sim", (), (), alone=True),
+        parts.Part("benchmark-one", "sim", (), (), alone=True),
         parts.Part("one", "sim", (), (), 1),
         parts.Part("two", "sim", (), (), 2),
         parts.Part("more than there may be", "sim", (), (), 9),
     ]
     seconds = {"two": 3.0, "one": 2.0}
     finished = list(running.run_all(made, 3, lambda part: seconds.get(part.name, 1.0)))
-    assert [part.name for part, _ in finished][-2:] == ["more than there may be", "benchmark"]
+    assert [part.name for part, _ in finished][-2:] == ["more than there may be", "benchmark-one"]
     assert set(order[:2]) == {"one", "two"}
     assert max(most[:2]) == 3
 
@@ -201,7 +201,7 @@ def test_what_rests_on_a_file_is_stale_when_it_changes(whole, all_of_them, chang
 
 def test_whatever_runs_on_cuda_is_part_of_a_validation(all_of_them):
     """Each of our folders of tests, but those that look at no accelerator, or at sim alone."""
-    elsewhere = {"browser", "sim", "validation", "wrong_attempts"}
+    elsewhere = {"browser", "kernels", "setup", "sim"}
     given = [Path(path) for paths in parts.TESTS.values() for path in paths]
     folders = {path.name for path in (ROOT / "tests").iterdir() if any(path.glob("test_*.py"))}
     assert folders - elsewhere == {path.name for path in given if not path.suffix} - elsewhere

@@ -11,17 +11,38 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SYSTEMS = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "engine")
 """Those with a benchmark."""
+TRUTH = (
+    "tests/accelerators/test_effects.py",
+    "tests/sync_free/test_sync_detector.py",
+    "tests/setup/test_calibrate.py",
+)
+"""What sim says of a GPU, asked of one."""
 TESTS: dict[str, tuple[str, ...]] = {
-    "truth": ("tests/accelerators/test_effects.py", "tests/sync_free/test_sync_detector.py"),
-    "accelerators": ("tests/accelerators", "tests/timeline", "tests/detector"),
-    "workshop": ("tests/workshop", "tests/views", "tests/setup"),
+    "truth": TRUTH,
+    "accelerators": (
+        "tests/accelerators",
+        "tests/timeline",
+        "tests/detector",
+        "tests/test_gate.py",
+    ),
+    "workshop": ("tests/workshop", "tests/views"),
     **{system: (f"tests/{system}",) for system in SYSTEMS},
 }
-"""What is tested on the GPU, by part; `truth` is what sim's rules say of a GPU, asked of one."""
+"""What is tested on the GPU, by part."""
 DATA = {"truth": ("assets/effects",)}
 RANKS = ("tests/sync_free/test_data_parallel.py", "tests/engine/test_data_parallel.py")
-PROCESSES = {"tests-engine": 3, "tests-gdn": 3, "tests-flex_graph": 2, "tests-offload": 2}
+PROCESSES = {
+    "tests-engine": 3,
+    "tests-gdn": 3,
+    "tests-pinned_h2d": 3,
+    "tests-flex_graph": 2,
+    "tests-workshop": 2,
+}
 """That a part runs on at once, where it is not one; a file's tests share what its fixtures made."""
+NOTHING_SHARED = ("tests-pinned_h2d",)
+"""Parts whose longest file is of many tests that share nothing."""
+OTHERS = {"sim": "gpu", "cuda": "sim"}
+"""Tests that a device leaves out."""
 SECONDS_OF_A_TEST = 300
 
 
@@ -37,11 +58,15 @@ class Part:
     processes: int = 1
     """That use the device at the same time."""
     alone: bool = False
-    """Whether it measures times, and so must not share the device."""
+    """Whether it must not share the device: it measures times, or takes much memory."""
 
     @property
     def counts_tests(self) -> bool:
         return self.arguments[:2] == ("-m", "pytest")
+
+    @property
+    def measures(self) -> bool:
+        return self.name.startswith("benchmark-")
 
 
 def all_parts(device: str, gpus: int, benchmarks: Path, timelines: Path) -> list[Part]:
@@ -50,26 +75,40 @@ def all_parts(device: str, gpus: int, benchmarks: Path, timelines: Path) -> list
     if gpus > 1:
         return [Part("ranks", device, pytest(*RANKS, "--device", device), RANKS)]
     return [
-        *(benchmark(system, device, benchmarks, timelines) for system in SYSTEMS),
         *(tests(name, device) for name in TESTS),
+        tests_of_much_memory(device),
         *(katas(folder, device) for folder in _folders("katas")),
         *(chapter(path, device) for path in sorted((ROOT / "chapters").glob("*.ipynb"))),
+        *(benchmark(system, device, benchmarks, timelines) for system in SYSTEMS),
     ]
 
 
 def tests(name: str, device: str) -> Part:
     """On CUDA without what is for sim alone, and the other way round; none needs a browser."""
-    part, others = f"tests-{name}", {"sim": "gpu", "cuda": "sim"}[device]
-    elsewhere = (path for path in TESTS["truth"] if name != "truth")
+    part = f"tests-{name}"
+    elsewhere = TRUTH if name != "truth" else ()
     processes = PROCESSES.get(part, 1)
+    dist = "worksteal" if part in NOTHING_SHARED else "loadfile"
     arguments = (
         *TESTS[name],
         *(f"--ignore={path}" for path in elsewhere),
-        *("-m", f"not browser and not {others}", "--device", device),
-        *(("-n", str(processes), "--dist=loadfile") if processes > 1 else ()),
+        *("-m", f"not browser and not gpu_memory and not {OTHERS[device]}", "--device", device),
+        *(("-n", str(processes), f"--dist={dist}") if processes > 1 else ()),
     )
     rests_on = (*TESTS[name], *DATA.get(name, ()))
     return Part(part, device, pytest(*arguments), rests_on, processes)
+
+
+def tests_of_much_memory(device: str) -> Part:
+    """Those that say how much they need, one after another while nothing else runs."""
+    files = (
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if "mark.gpu_memory" in path.read_text(encoding="utf-8")
+    )
+    places = tuple(sorted(files))
+    arguments = (*places, "-m", f"gpu_memory and not {OTHERS[device]}", "--device", device)
+    return Part("tests-much_memory", device, pytest(*arguments), places, alone=True)
 
 
 def katas(system: str, device: str) -> Part:

@@ -32,7 +32,7 @@ def run_all(
     yield from _side_by_side(sharing, processes)
     for part in parts:
         if part.alone:
-            yield part, run(part)
+            yield part, run(part, limited=not part.measures)
 
 
 def _side_by_side(parts: Sequence[Part], processes: int) -> Iterator[tuple[Part, Result]]:
@@ -54,8 +54,8 @@ def _taken_out(running: dict[Future[Result], Part], done: Future[Result]) -> tup
 
 
 def run(part: Part, *, limited: bool = False) -> Result:
-    """Runs a part and prints what it printed once it is over. `limited`: others use the device at
-    the same time, and it leaves them their share of the memory."""
+    """Runs a part. `limited`: it leaves others their share of the memory, and its output is printed
+    once it is over."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         extra = [f"--junitxml={report}"] if part.counts_tests else []
