@@ -39,6 +39,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def validate(options: argparse.Namespace, parts: list[Part], record: Record, path: Path) -> int:
+    import matplotlib.font_manager  # noqa: F401  # Its first import is slow, and may say so.
+
     tree, here = SourceTree(ROOT), versions(options.device)
     sources = {part.name: tree.hash_of(part.rests_on) for part in parts}
     earlier = record.get("parts", {})
