@@ -109,6 +109,22 @@ def test_a_result_stays_when_its_source_changes_and_is_called_stale(checkout, ca
     assert validation.main(["--check", "--assets", str(checkout / "assets")]) == 1
 
 
+def test_a_benchmark_may_leave_the_recorded_figures_be(checkout, monkeypatch):
+    folders = []
+
+    def measuring(device, gpus, figures, timelines):
+        folders.append(figures)
+        return [parts.Part("benchmark-one", "sim", ("second.py",), ("second.py",), alone=True)]
+
+    monkeypatch.setattr(validation, "all_parts", measuring)
+    for option, words in (("--all", "written"), ("--keep-figures", "kept as they were")):
+        _, recorded = validate(checkout, "--only", "benchmark-one", option)
+        assert recorded["parts"]["benchmark-one"]["figures"] == words
+    written, thrown_away = folders
+    assert written == checkout / "assets/benchmarks/sim"
+    assert not thrown_away.is_relative_to(checkout)
+
+
 def test_without_a_record_nothing_is_validated(checkout, capsys):
     assert validation.main(["--check", "--assets", str(checkout / "nowhere")]) == 1
     assert "validated on no GPU: `make validate-gpu`" in capsys.readouterr().out

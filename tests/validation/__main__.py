@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from pathlib import Path
 
 from debubble.assets import slug
@@ -32,10 +33,12 @@ def main(arguments: list[str] | None = None) -> int:
     device = device_of(options.device)
     name = slug(device["gpu"]) + (f"-x{device['gpus']}" if device["gpus"] > 1 else "")
     path = options.assets / "validation" / f"{name}.json"
-    folders = (options.assets / kind / name for kind in ("benchmarks", "timelines"))
-    parts = all_parts(options.device, device["gpus"], *folders)
-    refuse_unknown([*options.only, *options.skip], parts)
-    return validate(options, parts, {**device, **read(path)}, path)
+    with tempfile.TemporaryDirectory() as scratch:
+        written = Path(scratch) if options.keep_figures else options.assets
+        folders = (written / kind / name for kind in ("benchmarks", "timelines"))
+        parts = all_parts(options.device, device["gpus"], *folders)
+        refuse_unknown([*options.only, *options.skip], parts)
+        return validate(options, parts, {**device, **read(path)}, path)
 
 
 def validate(options: argparse.Namespace, parts: list[Part], record: Record, path: Path) -> int:
@@ -56,7 +59,9 @@ def validate(options: argparse.Namespace, parts: list[Part], record: Record, pat
             wanted, options.processes, lambda part: seconds.get(part.name, 60.0)
         ):
             about = {"source_sha256": sources[part.name], "date": now(), "versions": here}
-            if not part.measures:
+            if part.measures:
+                about["figures"] = "kept as they were" if options.keep_figures else "written"
+            else:
                 about["processes_beside"] = options.processes
                 about["peak_gpu_gib"] = memory and memory.peak_gib
             record["parts"][part.name] = result | about
@@ -110,6 +115,11 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--skip", **part, help="all but this; may be given more than once")
     parser.add_argument("--without-benchmarks", action="store_true", help="what measures no time")
+    parser.add_argument(
+        "--keep-figures",
+        action="store_true",
+        help="run the benchmarks, and leave the recorded figures be: the host is busy, say",
+    )
     parser.add_argument("--all", action="store_true", help="what is current, too")
     parser.add_argument("--state", action="store_true", help="run nothing; say what is stale")
     parser.add_argument("--check", action="store_true", help="the same; exit with 1 if any part is")

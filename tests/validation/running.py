@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 import tempfile
@@ -126,8 +127,10 @@ class MemoryWatch:
 
     def __init__(self) -> None:
         self._seen: list[float] = []
+        first = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0] or "0"
+        query = [*self.QUERY, f"--id={first}"]
         try:
-            self._process = subprocess.Popen(self.QUERY, stdout=subprocess.PIPE, text=True)
+            self._process = subprocess.Popen(query, stdout=subprocess.PIPE, text=True)
         except OSError:
             self._process = None
             return
