@@ -25,7 +25,7 @@ HELD = pytest.StashKey[ExitStack]()
 LONGEST_FIRST = [
     "engine/test_combinations.py",
     "browser/test_jupyterlab.py",
-    "test_kernels_compile.py",
+    "kernels/test_kernels_compile.py",
     "workshop/test_own_process.py",
     "gdn/test_step.py",
     "browser/test_widget.py",

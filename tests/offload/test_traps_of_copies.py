@@ -219,7 +219,7 @@ def test_trap_9_the_number_of_pieces_compiles_nothing_anew(accelerator, compiled
 
 
 def test_trap_9_what_is_compiled_does_not_know_the_number(accelerator, monkeypatch):
-    """That the kernel's other arguments are never specialised on: tests/test_kernels_compile.py."""
+    """Its other arguments are never specialised on: VARIES in tests/kernels/launches/offload.py."""
     calls = calls_of(accelerator, monkeypatch, "launch")
     for number in NUMBERS:
         swap = memory.swap(accelerator, [64] * number)

@@ -1,0 +1,7 @@
+"""What launches say of their arguments."""
+
+from __future__ import annotations
+
+
+def pointers(kind: str, names: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), f"*{kind}")

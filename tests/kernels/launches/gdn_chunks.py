@@ -1,0 +1,237 @@
+"""How the kernels of the chunked delta rule are launched."""
+
+from functools import partial
+
+from solutions.gdn.chunk_batch import BLOCK_V as BLOCK_V_OF_STATES
+from solutions.gdn.chunk_launches import MOST_REGISTERS
+from solutions.gdn.chunk_tables import FLA_CHUNK_SIZE
+from solutions.gdn.single_ops import state_pass as single_state_pass
+
+from .arguments import pointers
+
+
+def chunk_launch(
+    dtype: str,
+    tensors: dict[str, str],
+    numbers: str,
+    varying: str,
+    constants: dict,
+    **options: int,
+) -> dict:
+    """A launch of a kernel of the chunked delta rule, with products of `dtype`. All tensors and
+    numbers are aligned but the `varying` ones."""
+    sizes = {name: "fp32" if name == "scale" else "i32" for name in numbers.split()}
+    shared = {
+        "GROUP": 2,
+        "CHUNK": FLA_CHUNK_SIZE,
+        "PRECISION": "ieee" if dtype == "fp32" else "tf32",
+        "UPCAST": False,
+    }
+    return {
+        "arguments": tensors | sizes,
+        "aligned": [name for name in (*tensors, *sizes) if name not in varying.split()],
+        "constants": shared | constants,
+        "options": {"num_warps": 4, **options},
+        "tensor_cores": dtype != "fp32",
+        "slow_to_compile": dtype == "fp32",
+    }
+
+
+def chunk_solve(dtype: str, key_size: int, *, shared_memory: int) -> dict:
+    """What the tokens of a chunk owe one another."""
+    vectors = "decays key_norms read_scales write_scales"
+    launch = chunk_launch(
+        dtype,
+        pointers(dtype, "solved k beta")
+        | pointers("fp32", f"{vectors} chunk_decays g")
+        | pointers("i32", "cu_seqlens chunk_indices"),
+        "num_tokens k_stride g_stride beta_stride",
+        f"{vectors} g beta cu_seqlens chunk_indices num_tokens",
+        {"NORMALIZE": True, "K": key_size, "KIND": "float32" if dtype == "fp32" else "float16"},
+        maxnreg=MOST_REGISTERS,
+    )
+    return launch | {"tensor_cores": True}
+
+
+def state_pass(
+    dtype: str,
+    key_size: int,
+    value_size: int,
+    stages: int,
+    *,
+    states: bool = True,
+    shared_memory: int,
+) -> dict:
+    """The states go through the chunks of their sequences: in a pool, or from zeros."""
+    scales = "read_scales write_scales"
+    constants = dict.fromkeys(("HAS_INITIAL", "HAS_FLAGS", "IN_POOL", "STORE_FINAL"), states)
+    return chunk_launch(
+        dtype,
+        pointers(dtype, "states written k v solved")
+        | pointers("fp32" if states else dtype, "final_state initial_state")
+        | pointers("fp32", f"{scales} chunk_decays")
+        | pointers("i32", "state_indices cu_seqlens")
+        | pointers("i64", "chunk_offsets")
+        | pointers("i1" if states else "i32", "has_initial_state"),
+        "num_tokens num_chunks num_slots k_stride v_stride initial_stride final_stride",
+        f"{scales} state_indices cu_seqlens chunk_offsets has_initial_state"
+        " num_tokens num_chunks num_slots",
+        constants
+        | {
+            "K": key_size,
+            "V": value_size,
+            "BLOCK_V": min(BLOCK_V_OF_STATES[dtype != "fp32"], value_size),
+            "STAGES": stages,
+        },
+    )
+
+
+def chunk_output(
+    dtype: str, key_size: int, value_size: int, *, normalize: bool = True, shared_memory: int
+) -> dict:
+    """What the queries read, in the rule and as a single op."""
+    return chunk_launch(
+        dtype,
+        pointers(dtype, "o q k states written")
+        | pointers("fp32", "decays key_norms")
+        | pointers("i32", "cu_seqlens chunk_indices"),
+        "num_tokens scale q_stride k_stride",
+        "decays key_norms cu_seqlens chunk_indices num_tokens scale",
+        {
+            "NORMALIZE": normalize,
+            "K": key_size,
+            "V": value_size,
+            "BLOCK_V": min(BLOCK_V_OF_STATES[dtype != "fp32"], value_size),
+        },
+        num_stages=1,
+    )
+
+
+def scaled_dot_kkt(dtype: str, key_size: int, *, shared_memory: int) -> dict:
+    """The products of the keys of a chunk."""
+    return chunk_launch(
+        dtype,
+        pointers("fp32", "A g")
+        | pointers(dtype, "k beta")
+        | pointers("i32", "cu_seqlens chunk_indices"),
+        "k_stride beta_stride",
+        "g beta cu_seqlens chunk_indices",
+        {"K": key_size},
+    )
+
+
+def solve_tril(dtype: str, chunk_size: int, *, shared_memory: int) -> dict:
+    """The inverse of a chunk's triangle."""
+    launch = chunk_launch(
+        dtype,
+        pointers(dtype, "inverse")
+        | pointers("fp32", "A")
+        | pointers("i32", "cu_seqlens chunk_indices"),
+        "",
+        "cu_seqlens chunk_indices",
+        {"CHUNK": chunk_size, "KIND": "float32" if dtype == "fp32" else "float16"},
+    )
+    del launch["constants"]["GROUP"], launch["constants"]["PRECISION"]
+    return launch | {"tensor_cores": True}
+
+
+def w_u(dtype: str, size: int, *, decays: bool, shared_memory: int) -> dict:
+    """What the tokens of a chunk write, or correct, but for what they find."""
+    return chunk_launch(
+        dtype,
+        pointers(dtype, "out x beta inverse")
+        | pointers("fp32", "g")
+        | pointers("i32", "cu_seqlens chunk_indices"),
+        "x_stride beta_stride",
+        "beta g cu_seqlens chunk_indices",
+        {"SIZE": size, "DECAYS": decays},
+    )
+
+
+def chunk_states(dtype: str, key_size: int, value_size: int, *, shared_memory: int) -> dict:
+    """The single op in which the states go through the chunks."""
+    return chunk_launch(
+        dtype,
+        pointers(dtype, "h v_new k w u")
+        | pointers("fp32", "final_state g initial_state")
+        | pointers("i32", "cu_seqlens")
+        | pointers("i64", "chunk_offsets"),
+        "k_stride initial_stride",
+        "g cu_seqlens chunk_offsets",
+        {
+            "HAS_INITIAL": True,
+            "STORE_FINAL": True,
+            "K": key_size,
+            "V": value_size,
+            "BLOCK_V": min(single_state_pass.BLOCK_V, value_size),
+        },
+        num_stages=single_state_pass.STAGES,
+    )
+
+
+LAUNCHES = {
+    "solutions.gdn.chunk_solve_kernel:chunk_solve_kernel": {
+        "bf16, keys of 128": partial(chunk_solve, "bf16", 128),
+        "fp16, keys of 64": partial(chunk_solve, "fp16", 64),
+        "fp32, keys of 128": partial(chunk_solve, "fp32", 128),
+    },
+    "solutions.gdn.state_pass_kernel:state_pass_kernel": {
+        **{
+            f"bf16, {stages} stages": partial(state_pass, "bf16", 128, 128, stages)
+            for stages in (1, 3, 4)
+        },
+        "fp16, from zeros": partial(state_pass, "fp16", 16, 32, 1, states=False),
+        "fp32": partial(state_pass, "fp32", 128, 128, 1),
+    },
+    "solutions.gdn.chunk_output_kernel:chunk_output_kernel": {
+        "bf16, heads of 128": partial(chunk_output, "bf16", 128, 128),
+        "fp16, small heads": partial(chunk_output, "fp16", 16, 32, normalize=False),
+        "fp32, heads of 128": partial(chunk_output, "fp32", 128, 128),
+    },
+    "solutions.gdn.single_ops.scaled_dot_kkt:scaled_dot_kkt_kernel": {
+        "bf16, keys of 128": partial(scaled_dot_kkt, "bf16", 128),
+        "fp32, keys of 128": partial(scaled_dot_kkt, "fp32", 128),
+    },
+    "solutions.gdn.single_ops.solve_tril:solve_tril_kernel": {
+        "chunks of 64 to bf16": partial(solve_tril, "bf16", 64),
+        "chunks of 64 to fp32": partial(solve_tril, "fp32", 64),
+        "chunks of 16 to fp16": partial(solve_tril, "fp16", 16),
+    },
+    "solutions.gdn.single_ops.w_u:w_u_kernel": {
+        "bf16, keys of 128": partial(w_u, "bf16", 128, decays=True),
+        "fp32, values of 128": partial(w_u, "fp32", 128, decays=False),
+    },
+    "solutions.gdn.single_ops.state_pass:chunk_states_kernel": {
+        "bf16, heads of 128": partial(chunk_states, "bf16", 128, 128),
+        "fp32, heads of 128": partial(chunk_states, "fp32", 128, 128),
+    },
+}
+GATES_AND_TABLE = ["g", "beta", "cu_seqlens", "chunk_indices"]
+VARIES = {
+    "solutions.gdn.chunk_solve_kernel:chunk_solve_kernel": (
+        ["num_tokens"],
+        ["decays", "key_norms", "read_scales", "write_scales", *GATES_AND_TABLE],
+    ),
+    "solutions.gdn.state_pass_kernel:state_pass_kernel": (
+        ["num_tokens", "num_chunks", "num_slots"],
+        [
+            "read_scales",
+            "write_scales",
+            "cu_seqlens",
+            "chunk_offsets",
+            "state_indices",
+            "has_initial_state",
+        ],
+    ),
+    "solutions.gdn.chunk_output_kernel:chunk_output_kernel": (
+        ["num_tokens"],
+        ["decays", "key_norms", "cu_seqlens", "chunk_indices"],
+    ),
+    "solutions.gdn.single_ops.scaled_dot_kkt:scaled_dot_kkt_kernel": ([], GATES_AND_TABLE),
+    "solutions.gdn.single_ops.solve_tril:solve_tril_kernel": ([], ["cu_seqlens", "chunk_indices"]),
+    "solutions.gdn.single_ops.w_u:w_u_kernel": ([], GATES_AND_TABLE),
+    "solutions.gdn.single_ops.state_pass:chunk_states_kernel": (
+        [],
+        ["g", "cu_seqlens", "chunk_offsets"],
+    ),
+}

@@ -1,0 +1,102 @@
+"""How the kernels of `solutions.offload` are launched."""
+
+from functools import partial
+
+from solutions.offload import UPSTREAM, Launch, copy_pieces, upstream_scheme
+from solutions.offload.descriptors import WORD
+
+from .arguments import pointers
+
+
+def swapped_chunks(how: Launch, *, vector: bool, shared_memory: int) -> dict:
+    """Lists of pieces anywhere in memory, in one launch over all chunks."""
+    return {
+        "arguments": descriptor_columns()
+        | {"num_jobs": "i32", "stride": "i32", "chunks_per_job": "i32"},
+        "aligned": [],
+        "constants": {
+            "WORDS": how.bytes_per_chunk // WORD,
+            "VECTOR": vector,
+            "STAGES": how.num_stages,
+        },
+        "options": {"num_warps": how.num_warps},
+        "ptx_is_read": True,
+    }
+
+
+def swapped_jobs(bytes_per_chunk: int, *, shared_memory: int) -> dict:
+    """The same lists, a piece for a program."""
+    return {
+        "arguments": descriptor_columns() | {"num_jobs": "i32"},
+        "aligned": [],
+        "constants": {"WORDS": bytes_per_chunk // WORD},
+        "options": {"num_warps": upstream_scheme.NUM_WARPS},
+    }
+
+
+def copied_piece(words: int, *, shared_memory: int) -> dict:
+    """One piece, which the host knows."""
+    return {
+        "arguments": {"source": "i64", "target": "i64", "num_words": "i32"},
+        "aligned": [],
+        "constants": {"WORDS": words},
+        "options": {"num_warps": 4},
+    }
+
+
+def copied_pieces(words: int, *, shared_memory: int) -> dict:
+    """Lists of pieces in one launch, without vectors or stages."""
+    counts = dict.fromkeys(("num_pieces", "chunks_per_piece"), "i32")
+    return {
+        "arguments": descriptor_columns() | counts,
+        "aligned": [],
+        "constants": {"WORDS": words},
+        "options": {"num_warps": 4},
+    }
+
+
+def descriptor_columns() -> dict[str, str]:
+    return pointers("i64", "src_addrs dst_addrs sizes")
+
+
+LAUNCHES = {
+    "solutions.offload.swap_blocks_kernel:_swap_blocks_kernel": {
+        "4096-byte chunks": partial(swapped_chunks, Launch(bytes_per_chunk=4096), vector=False),
+        "4096-byte chunks, vectors": partial(
+            swapped_chunks, Launch(bytes_per_chunk=4096), vector=True
+        ),
+        "8192-byte chunks, not pipelined": partial(
+            swapped_chunks, Launch(bytes_per_chunk=8192, num_stages=1), vector=True
+        ),
+        "one word": partial(swapped_chunks, Launch(bytes_per_chunk=8), vector=False),
+    },
+    "solutions.offload.job_kernel:swap_jobs_kernel": {
+        "4 KiB pieces": partial(swapped_jobs, 4096),
+        "upstream's largest chunks": partial(swapped_jobs, UPSTREAM.bytes_per_chunk),
+    },
+    "solutions.offload.copy_pieces_kernel:copy_pieces_kernel": {
+        "4096-byte chunks": partial(copied_pieces, copy_pieces.WORDS_PER_CHUNK),
+    },
+    "solutions.offload.first_attempts.copy_piece_kernel:copy_piece_kernel": {
+        "a word": partial(copied_piece, 1),
+        "a page": partial(copied_piece, 512),
+    },
+}
+VARIES = {
+    "solutions.offload.swap_blocks_kernel:_swap_blocks_kernel": (
+        ["num_jobs", "stride", "chunks_per_job"],
+        ["src_addrs", "dst_addrs", "sizes"],
+    ),
+    "solutions.offload.job_kernel:swap_jobs_kernel": (
+        ["num_jobs"],
+        ["src_addrs", "dst_addrs", "sizes"],
+    ),
+    "solutions.offload.copy_pieces_kernel:copy_pieces_kernel": (
+        ["num_pieces", "chunks_per_piece"],
+        ["src_addrs", "dst_addrs", "sizes"],
+    ),
+    "solutions.offload.first_attempts.copy_piece_kernel:copy_piece_kernel": (
+        ["source", "target", "num_words"],
+        [],
+    ),
+}

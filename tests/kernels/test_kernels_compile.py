@@ -1,0 +1,167 @@
+"""Every Triton kernel of `solutions` compiles for the GPUs that matter, without one of them.
+
+In a process of its own (compiling.py says how far each launch is compiled): here, without a GPU,
+the kernels are there to be interpreted.
+"""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .architectures import FULLY_COMPILED, SHARED_MEMORY, check_memory
+from .launches import LAUNCHES, VARIES
+from .launches.pinned_h2d import attention
+
+ROOT = Path(__file__).resolve().parents[2]
+EACH_LAUNCH = [(kernel, name) for kernel, launches in LAUNCHES.items() for name in launches]
+ATTENTION = "solutions.pinned_h2d.attention_kernel:prefix_attention_kernel"
+COPY = "solutions.offload.swap_blocks_kernel:_swap_blocks_kernel"
+TOO_WIDE = "bf16, head 256, as on an A100"
+
+
+def kernels_in_source() -> set[str]:
+    """`solutions.system.module:kernel` of every kernel: what triton.jit decorates and the host
+    launches, and not what kernels call."""
+    found = set()
+    for path in (ROOT / "solutions").rglob("*.py"):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, ast.FunctionDef)
+                and node.name.endswith("_kernel")
+                and any("triton.jit" in ast.unparse(decorator) for decorator in node.decorator_list)
+            ):
+                found.add(f"{module}:{node.name}")
+    return found
+
+
+def run_compiling(*arguments: str) -> str:
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path, "TRITON_INTERPRET": "0"}
+    # Kernels are compiled where CUDA is asked for; a GPU is needed only to run them.
+    environment["DEBUBBLE_DEVICE"] = "cuda"
+    result = subprocess.run(
+        [sys.executable, *arguments],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    return result.stdout
+
+
+def jobs() -> list[tuple[str, dict]]:
+    """Each kernel with all its launches, and one too many; those that take longest come first."""
+    launches = {kernel: dict(ways) for kernel, ways in LAUNCHES.items()}
+    of_an_a100 = attention("bf16", 256, group=2, window=1024, shared_memory=SHARED_MEMORY[80])
+    launches[ATTENTION][TOO_WIDE] = lambda shared_memory: of_an_a100 | {"slow_to_compile": True}
+    chosen = [
+        (
+            kernel,
+            {
+                name: {number: launch(shared_memory=most) for number, most in SHARED_MEMORY.items()}
+                for name, launch in ways.items()
+            },
+        )
+        for kernel, ways in launches.items()
+    ]
+    return sorted(chosen, key=lambda job: "slow_to_compile" not in str(job))
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory) -> dict:
+    """{(kernel, launch, architecture): facts}"""
+    folder = tmp_path_factory.mktemp("kernels")
+    asked, answered = folder / "jobs.json", folder / "results.jsonl"
+    asked.write_text(json.dumps(jobs()))
+    run_compiling("-m", "tests.kernels.compiling", str(asked), str(answered))
+    records = map(json.loads, answered.read_text().splitlines())
+    return {tuple(launch): facts for *launch, facts in records}
+
+
+def test_every_kernel_has_launches_here():
+    assert kernels_in_source() == set(LAUNCHES)
+
+
+@pytest.mark.parametrize("architecture", SHARED_MEMORY)
+@pytest.mark.parametrize(("kernel", "launch"), EACH_LAUNCH, ids=lambda value: value.split(":")[-1])
+def test_it_compiles(compiled, kernel, launch, architecture):
+    facts = compiled[kernel, launch, architecture]
+    assert "error" not in facts, facts["error"]
+    check_memory(kernel, launch, architecture, facts["shared"], facts["tensor_memory"])
+    how = LAUNCHES[kernel][launch](shared_memory=SHARED_MEMORY[architecture])
+    expected = how.get("tensor_cores", False)
+    assert facts["tensor_cores"] == expected, "which products use tensor cores"
+    if "ptx" in facts:
+        assert f".target sm_{architecture}" in facts["ptx"]
+        assert facts["ptx_has_tensor_cores"] == expected
+        assert facts["shared_with_machine_code"] == facts["shared"]
+
+
+@pytest.mark.parametrize("architecture", SHARED_MEMORY)
+@pytest.mark.parametrize("kernel", LAUNCHES, ids=lambda value: value.split(":")[-1])
+def test_it_becomes_machine_code(compiled, kernel, architecture):
+    made = [name for name in LAUNCHES[kernel] if "ptx" in compiled[kernel, name, architecture]]
+    assert made if architecture != FULLY_COMPILED else made == [*LAUNCHES[kernel]]
+
+
+@pytest.mark.parametrize("architecture", [86, 89, 120])
+def test_a_launch_for_more_shared_memory_than_there_is_is_found(compiled, architecture):
+    """A tile that an A100 has room for, and that every GPU with less was once given."""
+    facts = compiled[ATTENTION, TOO_WIDE, architecture]
+    message = (
+        rf"prefix_attention_kernel \({TOO_WIDE}\) takes 106496 bytes of shared memory on "
+        rf"sm_{architecture}, where a block has at most 101376: choose a smaller tile"
+    )
+    with pytest.raises(AssertionError, match=message):
+        check_memory(ATTENTION, TOO_WIDE, architecture, facts["shared"])
+    check_memory(ATTENTION, TOO_WIDE, 80, facts["shared"])
+
+
+@pytest.mark.parametrize("architecture", SHARED_MEMORY)
+@pytest.mark.parametrize(
+    ("launch", "loads", "stores"),
+    [
+        ("4096-byte chunks", r"cp\.async\.ca\S+ .*, 0x8,", r"st\.global\.b64"),
+        ("4096-byte chunks, vectors", r"cp\.async\.cg\S+ .*, 0x10,", r"st\.global\.v2\.b64"),
+        ("8192-byte chunks, not pipelined", r"ld\.global\.v2\.b64", r"st\.global\.v2\.b64"),
+    ],
+)
+def test_swapped_chunks_move_as_wide_and_as_early_as_they_can(
+    compiled, architecture, launch, loads, stores
+):
+    ptx = compiled[COPY, launch, architecture]["ptx"]
+    assert re.search(loads, ptx)
+    assert re.search(stores, ptx)
+    assert ("st.global.v2.b64" in ptx) == ("st.global.b64" not in ptx)
+
+
+NEVER_SPECIALIZED = """
+import importlib, json, sys
+
+for path in json.loads(sys.argv[1]):
+    module, _, name = path.partition(":")
+    parameters = getattr(importlib.import_module(module), name).params
+    values = [p.name for p in parameters if p.do_not_specialize]
+    addresses = [p.name for p in parameters if p.do_not_specialize_on_alignment]
+    constants = [p.name for p in parameters if p.is_constexpr]
+    print(json.dumps([path, values, addresses, constants]))
+"""
+
+
+def test_what_varies_from_step_to_step_is_no_part_of_what_is_compiled():
+    lines = run_compiling("-c", NEVER_SPECIALIZED, json.dumps([*VARIES])).splitlines()
+    for path, values, addresses, constants in map(json.loads, lines):
+        varying_values, varying_addresses = map(set, VARIES[path])
+        assert varying_values <= set(values), path
+        assert varying_addresses <= set(addresses), path
+        assert not varying_values & set(constants), path
+    assert len(lines) == len(VARIES)
