@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal
+from debubble.workshop import closed_gate, expect, expect_equal
 
 BLOCKS = 8
 # No two blocks are alike, or what an earlier test has left could pass for a copy.
@@ -83,9 +83,9 @@ class Cache:
         """Long enough for a real host to queue everything; the modelled host needs less."""
         self.accelerator.sleep(0.5 if self.accelerator.modelled else 20.0)
 
-    def keep_first_stream_busy(self, monkeypatch):
+    def keep_first_stream_busy(self, monkeypatch, keep_busy=None):
         """The first one that is made from now on: who relies on luck is found out."""
-        new_stream, sleeps = self.accelerator.stream, iter([self.keep_busy])
+        new_stream, sleeps = self.accelerator.stream, iter([keep_busy or self.keep_busy])
 
         def stream():
             made = new_stream()
@@ -222,13 +222,18 @@ def test_transfers_run_in_their_order(kata, accelerator, monkeypatch, first, sec
 
 @pytest.mark.parametrize("name", ["load", "store"])
 def test_compute_goes_on_beside_a_transfer(kata, accelerator, monkeypatch, name):
-    cache = Cache(accelerator)
-    cache.keep_first_stream_busy(monkeypatch)
+    cache, gates = Cache(accelerator), []
+    close = lambda: gates.append(closed_gate(accelerator, at_most_ms=1000.0, modelled_ms=0.5))
+    cache.keep_first_stream_busy(monkeypatch, close)
     with debubble.record(accelerator) as timeline:
         cache.compute()
         cache.begin(kata)
         getattr(cache, name)((1, 3), (2, 4))
         cache.compute()
+        # A real copy then is not over before a slow host has queued the kernel.
+        accelerator.current_stream().synchronize()
+        for gate in gates:
+            gate.open()
     first, *kernels = (event for event in timeline.events if event.kind == "kernel")
     copies = [event for event in timeline.events if event.kind == "copy"]
     after = [kernel for kernel in kernels if kernel.lane == first.lane][-1]

@@ -32,11 +32,13 @@ TESTS: dict[str, tuple[str, ...]] = {
 DATA = {"truth": ("assets/effects",)}
 RANKS = ("tests/sync_free/test_data_parallel.py", "tests/engine/test_data_parallel.py")
 PROCESSES = {
-    "tests-engine": 3,
-    "tests-gdn": 3,
-    "tests-pinned_h2d": 3,
-    "tests-flex_graph": 2,
+    "tests-accelerators": 2,
     "tests-workshop": 2,
+    "tests-pinned_h2d": 3,
+    "tests-sync_free": 2,
+    "tests-gdn": 4,
+    "tests-flex_graph": 4,
+    "tests-engine": 3,
 }
 """That a part runs on at once, where it is not one; a file's tests share what its fixtures made."""
 NOTHING_SHARED = ("tests-pinned_h2d",)
