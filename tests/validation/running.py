@@ -18,8 +18,14 @@ from xml.etree import ElementTree
 
 from .parts import ROOT, Part, environment
 
-MEMORY_GIB = "1"
-"""Of the GPU's, that a process which shares it may take, beside its CUDA context."""
+WHERE_SHARED = {
+    # GiB of the GPU's, beside a CUDA context.
+    "DEBUBBLE_GPU_MEMORY": "1",
+    # By themselves PyTorch and its compiler have a thread, and a process, for each core.
+    "OMP_NUM_THREADS": "1",
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",
+}
+"""What a process takes that shares GPU and host with others; who runs this may say otherwise."""
 Result = dict[str, Any]
 """What the record keeps of a part."""
 
@@ -60,12 +66,12 @@ def run(part: Part, *, limited: bool = False) -> Result:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         extra = [f"--junitxml={report}"] if part.counts_tests else []
-        limit = {"DEBUBBLE_GPU_MEMORY": MEMORY_GIB} if limited and part.device == "cuda" else {}
+        limits = WHERE_SHARED if limited else {}
         start = time.monotonic()
         finished = subprocess.run(
             [sys.executable, *part.arguments, *extra],
             cwd=ROOT,
-            env=limit | environment(part.device),
+            env=limits | environment(part.device),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE if limited else None,
             stderr=subprocess.STDOUT if limited else None,
