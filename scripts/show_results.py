@@ -169,10 +169,10 @@ def validation_table(assets: Path) -> str:
 
     rows = []
     for state in states(assets, ROOT):
-        hold = len(state.parts) - len(state.not_current)
-        others = ", ".join(f"{name} ({how})" for name, how in state.not_current.items())
+        others = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in state.others.items())
         link = f"[{state.gpu}]({state.path.relative_to(assets.parent).as_posix()})"
-        rows.append([link, f"{hold} of {len(state.parts)}", others, state.versions, state.dates])
+        hold = f"{state.hold} of {len(state.parts)}"
+        rows.append([link, hold, others, state.versions, state.dates])
     return table(["GPU", "parts that hold", "others", "with", "when"], rows)
 
 

@@ -3,7 +3,6 @@ and so without importing torch."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +23,17 @@ class State:
     """Of each part whether it "passed", "failed", is "stale" or "missing"."""
 
     @property
-    def not_current(self) -> dict[str, str]:
-        return {name: state for name, state in self.parts.items() if state != "passed"}
+    def hold(self) -> int:
+        return sum(state == "passed" for state in self.parts.values())
+
+    @property
+    def others(self) -> dict[str, list[str]]:
+        """Names of the parts that do not hold, by what they are."""
+        names = {
+            kind: [name for name, state in self.parts.items() if state == kind]
+            for kind in ("failed", "stale", "missing")
+        }
+        return {kind: found for kind, found in names.items() if found}
 
     @property
     def versions(self) -> str:
@@ -64,11 +72,9 @@ def print_states(assets: Path, root: Path) -> bool:
     """A line a record, and one for each kind of part that is not current. True if all are."""
     found = states(assets, root)
     for state in found:
-        how_many = Counter(state.parts.values())
-        print(f"validated on {state.gpu}: {how_many['passed']} of {len(state.parts)} parts hold")
-        for kind in ("failed", "stale", "missing"):
-            if names := [name for name, how in state.parts.items() if how == kind]:
-                print(f"    {kind}: {', '.join(names)}")
+        print(f"validated on {state.gpu}: {state.hold} of {len(state.parts)} parts hold")
+        for kind, names in state.others.items():
+            print(f"    {kind}: {', '.join(names)}")
     if not found:
         print("validated on no GPU: `make validate-gpu` does so on a machine that has one")
-    return bool(found) and not any(state.not_current for state in found)
+    return bool(found) and not any(state.others for state in found)
