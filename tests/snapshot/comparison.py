@@ -1,0 +1,31 @@
+"""What is other than it was, in a sentence each. Whatever is new is nobody's loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+MOST = 20
+"""Sentences that anybody reads."""
+
+
+def changes(was: Mapping[str, Any], now: Mapping[str, Any], *where: str) -> Iterator[str]:
+    """Of what is nested to any depth; `where` says what leads there."""
+    for name, value in was.items():
+        place = (*where, name)
+        if name not in now:
+            yield f"{', '.join(place)} vanished"
+        elif isinstance(value, dict) and isinstance(now[name], dict):
+            yield from changes(value, now[name], *place)
+        elif value != now[name]:
+            yield f"{', '.join(place)} was {value!r} and is {now[name]!r}"
+
+
+def complaint(sentences: list[str], advice: str) -> str:
+    """The first of them, and what to do."""
+    more = [f"... and {len(sentences) - MOST} more"] if len(sentences) > MOST else []
+    again = (
+        "Where the change is meant, `python -m tests.snapshot` takes the snapshot again, "
+        "and the commit says why."
+    )
+    return "\n".join([*sentences[:MOST], *more, advice, again])
