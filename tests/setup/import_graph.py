@@ -1,0 +1,141 @@
+"""Which file imports which: no circles, and no floor of `debubble` that stands on a higher one.
+
+`python -m tests.setup.import_graph` says of each offence in one sentence what is to be cut; it
+takes a second, and `make lint` runs it.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("debubble", "solutions")
+
+FLOORS = (
+    ("contract", "assets"),
+    ("timeline",),
+    ("rules",),
+    ("cuda", "sim"),
+    ("accelerator",),
+    ("views", "detector"),
+    ("recording",),
+    ("__init__",),
+    ("commands", "workshop", "cli"),
+)
+"""The packages and modules of `debubble`, from the ground up: each may use those of its own floor
+and of the floors below."""
+STANDS_HIGHER = {
+    # pytest finds the plugin by its module's name, which is public; it is a command in all else.
+    "debubble.detector.pytest_plugin": "commands",
+}
+"""Files that don't stand on the floor of their folder."""
+
+Graph = dict[str, set[str]]
+"""Every module by its dotted name, a package's `__init__` by the package's, with those that it
+imports anywhere in its file: in functions and for annotations too."""
+
+
+def read_graph(root: Path = ROOT) -> Graph:
+    files = {
+        _module(path.relative_to(root)): path
+        for package in PACKAGES
+        for path in sorted((root / package).rglob("*.py"))
+    }
+    return {
+        module: {name for name in _imported(module, path, files) if name != module}
+        for module, path in files.items()
+    }
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """A shortest circle through the first module, by name, of each set that import one another."""
+    found, seen = [], set()
+    for module in sorted(graph):
+        if module in seen:
+            continue
+        circle = _shortest_way(graph, module, module)
+        if circle:
+            found.append(circle)
+            seen |= {other for other in graph if _is_beside(graph, module, other)}
+    return found
+
+
+def upward(graph: Mapping[str, set[str]]) -> list[tuple[str, str]]:
+    """(module, what it imports from a higher floor), and (module, "") for one without a floor."""
+    found = []
+    for module in sorted(name for name in graph if name.split(".")[0] == "debubble"):
+        floor = _floor(module)
+        if floor is None:
+            found.append((module, ""))
+            continue
+        higher = (name for name in sorted(graph[module]) if (_floor(name) or 0) > floor)
+        found += [(module, name) for name in higher]
+    return found
+
+
+def offences(root: Path = ROOT) -> list[str]:
+    """A sentence for each thing that is wrong; none where all is well."""
+    graph = read_graph(root)
+    said = [f"a circle of imports: {' -> '.join(circle)}" for circle in circles(graph)]
+    for module, name in upward(graph):
+        if not name:
+            said.append(f"{module} stands on no floor: name one in {Path(__file__).name}")
+        else:
+            said.append(f"{module} imports {name}, which stands on a higher floor")
+    return said
+
+
+def _module(path: Path) -> str:
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imported(module: str, path: Path, files: Mapping[str, Path]) -> Iterator[str]:
+    package = module.split(".")
+    if path.name != "__init__.py":
+        package.pop()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in files)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*above, *filter(None, [node.module])])
+            for alias in node.names:
+                name = f"{base}.{alias.name}"
+                yield from (name for name in (name if name in files else base,) if name in files)
+
+
+def _floor(module: str) -> int | None:
+    """Its number, 0 for the ground; None for a module that no floor names."""
+    inside = module.removeprefix("debubble").lstrip(".").split(".")[0] or "__init__"
+    name = STANDS_HIGHER.get(module, inside)
+    return next((number for number, names in enumerate(FLOORS) if name in names), None)
+
+
+def _shortest_way(graph: Mapping[str, set[str]], start: str, end: str) -> list[str]:
+    """From module to module by at least one import; empty if there is no way."""
+    ways = [[start]]
+    reached: set[str] = set()
+    while ways:
+        way = ways.pop(0)
+        for name in sorted(graph[way[-1]]):
+            if name == end:
+                return [*way, end]
+            if name not in reached:
+                reached.add(name)
+                ways.append([*way, name])
+    return []
+
+
+def _is_beside(graph: Mapping[str, set[str]], one: str, other: str) -> bool:
+    """Whether each imports the other, on whatever way."""
+    return bool(_shortest_way(graph, one, other) and _shortest_way(graph, other, one))
+
+
+if __name__ == "__main__":
+    found = offences()
+    print("\n".join(found) or "No circles, and every floor stands on those below it.")
+    sys.exit(1 if found else 0)

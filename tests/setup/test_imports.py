@@ -1,0 +1,77 @@
+"""The check of imports says each circle, and each step from a floor up to a higher one."""
+
+import pytest
+
+from tests.setup.import_graph import circles, offences, read_graph, upward
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A checkout of the files that a test names."""
+
+    def write(**files):
+        for package in ("debubble", "solutions"):
+            (tmp_path / package).mkdir(exist_ok=True)
+        for name, source in files.items():
+            path = tmp_path / f"{name.replace('__', '/')}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(source)
+        return tmp_path
+
+    return write
+
+
+def test_an_import_counts_wherever_in_a_file_it_stands(tree):
+    lazily = "def later():\n    from . import last\n"
+    for_types = "if TYPE_CHECKING:\n    from solutions.story.middle import Word\n"
+    root = tree(
+        solutions__story__first=for_types,
+        solutions__story__middle=lazily,
+        solutions__story__last="from . import first\n",
+    )
+    first, middle, last = (f"solutions.story.{name}" for name in ("first", "middle", "last"))
+    assert circles(read_graph(root)) == [[first, middle, last, first]]
+
+
+def test_two_circles_that_share_no_file_are_two(tree):
+    root = tree(
+        solutions__one="from . import two\n",
+        solutions__two="from . import one\n",
+        solutions__red="import solutions.blue\n",
+        solutions__blue="import solutions.red, solutions.one\n",
+    )
+    assert [len(circle) - 1 for circle in circles(read_graph(root))] == [2, 2]
+
+
+def test_a_floor_uses_its_own_files_and_those_below(tree):
+    root = tree(
+        debubble__contract__lines="import os\n",
+        debubble__timeline__event="from ..contract.lines import line\n",
+        debubble__timeline__bubbles="from .event import Event\n",
+    )
+    assert offences(root) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("from debubble.views import lanes\n", "debubble.views.lanes"),
+        ("def show():\n    from ..views.lanes import text\n", "debubble.views.lanes"),
+    ],
+)
+def test_a_floor_that_uses_a_higher_one_is_told_so(tree, source, said):
+    root = tree(debubble__timeline__timeline=source, debubble__views__lanes="")
+    assert upward(read_graph(root)) == [("debubble.timeline.timeline", said)]
+    (sentence,) = offences(root)
+    assert sentence == f"debubble.timeline.timeline imports {said}, which stands on a higher floor"
+
+
+def test_the_public_face_is_no_place_to_import_from(tree):
+    root = tree(debubble__sim__device="import debubble\n")
+    (root / "debubble/__init__.py").touch()
+    assert upward(read_graph(root)) == [("debubble.sim.device", "debubble")]
+
+
+def test_every_module_has_a_floor(tree):
+    (sentence,) = offences(tree(debubble__gadget=""))
+    assert sentence.startswith("debubble.gadget stands on no floor")
