@@ -4,10 +4,10 @@ from contextlib import suppress
 
 from .accelerator import accelerator
 from .accelerator.choice import resolve
-from .accelerator.triton_mode import interpret_triton
-from .detector import SyncReport, find_host_syncs
-from .guard import HostSyncError, allow_host_sync, no_host_syncs
-from .recording import record
+from .contract.host_syncs import HostSyncError, allow_host_sync, no_host_syncs
+from .contract.triton_mode import interpret_triton
+from .detector import SyncReport
+from .recording import find_host_syncs, record
 from .timeline import Timeline
 
 __all__ = [

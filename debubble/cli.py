@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from .detector.collector import MOST_CALLS
+from .recording.collector import MOST_CALLS
 
 app = typer.Typer(
     help="Instruments and katas of the workbook about keeping a GPU busy.",

@@ -1,9 +1,9 @@
 """Choosing the accelerator: a real GPU, or the one that this project simulates."""
 
-from .addresses import ByAddress, MemoryRange
-from .capture_error import CaptureError
+from ..contract.addresses import ByAddress, MemoryRange
+from ..contract.capture_error import CaptureError
+from ..contract.protocol import Accelerator, Event, Graph, Stream, Work
 from .choice import accelerator, current, flex_attention, launch
-from .protocol import Accelerator, Event, Graph, Stream, Work
 
 __all__ = [
     "Accelerator",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import triton_mode
-from .protocol import Accelerator
+from ..contract import triton_mode
+from ..contract.protocol import Accelerator
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask

@@ -52,8 +52,8 @@ def _parts(only: str | None, known: list[str]) -> list[str]:
 
 def measure_cost(gpu: Accelerator, console: Console, output: Path | None) -> None:
     """Prints every constant of the cost model, and writes it."""
-    from ..cuda.calibration import calibrate as measure
-    from ..cuda.calibration import cost_model
+    from .calibration.calibration import calibrate as measure
+    from .calibration.calibration import cost_model
 
     if not gpu.has_copy_batch:
         console.print("There is no batch copy here: a loop of single copies is measured for it.")

@@ -12,8 +12,8 @@ import typer
 
 import debubble
 from debubble.accelerator import Accelerator
-from debubble.accelerator.triton_mode import is_interpreted
 from debubble.assets import slug
+from debubble.contract.triton_mode import is_interpreted
 from debubble.cuda.memory_limit import limit_in_gib
 from debubble.sim.cost import CALIBRATIONS, VARIABLE, CostModel
 

@@ -14,9 +14,9 @@ import torch
 from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile
 
-from ..accelerator.addresses import MemoryRange
-from ..accelerator.protocol import Work
-from ..guard import allow_host_sync
+from ..contract.addresses import MemoryRange
+from ..contract.host_syncs import allow_host_sync
+from ..contract.protocol import Work
 from ..timeline import Timeline
 from . import follow, interposition
 from .addresses import Addresses

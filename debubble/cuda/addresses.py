@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from ..accelerator.addresses import MemoryRange, check_registration
+from ..contract.addresses import MemoryRange, check_registration
 from .driver import Driver, DriverError
 
 MEMORY_TYPE, RANGE_START, RANGE_SIZE = 2, 11, 12

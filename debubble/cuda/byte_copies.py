@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from ..accelerator.addresses import NEEDS_A_STREAM, check_pieces
+from ..contract.addresses import NEEDS_A_STREAM, check_pieces
 from .batch_copy import BatchCopy
 from .driver import Driver
 from .marks import marked, marked_copy

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from ..accelerator.capture_error import CaptureError
-from ..accelerator.flex_call import FlexCall
-from ..guard import allow_host_sync
+from ..contract.capture_error import CaptureError
+from ..contract.flex_call import FlexCall
+from ..contract.host_syncs import allow_host_sync
 from .marks import marked
 from .modes import without_modes
 

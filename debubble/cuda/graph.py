@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import torch
 
-from ..accelerator.capture_error import IS_EMPTY, IS_FULL, NESTED, CaptureError
-from ..guard import allow_host_sync
+from ..contract.capture_error import IS_EMPTY, IS_FULL, NESTED, CaptureError
+from ..contract.host_syncs import allow_host_sync
 from .marks import marked
 
 

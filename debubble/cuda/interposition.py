@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from ..accelerator.capture_error import CaptureError, waits
-from ..guard import refuse, syncs_are_forbidden
-from ..source_line import source_line
+from ..contract.capture_error import CaptureError, waits
+from ..contract.host_syncs import refuse, syncs_are_forbidden
+from ..contract.source_line import source_line
 from .marks import marked
 
 WAITS = (

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, TypedDict
 
-from ..threads import ANOTHER
 from ..timeline.event import HOST_LANE, CopyKind, Event, SourceLine
+from ..timeline.threads import ANOTHER
 from .driver_calls import HOST_CATEGORIES, unrecorded_copy_calls
 from .marks import BEGIN, COPY, END, FAILED, PREFIX, UNMARKED, Mark, Marks
 

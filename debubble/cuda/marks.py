@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..guard import syncs_are_allowed
-from ..source_line import source_line
-from ..threads import ANOTHER, name_of
+from ..contract.host_syncs import syncs_are_allowed
+from ..contract.source_line import source_line
 from ..timeline.event import SourceLine
+from ..timeline.threads import ANOTHER, name_of
 
 PREFIX = "debubble:"
 BEGIN, END = f"{PREFIX}begin", f"{PREFIX}end"

@@ -8,7 +8,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..guard import refuse, syncs_are_forbidden
+from ..contract.host_syncs import refuse, syncs_are_forbidden
 from ..rules.action import SYNC, Action, copy, kernel
 from ..rules.composition import name_of, parts_of
 from ..rules.copies import download, nbytes_of, upload

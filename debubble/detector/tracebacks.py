@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from types import TracebackType
 
-from ..source_line import is_machinery
+from ..contract.source_line import is_machinery
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 PLUMBING = tuple(

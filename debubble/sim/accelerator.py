@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ..accelerator.addresses import MemoryRange
-from ..accelerator.protocol import Work
+from ..contract.addresses import MemoryRange
+from ..contract.protocol import Work
 from ..rules.action import Action
 from ..timeline import Timeline
 from . import backend, pinning

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..accelerator.addresses import NEEDS_A_STREAM, check_pieces
+from ..contract.addresses import NEEDS_A_STREAM, check_pieces
 from ..rules.action import Action
 from ..rules.copies import copy_of_bytes
 from .address_map import DEVICE, NOWHERE, PINNED, AddressMap

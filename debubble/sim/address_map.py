@@ -8,7 +8,7 @@ from weakref import ref as weak
 
 import numpy as np
 
-from ..accelerator.addresses import MemoryRange
+from ..contract.addresses import MemoryRange
 from .memory import ALLOCATIONS, Allocations, Block
 
 NOWHERE, DEVICE, PINNED = 0, 1, 2

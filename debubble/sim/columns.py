@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ..accelerator.addresses import ByAddress
+from ..contract.addresses import ByAddress
 from .address_map import AddressMap
 from .reach import Reach
 

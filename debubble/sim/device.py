@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from ..accelerator.capture_error import CaptureError, waits
-from ..guard import refuse, syncs_are_forbidden
+from ..contract.capture_error import CaptureError, waits
+from ..contract.host_syncs import refuse, syncs_are_forbidden
+from ..contract.source_line import source_line
 from ..rules.action import Action
 from ..rules.refusal import refusal
-from ..source_line import source_line
 from ..timeline.event import HOST_LANE, Hazard, SourceLine
 from . import pinning
 from .access_log import Touch

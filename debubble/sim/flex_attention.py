@@ -8,9 +8,9 @@ from weakref import WeakSet
 
 import torch
 
-from ..accelerator.capture_error import CaptureError
-from ..accelerator.flex_call import FlexCall
-from ..accelerator.mask_kind import kind_of
+from ..contract.capture_error import CaptureError
+from ..contract.flex_call import FlexCall
+from ..contract.mask_kind import kind_of
 from ..rules.action import Action, kernel
 from ..rules.copies import nbytes_of
 from .computing import on_sim

@@ -9,9 +9,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ..contract.source_line import source_line
 from ..rules.composition import name_of
 from ..rules.operators import effects_of
-from ..source_line import source_line
 from .tensor import SimTensor
 
 GROUPS, HEADS, ROWS, COLUMNS = 2, 7, 3, 5

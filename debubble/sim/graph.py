@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import torch
 
-from ..accelerator.capture_error import IS_EMPTY, IS_FULL, NESTED, CaptureError
+from ..contract.capture_error import IS_EMPTY, IS_FULL, NESTED, CaptureError
+from ..contract.source_line import source_line
 from ..rules.action import kernel
-from ..source_line import source_line
 from ..timeline.event import Hazard, SourceLine
 from .device import SimDevice
 from .tape import Tape, poison

@@ -8,7 +8,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..source_line import source_line
+from ..contract.source_line import source_line
 from ..timeline.event import Hazard
 from .device import SimDevice
 from .tape import flat_tensors

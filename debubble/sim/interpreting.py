@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..accelerator.triton_mode import WRAPPERS
+from ..contract.triton_mode import WRAPPERS
 
 
 @contextmanager

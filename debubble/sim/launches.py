@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..accelerator.protocol import Work
+from ..contract.protocol import Work
 from ..rules.action import Action
 from ..rules.copies import nbytes_of
 from .address_map import AddressMap

@@ -11,7 +11,7 @@ from bisect import bisect_right, insort
 
 import torch
 
-from ..accelerator.addresses import check_registration
+from ..contract.addresses import check_registration
 from .memory import HostBlock
 
 VARIABLE = "DEBUBBLE_PINNING"

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..accelerator.addresses import ByAddress
+from ..contract.addresses import ByAddress
 from .address_map import DEVICE, NOWHERE, PINNED, AddressMap, Places
 from .pieces import Pieces
 

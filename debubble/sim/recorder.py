@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
-from ..guard import syncs_are_allowed
-from ..source_line import source_line
-from ..threads import ANOTHER, thread_name
+from ..contract.host_syncs import syncs_are_allowed
+from ..contract.source_line import source_line
 from ..timeline.event import HOST_LANE, Event, SourceLine
+from ..timeline.threads import ANOTHER, thread_name
 
 
 class Recorder:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from debubble.guard import HostSyncError
+from debubble.contract.host_syncs import HostSyncError
 from debubble.timeline.event import SourceLine
 
 from .diagnosis import KataFailure, wrap

@@ -25,7 +25,7 @@ import torch
 from _pytest.runner import runtestprotocol
 
 import debubble
-from debubble.accelerator import triton_mode
+from debubble.contract import triton_mode
 
 from . import plugin
 from .process_messages import Done, Ended, Request, Setting

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.source_line import is_machinery
+from debubble.contract.source_line import is_machinery
 from debubble.workshop import expect, expect_equal
 
 FEW, MANY = 16, 4096

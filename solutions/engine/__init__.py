@@ -14,7 +14,7 @@ small_model what both compute: these three stand by themselves.
 """
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
-from debubble.accelerator.triton_mode import missing_triton
+from debubble.contract.triton_mode import missing_triton
 
 try:
     from .config import EngineConfig, ModelConfig

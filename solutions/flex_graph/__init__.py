@@ -13,7 +13,7 @@ so does what they were in first_attempts: the katas ask for them.
 """
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
-from debubble.accelerator.triton_mode import missing_triton
+from debubble.contract.triton_mode import missing_triton
 
 from .batch import CommonAttentionMetadata
 from .buffers import PersistentBuffers, buffer_shapes

@@ -11,7 +11,7 @@ katas ask for them.
 """
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
-from debubble.accelerator.triton_mode import missing_triton
+from debubble.contract.triton_mode import missing_triton
 
 from .batch import CommonAttentionMetadata
 from .chunk_tables import (

@@ -14,7 +14,7 @@ the parts as they were in first_attempts: the katas ask for them.
 """
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
-from debubble.accelerator.triton_mode import missing_triton
+from debubble.contract.triton_mode import missing_triton
 
 from .crossover import Crossover
 from .descriptor_buffers import DescriptorPool

@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 
 from debubble.accelerator import current
-from debubble.accelerator.triton_mode import is_there as triton_is_there
+from debubble.contract.triton_mode import is_there as triton_is_there
 
 from .crossover import Crossover
 from .descriptors import WORD, Descriptors

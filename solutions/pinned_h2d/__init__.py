@@ -6,7 +6,7 @@ katas begin with first_attempts.
 """
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
-from debubble.accelerator.triton_mode import missing_triton
+from debubble.contract.triton_mode import missing_triton
 
 from .batch import Batch, PagedRequests
 from .config import StepConfig

@@ -8,7 +8,7 @@ stand by themselves.
 """
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
-from debubble.accelerator.triton_mode import missing_triton
+from debubble.contract.triton_mode import missing_triton
 
 from .bad_words import apply_bad_words
 from .conv_metadata import ConvMetadata, prepare_conv_metadata

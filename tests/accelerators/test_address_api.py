@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.accelerator.addresses import MOST_REGISTERED
+from debubble.contract.addresses import MOST_REGISTERED
 
 PIECE = 64
 GUARD = 255

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from debubble.accelerator import CaptureError
-from debubble.accelerator.flex_call import FlexCall
+from debubble.contract.flex_call import FlexCall
 from debubble.cuda.flex_attention import FlexAttention
 from debubble.cuda.marks import Marks
 from debubble.cuda.watch import SyncWatch

@@ -15,7 +15,7 @@ from debubble.cuda import follow
 from debubble.cuda.driver_calls import unrecorded_copy_calls
 from debubble.cuda.kineto import events_of
 from debubble.cuda.marks import BEGIN, COPY, END, FAILED, PREFIX, Marks, marked_copy
-from debubble.threads import ANOTHER
+from debubble.timeline.threads import ANOTHER
 
 
 def work(x):

@@ -13,9 +13,9 @@ from debubble.assets import slug
 from debubble.cli import app
 from debubble.commands import calibrate as command
 from debubble.commands import registered as registered_module
+from debubble.commands.calibration import calibration
+from debubble.commands.calibration.pieces import SIZES, cliff
 from debubble.commands.registered import registered
-from debubble.cuda import calibration
-from debubble.cuda.calibration_pieces import SIZES, cliff
 from debubble.sim.cost import CALIBRATIONS, CostModel
 
 PARTS = """

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from debubble.accelerator import choice, triton_mode
-from debubble.accelerator.triton_mode import check_kernel, is_interpreted
+from debubble.accelerator import choice
+from debubble.contract import triton_mode
+from debubble.contract.triton_mode import check_kernel, is_interpreted
 
 ROOT = Path(__file__).parents[2]
 IMPORT_PATH = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]

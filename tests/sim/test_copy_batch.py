@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import debubble
-from debubble.accelerator.capture_error import CaptureError
-from debubble.guard import HostSyncError
+from debubble.contract.capture_error import CaptureError
+from debubble.contract.host_syncs import HostSyncError
 from tests.sim.memory_pool import BLOCK, addresses, pool, sizes
 
 pytestmark = pytest.mark.sim

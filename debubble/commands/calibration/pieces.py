@@ -8,7 +8,7 @@ import time
 import numpy as np
 import torch
 
-from .accelerator import CudaAccelerator
+from debubble.cuda.accelerator import CudaAccelerator
 
 KIB = 1024
 SIZES = range(4 * KIB, 65 * KIB, 4 * KIB)

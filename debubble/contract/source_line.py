@@ -7,9 +7,9 @@ import sys
 import sysconfig
 from types import FrameType
 
-from .timeline.event import SourceLine
+from ..timeline.event import SourceLine
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MACHINERY = tuple(
     {sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )

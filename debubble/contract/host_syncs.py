@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal
 
+from ..timeline.event import SourceLine
 from .source_line import source_line
-from .timeline.event import SourceLine
 
 
 class HostSyncError(RuntimeError):
@@ -29,7 +29,7 @@ def no_host_syncs() -> Iterator[None]:
     """Raises HostSyncError at the line where the host waits for the device, or copies to or from
     pageable or non-contiguous memory "without blocking". Holds for this
     context only: other threads and tasks may wait."""
-    from .accelerator import current
+    from ..accelerator import current
 
     with _region("forbidden"), current().watching_for_syncs():
         yield

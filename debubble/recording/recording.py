@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .accelerator import Accelerator, current
-from .timeline import Timeline
+from ..accelerator import Accelerator, current
+from ..timeline import Timeline
 
 
 @contextmanager

@@ -9,12 +9,13 @@ from itertools import pairwise
 
 import torch
 
-from ..recording import record
-from ..sim.cost import CostModel
-from .accelerator import CudaAccelerator
-from .calibration_kernels import copy_words, many_arguments, matrix_product
-from .calibration_model import Model
-from .calibration_pieces import Pieces, cliff
+from debubble.cuda.accelerator import CudaAccelerator
+from debubble.recording import record
+from debubble.sim.cost import CostModel
+
+from .kernels import copy_words, many_arguments, matrix_product
+from .model import Model
+from .pieces import Pieces, cliff
 
 REPEATS = 40
 """Calls in a loop: fewer launches than a device queues before the host has to wait."""

@@ -15,11 +15,12 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..recording import record
-from ..rules.composition import is_view, name_of
-from ..sim.work import unit_of
-from .accelerator import CudaAccelerator
-from .calibration_kernels import many_arguments
+from debubble.cuda.accelerator import CudaAccelerator
+from debubble.recording import record
+from debubble.rules.composition import is_view, name_of
+from debubble.sim.work import unit_of
+
+from .kernels import many_arguments
 
 TOKENS, WIDTH, LAYERS = 256, 64, 16
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..accelerator import Accelerator, current
-from ..recording import record
-from .report import SyncReport
+from ..detector.report import SyncReport
+from .recording import record
 
 MOST_CALLS = 100_000
 """Calls of PyTorch that are recorded. On a GPU the trace of so many takes some gigabytes."""

@@ -1,0 +1,1 @@
+"""Measuring a GPU's cost model, which sim computes its times with."""
