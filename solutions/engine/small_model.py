@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch.nn.functional import logsigmoid, pad
 
-if TYPE_CHECKING:
-    from .sync_free_step import Inputs
-
 BLOCK = 8  # tokens of a block of the cache, and of a chunk
 MOST_REQUESTS = 4  # in one step
 MOST_BLOCKS = 6  # of one request
+MOST_IMAGES = 2  # in one prompt
 
 
 class Layer(NamedTuple):
@@ -47,6 +45,27 @@ class Request(NamedTuple):
     """What is left of its prompt. None left: this step computes the token that it sampled last."""
     images: Sequence[tuple[int, int]] = ()
     """First and last position of each, at most 2: its tokens see each other both ways."""
+
+
+class Inputs(NamedTuple):
+    """What the layers are told of a step, for its T tokens and R requests: int64 on the device."""
+
+    token_ids: torch.Tensor
+    """[T]; -1 for the token that the request sampled last."""
+    positions: torch.Tensor
+    """[T]: in its request."""
+    rows: torch.Tensor
+    """[T]: which of the step's requests it is of."""
+    starts: torch.Tensor
+    """[R + 1]: where each one's tokens start, then T."""
+    block_table: torch.Tensor
+    """[R, MOST_BLOCKS], 0 behind a request's blocks."""
+    slots: torch.Tensor
+    """[R]"""
+    images: torch.Tensor
+    """[R, MOST_IMAGES, 2]: first and last position."""
+    chunks: torch.Tensor
+    """[NT, 2]: (request, chunk of its tokens), in order."""
 
 
 def attention(

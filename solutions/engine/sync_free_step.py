@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,31 +11,19 @@ from torch.nn.functional import rms_norm
 
 from debubble.accelerator import Event, current
 
-from .small_model import BLOCK, MOST_BLOCKS, MOST_REQUESTS, Model, Request, attention, recurrence
+from .small_model import (
+    BLOCK,
+    MOST_BLOCKS,
+    MOST_IMAGES,
+    MOST_REQUESTS,
+    Inputs,
+    Model,
+    Request,
+    attention,
+    recurrence,
+)
 
-MOST_IMAGES = 2  # in one prompt
 PADDING = Request(slot=MOST_REQUESTS, blocks=(), prompt=(0,))  # of nobody: writes to block 0
-
-
-class Inputs(NamedTuple):
-    """What the layers are told of a step, for its T tokens and R requests: int64 on the device."""
-
-    token_ids: torch.Tensor
-    """[T]; -1 for the token that the request sampled last."""
-    positions: torch.Tensor
-    """[T]: in its request."""
-    rows: torch.Tensor
-    """[T]: which of the step's requests it is of."""
-    starts: torch.Tensor
-    """[R + 1]: where each one's tokens start, then T."""
-    block_table: torch.Tensor
-    """[R, MOST_BLOCKS], 0 behind a request's blocks."""
-    slots: torch.Tensor
-    """[R]"""
-    images: torch.Tensor
-    """[R, MOST_IMAGES, 2]: first and last position."""
-    chunks: torch.Tensor
-    """[NT, 2]: (request, chunk of its tokens), in order."""
 
 
 class Engine:
