@@ -75,7 +75,7 @@ def show(report: SyncReport) -> None:
         console.print("Allowed:")
         console.print(figures_first(*table(report.allowed), console.width, len(FIGURES)))
         console.print()
-    for sentence in sentences(report):
+    for sentence in sentences(report.timeline, report.findings, report.allowed):
         console.print(Text(sentence), soft_wrap=True)
 
 

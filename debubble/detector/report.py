@@ -7,6 +7,7 @@ from typing import Any
 
 from ..timeline.timeline import Timeline
 from ..timeline.trace_file import portable_path
+from ..views.syncs import text
 from .findings import Finding, find
 
 
@@ -52,9 +53,7 @@ class SyncReport:
         }
 
     def __str__(self) -> str:
-        from ..views.syncs import text
-
-        return text(self)
+        return text(self.timeline, self.findings, self.allowed)
 
     def __repr__(self) -> str:
         return f"SyncReport(findings={len(self.findings)}, allowed={len(self.allowed)})"

@@ -1,11 +1,11 @@
-"""A report of host syncs as rows and sentences, for the terminal."""
+"""Host syncs that were found, as rows and sentences, for the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from debubble.detector.findings import Finding
-from debubble.detector.report import SyncReport
+from debubble.timeline import Timeline
 
 from .tables import Row, align
 from .words import format_time
@@ -13,14 +13,14 @@ from .words import format_time
 FIGURES = ("held", "worst", "times", "idle")
 
 
-def text(report: SyncReport) -> str:
+def text(timeline: Timeline, findings: Sequence[Finding], allowed: Sequence[Finding]) -> str:
     """Plain text: tables, what the words mean, and the sum."""
     blocks = []
-    if report.findings:
-        blocks += [align(*table(report.findings), len(FIGURES)), *meanings(report.findings)]
-    if report.allowed:
-        blocks.append(f"Allowed:\n{align(*table(report.allowed), len(FIGURES))}")
-    return "\n\n".join([*blocks, "\n".join(sentences(report))])
+    if findings:
+        blocks += [align(*table(findings), len(FIGURES)), *meanings(findings)]
+    if allowed:
+        blocks.append(f"Allowed:\n{align(*table(allowed), len(FIGURES))}")
+    return "\n\n".join([*blocks, "\n".join(sentences(timeline, findings, allowed))])
 
 
 def table(findings: Sequence[Finding]) -> tuple[Row, list[Row]]:
@@ -51,16 +51,18 @@ def meanings(findings: Sequence[Finding]) -> list[str]:
 IDLE = "idle: the time in which the device then had nothing to do."
 
 
-def sentences(report: SyncReport) -> list[str]:
+def sentences(
+    timeline: Timeline, findings: Sequence[Finding], allowed: Sequence[Finding]
+) -> list[str]:
     """The sum, what was allowed, and what keeps the report from being the whole story."""
-    timeline, said = report.timeline, []
-    if report.findings:
-        said.append(f"The host was held {_sum(report.findings)} ({timeline.label}).")
-    elif report.used_the_device:
+    said, used_the_device = [], bool(timeline.events)
+    if findings:
+        said.append(f"The host was held {_sum(findings)} ({timeline.label}).")
+    elif used_the_device:
         said.append(f"No host syncs: the host never waited for the device ({timeline.label}).")
-    if report.allowed:
-        said.append(f"Allowed: {_sum(report.allowed)}.")
-    if not report.used_the_device:
+    if allowed:
+        said.append(f"Allowed: {_sum(allowed)}.")
+    if not used_the_device:
         said.append(
             f"Nothing ran on the device ({timeline.description}), so there was nothing to find."
         )
