@@ -4,11 +4,12 @@ from contextlib import suppress
 
 from .accelerator import accelerator
 from .accelerator.choice import resolve
-from .contract.host_syncs import HostSyncError, allow_host_sync, no_host_syncs
+from .contract.host_syncs import HostSyncError, allow_host_sync
 from .contract.triton_mode import interpret_triton
 from .detector import SyncReport
-from .recording import find_host_syncs, record
+from .recording import find_host_syncs, no_host_syncs, record
 from .timeline import Timeline
+from .views import showing
 
 __all__ = [
     "HostSyncError",
@@ -20,6 +21,9 @@ __all__ = [
     "no_host_syncs",
     "record",
 ]
+
+# Recordings lie below the views: here they hear of who draws them.
+Timeline.display = showing
 
 # A wrong DEBUBBLE_DEVICE is answered where an accelerator is asked for, not by every import.
 with suppress(ValueError):

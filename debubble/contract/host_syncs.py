@@ -1,4 +1,4 @@
-"""no_host_syncs: a region in which the host may not wait for the device, and holes in it."""
+"""Whether the host may wait for the device: the rule of a region, and the error of breaking it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal
 
-from ..timeline.event import SourceLine
-from .source_line import source_line
+from .source_line import SourceLine, source_line
 
 
 class HostSyncError(RuntimeError):
@@ -25,13 +24,9 @@ _rule: ContextVar[Rule] = ContextVar("the rule for host syncs", default="none")
 
 
 @contextmanager
-def no_host_syncs() -> Iterator[None]:
-    """Raises HostSyncError at the line where the host waits for the device, or copies to or from
-    pageable or non-contiguous memory "without blocking". Holds for this
-    context only: other threads and tasks may wait."""
-    from ..accelerator import current
-
-    with _region("forbidden"), current().watching_for_syncs():
+def forbidding_host_syncs() -> Iterator[None]:
+    """A region in which they are ruled out; the accelerator must watch for them meanwhile."""
+    with _region("forbidden"):
         yield
 
 

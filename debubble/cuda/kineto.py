@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, TypedDict
 
-from ..timeline.event import HOST_LANE, CopyKind, Event, SourceLine
+from ..contract.source_line import SourceLine
+from ..timeline.event import HOST_LANE, CopyKind, Event
 from ..timeline.threads import ANOTHER
 from .driver_calls import HOST_CATEGORIES, unrecorded_copy_calls
 from .marks import BEGIN, COPY, END, FAILED, PREFIX, UNMARKED, Mark, Marks

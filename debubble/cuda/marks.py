@@ -16,8 +16,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ..contract.host_syncs import syncs_are_allowed
-from ..contract.source_line import source_line
-from ..timeline.event import SourceLine
+from ..contract.source_line import SourceLine, source_line
 from ..timeline.threads import ANOTHER, name_of
 
 PREFIX = "debubble:"

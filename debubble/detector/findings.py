@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 
-from ..timeline.event import SourceLine
+from ..contract.source_line import SourceLine
 from ..timeline.timeline import Timeline
 from .holds import HoldKind, find_holds
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..timeline.event import SourceLine
+from ..contract.source_line import SourceLine
 from .pieces import Pieces
 from .range_table import RangeTable
 

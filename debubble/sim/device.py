@@ -12,10 +12,10 @@ import torch
 
 from ..contract.capture_error import CaptureError, waits
 from ..contract.host_syncs import refuse, syncs_are_forbidden
-from ..contract.source_line import source_line
+from ..contract.source_line import SourceLine, source_line
 from ..rules.action import Action
 from ..rules.refusal import refusal
-from ..timeline.event import HOST_LANE, Hazard, SourceLine
+from ..timeline.event import HOST_LANE, Hazard
 from . import pinning
 from .access_log import Touch
 from .copy_engine import CopyEngine
@@ -86,6 +86,10 @@ class SimDevice:
             self.note("sync", name, HOST_LANE, start, self.now - start, self.source())
             self.races.host_sees(seen)
             self.settle()
+
+    def host_sees(self, seen: dict[int, int]) -> None:
+        """The host learns, without waiting, that so much of each stream's work is done."""
+        self.races.host_sees(seen)
 
     def synchronize(self) -> None:
         until = max(stream.free_at for stream in self._streams)

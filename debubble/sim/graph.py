@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import torch
 
 from ..contract.capture_error import IS_EMPTY, IS_FULL, NESTED, CaptureError
-from ..contract.source_line import source_line
+from ..contract.source_line import SourceLine, source_line
 from ..rules.action import kernel
-from ..timeline.event import Hazard, SourceLine
+from ..timeline.event import Hazard
 from .device import SimDevice
 from .tape import Tape, poison
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from ..timeline.event import Hazard, SourceLine
+from ..contract.source_line import SourceLine
+from ..timeline.event import Hazard
 from . import pinning
 from .arrivals import Arrivals, Download, Overlay
 from .pieces import Pieces, span_of

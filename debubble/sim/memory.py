@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakSet, ref
 
 import torch
 
-from ..timeline.event import SourceLine
-
-if TYPE_CHECKING:
-    from .access_log import AccessLog
+from ..contract.source_line import SourceLine
 
 
 class Access(NamedTuple):
@@ -38,6 +35,12 @@ class FreeWatcher(Protocol):
     def freed(self) -> None: ...
 
 
+class Log(Protocol):
+    """Keeps who touched the blocks that it follows, by their bytes."""
+
+    def follow(self, block: Block) -> None: ...
+
+
 class Block:
     """One allocation. Its watchers hear when the last tensor over it is gone."""
 
@@ -61,7 +64,7 @@ class Block:
         self.last_read: Access | None = None
         self.past: list[Past] | None = None
         """The last accesses to parts of it, while it isn't used by address."""
-        self.log: AccessLog | None = None
+        self.log: Log | None = None
         """Where they are instead from then on."""
         self.made_by: Access | None = None
         self.is_on_map = False

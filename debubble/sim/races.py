@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from ..timeline.event import Hazard, SourceLine
+from ..contract.source_line import SourceLine
+from ..timeline.event import Hazard
 from .access_log import AccessLog, Knowledge, Touch, range_of, touches_of
 from .memory import Access, Block, Past, Span
 from .pieces import span_of

@@ -6,8 +6,8 @@ import threading
 from dataclasses import replace
 
 from ..contract.host_syncs import syncs_are_allowed
-from ..contract.source_line import source_line
-from ..timeline.event import HOST_LANE, Event, SourceLine
+from ..contract.source_line import SourceLine, source_line
+from ..timeline.event import HOST_LANE, Event
 from ..timeline.threads import ANOTHER, thread_name
 
 

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from .device import SimDevice
+from .cost import CostModel
+
+
+class Device(Protocol):
+    """What streams and events ask of the device: its clocks, its threads' streams, its records."""
+
+    cost: CostModel
+    now: float
+
+    def current_stream(self) -> SimStream: ...
+    def set_stream(self, stream: SimStream) -> None: ...
+    def lane_of(self, stream: int) -> str: ...
+    def host_works(self, microseconds: float) -> None: ...
+    def host_waits(self, name: str, until: float, seen: dict[int, int]) -> None: ...
+    def host_sees(self, seen: dict[int, int]) -> None: ...
 
 
 class SimStream:
@@ -15,7 +28,7 @@ class SimStream:
     is queued here from now on: through an event, or because the host has waited for it.
     """
 
-    def __init__(self, device: SimDevice, number: int) -> None:
+    def __init__(self, device: Device, number: int) -> None:
         self.device = device
         self.number = number
         self.free_at = 0.0
@@ -55,7 +68,7 @@ class SimStream:
         self.device.host_works(self.device.cost.event_us)
         is_done = self.free_at <= self.device.now
         if is_done:
-            self.device.races.host_sees(self.knowledge())
+            self.device.host_sees(self.knowledge())
         return is_done
 
     def knowledge(self) -> dict[int, int]:
@@ -70,7 +83,7 @@ class SimStream:
 class SimEvent:
     """A mark in a stream: `at` is when the work before it ends."""
 
-    def __init__(self, device: SimDevice) -> None:
+    def __init__(self, device: Device) -> None:
         self.device = device
         self.recorded = False
         self.at = 0.0
@@ -96,5 +109,5 @@ class SimEvent:
             return True
         is_done = self.at <= self.device.now
         if is_done:
-            self.device.races.host_sees(self.seen)
+            self.device.host_sees(self.seen)
         return is_done

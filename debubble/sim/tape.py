@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from ..contract.source_line import SourceLine
 from ..rules.action import Action
-from ..timeline.event import SourceLine
 from .memory import Block
 
 

@@ -1,6 +1,7 @@
+from ..contract.source_line import SourceLine
 from .bubbles import CAUSES, Bubble, Cause
 from .comparison import Comparison
-from .event import COPY_KINDS, HOST_LANE, CopyKind, Event, EventKind, Hazard, SourceLine
+from .event import COPY_KINDS, HOST_LANE, CopyKind, Event, EventKind, Hazard
 from .timeline import Timeline
 from .trace_file import TraceFileError
 

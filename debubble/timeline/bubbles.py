@@ -24,7 +24,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from .event import Event, SourceLine
+from ..contract.source_line import SourceLine
+from .event import Event
 
 Cause = Literal["waiting for the host", "waiting for a copy", "waiting for a kernel", "other"]
 CAUSES: tuple[Cause, ...] = (

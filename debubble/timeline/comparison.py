@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .bubbles import CAUSES
-from .timeline import Timeline
+from .data import TimelineData
 
 # What each count is a number of: one of them, and several.
 COUNT_WORDS = {
@@ -23,8 +23,8 @@ COUNT_WORDS = {
 class Comparison:
     """`before` and `after`; the text form holds counts only, so that it is the same everywhere."""
 
-    before: Timeline
-    after: Timeline
+    before: TimelineData
+    after: TimelineData
 
     @property
     def count_differences(self) -> dict[str, int]:
@@ -72,5 +72,5 @@ class Comparison:
         return self.table(times=False)
 
 
-def timeline_word(timeline: Timeline) -> str:
+def timeline_word(timeline: TimelineData) -> str:
     return "modelled" if timeline.modelled else "measured"

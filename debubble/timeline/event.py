@@ -2,51 +2,16 @@
 
 from __future__ import annotations
 
-import linecache
-import os
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from ..contract.source_line import SourceLine
 
 EventKind = Literal["launch", "graph_launch", "sync", "kernel", "copy", "memset"]
 CopyKind = Literal["h2d_pageable", "h2d_pinned", "d2h", "d2d"]
 
 HOST_LANE = "host"
 COPY_KINDS: tuple[CopyKind, ...] = ("h2d_pageable", "h2d_pinned", "d2h", "d2d")
-
-
-class SourceLine(NamedTuple):
-    """A line of code outside PyTorch and debubble.
-
-    `code` is the line's text where it is known already, as in a timeline that was loaded from a
-    file; None means that it is read from `file` when asked for.
-    """
-
-    file: str
-    line: int
-    function: str
-    code: str | None = None
-
-    @property
-    def text(self) -> str:
-        """The source text of the line, stripped, or an empty string when it can't be read."""
-        if self.code is not None:
-            return self.code
-        return linecache.getline(self.file, self.line).strip()
-
-    @property
-    def place(self) -> str:
-        """`metadata.py:42`, or `this notebook, line 3` for a cell."""
-        if is_notebook_cell(self.file):
-            return f"this notebook, line {self.line}"
-        return f"{os.path.basename(self.file)}:{self.line}"
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.text}" if self.text else self.place
-
-
-def is_notebook_cell(file: str) -> bool:
-    """IPython kernels give every cell a file name of its own that changes from run to run."""
-    return "ipykernel_" in file or file.startswith("<ipython-input")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,18 +7,18 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from .data import TimelineData
 from .event import HOST_LANE, Event
-from .timeline import Timeline
 
 HOST_PROCESS, DEVICE_PROCESS = 1, 2
 BUBBLE_LANE = "bubbles"
 
 
-def save_perfetto(timeline: Timeline, path: str | PathLike[str]) -> None:
+def save_perfetto(timeline: TimelineData, path: str | PathLike[str]) -> None:
     Path(path).write_text(json.dumps(chrome_trace(timeline), separators=(",", ":")), "utf-8")
 
 
-def chrome_trace(timeline: Timeline) -> dict[str, Any]:
+def chrome_trace(timeline: TimelineData) -> dict[str, Any]:
     """Slices on one track a lane, arrows from each launch to what it started, a bubble track."""
     lanes = sorted({event.lane for event in timeline.events if event.on_device}, key=lane_order)
     threads = {lane: number for number, lane in enumerate([*lanes, BUBBLE_LANE], 1)}

@@ -1,152 +1,52 @@
-"""A recording: what the host asked for, what the device did, and when."""
+"""A recording as its reader meets it: it shows itself, saves itself, compares itself."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import Any, ClassVar, Protocol
 
-from .bubbles import CAUSES, Bubble, Cause, device_work, find_bubbles, find_gaps
-from .event import COPY_KINDS, Event, Hazard
+from .comparison import Comparison
+from .data import TimelineData
+from .perfetto import save_perfetto
+from .trace_file import load_timeline, save_timeline
 
-if TYPE_CHECKING:
-    from debubble.views.widget import TimelineWidget
 
-    from .comparison import Comparison
+class Display(Protocol):
+    """What draws timelines. The views do; they lie above the recordings, which can't ask for
+    them, and so `import debubble` brings the two together."""
+
+    def show(self, timeline: Timeline, before: Timeline | None) -> Any: ...
+    def mime_bundle(self, timeline: Timeline) -> Any: ...
 
 
 @dataclass(repr=False)
-class Timeline:
-    """Events and hazards of one recording; all times are microseconds.
+class Timeline(TimelineData):
+    """Events and hazards of one recording, all times in microseconds, with what its reader does
+    with it; the fields and figures are those of TimelineData."""
 
-    `description` says what the times are of ("NVIDIA H200", "sim, modelled on NVIDIA H200");
-    `modelled` is True when they come from a cost model and not from a clock. `cut_off`: the
-    recording was full before its block ended, and holds the beginning only.
-    """
-
-    accelerator: str
-    description: str
-    modelled: bool
-    events: list[Event] = field(default_factory=list)
-    hazards: list[Hazard] = field(default_factory=list)
-    cut_off: bool = False
-
-    def counts(self) -> dict[str, int]:
-        """How often each thing that matters happened; the same on sim and on CUDA."""
-        kinds = [event.kind for event in self.events]
-        copies = [event.copy_kind for event in self.events if event.kind == "copy"]
-        return {
-            "host_syncs": kinds.count("sync"),
-            **{kind: copies.count(kind) for kind in COPY_KINDS},
-            "kernels": kinds.count("kernel"),
-            "graph_launches": kinds.count("graph_launch"),
-        }
-
-    @property
-    def label(self) -> str:
-        """What the times are, in words that belong beside every picture of them."""
-        word = "modelled" if self.modelled else "measured"
-        return self.description if word in self.description else f"{word} on {self.description}"
-
-    @property
-    def span(self) -> float:
-        """Microseconds from the start of the first device event to the end of the last."""
-        return self.device_span()
-
-    def device_span(self, ignore_sleep: bool = False) -> float:
-        """`span`; with `ignore_sleep` it starts when a leading sleep kernel ends."""
-        device = device_work(self.events, ignore_sleep)
-        return device.end - device.start if device else 0.0
-
-    def busy(self, ignore_sleep: bool = False) -> float:
-        """Microseconds of `span` in which the device computes (see `debubble.timeline.bubbles`)."""
-        device = device_work(self.events, ignore_sleep)
-        if device is None:
-            return 0.0
-        idle = sum(gap.end - gap.start for gap in find_gaps(self.events, device))
-        return device.end - device.start - idle
-
-    def idle_share(self, ignore_sleep: bool = False) -> float:
-        """Share of `span`, 0 to 1, in which the device does not compute."""
-        span = self.device_span(ignore_sleep)
-        return 1.0 - self.busy(ignore_sleep) / span if span else 0.0
-
-    def idle_by_cause(self, ignore_sleep: bool = False) -> dict[Cause, float]:
-        """Share of `span`, 0 to 1, that the device waited, for each cause."""
-        shares: dict[Cause, float] = dict.fromkeys(CAUSES, 0.0)
-        span = self.device_span(ignore_sleep)
-        for bubble in self.bubbles(ignore_sleep):
-            shares[bubble.cause] += bubble.duration / span
-        return shares
-
-    def bubbles(self, ignore_sleep: bool = False) -> list[Bubble]:
-        """Idle device time in order, each stretch with its cause and the line to look at."""
-        return find_bubbles(self.events, ignore_sleep)
-
-    def launch_of(self, event: Event) -> Event | None:
-        """The host call that asked for a device event, where the recording knows it."""
-        return None if event.launched_by is None else self.events[event.launched_by]
-
-    def since(self, time: float) -> Timeline:
-        """The same from `time` on, which is 0 there. What was under way is cut; a launch before it
-        is kept, without length, if its kernel comes later."""
-        launches = {event.launched_by for event in self.events if event.end > time}
-        kept = [i for i, event in enumerate(self.events) if event.end > time or i in launches]
-        place = {old: new for new, old in enumerate(kept)}
-        events = []
-        for event in (self.events[i] for i in kept):
-            start, end = max(0.0, event.start - time), max(0.0, event.end - time)
-            launch = None if event.launched_by is None else place[event.launched_by]
-            events.append(replace(event, start=start, duration=end - start, launched_by=launch))
-        return replace(self, events=events, hazards=list(self.hazards))
+    display: ClassVar[Display]
 
     def compare(self, after: Timeline) -> Comparison:
         """This timeline as *before*, `after` as what became of it."""
-        from .comparison import Comparison
-
         return Comparison(self, after)
 
-    def show(self, before: Timeline | None = None) -> TimelineWidget | None:
+    def show(self, before: Timeline | None = None) -> Any:
         """In a notebook the live timeline, `before` ghosted behind; elsewhere print lanes."""
-        from debubble.views.notebook import in_notebook
-
-        if in_notebook():
-            from debubble.views.widget import TimelineWidget
-
-            return TimelineWidget(self, before)
-        from debubble.views.lanes import text_lanes
-
-        for heading, timeline in (("before", before), ("after", self)):
-            if timeline is not None:
-                print(text_lanes(timeline, title=heading if before is not None else None))
-        return None
+        return self.display.show(self, before)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the recording as JSON; it can be read on a machine without the source files."""
-        from .trace_file import save_timeline
-
         save_timeline(self, path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Timeline:
         """Read what `save` wrote; raises TraceFileError when it is cut off, or not ours."""
-        from .trace_file import load_timeline
-
-        return load_timeline(path)
+        return cls(**vars(load_timeline(path)))
 
     def to_perfetto(self, path: str | PathLike[str]) -> None:
         """Write a Chrome trace, for https://ui.perfetto.dev or chrome://tracing."""
-        from .perfetto import save_perfetto
-
         save_perfetto(self, path)
 
-    def __repr__(self) -> str:
-        counts = ", ".join(f"{name}={count}" for name, count in self.counts().items())
-        return f"Timeline({counts})"
-
-    def _repr_mimebundle_(self, include=None, exclude=None):
-        from debubble.views.notebook import in_notebook
-
-        if in_notebook():
-            return self.show()._repr_mimebundle_()
-        return {"text/plain": repr(self)}
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        return self.display.mime_bundle(self)

@@ -15,8 +15,9 @@ from os import PathLike
 from pathlib import Path, PurePath
 from typing import Any, get_args
 
-from .event import COPY_KINDS, Event, EventKind, Hazard, SourceLine, is_notebook_cell
-from .timeline import Timeline
+from ..contract.source_line import SourceLine, is_notebook_cell
+from .data import TimelineData
+from .event import COPY_KINDS, Event, EventKind, Hazard
 
 FORMAT = "debubble timeline"
 VERSION = 1
@@ -58,7 +59,7 @@ class Interned:
         return self._index[value]
 
 
-def save_timeline(timeline: Timeline, path: str | PathLike[str]) -> None:
+def save_timeline(timeline: TimelineData, path: str | PathLike[str]) -> None:
     write_whole(encode_timeline(timeline), path)
 
 
@@ -77,7 +78,7 @@ def write_whole(text: str, path: str | PathLike[str]) -> None:
         raise
 
 
-def load_timeline(path: str | PathLike[str]) -> Timeline:
+def load_timeline(path: str | PathLike[str]) -> TimelineData:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -88,7 +89,7 @@ def load_timeline(path: str | PathLike[str]) -> Timeline:
     return decode_timeline(text, path)
 
 
-def encode_timeline(timeline: Timeline) -> str:
+def encode_timeline(timeline: TimelineData) -> str:
     """One JSON object, a line for each column."""
     names, sources = Interned(), Interned()
     columns: dict[str, list[Any]] = {
@@ -144,7 +145,7 @@ def compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def decode_timeline(text: str, path: str | PathLike[str]) -> Timeline:
+def decode_timeline(text: str, path: str | PathLike[str]) -> TimelineData:
     """`path` is for the messages only."""
     try:
         data = json.loads(text)
@@ -181,7 +182,7 @@ def decode_timeline(text: str, path: str | PathLike[str]) -> Timeline:
         raise TraceFileError(f"{path} is a damaged debubble timeline: {what}.") from None
 
 
-def build_timeline(data: dict[str, Any]) -> Timeline:
+def build_timeline(data: dict[str, Any]) -> TimelineData:
     names, rows = data["names"], data["events"]
     rows = {c: [nothing] * len(rows["kind"]) for c, nothing in OPTIONAL_COLUMNS.items()} | rows
     sources = [
@@ -204,7 +205,7 @@ def build_timeline(data: dict[str, Any]) -> Timeline:
         Hazard(kind, message, *pick(sources, (first, second)))
         for kind, message, first, second in data["hazards"]
     ]
-    return Timeline(
+    return TimelineData(
         accelerator=str(data["accelerator"]),
         description=str(data["description"]),
         modelled=bool(data["modelled"]),

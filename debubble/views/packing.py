@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from debubble.contract.source_line import SourceLine
 from debubble.timeline.bubbles import CAUSES, Bubble
-from debubble.timeline.event import Event, SourceLine
+from debubble.timeline.event import Event
 from debubble.timeline.timeline import Timeline
 from debubble.timeline.trace_file import Interned
 

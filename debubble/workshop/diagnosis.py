@@ -6,7 +6,7 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-from debubble.timeline.event import SourceLine
+from debubble.contract.source_line import SourceLine
 
 WIDTH = 88
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from debubble.timeline.event import COPY_KINDS, Event, SourceLine
+from debubble.contract.source_line import SourceLine
+from debubble.timeline.event import COPY_KINDS, Event
 from debubble.timeline.timeline import Timeline
 
 from .diagnosis import Diagnosis, KataFailure

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from debubble.contract.host_syncs import HostSyncError
-from debubble.timeline.event import SourceLine
+from debubble.contract.source_line import SourceLine
 
 from .diagnosis import KataFailure, wrap
 from .loader import Implementation, LoadError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from debubble.timeline.event import SourceLine
+from debubble.contract.source_line import SourceLine
 
 from .diagnosis import Diagnosis
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from debubble.timeline import COPY_KINDS, Event, Hazard, SourceLine, Timeline, TraceFileError
+from debubble.timeline.data import TimelineData
 from debubble.timeline.trace_file import decode_timeline, encode_timeline, portable_path
 from tests.timeline.recordings import Recording, transformer_step
 
@@ -50,7 +51,7 @@ def timelines(draw):
         st.none() | sources,
         st.none() | sources,
     )
-    return Timeline(
+    return TimelineData(
         draw(st.text(max_size=8)),
         draw(st.text(max_size=20)),
         draw(st.booleans()),

@@ -1,0 +1,35 @@
+"""What `Timeline.show()` shows, and what a timeline at the end of a notebook's cell looks like."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from debubble.timeline import Timeline
+
+from .notebook import in_notebook
+
+if TYPE_CHECKING:
+    from .widget import TimelineWidget
+
+
+def show(timeline: Timeline, before: Timeline | None = None) -> TimelineWidget | None:
+    """In a notebook the live timeline, `before` ghosted behind; elsewhere print lanes."""
+    if in_notebook():
+        from .widget import TimelineWidget
+
+        return TimelineWidget(timeline, before)
+    from .lanes import text_lanes
+
+    for heading, shown in (("before", before), ("after", timeline)):
+        if shown is not None:
+            print(text_lanes(shown, title=heading if before is not None else None))
+    return None
+
+
+def mime_bundle(timeline: Timeline) -> Any:
+    """In a notebook the live timeline, elsewhere its counts."""
+    if in_notebook():
+        from .widget import TimelineWidget
+
+        return TimelineWidget(timeline)._repr_mimebundle_()
+    return {"text/plain": repr(timeline)}
