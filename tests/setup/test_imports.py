@@ -5,6 +5,10 @@ import pytest
 from tests.setup.import_graph import circles, offences, read_graph, upward
 
 
+def test_no_file_imports_in_a_circle_or_from_a_higher_floor():
+    assert offences() == []
+
+
 @pytest.fixture
 def tree(tmp_path):
     """A checkout of the files that a test names."""
