@@ -51,7 +51,9 @@ def only_launched(accelerator, monkeypatch):
     """On sim kernels of Triton take their modelled time and compute nothing, which is enough where
     only what the host does is looked at: it may read no result of theirs."""
     if accelerator.modelled:
-        monkeypatch.setattr("debubble.sim.launches.guarded", lambda call, tensors, name: None)
+        monkeypatch.setattr(
+            "debubble.sim.kernels.launches.guarded", lambda call, tensors, name: None
+        )
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

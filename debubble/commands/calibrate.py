@@ -12,7 +12,7 @@ from rich.table import Table
 from .. import accelerator
 from ..accelerator import Accelerator
 from ..assets import slug
-from ..sim.cost import CALIBRATIONS
+from ..sim.clock.cost import CALIBRATIONS
 from .refusal import refuse
 from .registered import registered
 

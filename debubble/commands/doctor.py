@@ -15,7 +15,7 @@ from debubble.accelerator import Accelerator
 from debubble.assets import slug
 from debubble.contract.triton_mode import is_interpreted
 from debubble.cuda.memory_limit import limit_in_gib
-from debubble.sim.cost import CALIBRATIONS, VARIABLE, CostModel
+from debubble.sim.clock.cost import CALIBRATIONS, VARIABLE, CostModel
 
 from .registered import registered
 

@@ -14,17 +14,18 @@ from ..contract.addresses import MemoryRange
 from ..contract.protocol import Work
 from ..rules.action import Action
 from ..timeline import Timeline
-from . import backend, pinning
-from .address_copies import AddressCopies
-from .address_map import AddressMap
-from .cost import CostModel
-from .device import SimDevice
-from .execution import Operation, execute
-from .flex_attention import FlexAttention
-from .graph import SimGraph
-from .host_watch import HostWatch
-from .launches import Launches
-from .streams import SimEvent, SimStream
+from .clock.cost import CostModel
+from .clock.device import SimDevice
+from .clock.graph import SimGraph
+from .clock.streams import SimEvent, SimStream
+from .flex.flex_attention import FlexAttention
+from .kernels.address_copies import AddressCopies
+from .kernels.launches import Launches
+from .memory import pinning
+from .memory.address_map import AddressMap
+from .operators import backend
+from .operators.execution import Operation, execute
+from .operators.host_watch import HostWatch
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask

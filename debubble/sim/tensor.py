@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .memory import ALLOCATIONS, Block
+from .memory.blocks import ALLOCATIONS, Block
 
 
 class SimTensor(torch.Tensor):

@@ -16,7 +16,7 @@ from debubble.commands import registered as registered_module
 from debubble.commands.calibration import calibration
 from debubble.commands.calibration.pieces import SIZES, cliff
 from debubble.commands.registered import registered
-from debubble.sim.cost import CALIBRATIONS, CostModel
+from debubble.sim.clock.cost import CALIBRATIONS, CostModel
 
 PARTS = """
 def swap(accelerator, console):

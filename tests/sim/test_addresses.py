@@ -8,8 +8,8 @@ import torch
 
 import debubble
 from debubble.accelerator import ByAddress
-from debubble.sim.address_map import AddressMap
-from debubble.sim.memory import ALLOCATIONS
+from debubble.sim.memory.address_map import AddressMap
+from debubble.sim.memory.blocks import ALLOCATIONS
 from tests.sim.memory_pool import BLOCK, addresses, pool, sizes
 
 pytestmark = pytest.mark.sim

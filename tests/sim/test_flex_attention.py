@@ -253,5 +253,5 @@ def test_query_heads_of_any_number_share_a_key_head(accelerator, batch):
 
 def test_large_score_matrices_are_computed_in_parts(accelerator, monkeypatch):
     batch = PagedBatch(accelerator, 130)
-    monkeypatch.setattr("debubble.sim.flex_attention.SCORES_AT_ONCE", 20_000)
+    monkeypatch.setattr("debubble.sim.flex.flex_attention.SCORES_AT_ONCE", 20_000)
     expect_close(batch.attend(), batch.expected())

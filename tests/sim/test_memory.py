@@ -9,7 +9,7 @@ import triton.language as tl
 
 import debubble
 from debubble.accelerator import launch
-from debubble.sim.tape import Step
+from debubble.sim.memory.tape import Step
 
 pytestmark = pytest.mark.sim
 

@@ -6,9 +6,9 @@ import torch
 
 import debubble
 from debubble.accelerator import ByAddress, Work
-from debubble.sim.access_log import AccessLog, Touch
-from debubble.sim.memory import Access
-from debubble.sim.range_table import RangeTable
+from debubble.sim.memory.access_log import AccessLog, Touch
+from debubble.sim.memory.blocks import Access
+from debubble.sim.memory.range_table import RangeTable
 from tests.sim.memory_pool import BLOCK, addresses, pool, sizes
 
 pytestmark = pytest.mark.sim

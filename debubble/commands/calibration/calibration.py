@@ -11,7 +11,7 @@ import torch
 
 from debubble.cuda.accelerator import CudaAccelerator
 from debubble.recording import record
-from debubble.sim.cost import CostModel
+from debubble.sim.clock.cost import CostModel
 
 from .kernels import copy_words, many_arguments, matrix_product
 from .model import Model

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from debubble.cuda.accelerator import CudaAccelerator
 from debubble.recording import record
 from debubble.rules.composition import is_view, name_of
-from debubble.sim.work import unit_of
+from debubble.sim.operators.work import unit_of
 
 from .kernels import many_arguments
 

@@ -1,0 +1,130 @@
+"""The cost model: how long the host and the device take for one thing, from measured constants."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from debubble.assets import ASSETS
+from debubble.rules.action import Action
+
+CALIBRATIONS = ASSETS / "calibration"
+DEFAULT_GPU = "nvidia-h200"
+VARIABLE = "DEBUBBLE_CALIBRATION"
+
+
+@dataclass(frozen=True, slots=True)
+class CostModel:
+    """Constants of one GPU and its host. Times are microseconds, bandwidths bytes a microsecond.
+
+    The host's are those in the midst of a model, where it is slower than in a loop over one call.
+    """
+
+    gpu: str
+    op_us: float
+    """Host time of an operator that launches nothing: a view."""
+    launch_us: float
+    """Host time that one kernel launch adds to an operator."""
+    gemm_launch_us: float
+    """Host time that a library matrix product adds on top."""
+    triton_launch_us: float
+    copy_call_us: float
+    """Host time of one asynchronous copy call."""
+    sync_us: float
+    """From the moment the device is done to the moment the host runs on."""
+    event_us: float
+    graph_launch_us: float
+    start_latency_us: float
+    """From the launch call to the first instruction on an idle device."""
+    gap_us: float
+    """Between two kernels of one stream that were queued in time."""
+    kernel_us: float
+    """The shortest kernel."""
+    gemm_us: float
+    """The shortest library matrix product."""
+    triton_us: float
+    """The shortest Triton kernel that does tensor-core work."""
+    copy_us: float
+    """Fixed part of one copy between host and device."""
+    memory_bandwidth: float
+    h2d_bandwidth: float
+    pageable_bandwidth: float
+    d2h_bandwidth: float
+    tensor_flops: float
+    """Tensor-core operations a microsecond that a library product reaches in bf16."""
+    triton_flops: float
+    """The same for this project's Triton kernels."""
+    vector_flops: float
+    """fp32 operations a microsecond outside the tensor cores."""
+    batch_cliff_bytes: float
+    """Pieces of a batch of copies from this size on are handed to the copy engine faster."""
+    small_piece_call_us: float
+    """Host time that a piece below that size adds to the call of its batch."""
+    large_piece_call_us: float
+    """The same for the others."""
+    piece_us: float
+    """What each piece of a batch takes on the copy engine, on top of its bytes."""
+    link_bandwidth: float
+    """Bytes a microsecond that a kernel reads from pinned host memory, or writes to it."""
+
+    def call(self, action: Action) -> float:
+        """Host microseconds of asking for an action."""
+        if action.kind == "copy":
+            small, large = action.pieces
+            pieces = small * self.small_piece_call_us + large * self.large_piece_call_us
+            return self.copy_call_us + pieces
+        extra = {"library": self.gemm_launch_us, "triton": self.triton_launch_us - self.launch_us}
+        return self.launch_us + extra.get(action.unit, 0.0)
+
+    def duration(self, action: Action) -> float:
+        """Device microseconds. A kernel's are a roofline: the slowest of bytes, operations, the
+        shortest kernel of its kind, and its start with what comes over the link behind it."""
+        if action.kind == "copy":
+            fixed = self.kernel_us if action.copy_kind == "d2d" else self.copy_us
+            pieces = sum(action.pieces) * self.piece_us
+            return fixed + pieces + action.nbytes / self._bandwidth(action.copy_kind)
+        if action.unit == "sleep":
+            return action.flops
+        shortest, rate = {
+            "vector": (self.kernel_us, self.vector_flops),
+            "library": (self.gemm_us, self.tensor_flops),
+            "triton": (self.triton_us, self.triton_flops),
+        }[action.unit]
+        if not action.tensor_cores:
+            rate = self.vector_flops
+        over_link = shortest + action.link_bytes / self.link_bandwidth
+        return max(over_link, action.nbytes / self.memory_bandwidth, action.flops / rate)
+
+    def _bandwidth(self, copy_kind: str | None) -> float:
+        return {
+            "h2d_pinned": self.h2d_bandwidth,
+            "h2d_pageable": self.pageable_bandwidth,
+            "d2h": self.d2h_bandwidth,
+            "d2d": self.memory_bandwidth / 2,
+        }[copy_kind]
+
+    def save(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(self), indent=2) + "\n")
+
+    @classmethod
+    def load(cls, gpu: str | None = None) -> CostModel:
+        """The calibration of a GPU by its slug, such as `nvidia-h200`, or from a JSON file.
+
+        Without a name it is that of DEBUBBLE_CALIBRATION, or the H200's.
+        """
+        gpu = gpu or os.environ.get(VARIABLE) or DEFAULT_GPU
+        path = Path(gpu) if gpu.endswith(".json") else CALIBRATIONS / f"{gpu}.json"
+        try:
+            values = json.loads(path.read_text())
+        except FileNotFoundError:
+            known = ", ".join(sorted(p.stem for p in CALIBRATIONS.glob("*.json"))) or "none"
+            raise ValueError(f"no calibration for {gpu!r} at {path}: known are {known}") from None
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path} is not a calibration: {error}") from None
+        missing = {field.name for field in fields(cls)} - values.keys()
+        if missing:
+            raise ValueError(f"{path} is not a calibration: it lacks {', '.join(sorted(missing))}")
+        return cls(**{field.name: values[field.name] for field in fields(cls)})

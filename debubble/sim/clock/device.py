@@ -1,0 +1,265 @@
+"""The simulated device: one host clock, streams, copy engines, and what is under way on them."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from debubble.contract.capture_error import CaptureError, waits
+from debubble.contract.host_syncs import refuse, syncs_are_forbidden
+from debubble.contract.source_line import SourceLine, source_line
+from debubble.rules.action import Action
+from debubble.rules.refusal import refusal
+from debubble.timeline.event import HOST_LANE, Hazard
+
+from ..memory import pinning
+from ..memory.access_log import Touch
+from ..memory.blocks import Block
+from ..memory.inflight import InFlight
+from ..memory.tape import Step, Tape
+from ..tensor import SimTensor
+from .copy_engine import CopyEngine
+from .cost import CostModel
+from .races import Races
+from .recorder import Recorder
+from .streams import SimStream
+
+LAUNCH_QUEUE = 1024
+"""Launches that a device takes before the host has to wait for the oldest to start."""
+
+
+class SimDevice:
+    """Advances modelled time. `now` is the host's clock, in microseconds."""
+
+    def __init__(self, cost: CostModel) -> None:
+        self.cost = cost
+        self.lock = threading.RLock()
+        self.now = 0.0
+        self.in_flight = InFlight()
+        self.capturing: Tape | None = None
+        self.recorder: Recorder | None = None
+        self.hazards: list[Hazard] = []
+        self._default_stream = SimStream(self, 0)
+        self._streams = [self._default_stream]
+        self._lanes = {0: 0}
+        self._local = threading.local()
+        self._copy_engines = {"in": CopyEngine(), "out": CopyEngine()}
+        self._starts: deque[float] = deque(maxlen=LAUNCH_QUEUE)
+        self.races = Races(lambda hazard: self.hazards.append(hazard))
+
+    # Streams.
+
+    def new_stream(self) -> SimStream:
+        stream = SimStream(self, len(self._streams))
+        self._streams.append(stream)
+        return stream
+
+    def current_stream(self) -> SimStream:
+        return getattr(self._local, "stream", self._default_stream)
+
+    def set_stream(self, stream: SimStream) -> None:
+        self._local.stream = stream
+
+    def lane_of(self, stream: int) -> str:
+        """Of a stream by its number. In each recording they are counted in the order of their first
+        work, as CUDA's are, so that two recordings can be compared."""
+        return f"stream {self._lanes.setdefault(stream, len(self._lanes))}"
+
+    # The host.
+
+    def host_works(self, microseconds: float) -> None:
+        self.now += microseconds
+        if self.now >= self.in_flight.next_done_at:
+            self.settle()
+
+    def host_waits(self, name: str, until: float, seen: dict[int, int]) -> None:
+        """A synchronisation: the host goes on when the device has reached `until`."""
+        if self.rules_out_waits:
+            self._refuse(f"{name} makes the host wait for the device")
+        with self.lock:
+            start = self.now
+            self.now = max(self.now, until) + self.cost.sync_us
+            self.note("sync", name, HOST_LANE, start, self.now - start, self.source())
+            self.races.host_sees(seen)
+            self.settle()
+
+    def host_sees(self, seen: dict[int, int]) -> None:
+        """The host learns, without waiting, that so much of each stream's work is done."""
+        self.races.host_sees(seen)
+
+    def synchronize(self) -> None:
+        until = max(stream.free_at for stream in self._streams)
+        self.host_waits("device synchronize", until, {s.number: s.submitted for s in self._streams})
+
+    @property
+    def rules_out_waits(self) -> bool:
+        return self.capturing is not None or syncs_are_forbidden()
+
+    def _refuse(self, what: str) -> None:
+        if self.capturing is None:
+            refuse(what)
+        raise CaptureError(waits(what, source_line()))
+
+    # Work.
+
+    def check(self, name: str, actions: Iterable[Action]) -> None:
+        """Refuses actions that this moment rules out, before anything was changed."""
+        reason = refusal(name, actions) if self.rules_out_waits else None
+        if reason:
+            self._refuse(reason)
+
+    def perform(
+        self,
+        actions: Iterable[Action],
+        reads: Iterable[SimTensor] = (),
+        writes: Iterable[SimTensor] = (),
+        whole: bool = True,
+    ) -> float:
+        """Queues actions on the current stream and waits where they say so; returns when the
+        last of them ends. `whole`: they touch all of what these tensors look at."""
+        stream = self.current_stream()
+        source = self.source()
+        for action in actions:
+            if action.kind == "sync":
+                self.host_waits(action.name, stream.free_at, stream.knowledge())
+            else:
+                self._submit(action, stream, source)
+        self.races.by_tensors(stream, source, reads, writes, whole)
+        if self.now >= self.in_flight.next_done_at:
+            self.settle()
+        return stream.free_at
+
+    def replay(self, steps: list[Step]) -> None:
+        """Runs a captured tape as one launch."""
+        start = self.now
+        self.now += self.cost.graph_launch_us
+        source = self.source()
+        launch = self.note(
+            "graph_launch", "graph launch", HOST_LANE, start, self.now - start, source
+        )
+        stream = self.current_stream()
+        for step in steps:
+            if step.under_way is None:
+                self._run_again(step)
+            for action in step.actions:
+                self._schedule(action, stream, step.source, launch)
+            if step.under_way is not None:
+                step.under_way(stream.free_at)
+
+    def _run_again(self, step: Step) -> None:
+        """One step of a graph, kept where a copy under way could still change what it reads."""
+        if not self.in_flight.uploads:
+            step.run()
+            return
+        tape = self.in_flight.tape
+        tape.will_write([*step.outputs, *step.writes])
+        step.run()
+        tape.append(replace(step, drawn=[(tensor, tensor.clone()) for tensor, _ in step.drawn]))
+
+    def _submit(self, action: Action, stream: SimStream, source: SourceLine | None) -> None:
+        start = self.now
+        if len(self._starts) == LAUNCH_QUEUE:
+            self.now = max(self.now, self._starts[0])
+        self.now += self.cost.call(action)
+        launch = self.note("launch", action.name, HOST_LANE, start, self.now - start, source)
+        self._schedule(action, stream, source, launch)
+        if action.host_blocks:
+            self.now = max(self.now, stream.free_at)
+            self._lengthen(launch, self.now - start)
+
+    def _schedule(
+        self, action: Action, stream: SimStream, source: SourceLine | None, launch: int | None
+    ) -> None:
+        start = max(self.now + self.cost.start_latency_us, stream.free_at + self.cost.gap_us)
+        duration = self.cost.duration(action)
+        engine = ENGINES.get(action.copy_kind)
+        if engine:
+            start = self._copy_engines[engine].book(start, duration, self.now)
+        stream.free_at = start + duration
+        stream.submitted += 1
+        self._starts.append(start)
+        self.note(
+            action.kind,
+            action.name,
+            self.lane_of(stream.number),
+            start,
+            duration,
+            source,
+            copy_kind=action.copy_kind,
+            nbytes=int(action.nbytes),
+            launched_by=launch,
+            pageable=action.pageable,
+        )
+
+    # Races.
+
+    def touches_host(self, tensor: torch.Tensor, *, writes: bool) -> None:
+        """What was queued last reads or writes a tensor in host memory."""
+        block = pinning.block_at(tensor.data_ptr())
+        if block is not None and self.capturing is None:
+            self.races.by_copy(block, tensor, self.current_stream(), writes)
+
+    def touches_addresses(
+        self, touches: list[Touch], blocks: list[Block], source: SourceLine | None
+    ) -> None:
+        """What was queued last touches these ranges, which lie in these blocks."""
+        self.races.by_address(self.current_stream(), source, touches, blocks)
+
+    def blank(self, data: torch.Tensor) -> SimTensor:
+        """Memory that no operation has written to yet; that of a capture belongs to its graph."""
+        if self.capturing is not None:
+            self.capturing.make(data)
+        return SimTensor(data)
+
+    def made(self, tensor: SimTensor) -> SimTensor:
+        """A result: written by what was queued last."""
+        self.races.made(tensor.block)
+        return tensor
+
+    def settle(self, by: float | None = None) -> None:
+        """Finishes the copies that are done by now, or by a time that the host will wait for."""
+        self.hazards.extend(self.in_flight.settle(self.now if by is None else by))
+
+    # Recording.
+
+    def source(self) -> SourceLine | None:
+        """The learner's line, looked up only when somebody will see it."""
+        if self.recorder is not None:
+            return self.recorder.source()
+        if self.capturing is None and len(self._streams) == 1 and not self.in_flight.uploads:
+            return None
+        return source_line()
+
+    def start_recording(self, most_calls: int | None = None) -> None:
+        """Notes what happens once the device is done with what it has."""
+        self.hazards = []
+        self._let_everything_finish()
+        self._lanes = {0: 0}
+        self.recorder = Recorder(self.now, most_calls)
+
+    def stop_recording(self) -> tuple[Recorder, list[Hazard]]:
+        """Lets the device finish, which is not an event of the recording."""
+        self._let_everything_finish()
+        recorder, hazards = self.recorder, self.hazards
+        self.recorder, self.hazards = None, []
+        return recorder, hazards
+
+    def _let_everything_finish(self) -> None:
+        self.now = max([self.now, *(stream.free_at for stream in self._streams)])
+        self.settle()
+
+    def note(self, *what: Any, **of_device_work: Any) -> int | None:
+        """Adds an event to the recording, if there is one; returns its index there."""
+        return self.recorder and self.recorder.note(*what, **of_device_work)
+
+    def _lengthen(self, index: int | None, duration: float) -> None:
+        if self.recorder is not None:
+            self.recorder.lengthen(index, duration)
+
+
+ENGINES = {"h2d_pinned": "in", "h2d_pageable": "in", "d2h": "out"}

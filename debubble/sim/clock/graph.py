@@ -1,0 +1,94 @@
+"""Capture and replay: a tape of work on fixed addresses, with the Python values of its capture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from debubble.contract.capture_error import IS_EMPTY, IS_FULL, NESTED, CaptureError
+from debubble.contract.source_line import SourceLine, source_line
+from debubble.rules.action import kernel
+from debubble.timeline.event import Hazard
+
+from ..memory.tape import Tape, poison
+from .device import SimDevice
+
+RANDOM_STATE = [kernel("fill_", 8)] * 2
+"""PyTorch writes a graph's random seed and offset into device memory as its capture begins."""
+
+
+class SimGraph:
+    """What was captured, or nothing yet."""
+
+    def __init__(self, device: SimDevice) -> None:
+        self.device = device
+        self._tape: Tape | None = None
+        self._freed: list[Hazard] = []
+        self._watchers: list[_InputWatcher] = []
+
+    @contextmanager
+    def capture(self) -> Iterator[None]:
+        """Records the work of the block; memory from before it keeps its bytes, memory made in
+        it holds poison until the first replay. Waits for the device first, as CUDA's does."""
+        device = self.device
+        if device.capturing is not None:
+            raise CaptureError(NESTED)
+        if self._tape is not None:
+            raise CaptureError(IS_FULL)
+        device.synchronize()
+        device.perform(RANDOM_STATE)
+        tape = device.capturing = Tape()
+        try:
+            yield
+        finally:
+            device.capturing = None
+            tape.undo()
+            for made in (*tape.blank, *(output for step in tape.steps for output in step.outputs)):
+                poison(made)
+        self._watch_inputs(tape)
+        self._tape = tape
+
+    def replay(self) -> None:
+        """One launch for all of the captured work."""
+        if self._tape is None:
+            raise CaptureError(IS_EMPTY)
+        # Known before: a replay on memory that was freed may not come to its end.
+        self.device.hazards.extend(self._freed)
+        self.device.replay(self._tape.steps)
+
+    def _watch_inputs(self, tape: Tape) -> None:
+        """Memory that the graph uses but doesn't own may be freed before a replay."""
+        watched = set(tape.made)
+        for step in tape.steps:
+            for block, data in step.inputs:
+                address = data.untyped_storage().data_ptr()
+                if address not in watched:
+                    watched.add(address)
+                    watcher = _InputWatcher(data, step.source, self._freed)
+                    block.watch(watcher)
+                    self._watchers.append(watcher)
+            step.inputs.clear()
+
+
+class _InputWatcher:
+    def __init__(
+        self, data: torch.Tensor, used_at: SourceLine | None, hazards: list[Hazard]
+    ) -> None:
+        self.data, self.used_at, self.hazards = data, used_at, hazards
+
+    def freed(self) -> None:
+        """Somebody else would get the memory: a replay must not find the old values there."""
+        poison(self.data)
+        self.hazards.append(_input_freed(self.used_at, source_line()))
+
+
+def _input_freed(used_at: SourceLine | None, freed_at: SourceLine | None) -> Hazard:
+    return Hazard(
+        "graph_input_freed",
+        f"the graph replays {used_at} on memory that was freed at {freed_at}: keep the tensor "
+        "alive and copy new values into it",
+        used_at,
+        freed_at,
+    )

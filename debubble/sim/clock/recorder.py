@@ -1,0 +1,79 @@
+"""The events of one recording of the simulated device."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+from debubble.contract.host_syncs import syncs_are_allowed
+from debubble.contract.source_line import SourceLine, source_line
+from debubble.timeline.event import HOST_LANE, Event
+from debubble.timeline.threads import ANOTHER, thread_name
+
+
+class Recorder:
+    """Events from `time_zero` on (microseconds); full after `most_calls` calls of the host."""
+
+    def __init__(self, time_zero: float, most_calls: int | None = None) -> None:
+        self.events: list[Event] = []
+        self.is_full = False
+        self._time_zero, self._calls_left = time_zero, most_calls
+        self._thread = threading.get_ident()
+        self._lock = threading.Lock()
+
+    def note(
+        self,
+        kind: str,
+        name: str,
+        lane: str,
+        start: float,
+        duration: float,
+        source: SourceLine | None,
+        copy_kind: str | None = None,
+        nbytes: int = 0,
+        launched_by: int | None = None,
+        pageable: bool = False,
+    ) -> int | None:
+        """Adds an event and returns its index, or None if there is no room for it."""
+        with self._lock:
+            if not self._has_room(lane, launched_by):
+                return None
+            self.events.append(
+                Event(
+                    kind,
+                    name,
+                    lane,
+                    start - self._time_zero,
+                    duration,
+                    source,
+                    copy_kind,
+                    nbytes,
+                    launched_by,
+                    pageable,
+                    syncs_are_allowed(),
+                    thread_name(self._thread),
+                )
+            )
+            return len(self.events) - 1
+
+    def lengthen(self, index: int | None, duration: float) -> None:
+        if index is not None:
+            self.events[index] = replace(self.events[index], duration=duration)
+
+    def source(self) -> SourceLine | None:
+        """The learner's line. What autograd does in a thread of its own belongs to the line that
+        waits for it."""
+        line = source_line()
+        if line is None and thread_name(self._thread) == ANOTHER:
+            return source_line(self._thread)
+        return line
+
+    def _has_room(self, lane: str, launched_by: int | None) -> bool:
+        """Work on the device is noted if the call behind it was."""
+        if self._calls_left is None:
+            return True
+        if lane != HOST_LANE:
+            return launched_by is not None
+        self.is_full = self._calls_left == 0
+        self._calls_left -= not self.is_full
+        return not self.is_full

@@ -1,0 +1,1 @@
+"""Kernels and copies by address on sim: what they may reach, and running them."""

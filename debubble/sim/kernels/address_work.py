@@ -1,0 +1,92 @@
+"""Work on pieces of memory by address: queued, kept under way until it is done, and captured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+from weakref import ref
+
+import torch
+
+from debubble.rules.action import Action
+
+from ..clock.device import SimDevice
+from ..memory.access_log import Touch
+from ..memory.arrivals import Download
+from ..memory.blocks import Block
+from ..memory.inflight import Upload
+from ..memory.pieces import Pieces
+from ..memory.tape import Step, flat_tensors
+from ..tensor import SimTensor
+
+
+class AddressWork:
+    """One launch or call. It keeps the memory that it touches, though no tensor of sim: a graph
+    doesn't keep its inputs alive."""
+
+    reads_at_any_time = False
+    """As soon as it is asked for, and not only when the stream gets there."""
+
+    def __init__(
+        self,
+        device: SimDevice,
+        action: Action,
+        reads: Pieces,
+        writes: Pieces,
+        read_blocks: Sequence[Block],
+        written_blocks: Sequence[Block],
+    ) -> None:
+        self.device, self.action = device, action
+        self.reads, self.writes = reads, writes
+        self.source = device.source()
+        self._blocks = {ref(block) for block in (*read_blocks, *written_blocks)}
+        self._written = [b.all_bytes() for b in written_blocks if b.place == "device"]
+
+    def begin(self) -> list[Upload | Download]:
+        """Does the work on the bytes; returns what is under way until it ends."""
+        raise NotImplementedError
+
+    def queue(self, tensors: Sequence[SimTensor] = ()) -> None:
+        """On the current stream; `tensors` are those that it may read and write as well."""
+        if self.device.capturing is not None:
+            self._capture(tensors)
+            return
+        self._ends_at(self.device.perform([self.action], tensors, tensors, whole=False))
+
+    def run(self, call: Callable[[], Any], written: Iterable[torch.Tensor] = ()) -> Any:
+        """Runs it now, and keeps it where it may have to be run again; `written` are CPU tensors
+        that it may write, beyond what it writes by address."""
+        in_flight = self.device.in_flight
+        if not in_flight.uploads:
+            return call()
+        in_flight.tape.will_write([*self._written, *written])
+        out = call()
+        in_flight.tape.append(Step(call, flat_tensors(out), [], self.source))
+        return out
+
+    def _ends_at(self, done_at: float) -> None:
+        """It was queued just now."""
+        device = self.device
+        reads, writes = self.reads, self.writes
+        touches = [
+            Touch(reads.starts, reads.ends, False, self.reads_at_any_time),
+            Touch(writes.starts, writes.ends, True),
+        ]
+        device.touches_addresses(touches, self._alive(), self.source)
+        for work in self.begin():
+            device.in_flight.ends_at(work, done_at)
+        device.settle()
+
+    def _capture(self, tensors: Sequence[SimTensor]) -> None:
+        on_device = (block for block in self._alive() if block.place == "device")
+        inputs = [(block, block.all_bytes()) for block in on_device]
+        inputs += [(tensor.block, tensor.data_on_cpu) for tensor in tensors]
+        step = Step(_nothing, [], [self.action], self.source, inputs, under_way=self._ends_at)
+        self.device.capturing.append(step)
+
+    def _alive(self) -> list[Block]:
+        return [block for block in (weak() for weak in self._blocks) if block is not None]
+
+
+def _nothing() -> None:
+    """A capture moves no bytes."""

@@ -1,0 +1,56 @@
+"""Where a kernel finds the addresses that it goes by, among its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from debubble.contract.addresses import ByAddress
+
+from ..memory.address_map import AddressMap
+from .reach import Reach
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Views of a kernel's arguments, int64 [N] each."""
+
+    sources: np.ndarray
+    targets: np.ndarray
+    sizes: np.ndarray
+
+    @classmethod
+    def found(cls, tensors: Iterable[torch.Tensor], by_address: ByAddress | None) -> Columns | None:
+        """None unless all three stand in arguments as rows, from the first element of a row on."""
+        if by_address is None:
+            return None
+        rows = [row for tensor in tensors for row in _rows(tensor)]
+        wanted = (by_address.sources, by_address.targets, by_address.sizes)
+        columns = [_row_with(rows, column) for column in wanted]
+        return None if any(column is None for column in columns) else cls(*columns)
+
+    def are_reachable(self, addresses: AddressMap) -> bool:
+        """Whether the kernel could go by what stands there now. On a GPU it would end with an
+        illegal memory access; here it would take the process with it."""
+        pieces = ByAddress(self.sources.copy(), self.targets.copy(), self.sizes.copy())
+        try:
+            Reach.of_kernel(addresses, pieces, "a kernel")
+        except RuntimeError:
+            return False
+        return True
+
+
+def _rows(tensor: torch.Tensor) -> Iterator[np.ndarray]:
+    if tensor.dtype == torch.int64 and tensor.dim() in (1, 2):
+        values = tensor.numpy()
+        yield from [values] if tensor.dim() == 1 else values
+
+
+def _row_with(rows: list[np.ndarray], column: np.ndarray) -> np.ndarray | None:
+    for row in rows:
+        if len(row) >= len(column) and np.array_equal(row[: len(column)], column):
+            return row[: len(column)]
+    return None

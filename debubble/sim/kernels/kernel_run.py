@@ -1,0 +1,60 @@
+"""A kernel that reaches host memory or goes by addresses: run on what it finds when it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from debubble.rules.action import Action
+
+from ..clock.device import SimDevice
+from ..memory.arrivals import Download
+from ..memory.inflight import Upload
+from ..memory.pieces import Pieces
+from ..tensor import SimTensor
+from .address_work import AddressWork
+from .device_view import DeviceView
+from .reach import Reach
+
+
+class KernelRun(AddressWork):
+    """Its pinned arguments, and what it reads by address in pinned memory, are the device's to read
+    until it ends; what it writes by address in pinned memory arrives then."""
+
+    def __init__(
+        self,
+        device: SimDevice,
+        action: Action,
+        call: Callable[[], Any],
+        reach: Reach,
+        on_device: list[SimTensor],
+        on_host: list[torch.Tensor],
+        may_run_again: Callable[[], bool],
+    ) -> None:
+        """`reach` is what it reaches by address; the tensors are its arguments. `may_run_again`
+        is asked when memory that it reads was overwritten."""
+        blocks = reach.from_.blocks, reach.to.blocks
+        super().__init__(device, action, reach.read(), reach.written(), *blocks)
+        self.result: Any = None
+        """What the kernel returned, for a plain function."""
+        self._call, self._may_run_again = call, may_run_again
+        self._host_reads = Pieces.together(map(Pieces.of, on_host)) + reach.host_sources
+        self._host_writes = reach.host_targets
+        self._tensors_written = [tensor.data_on_cpu for tensor in on_device]
+
+    def begin(self) -> list[Upload | Download]:
+        in_flight = self.device.in_flight
+        reading = in_flight.upload(self._host_reads, self.source, "kernel")
+        view = DeviceView(in_flight, reading, self._host_writes, self._may_run_again)
+        try:
+            self.result = self.run(partial(view.run, self._call), self._tensors_written)
+        except BaseException:
+            in_flight.give_up(reading)
+            raise
+        works: list[Upload | Download] = [reading]
+        if len(self._host_writes):
+            works.append(in_flight.download(self._host_writes, view.written, self.source))
+        return works

@@ -1,0 +1,129 @@
+"""Launches of kernels: on the CPU data of their tensors, each of modelled length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from debubble.contract.protocol import Work
+from debubble.rules.action import Action
+from debubble.rules.copies import nbytes_of
+
+from ..clock.device import SimDevice
+from ..memory.address_map import AddressMap
+from ..memory.tape import flat_tensors, with_tensors
+from ..operators.computing import on_cpu, on_sim
+from ..operators.execution import Operation, execute
+from ..tensor import SimTensor
+from .columns import Columns
+from .guard_bands import guarded
+from .interpreting import ready_once
+from .kernel_run import KernelRun
+from .reach import Reach
+
+
+class Launches:
+    def __init__(self, device: SimDevice, addresses: AddressMap) -> None:
+        self.device, self.addresses = device, addresses
+
+    def __call__(
+        self,
+        kernel: Callable[..., Any],
+        grid: tuple[int, ...] | None,
+        args: tuple,
+        meta: dict[str, Any],
+        work: Work | Callable[[], Work] | None,
+    ) -> Any:
+        name, inputs = _name_of(kernel), []
+        cpu_args = on_cpu(args, inputs)
+        cpu_meta = {key: on_cpu(value, inputs) for key, value in meta.items()}
+        on_device = [tensor for tensor in inputs if type(tensor) is SimTensor]
+        on_host = [tensor for tensor in inputs if type(tensor) is not SimTensor]
+        _expect_pinned(on_host, name)
+        work = work() if callable(work) else work or Work()
+        reach = None
+        if work.by_address is not None:
+            reach = Reach.of_kernel(self.addresses, work.by_address, name)
+        action = _action(name, work, inputs, reach)
+        call = partial(kernel, *cpu_args, **cpu_meta)
+        if grid is not None:
+            call = partial(_run_guarded, kernel, grid, cpu_args, cpu_meta)
+        is_only_on_device = reach is None and not on_host
+        if is_only_on_device or (self.device.capturing is not None and grid is None):
+            operation = Operation(
+                call,
+                lambda _: [action],
+                reads=on_device,
+                writes=on_device,
+                makes_memory=grid is None,
+                has_result=grid is None,
+                whole=False,
+            )
+            return on_sim(execute(self.device, operation), self.device)
+        self.device.host_works(self.device.cost.op_us)
+        columns = Columns.found(flat_tensors([cpu_args, list(cpu_meta.values())]), work.by_address)
+        run = KernelRun(
+            self.device,
+            action,
+            call,
+            reach or Reach.nothing(),
+            on_device,
+            on_host,
+            lambda: columns is None or columns.are_reachable(self.addresses),
+        )
+        run.queue(on_device)
+        return on_sim(run.result, self.device)
+
+
+def _expect_pinned(on_host: list[torch.Tensor], name: str) -> None:
+    for tensor in on_host:
+        if not tensor.is_pinned():
+            raise ValueError(
+                f"{name} was given a tensor of shape {tuple(tensor.shape)} in pageable host "
+                "memory: a kernel reads device memory or pinned memory only"
+            )
+
+
+def _run_guarded(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str, Any]) -> None:
+    """A Triton kernel, which could write anywhere."""
+
+    def call(tensors: list[torch.Tensor]) -> None:
+        in_order = iter(tensors)
+        guarded_args = with_tensors(args, in_order)
+        values = with_tensors(list(meta.values()), in_order)
+        with ready_once(kernel):
+            kernel[grid](*guarded_args, **dict(zip(meta, values, strict=True)))
+
+    guarded(call, flat_tensors([args, list(meta.values())]), _name_of(kernel))
+
+
+def _action(name: str, work: Work, inputs: list[torch.Tensor], reach: Reach | None) -> Action:
+    """Of what it reaches by address the part in host memory goes over the link, as its pinned
+    arguments then do."""
+    over_link = 0
+    if reach is not None:
+        pinned = [tensor for tensor in inputs if type(tensor) is not SimTensor]
+        inputs = [tensor for tensor in inputs if type(tensor) is SimTensor]
+        read = reach.host_sources.nbytes + sum(map(nbytes_of, pinned))
+        over_link = max(read, reach.host_targets.nbytes)
+    moved = work.bytes
+    if moved is None:
+        moved = sum(map(nbytes_of, inputs)) + (reach.device_bytes if reach else 0)
+    return Action(
+        "kernel",
+        name,
+        moved,
+        work.flops,
+        "triton",
+        work.tensor_cores,
+        link_bytes=over_link,
+    )
+
+
+def _name_of(kernel: Any) -> str:
+    return getattr(kernel, "__name__", None) or getattr(
+        getattr(kernel, "fn", None), "__name__", "kernel"
+    )

@@ -1,0 +1,174 @@
+"""Who touched which bytes: what accesses by address are compared with, to find races."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from .blocks import Access, Block, Past, Span
+from .pieces import span_of
+from .range_table import RangeTable, Rows
+
+STREAM, ORDER, WRITES, BY_ADDRESS, NUMBER = range(5)
+"""Columns of the log."""
+
+Knowledge = Callable[[int], int]
+"""How much of a stream's work, by the stream's number, is known to come first."""
+
+
+class Touch(NamedTuple):
+    """Ranges of bytes, all read or all written: `starts`, `ends` int64 [N]."""
+
+    starts: np.ndarray
+    ends: np.ndarray
+    writes: bool
+    at_any_time: bool = False
+    """From when the host asks for it, and not only when the stream gets there."""
+
+
+def range_of(past: Past) -> Span:
+    return past.where if isinstance(past.where, tuple) else span_of(past.where)
+
+
+def touches_of(past: Past) -> list[Touch]:
+    """None for an empty range."""
+    start, end = range_of(past)
+    return [Touch(np.array([start]), np.array([end]), past.wrote)] if start < end else []
+
+
+class Conflict(NamedTuple):
+    access: Access
+    wrote: bool
+    at_any_time: bool
+    """Of the new access: waiting in the stream is not enough."""
+
+
+class AccessLog:
+    """Accesses to the allocations that are used by address, until everybody knows of them.
+
+    A row goes once the host has seen its work, once its memory is freed, or once a later access
+    that waited for it covers it: who is in order with that one is in order with this one. So the
+    log of a small pool of blocks stays small, however many transfers go through it.
+    """
+
+    def __init__(self) -> None:
+        self._table = RangeTable()
+        self._accesses: dict[int, Access] = {}
+        self._count, self._forget_at = 0, 64
+        self._freed: list[Span] = []
+        self._followed: set[_Follower] = set()
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def follow(self, block: Block) -> None:
+        """From now on what happens to this allocation is in the log; what happened before, by
+        tensors, is taken over into it."""
+        if block.log is self:
+            return
+        self._drop_freed()
+        block.log = self
+        follower = _Follower(block.span(), self._freed, self._followed)
+        self._followed.add(follower)
+        block.watch(follower)
+        pasts, block.past = block.past or [], None
+        if block.made_by is not None:
+            pasts.append(Past(block.made_by, block.span(), True))
+        for past in pasts:
+            for touch in touches_of(past):
+                self._insert(touch, past.access, by_address=False)
+
+    def add(
+        self,
+        access: Access,
+        touches: list[Touch],
+        known: Knowledge,
+        known_to_host: Knowledge,
+        *,
+        by_address: bool,
+    ) -> list[Conflict]:
+        """Returns what nothing orders before this: one conflict for each access. Two accesses by
+        tensors are not compared. `known` is what the stream waits for, all of its own included."""
+        self._drop_freed()
+        conflicts: dict[Access, Conflict] = {}
+        for touch in touches:
+            for rows in self._table:
+                knowledge = known_to_host if touch.at_any_time else known
+                self._compare(rows, touch, knowledge, by_address, conflicts)
+        for touch in touches:
+            self._insert(touch, access, by_address)
+        return list(conflicts.values())
+
+    def host_saw(self, known: Knowledge) -> None:
+        """Drops what the host has waited for."""
+        for rows in self._table:
+            rows.drop(rows.values[:, ORDER] <= _limits(rows, known))
+        self._forget_accesses()
+
+    def _compare(
+        self,
+        rows: Rows,
+        touch: Touch,
+        known: Knowledge,
+        by_address: bool,
+        conflicts: dict[Access, Conflict],
+    ) -> None:
+        found, ranges = rows.overlapping(touch.starts, touch.ends)
+        if len(found) == 0:
+            return
+        values = rows.values[found]
+        in_order = np.zeros(len(found), bool)
+        for stream in set(values[:, STREAM].tolist()):
+            in_order |= (values[:, STREAM] == stream) & (values[:, ORDER] <= known(stream))
+        wrote = values[:, WRITES] == 1
+        matters = ~in_order & (wrote | touch.writes) & (by_address | (values[:, BY_ADDRESS] == 1))
+        for number, wrote_it in zip(values[matters, NUMBER].tolist(), wrote[matters], strict=True):
+            other = self._accesses[number]
+            if wrote_it or other not in conflicts:
+                conflicts[other] = Conflict(other, bool(wrote_it), touch.at_any_time)
+        covers = (touch.starts[ranges] <= rows.starts[found]) & (
+            touch.ends[ranges] >= rows.ends[found]
+        )
+        rows.drop(found[in_order & covers & (touch.writes | ~wrote)])
+
+    def _insert(self, touch: Touch, access: Access, by_address: bool) -> None:
+        if len(touch.starts) == 0:
+            return
+        self._count += 1
+        self._accesses[self._count] = access
+        row = [access.stream, access.order, touch.writes, by_address, self._count]
+        values = np.broadcast_to(np.array(row, np.int64), (len(touch.starts), len(row)))
+        self._table.insert(touch.starts, touch.ends, values)
+        if self._count > self._forget_at:
+            self._forget_accesses()
+
+    def _drop_freed(self) -> None:
+        while self._freed:
+            start, end = self._freed.pop()
+            for rows in self._table:
+                rows.drop((rows.ends > start) & (rows.starts < end))
+
+    def _forget_accesses(self) -> None:
+        """Those without a row."""
+        alive = {n for rows in self._table for n in np.unique(rows.values[:, NUMBER]).tolist()}
+        self._accesses = {n: access for n, access in self._accesses.items() if n in alive}
+        self._forget_at = self._count + max(64, len(alive))
+
+
+class _Follower:
+    """Hears that an allocation is gone, whoever runs at that moment: its address may come again."""
+
+    def __init__(self, span: Span, freed: list[Span], followed: set[_Follower]) -> None:
+        self._span, self._freed, self._followed = span, freed, followed
+
+    def freed(self) -> None:
+        self._freed.append(self._span)
+        self._followed.discard(self)
+
+
+def _limits(rows: Rows, known: Knowledge) -> np.ndarray:
+    """[n]: how much is known of each row's stream."""
+    streams, which = np.unique(rows.values[:, STREAM], return_inverse=True)
+    return np.array([known(stream) for stream in streams.tolist()], np.int64)[which]

@@ -1,0 +1,118 @@
+"""Pieces of memory by their addresses, and moving their bytes."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from .blocks import Span
+
+FIRST = np.zeros(1, np.int64)
+
+
+class Pieces:
+    """N ranges of bytes, which together are as one flat array.
+
+    `starts`, `sizes`: int64 [N]; `offsets` int64 [N] is where each begins in the flat array: one
+    behind the other unless said. `held` keeps their memory from being freed.
+    """
+
+    def __init__(
+        self,
+        starts: np.ndarray,
+        sizes: np.ndarray,
+        offsets: np.ndarray | None = None,
+        held: Sequence[Any] = (),
+    ) -> None:
+        self.starts, self.sizes, self.held = starts, sizes, held
+        if offsets is None:
+            offsets = np.cumsum(sizes) - sizes if len(sizes) > 1 else FIRST[: len(sizes)]
+        self.offsets = offsets
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> Pieces:
+        """A CPU tensor's elements: one piece if they lie dense, else one for each dense row."""
+        if tensor.numel() == 0:
+            return cls.none()
+        if tensor.is_contiguous():
+            starts, sizes = np.array([tensor.data_ptr()]), np.array([tensor.nbytes])
+            return cls(starts, sizes, held=[tensor])
+        size, rows = tensor.element_size(), FIRST
+        for length, step in sorted(_dimensions(tensor), key=lambda d: d[1]):
+            if step == size:
+                size *= length
+            else:
+                rows = np.add.outer(np.arange(length) * step, rows).ravel()
+        return cls(rows + tensor.data_ptr(), np.full(len(rows), size), held=[tensor])
+
+    @classmethod
+    def none(cls) -> Pieces:
+        return cls(np.empty(0, np.int64), np.empty(0, np.int64))
+
+    @classmethod
+    def together(cls, parts: Iterable[Pieces]) -> Pieces:
+        return sum(parts, cls.none())
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __add__(self, other: Pieces) -> Pieces:
+        """One behind the other."""
+        starts = np.concatenate([self.starts, other.starts])
+        sizes = np.concatenate([self.sizes, other.sizes])
+        return Pieces(starts, sizes, held=(*self.held, *other.held))
+
+    @property
+    def ends(self) -> np.ndarray:
+        return self.starts + self.sizes
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.sizes.sum()) if len(self.sizes) != 1 else int(self.sizes[0])
+
+    def gather(self, flat: np.ndarray | None = None) -> np.ndarray:
+        """Their bytes, as one flat uint8 array."""
+        flat = np.empty(self.nbytes, np.uint8) if flat is None else flat
+        base = _address_of(flat)
+        for start, size, offset in self._rows():
+            ctypes.memmove(base + offset, start, size)
+        return flat
+
+    def scatter(self, flat: np.ndarray) -> None:
+        """Overwrites them with what `gather` gives."""
+        base = _address_of(flat)
+        for start, size, offset in self._rows():
+            ctypes.memmove(start, base + offset, size)
+
+    def fill(self, byte: int) -> None:
+        for start, size, _ in self._rows():
+            ctypes.memset(start, byte, size)
+
+    def _rows(self) -> Iterator[tuple[int, int, int]]:
+        return zip(self.starts.tolist(), self.sizes.tolist(), self.offsets.tolist(), strict=True)
+
+
+def _address_of(flat: np.ndarray) -> int:
+    return flat.__array_interface__["data"][0]
+
+
+def span_of(tensor: torch.Tensor) -> Span:
+    """From its first element to behind its last one, as addresses."""
+    start = tensor.data_ptr()
+    if tensor.is_contiguous():
+        return start, start + tensor.nbytes
+    if tensor.numel() == 0:
+        return start, start
+    last = sum((length - 1) * step for length, step in _dimensions(tensor))
+    return start, start + last + tensor.element_size()
+
+
+def _dimensions(tensor: torch.Tensor) -> list[tuple[int, int]]:
+    """Length, and bytes from one to the next, of the dimensions that lead anywhere."""
+    itemsize = tensor.element_size()
+    both = zip(tensor.shape, tensor.stride(), strict=True)
+    return [(length, step * itemsize) for length, step in both if length > 1 and step]

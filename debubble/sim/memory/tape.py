@@ -1,0 +1,122 @@
+"""A tape of device work that can be run again: what a graph replays, and what a race redoes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from debubble.contract.source_line import SourceLine
+from debubble.rules.action import Action
+
+from .blocks import Block
+
+
+@dataclass(slots=True)
+class Step:
+    """One operation on CPU data. `call` writes in place or returns what belongs in `outputs`."""
+
+    call: Callable[[], Any]
+    outputs: list[torch.Tensor]
+    """CPU tensors that the operation made, in the order in which `call` returns them."""
+    actions: list[Action]
+    source: SourceLine | None
+    inputs: list[tuple[Block, torch.Tensor]] = field(default_factory=list)
+    """The allocations that it touches, with their data."""
+    writes: list[torch.Tensor] = field(default_factory=list)
+    """CPU tensors that `call` writes in place."""
+    drawn: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
+    """Where random numbers went, and which: drawing them again would give others."""
+    under_way: Callable[[float], None] | None = None
+    """Instead of `run` in a replay, for what is under way after its launch: told when it ends."""
+
+    def run(self) -> None:
+        for output, value in zip(self.outputs, flat_tensors(self.call()), strict=False):
+            if output.data_ptr() != value.data_ptr():
+                output.copy_(value)
+
+    def run_again(self) -> None:
+        """Like `run`, with the random numbers of the first time."""
+        if not self.drawn:
+            self.run()
+        for tensor, numbers in self.drawn:
+            tensor.copy_(numbers)
+
+
+class Tape:
+    """Steps in order, and what memory from before the tape held when a step first wrote to it."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.made: set[int] = set()
+        """Addresses of the allocations that the tape made."""
+        self.blank: list[torch.Tensor] = []
+        """Those that no step made: memory that was asked for, to be written to later."""
+        self.num_uploads = 0
+        """Under way that began here."""
+        self._before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def will_write(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Must be called before a step writes: keeps what memory not made on the tape holds."""
+        for tensor in tensors:
+            storage = tensor.untyped_storage()
+            address = storage.data_ptr()
+            if address not in self._before and address not in self.made:
+                everything = torch.empty(0, dtype=torch.uint8).set_(storage)
+                self._before[address] = (everything, everything.clone())
+
+    def make(self, blank: torch.Tensor) -> None:
+        """Must be called for memory that comes without a step."""
+        self.blank.append(blank)
+        self.made.add(blank.untyped_storage().data_ptr())
+
+    def append(self, step: Step) -> None:
+        self.steps.append(step)
+        self.made.update(output.untyped_storage().data_ptr() for output in step.outputs)
+
+    def undo(self) -> None:
+        """Gives memory from before the tape its bytes back."""
+        for everything, before in self._before.values():
+            everything.copy_(before)
+
+
+def redo(tapes: Sequence[Tape]) -> None:
+    """Runs every step of tapes that follow one another again, from the memory that the first one
+    started with."""
+    for tape in reversed(tapes):
+        tape.undo()
+    for tape in tapes:
+        for step in tape.steps:
+            step.run_again()
+
+
+def flat_tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for item in value for tensor in flat_tensors(item)]
+    return []
+
+
+def with_tensors(value: Any, tensors: Iterator[torch.Tensor]) -> Any:
+    """The same structure with other tensors in it, in the order of `flat_tensors`."""
+    if isinstance(value, torch.Tensor):
+        return next(tensors)
+    if isinstance(value, (list, tuple)):
+        return type(value)([with_tensors(item, tensors) for item in value])
+    return value
+
+
+def poison(tensor: torch.Tensor) -> None:
+    """Fills memory with what nobody can mistake for a result: NaN, or a large odd number."""
+    if tensor.is_floating_point() or tensor.is_complex():
+        tensor.fill_(float("nan"))
+    elif tensor.dtype == torch.bool:
+        tensor.fill_(True)
+    else:
+        tensor.fill_(POISON[tensor.element_size()])
+
+
+POISON = {1: 90, 2: 23130, 4: 1515870810, 8: 6510615555426900570}

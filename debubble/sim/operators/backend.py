@@ -1,0 +1,46 @@
+"""Registering "sim" with PyTorch: the device name, its module, its tensors and its factories."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+from .. import tensor
+from ..clock.device import SimDevice
+from ..memory import pinning
+from . import factories, generator, loading
+from .dispatch import Dispatcher
+
+
+def register(device: SimDevice) -> Dispatcher:
+    """Once a process: after this `torch.device("sim")` exists."""
+    _setup_privateuseone_for_python_backend("sim", backend_module=_device_module(device))
+    dispatcher = Dispatcher(device)
+    tensor.connect(torch.device("sim", 0), dispatcher)
+    factories.install(dispatcher)
+    pinning.install()
+    generator.install()
+    loading.install(device)
+    # A CPU parameter can't take data of this tensor class: `module.to()` swaps the two objects.
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    return dispatcher
+
+
+def _device_module(device: SimDevice) -> ModuleType:
+    """`torch.sim`, with the names that PyTorch looks for in a device's module."""
+    module: Any = ModuleType("torch.sim")
+    module.is_available = lambda: True
+    module.is_initialized = lambda: True
+    module.device_count = lambda: 1
+    module.current_device = lambda: 0
+    module.synchronize = lambda device_index=None: device.synchronize()
+    module.current_stream = lambda device_index=None: device.current_stream()
+    module.manual_seed_all = module.manual_seed = lambda seed: None
+    module.get_rng_state = lambda device_index=None: torch.get_rng_state()
+    module.set_rng_state = lambda state, device_index=None: torch.set_rng_state(state)
+    module._is_in_bad_fork = lambda: False
+    module.get_amp_supported_dtype = lambda: [torch.float16, torch.bfloat16]
+    return module

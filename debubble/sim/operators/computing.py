@@ -1,0 +1,185 @@
+"""An operator that computes: run on the CPU data, counted by the operator table."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+
+from debubble.rules.action import Action, kernel
+from debubble.rules.composition import name_of
+from debubble.rules.copies import nbytes_of
+from debubble.rules.effects import Effects
+from debubble.rules.operators import effects_of
+
+from ..clock.device import SimDevice
+from ..memory.tape import flat_tensors
+from ..tensor import SimTensor
+from .execution import Operation, execute
+from .work import HALVES, kernel_of
+
+NUMBERS = (bool, int, float, complex)
+CHOOSES_BY_VALUE = {
+    "embedding",
+    "gather",
+    "index",
+    "index_add_",
+    "index_copy_",
+    "index_fill_",
+    "index_put_",
+    "index_select",
+    "masked_fill_",
+    "masked_scatter_",
+    "masked_select",
+    "put_",
+    "scatter_",
+    "scatter_add_",
+    "scatter_reduce_",
+    "take",
+    "_index_put_impl_",
+}
+"""Which part of their tensors these touch stands in device memory."""
+TAKES_CPU_INDICES = {"index.Tensor", "index_put_", "index_put", "_index_put_impl_"}
+
+
+IN_FLOAT32 = {"mm", "bmm", "addmm", "addmv", "mv", "baddbmm"}
+LARGE_PRODUCT = 1 << 16
+"""Numbers in a factor."""
+
+
+class Computation:
+    """Made once for an overload, called for every use of it."""
+
+    def __init__(self, device: SimDevice, func: Any) -> None:
+        self.device, self.func = device, func
+        self.name = name_of(func)
+        schema = func._schema
+        self.written_arguments = [
+            (position, argument.name)
+            for position, argument in enumerate(schema.arguments)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        ]
+        self.returns_written = bool(schema.returns) and all(
+            returned.alias_info is not None and returned.alias_info.is_write
+            for returned in schema.returns
+        )
+        self.tensor_arguments = {
+            position
+            for position, argument in enumerate(schema.arguments)
+            if str(argument.type) in ("Tensor", "Optional[Tensor]")
+        }
+        """Where PyTorch hands over a Python number as it is, though a tensor is declared."""
+        self.takes_device = any(argument.name == "device" for argument in schema.arguments)
+        self.whole = self.name.partition(".")[0] not in CHOOSES_BY_VALUE
+        self.repeatable = torch.Tag.nondeterministic_seeded not in func.tags
+
+    def __call__(self, args: tuple, kwargs: dict) -> Any:
+        inputs: list[torch.Tensor] = []
+        cpu_args = [on_cpu(arg, inputs) for arg in args]
+        for position in self.tensor_arguments:
+            if position < len(args) and isinstance(args[position], NUMBERS):
+                cpu_args[position] = _as_tensor(args[position], inputs)
+        cpu_kwargs = {}
+        for name, value in kwargs.items():
+            cpu_kwargs[name] = on_cpu(value, inputs)
+        if self.takes_device:
+            cpu_kwargs["device"] = "cpu"
+            cpu_kwargs.pop("pin_memory", None)
+        on_device = [tensor for tensor in inputs if type(tensor) is SimTensor]
+        if len(on_device) < len(inputs):
+            takes_indices = self.name in TAKES_CPU_INDICES
+            self._expect_one_device([args[0], *args[2:3]] if takes_indices else inputs)
+        effects = effects_of(self.name, args, kwargs)
+        if self.device.rules_out_waits:
+            self.device.check(self.name, effects.actions(kernel(self.name)))
+        written = self._written(args, kwargs) if self.written_arguments else []
+        call = partial(self.func, *cpu_args, **cpu_kwargs)
+        if self.name in IN_FLOAT32 and _is_large_in_halves(on_device):
+            call = partial(_in_float32, self.func, cpu_args, cpu_kwargs)
+        operation = Operation(
+            call,
+            partial(self._actions, effects, on_device, cpu_args),
+            reads=on_device,
+            writes=written,
+            makes_memory=not self.returns_written,
+            repeatable=self.repeatable,
+            waits=bool(effects.reads or effects.syncs or effects.uploads),
+            whole=self.whole,
+        )
+        out = execute(self.device, operation)
+        for tensor in written:
+            if tensor.data_on_cpu.shape != tensor.shape:
+                tensor.look_at(tensor.data_on_cpu, tensor.block)
+        if not self.returns_written:
+            return on_sim(out, self.device)
+        return written[0] if isinstance(out, torch.Tensor) else tuple(written)
+
+    def _actions(
+        self, effects: Effects, inputs: list[SimTensor], cpu_args: list, out: Any
+    ) -> list[Action]:
+        results = flat_tensors(out)
+        if results and not effects.reads and not any(result.numel() for result in results):
+            return []
+        moved = sum(map(nbytes_of, inputs)) + sum(map(nbytes_of, results))
+        return effects.actions(kernel_of(self.name, moved, cpu_args))
+
+    def _written(self, args: tuple, kwargs: dict) -> list[SimTensor]:
+        found: list[SimTensor] = []
+        for position, name in self.written_arguments:
+            value = args[position] if position < len(args) else kwargs.get(name)
+            found += [t for t in flat_tensors(value) if type(t) is SimTensor]
+        return found
+
+    def _expect_one_device(self, inputs: list[torch.Tensor]) -> None:
+        """A CPU tensor without dimensions counts as a number."""
+        for tensor in inputs:
+            if type(tensor) is not SimTensor and tensor.dim() > 0:
+                raise RuntimeError(
+                    f"{self.name} expects all tensors on one device, and found sim:0 and "
+                    f"{tensor.device}: move the tensor of shape {tuple(tensor.shape)} first"
+                )
+
+
+def _is_large_in_halves(factors: list[SimTensor]) -> bool:
+    """Of one type: what PyTorch refuses to multiply must still meet PyTorch."""
+    dtypes = {factor.dtype for factor in factors}
+    is_large = any(factor.numel() >= LARGE_PRODUCT for factor in factors)
+    return is_large and len(dtypes) == 1 and dtypes <= set(HALVES)
+
+
+def _in_float32(func: Any, args: list, kwargs: dict[str, Any]) -> torch.Tensor:
+    """A product of halves, rounded once, as on tensor cores. Most CPUs have no instructions for
+    halves, and take forty times as long."""
+    in_float32 = [arg.float() if isinstance(arg, torch.Tensor) else arg for arg in args]
+    dtype = next(arg.dtype for arg in args if isinstance(arg, torch.Tensor))
+    return func(*in_float32, **kwargs).to(dtype)
+
+
+def _as_tensor(number: bool | int | float | complex, beside: list[torch.Tensor]) -> torch.Tensor:
+    """As exact as the tensors that it is computed with."""
+    is_exact = isinstance(number, float) and any(t.dtype == torch.float64 for t in beside)
+    return torch.tensor(number, dtype=torch.float64 if is_exact else None)
+
+
+def on_cpu(value: Any, inputs: list[torch.Tensor]) -> Any:
+    """The same arguments with CPU data in place of sim tensors; collects the tensors it meets."""
+    if isinstance(value, torch.Tensor):
+        inputs.append(value)
+        return value.data_on_cpu if type(value) is SimTensor else value
+    if isinstance(value, (list, tuple)):
+        return type(value)([on_cpu(item, inputs) for item in value])
+    return value
+
+
+def on_sim(value: Any, device: SimDevice) -> Any:
+    """The same results as sim tensors, each in memory of its own."""
+    if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided:
+            raise NotImplementedError(
+                f"sim has no {value.layout} tensors: keep this one on the CPU"
+            )
+        return device.made(SimTensor(value))
+    if isinstance(value, (list, tuple)):
+        return type(value)([on_sim(item, device) for item in value])
+    return value

@@ -1,0 +1,77 @@
+"""Which way an ATen operator goes on sim: a view, a copy, a composition, or a computation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from debubble.rules.composition import is_view, parts_of
+
+from ..clock.device import SimDevice
+from ..memory.blocks import Block
+from ..tensor import SimTensor
+from .computing import Computation, on_cpu
+from .copying import Copies
+
+aten = torch.ops.aten
+Operator = Callable[[tuple, dict], Any]
+
+
+class Dispatcher:
+    """Finds out once for every overload what it is, then runs it that way."""
+
+    def __init__(self, device: SimDevice) -> None:
+        self.device = device
+        self.copies = Copies(device)
+        self._known: dict[Any, Operator] = {
+            aten.copy_.default: self.copies.copy_,
+            aten._to_copy.default: self.copies.to_copy,
+            aten.is_pinned.default: lambda args, kwargs: False,
+        }
+
+    def __call__(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        run = self._known.get(func)
+        if run is None:
+            run = self._known[func] = self._classify(func)
+        with self.device.lock:
+            return run(args, kwargs)
+
+    def _classify(self, func: Any) -> Operator:
+        if torch.Tag.inplace_view in func.tags:
+            return partial(self._view_in_place, func)
+        parts = parts_of(func)
+        if parts is not None:
+            return lambda args, kwargs: parts(*args, **kwargs)
+        if is_view(func):
+            return partial(self._view, func)
+        return Computation(self.device, func)
+
+    def _view_in_place(self, func: Any, args: tuple, kwargs: dict) -> SimTensor:
+        """`t_`, `resize_`, `set_` and their like: the tensor looks at memory in another way."""
+        self.device.host_works(self.device.cost.op_us)
+        tensors: list[torch.Tensor] = []
+        data = func(*on_cpu(args, tensors), **kwargs)
+        looked_at = next((t for t in reversed(tensors) if type(t) is SimTensor), args[0])
+        is_set = func.overloadpacket is aten.set_
+        args[0].look_at(data, (looked_at if is_set else args[0]).block)
+        return args[0]
+
+    def _view(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        self.device.host_works(self.device.cost.op_us)
+        out = func(*on_cpu(args, []), **kwargs)
+        # A view of a tensor that counts its versions counts them too, also in inference mode.
+        with torch.inference_mode(args[0].is_inference()):
+            if isinstance(out, torch.Tensor):
+                return _looking_at(out, args[0].block)
+            return [_looking_at(part, args[0].block) for part in out]
+
+
+def _looking_at(data: torch.Tensor, block: Block) -> SimTensor:
+    view = SimTensor(data, block)
+    if data.is_conj() or data.is_neg():
+        torch._C._set_conj(view, data.is_conj())
+        torch._C._set_neg(view, data.is_neg())
+    return view

@@ -1,0 +1,75 @@
+"""Executing one operation: its data on the CPU now, its actions on the device in modelled time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from debubble.rules.action import Action
+
+from ..clock.device import SimDevice
+from ..memory.tape import Step, flat_tensors
+from ..tensor import SimTensor
+
+
+@dataclass(slots=True)
+class Operation:
+    """`call` works on CPU data: it writes in place, or returns new memory if `makes_memory`.
+
+    `actions` is told what `call` returned, since an operator on nothing launches nothing.
+    """
+
+    call: Callable[[], Any]
+    actions: Callable[[Any], list[Action]]
+    reads: Sequence[SimTensor] = ()
+    writes: Sequence[SimTensor] = ()
+    makes_memory: bool = False
+    repeatable: bool = True
+    has_result: bool = True
+    """False for a kernel: nothing has to run during a capture to know the shape of a result."""
+    waits: bool = False
+    """The host has to know the result, so that all that is queued is done before it."""
+    whole: bool = True
+    """It touches all of what its tensors look at, and doesn't choose by index or address."""
+
+
+def execute(device: SimDevice, operation: Operation) -> Any:
+    """Runs it, and keeps it where it may have to be run again: for a graph, or behind a copy
+    whose source the host could still overwrite."""
+    device.host_works(device.cost.op_us)
+    if device.capturing is not None:
+        return _capture(device, operation)
+    if operation.waits:
+        device.settle(by=device.current_stream().free_at)
+    journal = device.in_flight.tape if device.in_flight.uploads else None
+    if journal is not None:
+        journal.will_write(tensor.data_on_cpu for tensor in operation.writes)
+    out = operation.call()
+    actions = operation.actions(out)
+    if journal is not None:
+        journal.append(_step(device, operation, out, actions))
+    device.perform(actions, operation.reads, operation.writes, operation.whole)
+    return out
+
+
+def _capture(device: SimDevice, operation: Operation) -> Any:
+    tape = device.capturing
+    tape.will_write(tensor.data_on_cpu for tensor in operation.writes)
+    out = operation.call() if operation.has_result else None
+    tape.append(_step(device, operation, out, operation.actions(out)))
+    return out
+
+
+def _step(device: SimDevice, operation: Operation, out: Any, actions: list[Action]) -> Step:
+    outputs = flat_tensors(out) if operation.makes_memory else []
+    drawn = [] if operation.repeatable else [*outputs, *(t.data_on_cpu for t in operation.writes)]
+    return Step(
+        operation.call,
+        outputs,
+        actions,
+        device.source(),
+        [(tensor.block, tensor.data_on_cpu) for tensor in (*operation.reads, *operation.writes)],
+        writes=[tensor.data_on_cpu for tensor in operation.writes],
+        drawn=[(tensor, tensor.clone()) for tensor in drawn],
+    )

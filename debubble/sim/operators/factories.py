@@ -1,0 +1,87 @@
+"""Making tensors on sim: what PyTorch's factories, and its first copy to a device, call."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+
+from debubble.rules.action import kernel
+from debubble.rules.composition import has_kernel
+from debubble.rules.copies import nbytes_of
+from debubble.rules.operators import TAKEN_APART_ELSEWHERE
+
+from ..tensor import SimTensor
+from . import autocast
+from .dispatch import Dispatcher
+from .execution import Operation, execute
+from .gradient import differentiable
+
+_library: torch.library.Library | None = None
+_fallback: torch.library.Library | None = None
+
+
+class Factories:
+    """The operators without a sim tensor among their arguments: no tensor class sees them."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self.dispatcher, self.device = dispatcher, dispatcher.device
+
+    def empty(self, size: Any, *, dtype=None, memory_format=None, **options: Any) -> SimTensor:
+        return self._without_kernel(torch.empty(size, dtype=dtype, memory_format=memory_format))
+
+    def empty_strided(self, size: Any, stride: Any, *, dtype=None, **options: Any) -> SimTensor:
+        return self._without_kernel(torch.empty_strided(size, stride, dtype=dtype))
+
+    def arange(self, *bounds: Any, dtype=None, **options: Any) -> SimTensor:
+        """Written out because its result is resized from empty elsewhere."""
+        data = torch.arange(*bounds, dtype=dtype)
+        actions = [kernel("arange", nbytes_of(data))] if data.numel() else []
+        operation = Operation(data.clone, lambda _: actions, makes_memory=True)
+        return SimTensor(execute(self.device, operation))
+
+    def copy_from(
+        self, source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False
+    ) -> torch.Tensor:
+        """How `torch.tensor(values, device=...)` goes: first a tensor on the CPU, then its copy."""
+        self.device.host_works(self.device.cost.op_us)
+        self.dispatcher.copies.copy(target, source, non_blocking)
+        return target
+
+    def _without_kernel(self, data: torch.Tensor) -> SimTensor:
+        self.device.host_works(self.device.cost.op_us)
+        return self.device.blank(data)
+
+
+def install(dispatcher: Dispatcher) -> None:
+    global _library, _fallback
+    _library = torch.library.Library("aten", "IMPL")
+    factories = Factories(dispatcher)
+    for name, call in {
+        "empty.memory_format": factories.empty,
+        "empty_strided": factories.empty_strided,
+        "arange": factories.arange,
+        "arange.start": factories.arange,
+        "arange.start_step": factories.arange,
+        "_copy_from": factories.copy_from,
+        "_copy_from_and_resize": factories.copy_from,
+    }.items():
+        _library.impl(name, call, "PrivateUse1")
+    for name in (*TAKEN_APART_ELSEWHERE, "_local_scalar_dense"):
+        func = _overload(name)
+        _library.impl(name, partial(_in_one_piece, dispatcher, func), "PrivateUse1")
+        if has_kernel(func, torch.DispatchKey.CompositeImplicitAutograd):
+            _library.impl(name, partial(differentiable, func), "AutogradPrivateUse1")
+    _fallback = torch.library.Library("_", "IMPL")
+    _fallback.fallback(lambda func, *args, **kwargs: dispatcher(func, args, kwargs), "PrivateUse1")
+    autocast.install(_library, _fallback)
+
+
+def _in_one_piece(dispatcher: Dispatcher, func: Any, *args: Any, **kwargs: Any) -> Any:
+    return dispatcher(func, args, kwargs)
+
+
+def _overload(name: str) -> Any:
+    base, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, base), overload or "default")

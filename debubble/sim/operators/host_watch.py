@@ -1,0 +1,89 @@
+"""Watching what the host does to buffers with a copy under way, while a recording lasts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from debubble.contract.source_line import source_line
+from debubble.timeline.event import Hazard
+
+from ..clock.device import SimDevice
+from ..memory.tape import flat_tensors
+from ..tensor import SimTensor
+
+READ_WITHOUT_OPERATOR = {torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__}
+
+
+class HostWatch:
+    """Both modes together: operators on CPU tensors, and reads that are no operator."""
+
+    def __init__(self, device: SimDevice) -> None:
+        self._modes = (_Operators(device), _Reads(device))
+
+    def __enter__(self) -> HostWatch:
+        for mode in self._modes:
+            mode.__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        for mode in reversed(self._modes):
+            mode.__exit__(*exception)
+
+
+class _Operators(TorchDispatchMode):
+    def __init__(self, device: SimDevice) -> None:
+        super().__init__()
+        self.device = device
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Else PyTorch imports its compiler, for a second, before the first operator."""
+        return False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        in_flight = self.device.in_flight
+        if (in_flight.uploads or in_flight.downloads) and SimTensor not in types:
+            self._look_at(func, args, kwargs or {})
+        return func(*args, **(kwargs or {}))
+
+    def _look_at(self, func: Any, args: tuple, kwargs: dict) -> None:
+        for position, argument in enumerate(func._schema.arguments):
+            value = args[position] if position < len(args) else kwargs.get(argument.name)
+            writes = argument.alias_info is not None and argument.alias_info.is_write
+            for tensor in flat_tensors(value):
+                if writes:
+                    self.device.in_flight.note_host_write(tensor, source_line())
+                elif not func.is_view:
+                    report_read(self.device, tensor)
+
+
+class _Reads(TorchFunctionMode):
+    def __init__(self, device: SimDevice) -> None:
+        super().__init__()
+        self.device = device
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if self.device.in_flight.downloads and func in READ_WITHOUT_OPERATOR:
+            report_read(self.device, args[0])
+        return func(*args, **(kwargs or {}))
+
+
+def report_read(device: SimDevice, tensor: torch.Tensor) -> None:
+    """A host buffer was read while the copy into it is under way: it holds poison."""
+    pending = device.in_flight.reader_of_pending(tensor)
+    if pending is None:
+        return
+    here = source_line()
+    device.hazards.append(
+        Hazard(
+            "read_before_sync",
+            f"{here} reads what the copy at {pending.source} has not brought yet: wait for an "
+            "event recorded behind the copy first",
+            pending.source,
+            here,
+        )
+    )

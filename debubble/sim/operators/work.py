@@ -1,0 +1,44 @@
+"""How many floating point operations an operator does, and who does them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+
+from debubble.rules.action import Action
+
+Flops = Callable[[Sequence], float]
+
+
+def _product(a: torch.Tensor, b: torch.Tensor) -> float:
+    return 2.0 * math.prod(a.shape) * b.shape[-1]
+
+
+MATRIX_PRODUCTS: dict[str, Flops] = {
+    "mm": lambda args: _product(args[0], args[1]),
+    "mm.out": lambda args: _product(args[0], args[1]),
+    "bmm": lambda args: _product(args[0], args[1]),
+    "addmm": lambda args: _product(args[1], args[2]),
+    "addmv": lambda args: 2.0 * args[1].numel(),
+    "mv": lambda args: 2.0 * args[0].numel(),
+    "baddbmm": lambda args: _product(args[1], args[2]),
+    "convolution": lambda args: 2.0 * args[0].numel() * args[1].numel() / args[1].shape[1],
+}
+
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def kernel_of(name: str, nbytes: float, args: Sequence) -> Action:
+    """An operator as one kernel: matrix products are a library's, on tensor cores if in halves."""
+    flops = MATRIX_PRODUCTS.get(name)
+    if flops is None:
+        return Action("kernel", name, nbytes)
+    tensor_cores = args[1].dtype in HALVES
+    return Action("kernel", name, nbytes, flops(args), "library", tensor_cores)
+
+
+def unit_of(name: str) -> str:
+    return "library" if name in MATRIX_PRODUCTS else "vector"
