@@ -26,7 +26,7 @@ def test_the_layers_hold():
         ("debubble/timeline/instrument.py", "solutions.system", "The instruments know nothing"),
         ("debubble/timeline/instrument.py", "katas.system", "The instruments know nothing"),
         ("debubble/timeline/instrument.py", "debubble.views", "Each floor of the instruments"),
-        ("debubble/sim/instrument.py", "debubble.cuda", "Each floor of the instruments"),
+        ("debubble/cuda/instrument.py", "debubble.sim", "Each floor of the instruments"),
         ("debubble/gadget.py", "torch", "Each floor of the instruments"),
         ("katas/exercise.py", "solutions.system", "Katas never look at the solutions"),
         ("solutions/other.py", "debubble", "Solutions run on an accelerator"),
