@@ -1,15 +1,17 @@
 """debubble: instruments that show where a GPU waits, on a real GPU and on a simulated one."""
 
-from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from .accelerator import accelerator
-from .accelerator.choice import resolve
-from .contract.host_syncs import HostSyncError, allow_host_sync
-from .contract.triton_mode import interpret_triton
-from .detector import SyncReport
-from .recording import find_host_syncs, no_host_syncs, record
+from .before_triton import before_triton
+from .lazy import make_lazy
 from .timeline import Timeline
 from .views import showing
+
+if TYPE_CHECKING:
+    from .accelerator import accelerator
+    from .contract.host_syncs import HostSyncError, allow_host_sync
+    from .detector import SyncReport
+    from .recording import find_host_syncs, no_host_syncs, record
 
 __all__ = [
     "HostSyncError",
@@ -25,7 +27,16 @@ __all__ = [
 # Recordings lie below the views: here they hear of who draws them.
 Timeline.display = showing
 
-# A wrong DEBUBBLE_DEVICE is answered where an accelerator is asked for, not by every import.
-with suppress(ValueError):
-    if resolve("auto") == "sim":
-        interpret_triton()
+make_lazy(
+    __name__,
+    {
+        "HostSyncError": "contract.host_syncs",
+        "SyncReport": "detector",
+        "accelerator": "accelerator",
+        "allow_host_sync": "contract.host_syncs",
+        "find_host_syncs": "recording",
+        "no_host_syncs": "recording",
+        "record": "recording",
+    },
+)
+before_triton()

@@ -30,6 +30,26 @@ class Device(StrEnum):
 KataName = Annotated[str, typer.Argument(metavar="KATA", help="Its name, or the path of its file.")]
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            typer.echo(f"debubble {version('debubble')}")
+        except PackageNotFoundError:
+            typer.echo("debubble, run from a checkout that is not installed")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Say which this is."),
+    ] = False,
+) -> None: ...
+
+
 @app.command()
 def doctor() -> None:
     """Say what this machine is: accelerator, versions, what is measured and what is modelled."""
@@ -42,7 +62,11 @@ def doctor() -> None:
 def calibrate(
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The cost model's file; default: assets/calibration/."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="The cost model's file; default: assets/calibration/ of a checkout, else here.",
+        ),
     ] = None,
     only: Annotated[
         str | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -83,6 +84,14 @@ def resolve(name: str) -> str:
     if name != "auto":
         return name
     return "cuda" if torch.cuda.is_available() and triton_mode.is_there() else "sim"
+
+
+def prepare_triton() -> None:
+    """Has Triton interpret kernels if this process is on sim, or would be if it asked now."""
+    # A wrong DEBUBBLE_DEVICE is answered where an accelerator is asked for, not by every import.
+    with suppress(ValueError):
+        if (_chosen.name if _chosen else resolve("auto")) == "sim":
+            triton_mode.interpret_triton()
 
 
 def _make(name: str) -> Accelerator:

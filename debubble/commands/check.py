@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -9,13 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 import debubble
-from debubble.accelerator import Accelerator
-from debubble.workshop import check as prove
 from debubble.workshop.catalogue import Catalogue, find_catalogue
 from debubble.workshop.stub_files import StubFiles
-from debubble.workshop.verdicts import Verdict
 
 from .refusal import refuse, refusing
+
+if TYPE_CHECKING:
+    from debubble.accelerator import Accelerator
+    from debubble.workshop.verdicts import Verdict
 
 
 def check(device: str, write_stubs: bool, pristine: bool) -> None:
@@ -50,6 +53,9 @@ def _accelerator(device: str) -> Accelerator:
 def _with_progress(
     console: Console, catalogue: Catalogue, accelerator: Accelerator, pristine: bool
 ) -> list[Verdict]:
+    # It needs pytest, which whoever has no katas need not have.
+    from debubble.workshop import check as prove
+
     console.print(f"on {accelerator.description}")
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
     with Progress(*columns, console=console, transient=True) as bar:

@@ -1,7 +1,17 @@
 """Blocks of code that are looked at: recorded, searched for host syncs, or kept from any."""
 
-from .collector import find_host_syncs
-from .no_syncs import no_host_syncs
-from .recording import record
+from typing import TYPE_CHECKING
+
+from ..lazy import make_lazy
+
+if TYPE_CHECKING:
+    from .collector import find_host_syncs
+    from .no_syncs import no_host_syncs
+    from .recording import record
 
 __all__ = ["find_host_syncs", "no_host_syncs", "record"]
+
+make_lazy(
+    __name__,
+    {"find_host_syncs": "collector", "no_host_syncs": "no_syncs", "record": "recording"},
+)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from ..accelerator import Accelerator, current
 from ..detector.report import SyncReport
-from .recording import record
+
+if TYPE_CHECKING:
+    from ..accelerator import Accelerator
 
 MOST_CALLS = 100_000
 """Calls of PyTorch that are recorded. On a GPU the trace of so many takes some gigabytes."""
@@ -32,9 +34,12 @@ def find_host_syncs(
     Not seen: time that the host spends on allocating device or pinned memory, and on a full
     launch queue.
     """
+    # The command line asks for the limit alone, and that imports torch.
+    from .recording import record
+
     report = None
     try:
-        with record(accelerator or current(), most_calls) as timeline:
+        with record(accelerator, most_calls) as timeline:
             report = SyncReport(timeline)
             yield report
     finally:

@@ -1,10 +1,15 @@
 """The katas' machinery: catalogue, stubs, the pytest plugin, and the sentences that teach."""
 
-from .diagnosis import Diagnosis, KataFailure
-from .expectation import expect
-from .gate import closed_gate
-from .guarded_buffer import GuardedBuffer, guarded_buffer
-from .values import expect_equal
+from typing import TYPE_CHECKING
+
+from debubble.lazy import make_lazy
+
+if TYPE_CHECKING:
+    from .diagnosis import Diagnosis, KataFailure
+    from .expectation import expect
+    from .gate import closed_gate
+    from .guarded_buffer import GuardedBuffer, guarded_buffer
+    from .values import expect_equal
 
 __all__ = [
     "Diagnosis",
@@ -15,3 +20,16 @@ __all__ = [
     "expect_equal",
     "guarded_buffer",
 ]
+
+make_lazy(
+    __name__,
+    {
+        "Diagnosis": "diagnosis",
+        "GuardedBuffer": "guarded_buffer",
+        "KataFailure": "diagnosis",
+        "closed_gate": "gate",
+        "expect": "expectation",
+        "expect_equal": "values",
+        "guarded_buffer": "guarded_buffer",
+    },
+)
