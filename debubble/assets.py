@@ -1,11 +1,16 @@
-"""What was recorded for everyone: calibrations, benchmarks, timelines, beside the package."""
+"""What was recorded for everyone, in a checkout; of that a wheel has the calibrations."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-ASSETS = Path(__file__).resolve().parents[1] / "assets"
+PACKAGE = Path(__file__).resolve().parent
+ASSETS = PACKAGE.parent / "assets"
+"""Only a checkout has them."""
+INSTALLED = PACKAGE / "calibration"
+"""Where a wheel has what the checkout has in ASSETS (setup.py)."""
+CALIBRATIONS = INSTALLED if INSTALLED.is_dir() else ASSETS / "calibration"
 
 
 def slug(gpu: str) -> str:

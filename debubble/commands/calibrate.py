@@ -11,8 +11,8 @@ from rich.table import Table
 
 from .. import accelerator
 from ..accelerator import Accelerator
-from ..assets import slug
-from ..sim.clock.cost import CALIBRATIONS
+from ..assets import ASSETS, CALIBRATIONS, slug
+from ..sim.clock.cost import VARIABLE
 from .refusal import refuse
 from .registered import registered
 
@@ -23,9 +23,9 @@ COST = "cost"
 
 
 def calibrate(output: Path | None = None, only: str | None = None) -> None:
-    """Measures the cost model into `output`, or beside the shipped ones, then all of GROUP; or
-    the one part that is called `only`. A part of GROUP that fails leaves the others be, and the
-    exit status 1."""
+    """Measures the cost model into `output`, then all of GROUP; or the one part that is called
+    `only`. Without `output` the file lies beside the shipped ones in a checkout, and else in the
+    current folder. A part of GROUP that fails leaves the others be, and the exit status 1."""
     others = {name: point for name, point in registered(GROUP).items() if name != COST}
     parts = _parts(only, [COST, *others])
     if output is not None and COST not in parts:
@@ -66,9 +66,12 @@ def measure_cost(gpu: Accelerator, console: Console, output: Path | None) -> Non
             constants[name] = value
             table.add_row(name, f"{value:,.4g}")
     console.print(table)
-    path = output or CALIBRATIONS / f"{slug(gpu.description)}.json"
+    folder = CALIBRATIONS if ASSETS.is_dir() else Path.cwd()
+    path = output or folder / f"{slug(gpu.description)}.json"
     cost_model(gpu.description, constants).save(path)
     console.print(f"written to {path}", soft_wrap=True)
+    if path.parent != CALIBRATIONS:
+        console.print(f"sim uses it with {VARIABLE}={path}", soft_wrap=True)
 
 
 def _measure(point: EntryPoint, gpu: Accelerator, console: Console) -> bool:

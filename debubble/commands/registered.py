@@ -1,4 +1,4 @@
-"""What others register with the command line as entry points, in an environment or a checkout."""
+"""What others add to the command line: as entry points, or in the pyproject.toml of a checkout."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ PROJECT = ASSETS.with_name("pyproject.toml")
 
 
 def registered(group: str) -> dict[str, EntryPoint]:
-    """By name. A checkout that was never installed has those of its pyproject.toml."""
-    found = entry_points(group=group) or _in_the_checkout(group)
-    return {point.name: point for point in found}
+    """By name: those of the group `debubble.<something>`, and in a checkout those that its
+    pyproject.toml lists in `tool.debubble.<something>`."""
+    return {point.name: point for point in [*_in_the_checkout(group), *entry_points(group=group)]}
 
 
 def _in_the_checkout(group: str) -> list[EntryPoint]:
     try:
-        project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
+        project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return []
-    values = project.get("entry-points", {}).get(group, {})
+    table = project.get("tool", {}).get("debubble", {})
+    values = table.get(group.removeprefix("debubble."), {})
     return [EntryPoint(name, value, group) for name, value in values.items()]

@@ -1,4 +1,4 @@
-"""Are we in a notebook?"""
+"""Are we in a notebook, and has it what live views need?"""
 
 from __future__ import annotations
 
@@ -10,3 +10,8 @@ def in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def needs_lab(what: str, error: ModuleNotFoundError) -> str:
+    """What to say where the instruments were installed without the extra `lab`."""
+    return f"{what} needs {error.name}, which is not installed: pip install 'debubble[lab]'"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from debubble.timeline import Timeline
 
-from .notebook import in_notebook
+from .notebook import in_notebook, needs_lab
 
 if TYPE_CHECKING:
     from .widget import TimelineWidget
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 def show(timeline: Timeline, before: Timeline | None = None) -> TimelineWidget | None:
     """In a notebook the live timeline, `before` ghosted behind; elsewhere print lanes."""
     if in_notebook():
-        from .widget import TimelineWidget
-
-        return TimelineWidget(timeline, before)
+        try:
+            from .widget import TimelineWidget
+        except ModuleNotFoundError as error:
+            print(needs_lab("The live timeline", error))
+        else:
+            return TimelineWidget(timeline, before)
     from .lanes import text_lanes
 
     for heading, shown in (("before", before), ("after", timeline)):
@@ -28,8 +31,5 @@ def show(timeline: Timeline, before: Timeline | None = None) -> TimelineWidget |
 
 def mime_bundle(timeline: Timeline) -> Any:
     """In a notebook the live timeline, elsewhere its counts."""
-    if in_notebook():
-        from .widget import TimelineWidget
-
-        return TimelineWidget(timeline)._repr_mimebundle_()
-    return {"text/plain": repr(timeline)}
+    widget = show(timeline) if in_notebook() else None
+    return {"text/plain": repr(timeline)} if widget is None else widget._repr_mimebundle_()

@@ -79,7 +79,7 @@ def test_the_environment_is_pinned_and_jupyterlab_asks_for_no_news(checkout, pre
     result = make(checkout, "install", pretended_python())
     assert result.returncode == 0, result.stderr
     calls = (checkout.parent / "calls.log").read_text()
-    assert "--constraint constraints.txt --editable .[test]" in calls
+    assert "--constraint constraints.txt --editable .[lab,test]" in calls
     settings = json.loads((checkout / ".venv" / OVERRIDES).read_text())
     assert settings["@jupyterlab/apputils-extension:notification"] == {
         "fetchNews": "false",
@@ -112,7 +112,8 @@ def test_make_alone_names_every_command_of_the_readme(checkout):
 
 def test_everything_asked_for_is_pinned():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = project["dependencies"] + project["optional-dependencies"]["test"]
+    extras = project["optional-dependencies"]
+    wanted = project["dependencies"] + extras["lab"] + extras["test"]
     names = {requirement.split(">=")[0].split(";")[0].strip() for requirement in wanted}
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pins = dict(line.split("==") for line in lines if not line.startswith("#"))

@@ -7,10 +7,9 @@ import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from debubble.assets import ASSETS
+from debubble.assets import CALIBRATIONS
 from debubble.rules.action import Action
 
-CALIBRATIONS = ASSETS / "calibration"
 DEFAULT_GPU = "nvidia-h200"
 VARIABLE = "DEBUBBLE_CALIBRATION"
 
