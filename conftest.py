@@ -1,3 +1,3 @@
-"""Lets pytest find debubble's own plugins in a checkout that is not installed."""
+"""The workbook's own plugin, with its options and fixtures: nobody else's pytest has them."""
 
-pytest_plugins = ["debubble.workshop.plugin", "debubble.detector.pytest_plugin"]
+pytest_plugins = ["debubble.workshop.plugin", "debubble_pytest"]

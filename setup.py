@@ -1,4 +1,4 @@
-"""What pyproject.toml can't say: the calibrations lie in `assets/`, and in the wheel with the code."""
+"""What pyproject.toml can't say: calibrations lie in `assets/`, and in a wheel with the code."""
 
 from setuptools import find_packages, setup
 
@@ -6,4 +6,5 @@ setup(
     packages=[*find_packages(include=["debubble", "debubble.*"]), "debubble.calibration"],
     package_dir={"debubble.calibration": "assets/calibration"},
     package_data={"debubble": ["views/*.js"], "debubble.calibration": ["*.json"]},
+    py_modules=["debubble_pytest"],
 )

@@ -70,7 +70,7 @@ def run(tmp_path_factory, accelerator):
     """pytest on TESTS, with nothing but the plugins that it is told of."""
     folder = tmp_path_factory.mktemp("marked")
     (folder / "test_marked.py").write_text(TESTS)
-    plugins = "debubble.workshop.plugin,debubble.detector.pytest_plugin"
+    plugins = "debubble.workshop.plugin,debubble_pytest"
     root = str(Path(__file__).parents[2])
     environment = os.environ | {"PYTEST_PLUGINS": plugins, "PYTHONPATH": root, "COLUMNS": "250"}
     without = ["-p", "no:cacheprovider", "-p", "no:nbval"]

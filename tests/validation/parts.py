@@ -144,7 +144,7 @@ def environment(device: str) -> dict[str, str]:
     return os.environ | {
         "DEBUBBLE_DEVICE": device,
         "PYTHONPATH": os.pathsep.join(path),
-        "PYTEST_PLUGINS": "debubble.workshop.plugin,debubble.detector.pytest_plugin",
+        "PYTEST_PLUGINS": "debubble.workshop.plugin,debubble_pytest",
     }
 
 

@@ -12,7 +12,7 @@ from debubble.workshop.check import check
 
 from . import crashing
 from .crashing import TESTS
-from .test_plugin import in_a_process
+from .test_plugin import PLUGIN, in_a_process
 
 pytest_plugins = ["pytester"]
 
@@ -144,7 +144,7 @@ def run(marked, monkeypatch, request):
     monkeypatch.chdir(marked.root)
 
     def run(*arguments: str) -> str:
-        result = pytester.runpytest_inprocess("katas", "-p", "no:cacheprovider", *arguments)
+        result = pytester.runpytest_inprocess("katas", *PLUGIN, *arguments)
         return "\n".join([*result.outlines, *result.errlines])
 
     return run

@@ -11,6 +11,8 @@ pytest_plugins = ["pytester"]
 CHECKOUT = Path(__file__).resolve().parents[2]
 WITHOUT = ["-p", "no:cacheprovider", "-p", "no:nbval"]
 """nbval alone takes a second or two to be imported."""
+PLUGIN = ["-p", "debubble.workshop.plugin", "-p", "no:cacheprovider"]
+"""The tiny workbook has no conftest that loads it."""
 
 
 @pytest.fixture
@@ -22,7 +24,7 @@ def run(workbook, monkeypatch, request):
     workbook.write("pytest.ini", "[pytest]\n")
 
     def run(*arguments: str) -> str:
-        result = pytester.runpytest_inprocess("katas", "-p", "no:cacheprovider", *arguments)
+        result = pytester.runpytest_inprocess("katas", *PLUGIN, *arguments)
         return "\n".join([*result.outlines, *result.errlines])
 
     return run

@@ -6,6 +6,9 @@
 
 Fixtures may wait, before the body and after it, and so may whatever stands in
 `with debubble.allow_host_sync():`, such as the comparison at the end.
+
+pytest loads this file in every suite of an environment. It is no part of the package `debubble`, so
+that none of that, nor torch, is imported where no test is marked.
 """
 
 from __future__ import annotations
@@ -30,8 +33,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     if item.get_closest_marker(MARKER) is None:
         return (yield)
     import debubble
-
-    from .tracebacks import up_to_the_users_line
+    from debubble.detector.tracebacks import up_to_the_users_line
 
     try:
         with debubble.no_host_syncs():
