@@ -23,6 +23,9 @@ def make_lazy(package: str, modules: Mapping[str, str]) -> None:
             setattr(self, name, value)
             return value
 
+        def __dir__(self) -> list[str]:
+            return sorted({*super().__dir__(), *modules})
+
         def __setattr__(self, name: str, value: object) -> None:
             """A name stays what the package says, whoever imports a module that is called so."""
             if isinstance(value, ModuleType) and name in modules:

@@ -29,6 +29,7 @@ LONGEST_FIRST = [
     "workshop/test_own_process.py",
     "gdn/test_step.py",
     "browser/test_widget.py",
+    "setup/test_package.py",
     "setup/test_triton.py",
     "flex_graph/test_replays.py",
     "accelerators/test_effects.py",

@@ -15,23 +15,18 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("debubble", "solutions")
 
 FLOORS = (
-    ("contract", "assets"),
+    ("contract", "assets", "lazy"),
     ("timeline",),
     ("rules",),
     ("cuda", "sim"),
     ("accelerator",),
     ("views", "detector"),
-    ("recording",),
+    ("recording", "before_triton"),
     ("__init__",),
     ("commands", "workshop", "cli"),
 )
 """The packages and modules of `debubble`, from the ground up: each may use those of its own floor
 and of the floors below."""
-STANDS_HIGHER = {
-    # pytest finds the plugin by its module's name, which is public; it is a command in all else.
-    "debubble.detector.pytest_plugin": "commands",
-}
-"""Files that don't stand on the floor of their folder."""
 
 Graph = dict[str, set[str]]
 """Every module by its dotted name, a package's `__init__` by the package's, with those that it
@@ -110,8 +105,7 @@ def _imported(module: str, path: Path, files: Mapping[str, Path]) -> Iterator[st
 
 def _floor(module: str) -> int | None:
     """Its number, 0 for the ground; None for a module that no floor names."""
-    inside = module.removeprefix("debubble").lstrip(".").split(".")[0] or "__init__"
-    name = STANDS_HIGHER.get(module, inside)
+    name = module.removeprefix("debubble").lstrip(".").split(".")[0] or "__init__"
     return next((number for number, names in enumerate(FLOORS) if name in names), None)
 
 

@@ -11,7 +11,7 @@ import tarfile
 import venv
 import zipfile
 from collections.abc import Iterator
-from importlib.metadata import Distribution, distribution
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -93,7 +93,10 @@ def _needs(
         if name in known or (asked.marker and not asked.marker.evaluate({"extra": ""})):
             continue
         known |= {name}
-        found = distribution(name)
+        try:
+            found = distribution(name)
+        except PackageNotFoundError:
+            continue  # An image may have left out what its torch does without.
         yield name, found
         for deeper, package in _needs(found, known):
             known |= {deeper}

@@ -30,6 +30,8 @@ TESTS: dict[str, tuple[str, ...]] = {
 }
 """What is tested on the GPU, by part."""
 DATA = {"truth": ("assets/effects",)}
+PLUGINS = ("conftest.py", "debubble_pytest.py", "debubble/workshop/plugin.py")
+"""What pytest runs before our tests and the katas', and finds by name."""
 RANKS = ("tests/sync_free/test_data_parallel.py", "tests/engine/test_data_parallel.py")
 PROCESSES = {
     "tests-accelerators": 2,
@@ -75,7 +77,8 @@ def all_parts(device: str, gpus: int, benchmarks: Path, timelines: Path) -> list
     """`device` is "cuda", or "sim" to try the validation itself where there is no GPU. With several
     GPUs only what needs them is a part: nobody wants to keep such a machine for longer."""
     if gpus > 1:
-        return [Part("ranks", device, pytest(*RANKS, "--device", device), RANKS)]
+        ranks = pytest(*RANKS, "--device", device)
+        return [Part("ranks", device, ranks, (*RANKS, *PLUGINS))]
     return [
         *(tests(name, device) for name in TESTS),
         tests_of_much_memory(device),
@@ -97,7 +100,7 @@ def tests(name: str, device: str) -> Part:
         *("-m", f"not browser and not gpu_memory and not {OTHERS[device]}", "--device", device),
         *(("-n", str(processes), f"--dist={dist}") if processes > 1 else ()),
     )
-    rests_on = (*TESTS[name], *DATA.get(name, ()))
+    rests_on = (*TESTS[name], *DATA.get(name, ()), *PLUGINS)
     return Part(part, device, pytest(*arguments), rests_on, processes)
 
 
@@ -110,13 +113,14 @@ def tests_of_much_memory(device: str) -> Part:
     )
     places = tuple(sorted(files))
     arguments = (*places, "-m", f"gpu_memory and not {OTHERS[device]}", "--device", device)
-    return Part("tests-much_memory", device, pytest(*arguments), places, alone=True)
+    rests_on = (*places, *PLUGINS)
+    return Part("tests-much_memory", device, pytest(*arguments), rests_on, alone=True)
 
 
 def katas(system: str, device: str) -> Part:
     """Our solutions of a system's exercises."""
     arguments = (f"katas/{system}", "--impl", "solutions", "--device", device)
-    rests_on = (f"katas/{system}", "katas/katas.toml", f"solutions/{system}", "debubble/workshop")
+    rests_on = (f"katas/{system}", "katas/katas.toml", f"solutions/{system}", *PLUGINS)
     return Part(f"katas-{system}", device, pytest(*arguments), rests_on)
 
 
