@@ -11,14 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 import debubble
-from debubble.workshop.catalogue import Catalogue, find_catalogue
-from debubble.workshop.stub_files import StubFiles
+from debubble.workshop.kata_files.catalogue import Catalogue, find_catalogue
+from debubble.workshop.kata_files.stub_files import StubFiles
 
 from .refusal import refuse, refusing
 
 if TYPE_CHECKING:
     from debubble.accelerator import Accelerator
-    from debubble.workshop.verdicts import Verdict
+    from debubble.workshop.proof.verdicts import Verdict
 
 
 def check(device: str, write_stubs: bool, pristine: bool) -> None:
@@ -54,7 +54,7 @@ def _with_progress(
     console: Console, catalogue: Catalogue, accelerator: Accelerator, pristine: bool
 ) -> list[Verdict]:
     # It needs pytest, which whoever has no katas need not have.
-    from debubble.workshop import check as prove
+    from debubble.workshop.proof import check as prove
 
     console.print(f"on {accelerator.description}")
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]

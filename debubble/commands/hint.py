@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from debubble.workshop.catalogue import find_catalogue
+from debubble.workshop.kata_files.catalogue import find_catalogue
 
 from .refusal import refusing
 

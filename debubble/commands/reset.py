@@ -6,9 +6,9 @@ import difflib
 
 import typer
 
-from debubble.workshop.catalogue import Kata, find_catalogue
-from debubble.workshop.stub_files import StubFiles, StubState
-from debubble.workshop.stubs import generate
+from debubble.workshop.kata_files.catalogue import Kata, find_catalogue
+from debubble.workshop.kata_files.stub_files import StubFiles, StubState
+from debubble.workshop.kata_files.stubs import generate
 
 from .refusal import refuse, refusing
 

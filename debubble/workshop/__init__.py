@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from debubble.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from .diagnosis import Diagnosis, KataFailure
-    from .expectation import expect
     from .gate import closed_gate
-    from .guarded_buffer import GuardedBuffer, guarded_buffer
-    from .values import expect_equal
+    from .teaching.diagnosis import Diagnosis, KataFailure
+    from .teaching.expectation import expect
+    from .teaching.guarded_buffer import GuardedBuffer, guarded_buffer
+    from .teaching.values import expect_equal
 
 __all__ = [
     "Diagnosis",
@@ -24,12 +24,12 @@ __all__ = [
 make_lazy(
     __name__,
     {
-        "Diagnosis": "diagnosis",
-        "GuardedBuffer": "guarded_buffer",
-        "KataFailure": "diagnosis",
+        "Diagnosis": "teaching.diagnosis",
+        "GuardedBuffer": "teaching.guarded_buffer",
+        "KataFailure": "teaching.diagnosis",
         "closed_gate": "gate",
-        "expect": "expectation",
-        "expect_equal": "values",
-        "guarded_buffer": "guarded_buffer",
+        "expect": "teaching.expectation",
+        "expect_equal": "teaching.values",
+        "guarded_buffer": "teaching.guarded_buffer",
     },
 )

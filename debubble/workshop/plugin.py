@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from . import own_process, scoreboard
-from .catalogue import Catalogue, Kata
-from .failure_text import FailureText, failure_text
-from .header import chosen_accelerator, chosen_device, header
-from .loader import Implementation, KataCode, attempt, learner, solution
-from .time_limit import SECONDS, time_limit
+from .kata_files.catalogue import Catalogue, Kata
+from .running import own_process, scoreboard
+from .running.failure_text import FailureText, failure_text
+from .running.header import chosen_accelerator, chosen_device, header
+from .running.loader import Implementation, KataCode, attempt, learner, solution
+from .running.time_limit import SECONDS, time_limit
 
 if TYPE_CHECKING:
     from debubble.accelerator import Accelerator

@@ -2,7 +2,7 @@
 
 import pytest
 
-from debubble.workshop.catalogue import (
+from debubble.workshop.kata_files.catalogue import (
     Catalogue,
     Target,
     UnknownKata,

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from debubble.accelerator import current
-from debubble.workshop.check import check
+from debubble.workshop.proof.check import check
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from debubble.workshop.guarded_buffer import BAND, UNTOUCHED, guarded_buffer
+from debubble.workshop.teaching.guarded_buffer import BAND, UNTOUCHED, guarded_buffer
 
 in_each_place = pytest.mark.parametrize("place", ["device", "pinned"])
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from debubble.accelerator import current
-from debubble.workshop import process_client
-from debubble.workshop.check import check
+from debubble.workshop.proof.check import check
+from debubble.workshop.running import process_client
 
 from . import crashing
 from .crashing import TESTS

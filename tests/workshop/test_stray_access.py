@@ -3,7 +3,7 @@
 import pytest
 
 from debubble.contract.source_line import SourceLine
-from debubble.workshop.stray_access import diagnosis_of_end, diagnosis_of_error
+from debubble.workshop.teaching.stray_access import diagnosis_of_end, diagnosis_of_error
 
 LINE = SourceLine("/somewhere/kernel.py", 7, "copy", "tl.store(target, word)")
 OF_CUDA = (

@@ -1,6 +1,6 @@
 """Stub files: a learner's edits are told from a stub whose solution has changed, and survive."""
 
-from debubble.workshop.stub_files import StubState
+from debubble.workshop.kata_files.stub_files import StubState
 
 
 def change_solution(workbook):

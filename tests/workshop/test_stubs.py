@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from debubble.workshop.catalogue import find_catalogue
-from debubble.workshop.stub_source import StubError
-from debubble.workshop.stubs import generate, is_current
+from debubble.workshop.kata_files.catalogue import find_catalogue
+from debubble.workshop.kata_files.stub_source import StubError
+from debubble.workshop.kata_files.stubs import generate, is_current
 
 CLASSES = """
 solution = "solutions.tiny.add_up:Adder"

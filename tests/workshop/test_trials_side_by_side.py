@@ -5,9 +5,9 @@ import time
 import pytest
 
 from debubble.accelerator import current
-from debubble.workshop import trials_client, trials_side_by_side
-from debubble.workshop.check import check
-from debubble.workshop.watchdog import LONGEST_TEST
+from debubble.workshop.proof import trials_client, trials_side_by_side
+from debubble.workshop.proof.check import check
+from debubble.workshop.proof.watchdog import LONGEST_TEST
 
 from .workbook import ATTEMPTS, BEFORE, ENTRY, SOLUTION, TEST
 

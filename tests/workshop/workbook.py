@@ -3,8 +3,8 @@
 from pathlib import Path
 from textwrap import dedent
 
-from debubble.workshop.catalogue import Catalogue
-from debubble.workshop.stub_files import StubFiles
+from debubble.workshop.kata_files.catalogue import Catalogue
+from debubble.workshop.kata_files.stub_files import StubFiles
 
 ENTRY = '''
 [[kata]]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pytest
 
-    from .catalogue import Kata
+    from ..kata_files.catalogue import Kata
 
 DEFAULT_REPORT = "fE"
 """pytest's own choice of what to list again at the end; the scoreboard says it better."""

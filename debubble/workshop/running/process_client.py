@@ -21,6 +21,7 @@ from .implementations import Implementations
 from .process_environment import process_environment
 from .process_messages import Done, Ended, Request, Setting
 
+SERVER = "debubble.workshop.running.process_server"
 OPTIONS = ("impl", "time_limit", "fulltrace", "tbstyle", "showlocals", "verbose")
 """What decides how a test runs and how its failure reads."""
 TO_SET_UP = 120.0
@@ -38,7 +39,12 @@ class OtherProcess:
         self.connection, other = Pipe()
         with other:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "debubble.workshop.process_server", str(other.fileno())],
+                [
+                    sys.executable,
+                    "-m",
+                    "debubble.workshop.running.process_server",
+                    str(other.fileno()),
+                ],
                 env=_environment(device),
                 pass_fds=[other.fileno()],
                 process_group=0,

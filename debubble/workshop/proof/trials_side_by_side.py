@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from .loader import Implementation
+from ..running.loader import Implementation
 from .trials import CannotRun, Trial, run_trials
 from .trials_client import TrialsProcesses
 

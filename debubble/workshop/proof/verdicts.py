@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .attempts import WrongAttempt
+from ..kata_files.attempts import WrongAttempt
 from .trials import Outcome, Trial
 
 

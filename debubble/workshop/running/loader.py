@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from .catalogue import Kata
+from ..kata_files.catalogue import Kata
 
 Origin = Literal["learner", "solution", "attempt"]
 

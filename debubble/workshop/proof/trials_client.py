@@ -8,9 +8,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ..running.loader import Implementation
+from ..running.process_environment import process_environment
 from . import trials_server
-from .loader import Implementation
-from .process_environment import process_environment
 from .trials import CannotRun, Trial
 from .trials_messages import ANSWER, NOTES, REQUEST, Answer, Request
 from .watchdog import LONGEST_TEST, how_it_ended

@@ -27,7 +27,7 @@ from _pytest.runner import runtestprotocol
 import debubble
 from debubble.contract import triton_mode
 
-from . import plugin
+from .. import plugin
 from .process_messages import Done, Ended, Request, Setting
 from .time_limit import GRACE
 

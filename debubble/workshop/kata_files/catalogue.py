@@ -151,7 +151,7 @@ def find_catalogue(start: Path | None = None) -> Catalogue:
     Raises WorkshopError when there is none.
     """
     start = (start or Path.cwd()).resolve()
-    checkout = Path(__file__).resolve().parents[2]
+    checkout = Path(__file__).resolve().parents[3]
     for folder in (start, *start.parents, checkout):
         if (folder / "katas" / "katas.toml").is_file():
             return Catalogue(folder)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .attempts import WrongAttempt, wrong_attempts
-from .catalogue import Catalogue, Kata, WorkshopError
-from .loader import Implementation, attempt, learner, solution
-from .stray_files import stray_files
-from .stub_files import StubFiles, StubState
-from .stubs import generate
+from ..kata_files.attempts import WrongAttempt, wrong_attempts
+from ..kata_files.catalogue import Catalogue, Kata, WorkshopError
+from ..kata_files.stray_files import stray_files
+from ..kata_files.stub_files import StubFiles, StubState
+from ..kata_files.stubs import generate
+from ..running.loader import Implementation, attempt, learner, solution
 from .trials import CannotRun, Trial
 from .trials_side_by_side import run_side_by_side
 from .verdicts import Verdict, on_attempt, on_solution, on_stub

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from . import plugin
-from .failure_text import FailureText
-from .implementations import Implementations
-from .loader import Implementation
+from .. import plugin
+from ..running.failure_text import FailureText
+from ..running.implementations import Implementations
+from ..running.loader import Implementation
 
 
 @dataclass

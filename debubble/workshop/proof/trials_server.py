@@ -1,4 +1,4 @@
-"""A process that runs trials for another one: `python -m debubble.workshop.trials_server FOLDER`.
+"""Trials that run for another process: `python -m debubble.workshop.proof.trials_server FOLDER`.
 
 It finds its request in the folder, and leaves its answer there.
 """

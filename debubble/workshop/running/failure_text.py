@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from debubble.contract.host_syncs import HostSyncError
 from debubble.contract.source_line import SourceLine
 
-from .diagnosis import KataFailure, wrap
+from ..teaching.diagnosis import KataFailure, wrap
+from ..teaching.stray_access import diagnosis_of_end, diagnosis_of_error
 from .loader import Implementation, LoadError
 from .process_messages import Ended
-from .stray_access import diagnosis_of_end, diagnosis_of_error
 from .time_limit import TimeLimitExceeded
 
 if TYPE_CHECKING:
