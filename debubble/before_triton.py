@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import sys
 from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
 
 
 def before_triton() -> None:
@@ -19,12 +22,26 @@ def before_triton() -> None:
 
 
 class _BeforeTriton(MetaPathFinder):
-    """Finds nothing: it is only told of the import, once."""
+    """Finds Triton where the others find it. PyTorch asks where it is while it is imported itself:
+    so what is to be done waits until Triton really is imported."""
 
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name == "triton" and self in sys.meta_path:
-            sys.meta_path.remove(self)
-            _prepare()
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if name != "triton":
+            return None
+        sys.meta_path.remove(self)
+        try:
+            spec = find_spec(name)
+        finally:
+            sys.meta_path.insert(0, self)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def prepare_and_execute(module: ModuleType) -> None:
+                _prepare()
+                execute(module)
+
+            spec.loader.exec_module = prepare_and_execute
+        return spec
 
 
 def _prepare() -> None:

@@ -95,6 +95,14 @@ def test_a_kernel_that_was_made_too_early_is_told_what_to_do(tmp_path):
     assert "import debubble before triton" in library
 
 
+def test_triton_is_set_for_sim_when_it_is_imported_and_not_when_pytorch_asks_where_it_is():
+    pytest.importorskip("triton")
+    asked = "import sys, os, debubble\nfrom importlib.util import find_spec\nfind_spec('triton')\n"
+    then = "print('torch' in sys.modules)\nimport triton\nprint(os.environ['TRITON_INTERPRET'])"
+    run = python("-c", asked + then)
+    assert run.stdout.split() == ["False", "1"], run.stderr
+
+
 def test_a_kernel_of_the_other_accelerator_is_refused():
     triton = pytest.importorskip("triton")
 
