@@ -47,6 +47,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def made_before_pytest_runs_in_pytest(accelerator):
+    """Such a run takes back what it has imported, and PyTorch has no device twice."""
+
+
 @pytest.fixture
 def only_launched(accelerator, monkeypatch):
     """On sim kernels of Triton take their modelled time and compute nothing, which is enough where

@@ -28,9 +28,9 @@ with debubble.record(sim) as timeline:
 print(json.dumps([debubble.__file__, timeline.counts()]))
 """
 IN_A_NOTEBOOK = """
-from debubble.views import notebook
+from debubble.views import showing
 timeline.show()
-notebook.in_notebook = lambda: True
+showing.in_notebook = lambda: True
 timeline.show()
 print(timeline._repr_mimebundle_())
 print({"matplotlib", "anywidget", "ipywidgets", "pytest"} & sys.modules.keys())
