@@ -1,9 +1,6 @@
 """What `debubble calibrate` measures of small copies: by which paths, and where it is kept."""
 
-import tomllib
-from importlib.metadata import EntryPoint
 from io import StringIO
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +8,7 @@ import torch
 from rich.console import Console
 
 import debubble
+from debubble.commands.registered import registered
 from solutions.offload import calibration, grid
 from solutions.offload import crossover as crossover_module
 from solutions.offload.calibration import (
@@ -27,7 +25,6 @@ from solutions.offload.grid import CopyTimes, Grid
 from .memory import swap
 from .times import crossover_of, line_times
 
-ROOT = Path(__file__).parents[2]
 A30 = SimpleNamespace(description="NVIDIA A30", modelled=False)
 
 
@@ -151,24 +148,13 @@ def test_a_table_of_all_sizes_fits_into_a_terminal():
 
 
 def test_debubble_calibrate_finds_it():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (value,) = project["entry-points"]["debubble.calibrations"].values()
-    assert EntryPoint("crossover", value, "debubble.calibrations").load() is calibrate
+    assert registered("debubble.calibrations")["crossover"].load() is calibrate
 
 
 def test_debubble_doctor_asks_about_each_that_is_measured():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    points = project["entry-points"]
-    assert points["debubble.calibrated"].keys() == points["debubble.calibrations"].keys()
-    value = points["debubble.calibrated"]["crossover"]
-    assert EntryPoint("crossover", value, "debubble.calibrated").load() is used_for
-
-
-def test_what_is_shipped_is_part_of_the_package():
-    tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    (pattern,) = tool["package-data"]["solutions"]
-    packed = set((ROOT / "solutions").glob(pattern))
-    assert len(packed) > 1 and packed == set((ROOT / "solutions/offload/crossovers").iterdir())
+    points = registered("debubble.calibrated")
+    assert points.keys() == registered("debubble.calibrations").keys()
+    assert points["crossover"].load() is used_for
 
 
 @pytest.mark.gpu
