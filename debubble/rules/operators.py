@@ -35,7 +35,7 @@ def effects_of(name: str, args: tuple, kwargs: dict) -> Effects:
 
     Only metadata is looked at, and the arguments may lie on any device that plays CUDA.
     """
-    rule = _rule_of(name)
+    rule = rule_of(name)
     return rule if isinstance(rule, Effects) else rule(args, kwargs)
 
 
@@ -44,8 +44,9 @@ RESULTS_GIVEN = {"values", "values_stable"}
 
 
 @functools.cache
-def _rule_of(name: str) -> Rule:
-    """An overload that writes to `out=` goes by the rule of the one that doesn't."""
+def rule_of(name: str) -> Rule:
+    """What an operator does, whatever its arguments, or a function of them. An overload that
+    writes to `out=` goes by the rule of the one that doesn't."""
     base, _, overload = name.partition(".")
     if name not in TABLE and (overload.endswith("out") or overload in RESULTS_GIVEN):
         name = f"{base}.{overload.removesuffix('_out')}"

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from debubble.contract.host_syncs import syncs_are_allowed
 from debubble.contract.source_line import SourceLine, source_line
-from debubble.timeline.event import HOST_LANE, Event
-from debubble.timeline.threads import ANOTHER, thread_name
+from debubble.timeline.event import HOST_LANE, CopyKind, Event, EventKind
+from debubble.timeline.threads import ANOTHER, name_of
 
 
 class Recorder:
@@ -23,13 +23,13 @@ class Recorder:
 
     def note(
         self,
-        kind: str,
+        kind: EventKind,
         name: str,
         lane: str,
         start: float,
         duration: float,
         source: SourceLine | None,
-        copy_kind: str | None = None,
+        copy_kind: CopyKind | None = None,
         nbytes: int = 0,
         launched_by: int | None = None,
         pageable: bool = False,
@@ -51,7 +51,7 @@ class Recorder:
                     launched_by,
                     pageable,
                     syncs_are_allowed(),
-                    thread_name(self._thread),
+                    self._thread_name(),
                 )
             )
             return len(self.events) - 1
@@ -64,9 +64,15 @@ class Recorder:
         """The learner's line. What autograd does in a thread of its own belongs to the line that
         waits for it."""
         line = source_line()
-        if line is None and thread_name(self._thread) == ANOTHER:
+        if line is None and self._thread_name() == ANOTHER:
             return source_line(self._thread)
         return line
+
+    def _thread_name(self) -> str | None:
+        """The running thread's, or None if it is the one that records."""
+        if threading.get_ident() == self._thread:
+            return None
+        return name_of(threading.current_thread())
 
     def _has_room(self, lane: str, launched_by: int | None) -> bool:
         """Work on the device is noted if the call behind it was."""

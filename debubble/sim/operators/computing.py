@@ -9,15 +9,14 @@ import torch
 
 from debubble.rules.action import Action, kernel
 from debubble.rules.composition import name_of
-from debubble.rules.copies import nbytes_of
-from debubble.rules.effects import Effects
-from debubble.rules.operators import effects_of
+from debubble.rules.effects import ONE_KERNEL, Effects
+from debubble.rules.operators import rule_of
 
 from ..clock.device import SimDevice
 from ..memory.tape import flat_tensors
 from ..tensor import SimTensor
 from .execution import Operation, execute
-from .work import HALVES, kernel_of
+from .work import HALVES, MATRIX_PRODUCTS, matrix_product
 
 NUMBERS = (bool, int, float, complex)
 CHOOSES_BY_VALUE = {
@@ -64,12 +63,15 @@ class Computation:
             returned.alias_info is not None and returned.alias_info.is_write
             for returned in schema.returns
         )
-        self.tensor_arguments = {
+        takes_numbers = torch._C._should_allow_numbers_as_tensors(func._schema.name.split("::")[1])
+        self.only_tensors = [
             position
             for position, argument in enumerate(schema.arguments)
-            if str(argument.type) in ("Tensor", "Optional[Tensor]")
-        }
-        """Where PyTorch hands over a Python number as it is, though a tensor is declared."""
+            if not takes_numbers and str(argument.type) in ("Tensor", "Optional[Tensor]")
+        ]
+        """Where the CPU's operator refuses a Python number that PyTorch hands over."""
+        self.rule = rule_of(self.name)
+        self.multiplies = self.name in MATRIX_PRODUCTS
         self.takes_device = any(argument.name == "device" for argument in schema.arguments)
         self.whole = self.name.partition(".")[0] not in CHOOSES_BY_VALUE
         self.repeatable = torch.Tag.nondeterministic_seeded not in func.tags
@@ -77,12 +79,10 @@ class Computation:
     def __call__(self, args: tuple, kwargs: dict) -> Any:
         inputs: list[torch.Tensor] = []
         cpu_args = [on_cpu(arg, inputs) for arg in args]
-        for position in self.tensor_arguments:
+        for position in self.only_tensors:
             if position < len(args) and isinstance(args[position], NUMBERS):
                 cpu_args[position] = _as_tensor(args[position], inputs)
-        cpu_kwargs = {}
-        for name, value in kwargs.items():
-            cpu_kwargs[name] = on_cpu(value, inputs)
+        cpu_kwargs = {name: on_cpu(value, inputs) for name, value in kwargs.items()}
         if self.takes_device:
             cpu_kwargs["device"] = "cpu"
             cpu_kwargs.pop("pin_memory", None)
@@ -90,7 +90,7 @@ class Computation:
         if len(on_device) < len(inputs):
             takes_indices = self.name in TAKES_CPU_INDICES
             self._expect_one_device([args[0], *args[2:3]] if takes_indices else inputs)
-        effects = effects_of(self.name, args, kwargs)
+        effects = self.rule if isinstance(self.rule, Effects) else self.rule(args, kwargs)
         if self.device.rules_out_waits:
             self.device.check(self.name, effects.actions(kernel(self.name)))
         written = self._written(args, kwargs) if self.written_arguments else []
@@ -118,11 +118,16 @@ class Computation:
     def _actions(
         self, effects: Effects, inputs: list[SimTensor], cpu_args: list, out: Any
     ) -> list[Action]:
-        results = flat_tensors(out)
-        if results and not effects.reads and not any(result.numel() for result in results):
+        results = [out] if isinstance(out, torch.Tensor) else flat_tensors(out)
+        moved = sum([result.nbytes for result in results])
+        if results and not moved and not effects.reads:
             return []
-        moved = sum(map(nbytes_of, inputs)) + sum(map(nbytes_of, results))
-        return effects.actions(kernel_of(self.name, moved, cpu_args))
+        moved += sum([tensor.nbytes for tensor in inputs])
+        if self.multiplies:
+            whole = matrix_product(self.name, moved, cpu_args)
+        else:
+            whole = Action("kernel", self.name, moved)
+        return [whole] if effects is ONE_KERNEL else effects.actions(whole)
 
     def _written(self, args: tuple, kwargs: dict) -> list[SimTensor]:
         found: list[SimTensor] = []

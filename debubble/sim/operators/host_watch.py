@@ -46,7 +46,7 @@ class _Operators(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         in_flight = self.device.in_flight
-        if (in_flight.uploads or in_flight.downloads) and SimTensor not in types:
+        if SimTensor not in types and (in_flight.uploads or in_flight.downloads):
             self._look_at(func, args, kwargs or {})
         return func(*args, **(kwargs or {}))
 
@@ -67,7 +67,7 @@ class _Reads(TorchFunctionMode):
         self.device = device
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        if self.device.in_flight.downloads and func in READ_WITHOUT_OPERATOR:
+        if func in READ_WITHOUT_OPERATOR and self.device.in_flight.downloads:
             report_read(self.device, args[0])
         return func(*args, **(kwargs or {}))
 

@@ -31,13 +31,10 @@ MATRIX_PRODUCTS: dict[str, Flops] = {
 HALVES = (torch.float16, torch.bfloat16)
 
 
-def kernel_of(name: str, nbytes: float, args: Sequence) -> Action:
-    """An operator as one kernel: matrix products are a library's, on tensor cores if in halves."""
-    flops = MATRIX_PRODUCTS.get(name)
-    if flops is None:
-        return Action("kernel", name, nbytes)
+def matrix_product(name: str, nbytes: float, args: Sequence) -> Action:
+    """One kernel of a library, for a name of MATRIX_PRODUCTS: on tensor cores if in halves."""
     tensor_cores = args[1].dtype in HALVES
-    return Action("kernel", name, nbytes, flops(args), "library", tensor_cores)
+    return Action("kernel", name, nbytes, MATRIX_PRODUCTS[name](args), "library", tensor_cores)
 
 
 def unit_of(name: str) -> str:
