@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
 from ..contract import triton_mode
-from ..contract.protocol import Accelerator
+from ..contract.protocol import Accelerator, Result, WorkOrMaker
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
@@ -45,7 +46,28 @@ def current() -> Accelerator:
     return _chosen or accelerator()
 
 
-def launch(kernel: Any, grid: Any, *args: Any, **options: Any) -> Any:
+@overload
+def launch(
+    kernel: Callable[..., Result],
+    grid: None,
+    *args: object,
+    work: WorkOrMaker = None,
+    **meta: object,
+) -> Result: ...
+@overload
+def launch(
+    kernel: object,
+    grid: tuple[int, ...],
+    *args: object,
+    work: WorkOrMaker = None,
+    **meta: object,
+) -> None: ...
+def launch(
+    kernel: Any,
+    grid: Any,
+    *args: object,
+    **options: Any,
+) -> object:
     """`current().launch(...)`: runs a kernel as one launch.
 
     RuntimeError for a Triton kernel that was decorated for the other accelerator.

@@ -69,6 +69,10 @@ class FlexCall:
         )
 
     @property
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        return self.query, self.key, self.value, self.kv_num_blocks, self.kv_indices
+
+    @property
     def num_tokens(self) -> int:
         return self.query.shape[2]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Hashable
-from typing import Any
 
 import torch
 
@@ -15,7 +14,7 @@ class _Same:
 
     __slots__ = ("value",)
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
@@ -25,7 +24,7 @@ class _Same:
         return id(self.value)
 
 
-def kind_of(value: Any, inside: tuple[int, ...] = ()) -> Hashable:
+def kind_of(value: object, inside: tuple[int, ...] = ()) -> Hashable:
     """Equal for two mask functions that one compiled kernel serves. A size or a number counts as
     0, as 1, or as any other; of an object only its type is known here."""
     if id(value) in inside:
@@ -49,7 +48,8 @@ def kind_of(value: Any, inside: tuple[int, ...] = ()) -> Hashable:
         return int, value if value in (0, 1) else None
     if value is None or isinstance(value, (bool, float, str)):
         return type(value), value
-    return type(value)
+    kind: type = type(value)
+    return kind
 
 
 def _kind_of_cell(cell: types.CellType, inside: tuple[int, ...]) -> Hashable:

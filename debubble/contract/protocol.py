@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, overload
 
 import numpy as np
 import torch
@@ -14,6 +14,8 @@ from .addresses import ByAddress, MemoryRange
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
+
+    from ..timeline.data import TimelineData
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +66,28 @@ class Graph(Protocol):
         CaptureError if there is none."""
 
 
+Result = TypeVar("Result")
+WorkOrMaker = Work | Callable[[], Work] | None
+
+
 class Accelerator(Protocol):
-    name: str
-    """"cuda" or "sim"."""
-    description: str
-    """What a reader should know of it: "NVIDIA H200", or "sim, modelled on NVIDIA H200"."""
-    device: torch.device
-    pin_memory: bool
-    """Whether host memory can be pinned here: pass it on as `pin_memory=`."""
-    modelled: bool
-    """Whether times come from a cost model rather than from a clock."""
+    @property
+    def name(self) -> Literal["cuda", "sim"]: ...
+
+    @property
+    def description(self) -> str:
+        """What a reader should know of it: "NVIDIA H200", or "sim, modelled on NVIDIA H200"."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    @property
+    def pin_memory(self) -> bool:
+        """Whether host memory can be pinned here: pass it on as `pin_memory=`."""
+
+    @property
+    def modelled(self) -> bool:
+        """Whether times come from a cost model rather than from a clock."""
 
     def stream(self) -> Stream: ...
     def current_stream(self) -> Stream: ...
@@ -84,14 +98,24 @@ class Accelerator(Protocol):
     def sleep(self, milliseconds: float) -> None:
         """Keeps the current stream busy for that long with one kernel, and returns at once."""
 
+    @overload
     def launch(
         self,
-        kernel: Callable[..., Any],
-        grid: tuple[int, ...] | None,
-        *args: Any,
-        work: Work | Callable[[], Work] | None = None,
-        **meta: Any,
-    ) -> Any:
+        kernel: Callable[..., Result],
+        grid: None,
+        *args: object,
+        work: WorkOrMaker = None,
+        **meta: object,
+    ) -> Result: ...
+    @overload
+    def launch(
+        self,
+        kernel: object,
+        grid: tuple[int, ...],
+        *args: object,
+        work: WorkOrMaker = None,
+        **meta: object,
+    ) -> None:
         """Runs a kernel as one launch. `grid` is a Triton kernel's; None calls a plain function.
 
         `work` may be a function, so that a GPU never has to wait for what only sim needs. Pinned
@@ -158,3 +182,13 @@ class Accelerator(Protocol):
     @property
     def flex_compilations(self) -> int:
         """How many kernels `flex_attention` has had compiled in this process."""
+
+    def recording(
+        self, timeline: TimelineData, most_calls: int | None = None
+    ) -> AbstractContextManager[None]:
+        """Fills `timeline` with what happens in the block, once that has ended and the device is
+        done; full, and `cut_off`, after `most_calls` calls of the host."""
+
+    def watching_for_syncs(self) -> AbstractContextManager[None]:
+        """A block in which HostSyncError is raised where the host waits, as long as the rule of
+        `contract.host_syncs` forbids that."""

@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
 from torch._C._profiler import _ExperimentalConfig
@@ -16,8 +16,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from ..contract.addresses import MemoryRange
 from ..contract.host_syncs import allow_host_sync
-from ..contract.protocol import Work
-from ..timeline import Timeline
+from ..contract.protocol import Event, Stream, Work
+from ..timeline.data import TimelineData
 from . import follow, interposition
 from .addresses import Addresses
 from .byte_copies import ByteCopies
@@ -38,7 +38,7 @@ ACTIVITIES = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
 
 
 class CudaAccelerator:
-    name = "cuda"
+    name: Final = "cuda"
     modelled = False
 
     def __init__(self) -> None:
@@ -57,14 +57,16 @@ class CudaAccelerator:
     def description(self) -> str:
         return torch.cuda.get_device_name(self.device)
 
-    def stream(self) -> torch.cuda.Stream:
-        return torch.cuda.Stream()
+    # PyTorch's own streams and events: they take each other, and there are no others here.
 
-    def current_stream(self) -> torch.cuda.Stream:
-        return torch.cuda.current_stream()
+    def stream(self) -> Stream:
+        return cast(Stream, torch.cuda.Stream())
 
-    def event(self) -> torch.cuda.Event:
-        return torch.cuda.Event()
+    def current_stream(self) -> Stream:
+        return cast(Stream, torch.cuda.current_stream())
+
+    def event(self) -> Event:
+        return cast(Event, torch.cuda.Event())
 
     def graph(self) -> CudaGraph:
         return CudaGraph()
@@ -80,7 +82,7 @@ class CudaAccelerator:
 
     def launch(
         self,
-        kernel: Callable[..., Any],
+        kernel: Any,
         grid: tuple[int, ...] | None,
         *args: Any,
         work: Work | Callable[[], Work] | None = None,
@@ -136,7 +138,7 @@ class CudaAccelerator:
         self._addresses.unregister(address)
 
     @contextmanager
-    def recording(self, timeline: Timeline, most_calls: int | None = None) -> Iterator[None]:
+    def recording(self, timeline: TimelineData, most_calls: int | None = None) -> Iterator[None]:
         self._warm_up_the_profiler()
         torch.cuda.synchronize()
         with ExitStack() as running:

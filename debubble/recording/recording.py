@@ -17,12 +17,23 @@ def record(
 
     Waiting for the device before and after the block is not part of the recording. With
     `most_calls` the recording is full after so many calls of the host, and its timeline `cut_off`.
+    RuntimeError inside another recording, which would miss what this one sees.
     """
+    if _UNDER_WAY:
+        raise RuntimeError("a recording is under way in this process: let it end before the next")
     accelerator = accelerator or current()
     timeline = Timeline(
         accelerator=accelerator.name,
         description=accelerator.description,
         modelled=accelerator.modelled,
     )
-    with accelerator.recording(timeline, most_calls):
-        yield timeline
+    _UNDER_WAY.append(timeline)
+    try:
+        with accelerator.recording(timeline, most_calls):
+            yield timeline
+    finally:
+        _UNDER_WAY.clear()
+
+
+_UNDER_WAY: list[Timeline] = []
+"""One at most: a recording sees all threads of its process."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from ..timeline.event import CopyKind
+
 
 class Action(NamedTuple):
     """One kernel, copy or host wait."""
@@ -18,7 +20,7 @@ class Action(NamedTuple):
     microseconds as `flops`."""
     tensor_cores: bool = True
     """Whether a matrix product runs there: in half precision it does, in fp32 it doesn't."""
-    copy_kind: str | None = None
+    copy_kind: CopyKind | None = None
     host_blocks: bool = False
     """The driver keeps the host until the copy is done, without a synchronisation call."""
     pageable: bool = False
@@ -37,7 +39,7 @@ def kernel(name: str, nbytes: float = 0) -> Action:
 
 
 def copy(
-    copy_kind: str, nbytes: float, host_blocks: bool = False, pageable: bool = False
+    copy_kind: CopyKind, nbytes: float, host_blocks: bool = False, pageable: bool = False
 ) -> Action:
     return Action(
         "copy",

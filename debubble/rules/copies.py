@@ -5,10 +5,14 @@ Tensors are looked at, never read: shape, stride, dtype, address and whether the
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 
+from ..timeline.event import CopyKind
 from .action import SYNC, Action, copy, kernel
 
+Direction = Literal["h2d", "d2h", "d2d"]
 STAGED_AT_ONCE = 64 << 10
 """Pageable bytes that the driver takes over at once; for more it waits for the stream."""
 
@@ -64,7 +68,7 @@ def download(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> 
     return actions + _between("d2h", nbytes_of(target), non_blocking, into_pinned)
 
 
-def copy_of_bytes(kind: str, nbytes: int, *, pageable: bool = False) -> Action:
+def copy_of_bytes(kind: Direction, nbytes: int, *, pageable: bool = False) -> Action:
     """An asynchronous copy between addresses, of `kind` "h2d", "d2h" or "d2d"."""
     if kind == "h2d":
         return _between("h2d_pageable" if pageable else "h2d_pinned", nbytes, True)[0]
@@ -92,7 +96,7 @@ def nbytes_of(tensor: torch.Tensor) -> int:
 
 
 def _between(
-    kind: str, nbytes: int, non_blocking: bool, host_is_pinned: bool = True
+    kind: CopyKind, nbytes: int, non_blocking: bool, host_is_pinned: bool = True
 ) -> list[Action]:
     """A blocking copy is followed by a synchronisation. One that touches pageable memory keeps
     the host in the driver even when it was asked not to block."""
@@ -103,7 +107,7 @@ def _between(
     return [copy(kind, nbytes, host_blocks=staged or pageable, pageable=pageable)]
 
 
-def _upload_kind(source: torch.Tensor) -> str:
+def _upload_kind(source: torch.Tensor) -> CopyKind:
     return "h2d_pinned" if source.is_pinned() else "h2d_pageable"
 
 

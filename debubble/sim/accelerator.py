@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ import torch
 from ..contract.addresses import MemoryRange
 from ..contract.protocol import Work
 from ..rules.action import Action
-from ..timeline import Timeline
+from ..timeline.data import TimelineData
 from .clock.cost import CostModel
 from .clock.device import SimDevice
 from .clock.graph import SimGraph
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class SimAccelerator:
-    name = "sim"
+    name: Final = "sim"
     modelled = True
 
     def __init__(self, cost: CostModel | None = None) -> None:
@@ -76,7 +76,7 @@ class SimAccelerator:
 
     def launch(
         self,
-        kernel: Callable[..., Any],
+        kernel: Any,
         grid: tuple[int, ...] | None,
         *args: Any,
         work: Work | Callable[[], Work] | None = None,
@@ -142,15 +142,14 @@ class SimAccelerator:
         return len(self._flex_attention.compiled)
 
     @contextmanager
-    def recording(self, timeline: Timeline, most_calls: int | None = None) -> Iterator[None]:
-        self._device.start_recording(most_calls)
+    def recording(self, timeline: TimelineData, most_calls: int | None = None) -> Iterator[None]:
+        recorder = self._device.start_recording(most_calls)
         try:
             with HostWatch(self._device):
                 yield
         finally:
-            recorder, hazards = self._device.stop_recording()
+            timeline.hazards.extend(self._device.stop_recording())
             timeline.events.extend(recorder.events)
-            timeline.hazards.extend(hazards)
             timeline.cut_off = recorder.is_full
 
     @contextmanager

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from numbers import Number
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 
-from .memory.blocks import ALLOCATIONS, Block
+from .memory.blocks import ALLOCATIONS, Block, DeviceBlock
 
 
 class SimTensor(torch.Tensor):
@@ -17,7 +18,7 @@ class SimTensor(torch.Tensor):
     data_on_cpu: torch.Tensor
     block: Block
 
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as PyTorch advises
 
     @staticmethod
     def __new__(cls, data_on_cpu: torch.Tensor, block: Block | None = None) -> SimTensor:
@@ -30,22 +31,22 @@ class SimTensor(torch.Tensor):
             device=_DEVICE,
         )
         tensor.data_on_cpu = data_on_cpu
-        tensor.block = block or Block(data_on_cpu)
+        tensor.block = block or DeviceBlock(data_on_cpu)
         return tensor
 
     @classmethod
-    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):  # type: ignore[override]  # PyTorch's own is no method
         return _run(func, args, kwargs or {})
 
     def look_at(self, data_on_cpu: torch.Tensor, block: Block) -> None:
         """Becomes another view, as `resize_`, `t_` and `out=` do to a tensor."""
-        torch.Tensor.data.__set__(self, SimTensor(data_on_cpu, block))
+        _DATA.__set__(self, SimTensor(data_on_cpu, block))
         self.data_on_cpu, self.block = data_on_cpu, block
         ALLOCATIONS.changes += 1
 
     @property
     def data(self) -> torch.Tensor:
-        return torch.Tensor.data.__get__(self)
+        return _DATA.__get__(self)
 
     @data.setter
     def data(self, other: torch.Tensor) -> None:
@@ -93,7 +94,7 @@ class SimTensor(torch.Tensor):
             return self.item().__format__(spec)
         return object.__format__(self, spec)
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]  # PyTorch gives its argument no name
         """As a CUDA tensor prints: value by value, each read a wait for the device."""
         text = torch._tensor_str._str(self, tensor_contents=tensor_contents)
         text = text.replace("SimTensor(", "tensor(", 1).replace("\n" + " " * 10, "\n" + " " * 7)
@@ -108,7 +109,7 @@ class SimTensor(torch.Tensor):
                 memo[id(self)] = torch.nn.Parameter(copy, self.requires_grad)
         return memo[id(self)]
 
-    def __reduce_ex__(self, protocol: int) -> Any:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         """As a device tensor of PyTorch's own is saved: `torch.load(map_location=)` can move it."""
         arguments = (self.detach().cpu(), self.dtype, str(self.device), self.requires_grad)
         return torch._utils._rebuild_device_tensor_from_cpu_tensor, arguments
@@ -117,6 +118,8 @@ class SimTensor(torch.Tensor):
         assign(self, index, value)
 
 
+_DATA: Any = inspect.getattr_static(torch.Tensor, "data")
+"""PyTorch's own attribute, which the tensors' hides."""
 _DEVICE = torch.device("cpu")
 _run: Any = None
 
@@ -164,9 +167,12 @@ def _parts_of(index: Any) -> tuple[Any, ...]:
     return (index,)
 
 
-def _narrow(tensor: torch.Tensor, parts: tuple[Any, ...]) -> tuple[torch.Tensor, list[Any]]:
+def _narrow(
+    tensor: torch.Tensor, parts: tuple[Any, ...]
+) -> tuple[torch.Tensor, list[torch.Tensor | None]]:
     """Applies the parts that make a view; returns it and the index tensors by dimension."""
-    view, index_tensors, dimension = tensor, [], 0
+    view, dimension = tensor, 0
+    index_tensors: list[torch.Tensor | None] = []
     for part in parts:
         if part is None:
             view = view.unsqueeze(dimension)

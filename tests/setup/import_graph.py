@@ -28,6 +28,13 @@ FLOORS = (
 """The packages and modules of `debubble`, from the ground up: each may use those of its own floor
 and of the floors below."""
 
+FOR_TYPES = {
+    ("debubble.contract.protocol", "debubble.timeline.data"): (
+        "an accelerator fills a recording: the contract says so, and asks nothing of it"
+    ),
+}
+"""Imports that may be from a higher floor, with the reason, if they stand under TYPE_CHECKING."""
+
 Graph = dict[str, set[str]]
 """Every module by its dotted name, a package's `__init__` by the package's, with those that it
 imports anywhere in its file: in functions and for annotations too."""
@@ -92,7 +99,25 @@ def _imported(module: str, path: Path, files: Mapping[str, Path]) -> Iterator[st
     package = module.split(".")
     if path.name != "__init__.py":
         package.pop()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    for_types = list(_named(_taken_from_type_checking(tree), package, files))
+    yield from _named(tree.body, package, files)
+    yield from (name for name in for_types if (module, name) not in FOR_TYPES)
+
+
+def _taken_from_type_checking(tree: ast.Module) -> list[ast.stmt]:
+    """The lines under `if TYPE_CHECKING:`, which the tree then lacks."""
+    lines: list[ast.stmt] = []
+    for node in list(ast.walk(tree)):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            lines += node.body
+            node.body = []
+    return lines
+
+
+def _named(lines: list[ast.stmt], package: list[str], files: Mapping[str, Path]) -> Iterator[str]:
+    """The modules of ours that are imported anywhere in it, by a file of that package."""
+    for node in (node for line in lines for node in ast.walk(line)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in files)
         elif isinstance(node, ast.ImportFrom):

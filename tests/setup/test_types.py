@@ -12,6 +12,8 @@ FILES = [
     *sorted((ROOT / "solutions").rglob("*.py")),
     ROOT / "debubble_pytest.py",
 ]
+BEHIND_THE_CONTRACT = (ROOT / "debubble/cuda", ROOT / "debubble/sim")
+"""Only the contract calls these two, and PyTorch, which hands over whatever it has."""
 MOST_IGNORES = 40
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -90,6 +92,8 @@ def test_public_signatures_have_types_and_none_is_any():
     found = [
         f"{path.relative_to(ROOT)}: {offence}"
         for path in FILES
+        if not path.is_relative_to(BEHIND_THE_CONTRACT[0])
+        and not path.is_relative_to(BEHIND_THE_CONTRACT[1])
         for offence in offences(path.read_text(encoding="utf-8"))
     ]
     assert found == []

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from debubble.assets import CALIBRATIONS
 from debubble.rules.action import Action
+from debubble.timeline.event import CopyKind
 
 DEFAULT_GPU = "nvidia-h200"
 VARIABLE = "DEBUBBLE_CALIBRATION"
@@ -80,7 +81,7 @@ class CostModel:
     def duration(self, action: Action) -> float:
         """Device microseconds. A kernel's are a roofline: the slowest of bytes, operations, the
         shortest kernel of its kind, and its start with what comes over the link behind it."""
-        if action.kind == "copy":
+        if action.copy_kind:
             fixed = self.kernel_us if action.copy_kind == "d2d" else self.copy_us
             pieces = sum(action.pieces) * self.piece_us
             return fixed + pieces + action.nbytes / self._bandwidth(action.copy_kind)
@@ -96,13 +97,14 @@ class CostModel:
         over_link = shortest + action.link_bytes / self.link_bandwidth
         return max(over_link, action.nbytes / self.memory_bandwidth, action.flops / rate)
 
-    def _bandwidth(self, copy_kind: str | None) -> float:
-        return {
+    def _bandwidth(self, copy_kind: CopyKind) -> float:
+        by_kind: dict[CopyKind, float] = {
             "h2d_pinned": self.h2d_bandwidth,
             "h2d_pageable": self.pageable_bandwidth,
             "d2h": self.d2h_bandwidth,
             "d2d": self.memory_bandwidth / 2,
-        }[copy_kind]
+        }
+        return by_kind[copy_kind]
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from debubble.contract.host_syncs import refuse, syncs_are_forbidden
 from debubble.contract.source_line import SourceLine, source_line
 from debubble.rules.action import Action
 from debubble.rules.refusal import refusal
-from debubble.timeline.event import HOST_LANE, Hazard
+from debubble.timeline.event import HOST_LANE, CopyKind, Hazard
 
 from ..memory import pinning
 from ..memory.access_log import Touch
@@ -235,19 +235,20 @@ class SimDevice:
             return None
         return source_line()
 
-    def start_recording(self, most_calls: int | None = None) -> None:
-        """Notes what happens once the device is done with what it has."""
+    def start_recording(self, most_calls: int | None = None) -> Recorder:
+        """What happens from now on is noted there; the device finishes what it has before."""
         self.hazards = []
         self._let_everything_finish()
         self._lanes = {0: 0}
         self.recorder = Recorder(self.now, most_calls)
+        return self.recorder
 
-    def stop_recording(self) -> tuple[Recorder, list[Hazard]]:
-        """Lets the device finish, which is not an event of the recording."""
+    def stop_recording(self) -> list[Hazard]:
+        """Lets the device finish, which is not an event of the recording; returns its races."""
         self._let_everything_finish()
-        recorder, hazards = self.recorder, self.hazards
+        hazards = self.hazards
         self.recorder, self.hazards = None, []
-        return recorder, hazards
+        return hazards
 
     def _let_everything_finish(self) -> None:
         self.now = max([self.now, *(stream.free_at for stream in self._streams)])
@@ -255,11 +256,15 @@ class SimDevice:
 
     def note(self, *what: Any, **of_device_work: Any) -> int | None:
         """Adds an event to the recording, if there is one; returns its index there."""
-        return self.recorder and self.recorder.note(*what, **of_device_work)
+        return None if self.recorder is None else self.recorder.note(*what, **of_device_work)
 
     def _lengthen(self, index: int | None, duration: float) -> None:
         if self.recorder is not None:
             self.recorder.lengthen(index, duration)
 
 
-ENGINES = {"h2d_pinned": "in", "h2d_pageable": "in", "d2h": "out"}
+ENGINES: dict[CopyKind | None, str] = {
+    "h2d_pinned": "in",
+    "h2d_pageable": "in",
+    "d2h": "out",
+}

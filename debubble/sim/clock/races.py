@@ -65,9 +65,11 @@ class Races:
 
     def by_copy(self, block: Block, host: torch.Tensor, stream: SimStream, wrote: bool) -> None:
         """What was queued last reads or writes pinned host memory as well."""
+        access = self.last_access
+        assert access is not None
         touches: list[Touch] = []
-        self._note(block, Past(self.last_access, span_of(host), wrote), touches)
-        self._add(stream, self.last_access, touches, by_address=False)
+        self._note(block, Past(access, span_of(host), wrote), touches)
+        self._add(stream, access, touches, by_address=False)
 
     def made(self, block: Block) -> None:
         """It holds a result of what was queued last."""

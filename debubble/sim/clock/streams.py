@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from debubble.contract.protocol import Event, Stream
+
 from .cost import CostModel
 
 
@@ -47,18 +49,21 @@ class SimStream:
     def __exit__(self, *exception: object) -> None:
         self.device.set_stream(self._outer.pop())
 
-    def record_event(self, event: SimEvent | None = None) -> SimEvent:
+    def record_event(self, event: Event | None = None) -> Event:
         event = event or SimEvent(self.device)
         event.record(self)
         return event
 
-    def wait_event(self, event: SimEvent) -> None:
+    def wait_event(self, event: Event) -> None:
+        """TypeError for an event that isn't sim's."""
+        if not isinstance(event, SimEvent):
+            raise TypeError(f"a stream of sim waits for events of sim, not for {event!r}")
         self.device.host_works(self.device.cost.event_us)
         if event.recorded:
             self.free_at = max(self.free_at, event.at)
             self.learn(event.seen)
 
-    def wait_stream(self, stream: SimStream) -> None:
+    def wait_stream(self, stream: Stream) -> None:
         self.wait_event(stream.record_event())
 
     def synchronize(self) -> None:
@@ -89,12 +94,15 @@ class SimEvent:
         self.at = 0.0
         self.seen: dict[int, int] = {}
 
-    def record(self, stream: SimStream | None = None) -> None:
+    def record(self, stream: Stream | None = None) -> None:
+        """TypeError for a stream that isn't sim's."""
         stream = stream or self.device.current_stream()
+        if not isinstance(stream, SimStream):
+            raise TypeError(f"an event of sim is recorded in streams of sim, not in {stream!r}")
         self.device.host_works(self.device.cost.event_us)
         self.recorded, self.at, self.seen = True, stream.free_at, stream.knowledge()
 
-    def wait(self, stream: SimStream | None = None) -> None:
+    def wait(self, stream: Stream | None = None) -> None:
         (stream or self.device.current_stream()).wait_event(self)
 
     def synchronize(self) -> None:

@@ -63,7 +63,7 @@ class FlexAttention:
         operation = Operation(
             work,
             lambda _: work.actions,
-            reads=[query, key, value, call.kv_num_blocks, call.kv_indices, *read_by_mask],
+            reads=[*map(_on_sim, call.tensors), *read_by_mask],
             makes_memory=True,
             whole=False,
         )
@@ -87,13 +87,12 @@ class _Kernels:
 
     def __init__(self, device: SimDevice, call: FlexCall, mask: MaskTrace) -> None:
         self.device, self.mask = device, mask
-        self.query, self.key, self.value = (
-            tensor.data_on_cpu[0] for tensor in (call.query, call.key, call.value)
-        )
-        self.kv_num_blocks = call.kv_num_blocks.data_on_cpu[0, 0, : call.num_groups]
-        self.kv_indices = call.kv_indices.data_on_cpu[0, 0, : call.num_groups]
+        query, key, value, counts, blocks = (_on_sim(tensor).data_on_cpu for tensor in call.tensors)
+        self.query, self.key, self.value = query[0], key[0], value[0]
+        self.kv_num_blocks = counts[0, 0, : call.num_groups]
+        self.kv_indices = blocks[0, 0, : call.num_groups]
         self.q_block, self.page, self.scale = call.q_block, call.page, call.scale
-        self.out = _empty_like(call.query.data_on_cpu)
+        self.out = _empty_like(query)
         self.splits = call.splits
         self.actions = self._actions(0)
         """Of the last run: how much there is to read stands in device memory."""
@@ -201,6 +200,12 @@ class _Kernels:
             return [attend]
         combine = ("flex_combine_max", "flex_combine_sum")
         return [attend, *(kernel(name, 2 * nbytes_of(self.query)) for name in combine)]
+
+
+def _on_sim(tensor: torch.Tensor) -> SimTensor:
+    """FlexCall refuses others."""
+    assert isinstance(tensor, SimTensor)
+    return tensor
 
 
 def _empty_like(query: torch.Tensor) -> torch.Tensor:

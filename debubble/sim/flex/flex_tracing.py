@@ -74,16 +74,15 @@ class Tracing(TorchDispatchMode):
         slot = self._slots.get(id(tensor))
         if slot is not None:
             return slot
-        on_device = type(tensor) is SimTensor
-        if not on_device and tensor.dim() > 0:
+        if not isinstance(tensor, SimTensor) and tensor.dim() > 0:
             raise RuntimeError(
                 f"a mask function reads a tensor of shape {tuple(tensor.shape)} in host memory"
                 f"{_here()}: move it to the device before"
             )
-        data = tensor.data_on_cpu if on_device else tensor
+        data = tensor.data_on_cpu if isinstance(tensor, SimTensor) else tensor
         slot = self._note(tensor, torch.ones((), dtype=data.dtype).expand(data.shape))
         self.captured[slot] = data
-        if on_device:
+        if isinstance(tensor, SimTensor):
             self.reads.append(tensor)
         return slot
 

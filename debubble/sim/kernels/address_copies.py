@@ -8,7 +8,7 @@ import numpy as np
 
 from debubble.contract.addresses import NEEDS_A_STREAM, check_pieces
 from debubble.rules.action import Action
-from debubble.rules.copies import copy_of_bytes
+from debubble.rules.copies import Direction, copy_of_bytes
 
 from ..clock.device import SimDevice
 from ..memory.address_map import DEVICE, NOWHERE, PINNED, AddressMap
@@ -27,7 +27,8 @@ class AddressCopies:
         if nbytes < 0:
             raise RuntimeError(f"invalid value: {nbytes} bytes can't be copied")
         if nbytes > 0:
-            self._queue(*(np.array([n], np.int64) for n in (source, target, nbytes)), False)
+            from_, to, size = (np.array([n], np.int64) for n in (source, target, nbytes))
+            self._queue(from_, to, size, is_batch=False)
 
     def copy_batch(
         self, sources: np.ndarray, targets: np.ndarray, sizes: np.ndarray, any_order: bool
@@ -37,13 +38,14 @@ class AddressCopies:
             return
         if self.device.current_stream().number == 0:
             raise RuntimeError(NEEDS_A_STREAM)
-        self._queue(sources, targets, sizes, True, any_order)
+        self._queue(sources, targets, sizes, is_batch=True, any_order=any_order)
 
     def _queue(
         self,
         sources: np.ndarray,
         targets: np.ndarray,
         sizes: np.ndarray,
+        *,
         is_batch: bool,
         any_order: bool = False,
     ) -> None:
@@ -61,7 +63,9 @@ class AddressCopies:
         for copy in copies:
             copy.queue()
 
-    def _action(self, kind: str, is_pageable: bool, sizes: np.ndarray, is_batch: bool) -> Action:
+    def _action(
+        self, kind: Direction, is_pageable: bool, sizes: np.ndarray, is_batch: bool
+    ) -> Action:
         action = copy_of_bytes(kind, int(sizes.sum()), pageable=is_pageable)
         if not is_batch:
             return action
@@ -89,7 +93,7 @@ class ByteCopy(AddressWork):
         return []
 
 
-def _groups(from_: np.ndarray, to: np.ndarray) -> Iterator[tuple[str, bool, np.ndarray]]:
+def _groups(from_: np.ndarray, to: np.ndarray) -> Iterator[tuple[Direction, bool, np.ndarray]]:
     """The copies by direction, and by whether their host memory is pageable; bool [N] each."""
     yield "d2d", False, (from_ == DEVICE) & (to == DEVICE)
     for host, is_pageable in ((PINNED, False), (NOWHERE, True)):

@@ -13,7 +13,7 @@ from debubble.rules.action import Action
 from ..clock.device import SimDevice
 from ..memory.access_log import Touch
 from ..memory.arrivals import Download
-from ..memory.blocks import Block
+from ..memory.blocks import Block, DeviceBlock
 from ..memory.inflight import Upload
 from ..memory.pieces import Pieces
 from ..memory.tape import Step, flat_tensors
@@ -40,7 +40,7 @@ class AddressWork:
         self.reads, self.writes = reads, writes
         self.source = device.source()
         self._blocks = {ref(block) for block in (*read_blocks, *written_blocks)}
-        self._written = [b.all_bytes() for b in written_blocks if b.place == "device"]
+        self._written = [b.all_bytes() for b in written_blocks if isinstance(b, DeviceBlock)]
 
     def begin(self) -> list[Upload | Download]:
         """Does the work on the bytes; returns what is under way until it ends."""
@@ -49,7 +49,7 @@ class AddressWork:
     def queue(self, tensors: Sequence[SimTensor] = ()) -> None:
         """On the current stream; `tensors` are those that it may read and write as well."""
         if self.device.capturing is not None:
-            self._capture(tensors)
+            self.device.capturing.append(self._captured(tensors))
             return
         self._ends_at(self.device.perform([self.action], tensors, tensors, whole=False))
 
@@ -77,12 +77,12 @@ class AddressWork:
             device.in_flight.ends_at(work, done_at)
         device.settle()
 
-    def _capture(self, tensors: Sequence[SimTensor]) -> None:
-        on_device = (block for block in self._alive() if block.place == "device")
-        inputs = [(block, block.all_bytes()) for block in on_device]
+    def _captured(self, tensors: Sequence[SimTensor]) -> Step:
+        inputs: list[tuple[Block, torch.Tensor]] = [
+            (block, block.all_bytes()) for block in self._alive() if isinstance(block, DeviceBlock)
+        ]
         inputs += [(tensor.block, tensor.data_on_cpu) for tensor in tensors]
-        step = Step(_nothing, [], [self.action], self.source, inputs, under_way=self._ends_at)
-        self.device.capturing.append(step)
+        return Step(_nothing, [], [self.action], self.source, inputs, under_way=self._ends_at)
 
     def _alive(self) -> list[Block]:
         return [block for block in (weak() for weak in self._blocks) if block is not None]

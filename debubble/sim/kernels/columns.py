@@ -29,8 +29,8 @@ class Columns:
             return None
         rows = [row for tensor in tensors for row in _rows(tensor)]
         wanted = (by_address.sources, by_address.targets, by_address.sizes)
-        columns = [_row_with(rows, column) for column in wanted]
-        return None if any(column is None for column in columns) else cls(*columns)
+        columns = [row for row in (_row_with(rows, column) for column in wanted) if row is not None]
+        return cls(*columns) if len(columns) == len(wanted) else None
 
     def are_reachable(self, addresses: AddressMap) -> bool:
         """Whether the kernel could go by what stands there now. On a GPU it would end with an

@@ -37,7 +37,8 @@ class Launches:
         meta: dict[str, Any],
         work: Work | Callable[[], Work] | None,
     ) -> Any:
-        name, inputs = _name_of(kernel), []
+        name = _name_of(kernel)
+        inputs: list[torch.Tensor] = []
         cpu_args = on_cpu(args, inputs)
         cpu_meta = {key: on_cpu(value, inputs) for key, value in meta.items()}
         on_device = [tensor for tensor in inputs if type(tensor) is SimTensor]
@@ -124,6 +125,5 @@ def _action(name: str, work: Work, inputs: list[torch.Tensor], reach: Reach | No
 
 
 def _name_of(kernel: Any) -> str:
-    return getattr(kernel, "__name__", None) or getattr(
-        getattr(kernel, "fn", None), "__name__", "kernel"
-    )
+    """A Triton kernel has its function's."""
+    return getattr(getattr(kernel, "fn", kernel), "__name__", "kernel")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 from weakref import ref as weak
 
 import numpy as np
@@ -28,7 +28,7 @@ class Places:
     blocks: list[Block]
     """All that the ranges touch."""
 
-    def held(self) -> list[Any]:
+    def held(self) -> list[object]:
         """What keeps their memory."""
         return [block.hold() for block in self.blocks]
 
@@ -87,7 +87,8 @@ class AddressMap:
         with_bytes = (span for span in spans if span[0] < span[1])
         table = np.array([(lowest, lowest, NOWHERE, -1), *with_bytes], np.int64)
         self._starts, self._ends, self._codes = (np.ascontiguousarray(c) for c in table.T[:3])
-        self._blocks = [_nothing, *(weak(blocks[i]) for i in table[1:, 3].tolist())]
+        self._blocks: list[Callable[[], Block | None]] = [_nothing]
+        self._blocks += (weak(blocks[i]) for i in table[1:, 3].tolist())
         self._find_runs()
 
     def _find_runs(self) -> None:

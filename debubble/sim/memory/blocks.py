@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 from weakref import WeakSet, ref
 
 import torch
@@ -46,7 +46,6 @@ class Block:
 
     __slots__ = (
         "__weakref__",
-        "data",
         "is_on_map",
         "last_read",
         "last_write",
@@ -55,11 +54,9 @@ class Block:
         "past",
         "watchers",
     )
-    place = "device"
+    place: Literal["device", "pinned"]
 
-    def __init__(self, data: torch.Tensor | None) -> None:
-        """`data` is a CPU tensor over it."""
-        self.data = data
+    def __init__(self) -> None:
         self.last_write: Access | None = None
         self.last_read: Access | None = None
         self.past: list[Past] | None = None
@@ -70,27 +67,20 @@ class Block:
         self.is_on_map = False
         self.watchers: WeakSet[FreeWatcher] | None = None
 
+    def span(self) -> Span:
+        """Where it begins and ends."""
+        raise NotImplementedError
+
+    def hold(self) -> object:
+        """What keeps its bytes, though not the block itself, from being freed."""
+        raise NotImplementedError
+
     def put_on_map(self) -> None:
         """Must be called before anybody learns of an address in it."""
         if not self.is_on_map:
             self.is_on_map = True
             ALLOCATIONS.blocks[id(self)] = ref(self)
             ALLOCATIONS.changes += 1
-
-    def span(self) -> Span:
-        """Where it begins and ends; a storage that is resized moves."""
-        if self.data.is_meta:
-            return 0, 0
-        storage = self.data.untyped_storage()
-        return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
-
-    def hold(self) -> Any:
-        """What keeps its bytes, though not the block itself, from being freed."""
-        return self.data
-
-    def all_bytes(self) -> torch.Tensor:
-        """uint8 [nbytes], on the CPU"""
-        return torch.empty(0, dtype=torch.uint8).set_(self.data.untyped_storage())
 
     def watch(self, watcher: FreeWatcher) -> None:
         """For as long as somebody else keeps the watcher."""
@@ -105,23 +95,48 @@ class Block:
             watcher.freed()
 
 
+class DeviceBlock(Block):
+    """Device memory: `data` is a CPU tensor over it."""
+
+    __slots__ = ("data",)
+    place = "device"
+
+    def __init__(self, data: torch.Tensor) -> None:
+        super().__init__()
+        self.data = data
+
+    def span(self) -> Span:
+        """A storage that is resized moves."""
+        if self.data.is_meta:
+            return 0, 0
+        storage = self.data.untyped_storage()
+        return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+
+    def hold(self) -> torch.Tensor:
+        return self.data
+
+    def all_bytes(self) -> torch.Tensor:
+        """uint8 [nbytes], on the CPU"""
+        return torch.empty(0, dtype=torch.uint8).set_(self.data.untyped_storage())
+
+
 class HostBlock(Block):
     """One range of pinned host memory: an allocation of its own, or memory that was registered."""
 
     __slots__ = ("end", "pages", "start")
     place = "pinned"
 
-    def __init__(self, start: int, end: int, pages: Any = None) -> None:
+    def __init__(self, start: int, end: int, pages: object = None) -> None:
         """`pages` is what frees the memory; None for what is registered."""
+        super().__init__()
         self.start, self.end = start, end
         self.pages = None if pages is None else ref(pages)
-        super().__init__(None)
         self.put_on_map()
 
     def span(self) -> Span:
         return self.start, self.end
 
-    def hold(self) -> Any:
+    def hold(self) -> object:
         return self.pages and self.pages()
 
 

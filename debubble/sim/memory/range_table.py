@@ -66,7 +66,7 @@ class RangeTable:
         self._by_length: dict[int, list[Rows]] = {}
 
     def __len__(self) -> int:
-        return sum(np.count_nonzero(rows.are_left) for rows in self)
+        return sum(int(np.count_nonzero(rows.are_left)) for rows in self)
 
     def __iter__(self) -> Iterator[Rows]:
         return (rows for parts in self._by_length.values() for rows in parts)

@@ -43,12 +43,14 @@ class Copies:
         return target
 
     def copy(self, target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> None:
-        if not isinstance(source, SimTensor):
-            self._upload(target, source, non_blocking)
-        elif not isinstance(target, SimTensor):
+        """One of the two, or both, lie on sim."""
+        if not isinstance(target, SimTensor):
+            assert isinstance(source, SimTensor)
             self._download(target, source, non_blocking)
-        else:
+        elif isinstance(source, SimTensor):
             self._on_device(target, source)
+        else:
+            self._upload(target, source, non_blocking)
 
     def _on_device(self, target: SimTensor, source: SimTensor) -> None:
         to, what = target.data_on_cpu, source.data_on_cpu

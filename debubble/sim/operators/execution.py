@@ -9,7 +9,7 @@ from typing import Any
 from debubble.rules.action import Action
 
 from ..clock.device import SimDevice
-from ..memory.tape import Step, flat_tensors
+from ..memory.tape import Step, Tape, flat_tensors
 from ..tensor import SimTensor
 
 
@@ -39,7 +39,7 @@ def execute(device: SimDevice, operation: Operation) -> Any:
     whose source the host could still overwrite."""
     device.host_works(device.cost.op_us)
     if device.capturing is not None:
-        return _capture(device, operation)
+        return _capture(device, device.capturing, operation)
     if operation.waits:
         device.settle(by=device.current_stream().free_at)
     journal = device.in_flight.tape if device.in_flight.uploads else None
@@ -53,8 +53,7 @@ def execute(device: SimDevice, operation: Operation) -> Any:
     return out
 
 
-def _capture(device: SimDevice, operation: Operation) -> Any:
-    tape = device.capturing
+def _capture(device: SimDevice, tape: Tape, operation: Operation) -> Any:
     tape.will_write(tensor.data_on_cpu for tensor in operation.writes)
     out = operation.call() if operation.has_result else None
     tape.append(_step(device, operation, out, operation.actions(out)))

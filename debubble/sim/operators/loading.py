@@ -15,7 +15,7 @@ class _SimStorage(torch.UntypedStorage):
     """A storage from a file that says it is on sim, so that tensors over it are made there."""
 
     @property
-    def device(self) -> torch.device:
+    def device(self) -> torch.device:  # type: ignore[override]  # nobody sets PyTorch's either
         return torch.device("sim", 0)
 
 
