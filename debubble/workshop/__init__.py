@@ -6,10 +6,9 @@ from debubble.lazy import make_lazy
 
 if TYPE_CHECKING:
     from .gate import closed_gate
+    from .teaching.claims import expect, expect_equal
     from .teaching.diagnosis import Diagnosis, KataFailure
-    from .teaching.expectation import expect
     from .teaching.guarded_buffer import GuardedBuffer, guarded_buffer
-    from .teaching.values import expect_equal
 
 __all__ = [
     "Diagnosis",
@@ -28,8 +27,8 @@ make_lazy(
         "GuardedBuffer": "teaching.guarded_buffer",
         "KataFailure": "teaching.diagnosis",
         "closed_gate": "gate",
-        "expect": "teaching.expectation",
-        "expect_equal": "teaching.values",
+        "expect": "teaching.claims",
+        "expect_equal": "teaching.claims",
         "guarded_buffer": "teaching.guarded_buffer",
     },
 )

@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .kata_files.catalogue import Catalogue, Kata
-from .running import own_process, scoreboard
+from .running import own_process, run_text
 from .running.failure_text import FailureText, failure_text
-from .running.header import chosen_accelerator, chosen_device, header
-from .running.loader import Implementation, KataCode, attempt, learner, solution
-from .running.time_limit import SECONDS, time_limit
+from .running.under_test import (
+    SECONDS,
+    Implementation,
+    KataCode,
+    chosen_accelerator,
+    chosen_device,
+    chosen_implementation,
+    time_limit,
+)
 
 if TYPE_CHECKING:
     from debubble.accelerator import Accelerator
@@ -85,14 +91,14 @@ def pytest_report_header(config: pytest.Config) -> list[str] | None:
     ]
     roots = [folder for path in paths for folder in (path, *path.parents)]
     katas = any((folder / "katas.toml").is_file() for folder in roots)
-    return header(config) if workers and katas else None
+    return run_text.header(config) if workers and katas else None
 
 
 def pytest_report_collectionfinish(
     config: pytest.Config, items: list[pytest.Item]
 ) -> list[str] | None:
     katas = any(kata_of(config, item.path) for item in items)
-    return header(config) if katas else None
+    return run_text.header(config) if katas else None
 
 
 @pytest.fixture(scope="session")
@@ -112,7 +118,7 @@ def kata(request: pytest.FixtureRequest) -> KataCode:
             f"{request.path} is not the test of a kata in katas.toml: "
             "the `kata` fixture knows a kata by katas/<system>/test_<kata>.py"
         )
-    return KataCode(_implementation(request.config, exercise))
+    return KataCode(chosen_implementation(request.config, exercise))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -158,14 +164,14 @@ def pytest_runtest_makereport(
 def pytest_sessionfinish(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and not hasattr(session.config, "workerinput"):
-        scoreboard.leave_one_kata_to_read(reporter, _katas_run(reporter))
+        run_text.leave_one_kata_to_read(reporter, _katas_run(reporter))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     katas = _katas_run(terminalreporter)
     if katas:
         mine = terminalreporter.config.getoption("impl", "learner") == "learner"
-        scoreboard.write(terminalreporter, katas, mine)
+        run_text.write_scoreboard(terminalreporter, katas, mine)
 
 
 def kata_of(config: pytest.Config, path: Path) -> Kata | None:
@@ -200,20 +206,13 @@ def _place(config: pytest.Config, kata: Kata | None) -> int:
     return _catalogue(config, kata.test_path).katas.index(kata) if kata else -1
 
 
-def _implementation(config: pytest.Config, exercise: Kata) -> Implementation:
-    chosen = config.getoption("impl", "learner")
-    if chosen == "learner":
-        return learner(exercise)
-    return solution(exercise) if chosen == "solutions" else attempt(exercise, Path(chosen))
-
-
 def _implementation_of(item: pytest.Item) -> Implementation | None:
     """The one that the `kata` fixture of this test gives."""
     exercise = kata_of(item.config, item.path)
     if exercise is None or "kata" not in item.fixturenames:
         return None
     chosen = item.callspec.params.get("kata") if hasattr(item, "callspec") else None
-    return chosen or _implementation(item.config, exercise)
+    return chosen or chosen_implementation(item.config, exercise)
 
 
 def _remember(

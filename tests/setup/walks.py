@@ -3,26 +3,38 @@
 `python -m tests.setup.walks` prints both walks, file by file in the order in which they are met:
 
 - `a + 1` on sim, inside a recording, once such an addition has been seen;
-- a kata from its source to its verdict: the body of a passing test of the kata that is given to the
-  learner, with all that the workbook's pytest plugin does for it.
+- a kata from its source to its verdict, as `pytest katas/first_steps/test_upload_without_waiting.py
+  --device sim` runs it: the stub, which fails and is explained, and with `--impl solutions` ours,
+  which passes. Only the workshop's files count. The accelerator, the timeline and the drawing of
+  lanes are other subjects.
 
-A file counts once one of its functions is called, under `sys.setprofile`.
+A file counts once one of its functions is called, under `sys.setprofile`. Whatever is imported has
+been imported before.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from types import FrameType
+from typing import Literal
 
 ROOT = Path(__file__).parents[2]
 OURS = tuple(str(ROOT / folder) for folder in ("debubble", "solutions", "debubble_pytest.py"))
+WORKSHOP = tuple(str(ROOT / folder) for folder in ("debubble/workshop", "debubble_pytest.py"))
+KATA = "katas/first_steps/test_upload_without_waiting.py"
 
 
 class Walk:
     """A context: the files of ours whose functions run in it, and how many calls there were."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: tuple[str, ...] = OURS) -> None:
+        """`files`: what the paths of those that count begin with."""
+        self.files = files
         self.calls: dict[str, int] = {}
 
     def __enter__(self) -> Walk:
@@ -34,7 +46,7 @@ class Walk:
 
     def _look(self, frame: FrameType, event: str, argument: object) -> None:
         name = frame.f_code.co_filename
-        if event == "call" and name.startswith(OURS):
+        if event == "call" and name.startswith(self.files):
             name = str(Path(name).relative_to(ROOT))
             self.calls[name] = self.calls.get(name, 0) + 1
 
@@ -55,3 +67,32 @@ def addition() -> Walk:
     with debubble.record(sim), Walk() as walk:
         a + 1
     return walk
+
+
+def kata(whose: Literal["learner", "solutions"]) -> Walk:
+    """Of pytest on a kata, run on the learner's file or on our solution, in a fresh process."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(_kata, whose).result()
+
+
+def _kata(whose: str) -> Walk:
+    import pytest
+
+    command = [str(ROOT / KATA), "--device=sim", f"--impl={whose}", f"--rootdir={ROOT}"]
+    command += ["-pno:cacheprovider", "-pno:nbval", "-pno:xdist"]
+    walk = Walk(WORKSHOP)
+    with contextlib.redirect_stdout(io.StringIO()):
+        pytest.main(command)
+        with walk:
+            pytest.main(command)
+    return walk
+
+
+def main() -> None:
+    print(f"a + 1 on sim: {addition()}\n")
+    print(f"{KATA} on the stub: {kata('learner')}\n")
+    print(f"{KATA} on our solution: {kata('solutions')}")
+
+
+if __name__ == "__main__":
+    main()

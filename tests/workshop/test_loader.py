@@ -2,7 +2,7 @@
 
 import pytest
 
-from debubble.workshop.running.loader import KataCode, LoadError, attempt, learner, solution
+from debubble.workshop.running.under_test import KataCode, LoadError, attempt, learner, solution
 
 
 def load_error(workbook) -> str:

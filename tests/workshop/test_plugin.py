@@ -94,7 +94,7 @@ def test_an_exception_is_short_and_underlines_its_place(run, workbook):
         "    total += number / 0 + 1\n"
         "             ^^^^^^^^^^\n"
     ) in text
-    assert "loader.py" not in text
+    assert "under_test.py" not in text
 
 
 def test_the_same_failure_is_told_once(run, workbook):

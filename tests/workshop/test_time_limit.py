@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from debubble.workshop.running.time_limit import TimeLimitExceeded, time_limit
+from debubble.workshop.running.under_test import TimeLimitExceeded, time_limit
 
 
 def test_an_endless_loop_ends():

@@ -13,7 +13,7 @@ from ..kata_files.catalogue import Catalogue, Kata, WorkshopError
 from ..kata_files.stray_files import stray_files
 from ..kata_files.stub_files import StubFiles, StubState
 from ..kata_files.stubs import generate
-from ..running.loader import Implementation, attempt, learner, solution
+from ..running.under_test import Implementation, attempt, learner, solution
 from .trials import CannotRun, Trial
 from .trials_side_by_side import run_side_by_side
 from .verdicts import Verdict, on_attempt, on_solution, on_stub

@@ -13,8 +13,7 @@ import pytest
 
 from .. import plugin
 from ..running.failure_text import FailureText
-from ..running.implementations import Implementations
-from ..running.loader import Implementation
+from ..running.under_test import Implementation, Implementations
 
 
 @dataclass

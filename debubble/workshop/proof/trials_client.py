@@ -8,8 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ..running.loader import Implementation
 from ..running.process_environment import process_environment
+from ..running.under_test import Implementation
 from . import trials_server
 from .trials import CannotRun, Trial
 from .trials_messages import ANSWER, NOTES, REQUEST, Answer, Request

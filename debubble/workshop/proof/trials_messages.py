@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..running.loader import Implementation
+from ..running.under_test import Implementation
 from .trials import Trial
 
 REQUEST, ANSWER, NOTES = "request.pickle", "answer.pickle", "notes.txt"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from ..running.loader import Implementation
+from ..running.under_test import Implementation
 from .trials import CannotRun, Trial, run_trials
 from .trials_client import TrialsProcesses
 

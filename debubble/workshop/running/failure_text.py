@@ -14,9 +14,8 @@ from debubble.contract.source_line import SourceLine
 
 from ..teaching.diagnosis import KataFailure, wrap
 from ..teaching.stray_access import diagnosis_of_end, diagnosis_of_error
-from .loader import Implementation, LoadError
 from .process_messages import Ended
-from .time_limit import TimeLimitExceeded
+from .under_test import Implementation, LoadError, TimeLimitExceeded
 
 if TYPE_CHECKING:
     import pytest

@@ -14,9 +14,9 @@ import os
 import pytest
 
 from .failure_text import end_text
-from .loader import Implementation
 from .process_client import OtherProcess
 from .process_messages import Ended
+from .under_test import Implementation
 
 MARKER = "own_process"
 PROCESS = pytest.StashKey[OtherProcess]()

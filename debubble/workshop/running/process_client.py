@@ -16,10 +16,9 @@ import pytest
 
 from debubble.accelerator.choice import VARIABLE
 
-from .header import chosen_device
-from .implementations import Implementations
 from .process_environment import process_environment
 from .process_messages import Done, Ended, Request, Setting
+from .under_test import Implementations, chosen_device
 
 SERVER = "debubble.workshop.running.process_server"
 OPTIONS = ("impl", "time_limit", "fulltrace", "tbstyle", "showlocals", "verbose")

@@ -29,7 +29,7 @@ from debubble.contract import triton_mode
 
 from .. import plugin
 from .process_messages import Done, Ended, Request, Setting
-from .time_limit import GRACE
+from .under_test import GRACE
 
 NOTHING_LEFT = 17
 """The exit code of a process that was asked for no other test."""

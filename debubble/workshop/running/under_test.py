@@ -1,20 +1,38 @@
-"""Loads the code that a kata's tests are run on: the learner's, the solution, or an attempt."""
+"""What a kata's tests are run on: whose code, on which accelerator, and for how long at most."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import linecache
+import signal
 import sys
+import threading
+import time
 import traceback
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Literal
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any, Literal
+
+import debubble
+from debubble.accelerator.choice import resolve
 
 from ..kata_files.catalogue import Kata
 
+if TYPE_CHECKING:
+    import pytest
+
+    from debubble.accelerator import Accelerator
+
 Origin = Literal["learner", "solution", "attempt"]
+
+SECONDS = {"sim": 20.0, "cuda": 60.0}
+"""By accelerator. A first Triton kernel is compiled on CUDA, which takes seconds."""
+GRACE = 2.0
+"""Seconds after which a process of a test's own is ended where nothing could be raised in it."""
 
 
 class LoadError(Exception):
@@ -90,6 +108,14 @@ def attempt(kata: Kata, path: Path) -> Implementation:
     return Implementation(kata, "attempt", path.resolve())
 
 
+def chosen_implementation(config: pytest.Config, kata: Kata) -> Implementation:
+    """The one that `--impl` names: the learner's where it does not say."""
+    chosen = config.getoption("impl", "learner")
+    if chosen == "learner":
+        return learner(kata)
+    return solution(kata) if chosen == "solutions" else attempt(kata, Path(chosen))
+
+
 def _import_solution(name: str, root: Path) -> ModuleType:
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
@@ -134,3 +160,74 @@ def import_error_text(error: Exception, implementation: Implementation) -> str:
     place = f"{implementation.shown_path}, line {own[-1].lineno}" if own else "it"
     quoted = f"\n\n    {own[-1].line}" if own and own[-1].line else ""
     return f"Loading {place} raised {type(error).__name__}: {error}{quoted}"
+
+
+class Implementations:
+    """A pytest plugin: each test of a kata runs on each of its implementations."""
+
+    def __init__(self, implementations: Sequence[Implementation]) -> None:
+        self.implementations = implementations
+        self.refusals: list[str] = []
+        """A sentence for each test that can't be run on them."""
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        path = metafunc.definition.path
+        if "kata" not in metafunc.fixturenames:
+            name = metafunc.function.__name__
+            self.refusals.append(f"{path.name}: {name} does not take the `kata` fixture")
+            return
+        own = [found for found in self.implementations if found.kata.test_path == path]
+        metafunc.parametrize("kata", own, ids=[found.label for found in own], indirect=True)
+
+
+def chosen_accelerator(config: pytest.Config) -> Accelerator:
+    return debubble.accelerator(config.getoption("device", None) or "auto")
+
+
+def chosen_device(config: pytest.Config) -> str:
+    """The name of the accelerator that `--device` chose, found without a start of CUDA."""
+    return resolve(config.getoption("device", None) or "auto")
+
+
+class TimeLimitExceeded(BaseException):
+    """Raised in the code that ran too long.
+
+    Not an Exception: a learner's loop around `except Exception` must not swallow it.
+    """
+
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(f"{what} was still running after {seconds:g} s")
+        self.seconds = seconds
+
+
+def can_interrupt() -> bool:
+    """Whether code can be interrupted here: signals reach the main thread of a Unix process."""
+    return hasattr(signal, "SIGALRM") and threading.current_thread() is threading.main_thread()
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float, what: str) -> Iterator[None]:
+    """Raises TimeLimitExceeded in the block once it has run for `seconds`. 0 means no limit."""
+    if not seconds or not can_interrupt():
+        yield
+        return
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise TimeLimitExceeded(what, seconds)
+
+    others, _ = signal.getitimer(signal.ITIMER_REAL)
+    if others and others < seconds:  # someone else's limit comes first: let it
+        yield
+        return
+    started = time.monotonic()
+    handler = signal.signal(signal.SIGALRM, stop)
+    # It repeats, since a bare `except:` in the loop would swallow the first.
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+        if others:
+            left = others - (time.monotonic() - started)
+            signal.setitimer(signal.ITIMER_REAL, max(left, 0.001))

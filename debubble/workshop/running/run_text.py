@@ -1,17 +1,24 @@
-"""How the katas stand: one line each at the end of a test run, and what to do next."""
+"""What a run of the katas says: first on which accelerator and whose code, at the end how each kata
+stands and what to do next."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
+from .under_test import can_interrupt, chosen_accelerator
+
+if TYPE_CHECKING:
     from ..kata_files.catalogue import Kata
 
 DEFAULT_REPORT = "fE"
 """pytest's own choice of what to list again at the end; the scoreboard says it better."""
+
+
+def header(config: pytest.Config) -> list[str]:
+    return [_device_line(config), _code_line(config)]
 
 
 def leave_one_kata_to_read(
@@ -32,7 +39,7 @@ def leave_one_kata_to_read(
         reporter.reportchars = "w"
 
 
-def write(
+def write_scoreboard(
     reporter: pytest.TerminalReporter, katas: dict[Kata, list[pytest.TestReport]], mine: bool
 ) -> None:
     """`mine`: whether the learner's code was tested, so that there is something to do next."""
@@ -59,6 +66,25 @@ def write(
     reporter.write_line(f"  edit  {_as_typed(kata, kata.stub_path)}", cyan=True)
     reporter.write_line(f"  run   pytest {_as_typed(kata, kata.test_path)}", cyan=True)
     reporter.write_line(f"  hint  debubble hint {kata.name}", cyan=True)
+
+
+def _device_line(config: pytest.Config) -> str:
+    try:
+        accelerator = chosen_accelerator(config)
+    except Exception as error:
+        raise pytest.UsageError(str(error)) from error
+    modelled = "counts are a GPU's, times are modelled"
+    times = modelled if accelerator.modelled else "times are measured"
+    return f"accelerator: {accelerator.description}; {times}"
+
+
+def _code_line(config: pytest.Config) -> str:
+    chosen = config.getoption("impl", "learner")
+    whose = {
+        "learner": "code under test: yours (--impl solutions tests ours)",
+        "solutions": "code under test: our solutions, not yours",
+    }.get(chosen, f"code under test: {chosen}, not yours")
+    return whose if can_interrupt() else f"{whose}; endless loops are not stopped here"
 
 
 def _as_typed(kata: Kata, path: Path) -> str:
