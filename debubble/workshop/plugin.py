@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -146,12 +146,14 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo
-) -> Iterator[pytest.TestReport]:
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    code = (getattr(item, "funcargs", None) or {}).get("kata")
     as_it_is = item.config.getoption("fulltrace", False)
-    if as_it_is or not report.failed or not isinstance(code, KataCode):
+    if as_it_is or not report.failed or call.excinfo is None:
+        return report
+    code = (item.funcargs or {}).get("kata") if isinstance(item, pytest.Function) else None
+    if not isinstance(code, KataCode):
         return report
     text = failure_text(call.excinfo, code.implementation, item.path)
     if text is not None:
@@ -203,16 +205,23 @@ def _katas_run(reporter: pytest.TerminalReporter) -> dict[Kata, list[pytest.Test
 
 def _place(config: pytest.Config, kata: Kata | None) -> int:
     """The kata's number in teaching order; other tests come first."""
-    return _catalogue(config, kata.test_path).katas.index(kata) if kata else -1
+    if kata is None:
+        return -1
+    catalogue = _catalogue(config, kata.test_path)
+    return catalogue.katas.index(kata) if catalogue else -1
 
 
 def _implementation_of(item: pytest.Item) -> Implementation | None:
     """The one that the `kata` fixture of this test gives."""
     exercise = kata_of(item.config, item.path)
-    if exercise is None or "kata" not in item.fixturenames:
+    if exercise is None or not isinstance(item, pytest.Function):
+        return None
+    if "kata" not in item.fixturenames:
         return None
     chosen = item.callspec.params.get("kata") if hasattr(item, "callspec") else None
-    return chosen or chosen_implementation(item.config, exercise)
+    if isinstance(chosen, Implementation):
+        return chosen
+    return chosen_implementation(item.config, exercise)
 
 
 def _remember(
@@ -239,7 +248,7 @@ def _seconds(item: pytest.Item, implementation: Implementation | None) -> float:
     if seconds is None:
         seconds = exercise.time_limit
     if seconds is None:
-        on_device = "accelerator" in item.fixturenames
+        on_device = isinstance(item, pytest.Function) and "accelerator" in item.fixturenames
         seconds = SECONDS[chosen_device(item.config) if on_device else "sim"]
     if implementation is not None and implementation.path in item.config.stash[TOO_SLOW]:
         return min(seconds, SECOND_CHANCE)

@@ -56,6 +56,13 @@ def test_an_import_that_fails_quotes_its_line(workbook):
     )
 
 
+def test_a_file_that_is_no_python_is_refused(workbook):
+    path = workbook.root / "attempt.txt"
+    path.write_text("def add_up(numbers, counter):\n    return 6\n")
+    with pytest.raises(LoadError, match=r"attempt.txt is no Python file: its name ends with .py"):
+        attempt(workbook.kata, path).load()
+
+
 def test_a_function_that_is_gone_is_named_with_the_way_back(workbook):
     workbook.edit_stub("def add_up", "def add_upp")
     assert "katas/tiny/add_up.py has no 'add_up'" in load_error(workbook)

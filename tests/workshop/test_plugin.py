@@ -97,6 +97,15 @@ def test_an_exception_is_short_and_underlines_its_place(run, workbook):
     assert "under_test.py" not in text
 
 
+def test_a_test_that_passes_against_its_mark_is_pytests_to_explain(run, workbook):
+    test = workbook.kata.test_path
+    marked = "@pytest.mark.xfail(strict=True)\ndef test_the_sum"
+    test.write_text("import pytest\n" + test.read_text().replace("def test_the_sum", marked))
+    text = run()
+    assert "[XPASS(strict)]" in text
+    assert "INTERNALERROR" not in text
+
+
 def test_the_same_failure_is_told_once(run, workbook):
     workbook.edit_stub("total = 0", "total = (0")
     text = run()

@@ -7,6 +7,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 REQUIRED_KEYS = (
     "system", "name", "chapter", "title", "task", "hint", "solution", "before", "stub_fails",
@@ -117,7 +118,7 @@ class Catalogue:
     def of_test_file(self, path: Path) -> Kata | None:
         return next((kata for kata in self.katas if kata.test_path == path), None)
 
-    def _kata(self, entry: dict) -> Kata:
+    def _kata(self, entry: dict[str, Any]) -> Kata:
         label = entry.get("name", "without a name")
         missing = [key for key in REQUIRED_KEYS if key not in entry]
         if missing:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from .catalogue import Target, WorkshopError
 
-Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = Function | ast.ClassDef
 
 
 class StubError(WorkshopError):
@@ -67,9 +69,9 @@ class SourceModule:
         return "\n".join(self.lines[first - 1 : last])
 
     def statement_text(self, node: ast.stmt) -> str:
-        return self.text(first_line(node), node.end_lineno)
+        return self.text(first_line(node), last_line(node))
 
-    def _imports(self):
+    def _imports(self) -> Iterator[tuple[str, Import]]:
         for statement in self.body:
             if isinstance(statement, ast.Import):
                 for alias in statement.names:
@@ -85,7 +87,7 @@ class SourceModule:
 
     def _absolute(self, statement: ast.ImportFrom) -> str:
         if not statement.level:
-            return statement.module
+            return statement.module or ""
         parts = self.name.split(".")
         drop = statement.level - (1 if self.is_package else 0)
         base = parts[: len(parts) - drop] if drop else parts
@@ -105,8 +107,13 @@ def source_module(name: str, root: Path) -> SourceModule:
 
 def first_line(node: ast.stmt) -> int:
     """The line of the first decorator, or of the statement."""
-    decorators = getattr(node, "decorator_list", [])
+    decorators = node.decorator_list if isinstance(node, Definition) else []
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def last_line(node: ast.stmt) -> int:
+    """The line on which the statement ends."""
+    return node.end_lineno or node.lineno
 
 
 def names_read(code: str) -> list[str]:
@@ -123,7 +130,7 @@ def _defined_names(statement: ast.stmt) -> list[str]:
     if isinstance(statement, Definition):
         return [statement.name]
     if isinstance(statement, ast.Assign):
-        targets = statement.targets
+        targets: list[ast.expr] = statement.targets
     elif isinstance(statement, ast.AnnAssign):
         targets = [statement.target]
     else:

@@ -13,10 +13,12 @@ import textwrap
 from .catalogue import Kata
 from .stub_source import (
     Definition,
+    Function,
     Import,
     SourceModule,
     StubError,
     first_line,
+    last_line,
     names_read,
     source_module,
 )
@@ -68,15 +70,15 @@ def _docstring(kata: Kata) -> str:
 def _exercise(ours: SourceModule, theirs: SourceModule, name: str) -> str:
     """Solution `ours` and before `theirs`, joined: the first's face, the second's body."""
     solution, before = ours.definition(name), theirs.definition(name)
-    if isinstance(solution, ast.ClassDef) != isinstance(before, ast.ClassDef):
-        raise StubError(f"{name} is a class in one of {ours.name} and {theirs.name}: make it both")
-    if isinstance(solution, ast.ClassDef):
+    if isinstance(solution, ast.ClassDef) and isinstance(before, ast.ClassDef):
         return _joined_class(ours, solution, theirs, before)
+    if isinstance(solution, ast.ClassDef) or isinstance(before, ast.ClassDef):
+        raise StubError(f"{name} is a class in one of {ours.name} and {theirs.name}: make it both")
     return _joined_function(ours, solution, theirs, before)
 
 
 def _joined_function(
-    ours: SourceModule, solution: Definition, theirs: SourceModule, before: Definition
+    ours: SourceModule, solution: Function, theirs: SourceModule, before: Function
 ) -> str:
     if _signature(solution) != _signature(before):
         raise StubError(
@@ -102,12 +104,11 @@ def _joined_class(
     for statement in before.body[1 if ast.get_docstring(before) else 0 :]:
         # What lies between, blank lines and comments, comes along as it is.
         pieces += theirs.lines[at - 1 : first_line(statement) - 1]
-        counterpart = methods.get(getattr(statement, "name", ""))
-        if counterpart is None:
-            pieces.append(theirs.statement_text(statement))
+        if isinstance(statement, Function) and statement.name in methods:
+            pieces.append(_joined_function(ours, methods[statement.name], theirs, statement))
         else:
-            pieces.append(_joined_function(ours, counterpart, theirs, statement))
-        at = statement.end_lineno + 1
+            pieces.append(theirs.statement_text(statement))
+        at = last_line(statement) + 1
     return "\n".join(pieces)
 
 
@@ -118,19 +119,19 @@ def _face(module: SourceModule, node: Definition) -> str:
 
 def _body(module: SourceModule, node: Definition) -> str:
     """All below the docstring, comments included."""
-    return module.text(_body_start(module, node), node.end_lineno)
+    return module.text(_body_start(module, node), last_line(node))
 
 
 def _body_start(module: SourceModule, node: Definition) -> int:
     if ast.get_docstring(node):
-        return node.body[0].end_lineno + 1
+        return last_line(node.body[0]) + 1
     line = node.lineno
     while not module.lines[line - 1].partition("#")[0].rstrip().endswith(":"):
         line += 1
     return line + 1
 
 
-def _signature(node: Definition) -> str:
+def _signature(node: Function) -> str:
     returns = ast.dump(node.returns) if node.returns else ""
     decorators = [ast.dump(decorator) for decorator in node.decorator_list]
     return ast.dump(node.args) + returns + "".join(decorators)

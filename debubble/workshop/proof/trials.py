@@ -85,6 +85,8 @@ class _Runner:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
+            if not isinstance(item, pytest.Function):
+                continue
             for trial in self.trials:
                 if trial.implementation is item.callspec.params["kata"]:
                     self.tests[item.nodeid] = trial, item.originalname

@@ -20,7 +20,7 @@ class TrialsProcesses:
     """Those that run now; a thread waits for each."""
 
     def __init__(self) -> None:
-        self._running: set[subprocess.Popen] = set()
+        self._running: set[subprocess.Popen[bytes]] = set()
 
     def run_trials(self, implementations: list[Implementation], device: str) -> list[Trial]:
         """In a process of their own. CannotRun also when it crashes, hangs, or is killed."""
@@ -42,8 +42,8 @@ class TrialsProcesses:
 
     def _run(self, command: list[str]) -> None:
         """Waits for the end, however that is."""
-        own = {"env": process_environment(), "stdin": subprocess.DEVNULL}
-        with subprocess.Popen(command, **own) as process:
+        environment = process_environment()
+        with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL) as process:
             self._running.add(process)
             process.wait()
             self._running.remove(process)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from _pytest._code.code import TerminalRepr
+
 from debubble.contract.host_syncs import HostSyncError
 from debubble.contract.source_line import SourceLine
 
@@ -19,6 +21,7 @@ from .under_test import Implementation, LoadError, TimeLimitExceeded
 
 if TYPE_CHECKING:
     import pytest
+    from _pytest._io import TerminalWriter
 
 TRACED_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 
@@ -33,8 +36,8 @@ class Summary:
         return self.message
 
 
-@dataclass(frozen=True)
-class FailureText:
+@dataclass
+class FailureText(TerminalRepr):
     """Takes the place of pytest's traceback in a report."""
 
     text: str
@@ -51,7 +54,7 @@ class FailureText:
         """What is left to say when the same text has been read before."""
         return replace(self, text=f"The same again: {self.text.splitlines()[0]}", ending="")
 
-    def toterminal(self, writer: pytest.TerminalReporter) -> None:
+    def toterminal(self, writer: TerminalWriter) -> None:
         first, *rest = self.text.splitlines()
         writer.line(first, red=True, bold=True)
         for line in rest:
@@ -65,7 +68,7 @@ class FailureText:
 
 
 def failure_text(
-    raised: pytest.ExceptionInfo, implementation: Implementation, test: Path
+    raised: pytest.ExceptionInfo[BaseException], implementation: Implementation, test: Path
 ) -> FailureText | None:
     """The text for what a test raised, or None when it says nothing of the code under test."""
     error, ending = raised.value, _ending(implementation)
@@ -113,7 +116,8 @@ def _too_long(
 ) -> FailureText:
     what = implementation.kata.name if implementation else "the test"
     text = f"Time limit: {what} was still running after {seconds:g} s, and was stopped."
-    where = "".join(f"\n\n{_quoted(frame, implementation)}" for frame in innermost)
+    lines = [_quoted(frame, implementation) for frame in innermost] if implementation else []
+    where = "".join(f"\n\n{line}" for line in lines)
     text = (
         f"{text}{where}\n\nDoes a loop there never end? If it is only slow, allow it more with "
         "`--time-limit SECONDS`."
@@ -122,7 +126,7 @@ def _too_long(
 
 
 def _source_line(innermost: list[traceback.FrameSummary]) -> SourceLine | None:
-    lines = [SourceLine(frame.filename, frame.lineno, frame.name) for frame in innermost]
+    lines = [SourceLine(frame.filename, _line_number(frame), frame.name) for frame in innermost]
     return lines[0] if lines else None
 
 
@@ -144,15 +148,21 @@ def _headline(error: BaseException) -> str:
 def _quoted(frame: traceback.FrameSummary, implementation: Implementation) -> str:
     """The line, with the part of it that raised underlined where Python knows it."""
     path = implementation.kata.relative(Path(frame.filename))
-    source = linecache.getline(frame.filename, frame.lineno).rstrip("\n")
+    source = linecache.getline(frame.filename, _line_number(frame)).rstrip("\n")
     text = source.lstrip()
     lines = [f"At {path}, line {frame.lineno}, in {frame.name}:", f"    {text}"]
     first, last = frame.colno, frame.end_colno
-    part = first is not None and frame.end_lineno == frame.lineno and last - first < len(text)
-    if part:
+    if first is None or last is None or frame.end_lineno != frame.lineno:
+        return "\n".join(lines)
+    if last - first < len(text):
         shift = len(source) - len(text)
         lines.append(f"    {' ' * (first - shift)}{'^' * (last - first)}")
     return "\n".join(lines)
+
+
+def _line_number(frame: traceback.FrameSummary) -> int:
+    """0 for an instruction that belongs to no line."""
+    return frame.lineno or 0
 
 
 def _ending(implementation: Implementation | None) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 
 class Setting(NamedTuple):
@@ -11,8 +12,8 @@ class Setting(NamedTuple):
 
     device: str
     arguments: list[str]
-    options: dict[str, Any]
-    plugins: list[object]
+    options: dict[str, object]
+    plugins: Sequence[object]
 
 
 class Request(NamedTuple):

@@ -63,7 +63,6 @@ class _Server:
         self.options = setting.options
         self.tests_a_process = 1 if setting.device == "sim" else sys.maxsize
         self.is_busy = mmap.mmap(-1, 1)
-        self.request: Request | None = None
         self.has_failed = False
 
     @pytest.hookimpl(tryfirst=True)
@@ -102,12 +101,12 @@ class _Server:
     def _serve_many(self, items: dict[str, pytest.Item]) -> int:
         for _ in range(self.tests_a_process):
             try:
-                self.request = self.connection.recv()
+                request: Request = self.connection.recv()
             except EOFError:
                 return NOTHING_LEFT
             self.is_busy[0] = True
-            item = items[self.request.nodeid]
-            item.stash[plugin.LIMIT] = self.request.seconds
+            item = items[request.nodeid]
+            item.stash[plugin.LIMIT] = request.seconds
             runtestprotocol(item, nextitem=None)
             self.connection.send(Done())
             self.is_busy[0] = False
@@ -116,12 +115,12 @@ class _Server:
         return 0
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_call(self) -> Iterator[None]:
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         """Ends the process where code that is not Python hangs; waits for the GPU, so that an error
         there is this test's."""
-        if self.request.seconds:
-            after = self.request.seconds + GRACE
-            faulthandler.dump_traceback_later(after, exit=True, file=self.trace)
+        seconds = item.stash[plugin.LIMIT]
+        if seconds:
+            faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=self.trace)
         try:
             yield
             _wait_for_cuda()
@@ -140,7 +139,9 @@ def _wait_for_cuda() -> None:
 
 def _ended(session: pytest.Session, exit_code: int, trace: IO[str]) -> Ended:
     capture = session.config.pluginmanager.get_plugin("capturemanager")
-    out, err = capture.read_global_capture() if capture.is_globally_capturing() else ("", "")
+    out, err = "", ""
+    if capture is not None and capture.is_globally_capturing():
+        out, err = capture.read_global_capture()
     trace.seek(0)
     return Ended(exit_code, trace.read(), out, err)
 

@@ -34,7 +34,7 @@ def leave_one_kata_to_read(
     for kata in unsolved[1:]:
         for report in katas[kata]:
             # pytest leaves out what a debugger has already shown.
-            report._pdbshown = True
+            report._pdbshown = True  # type: ignore[attr-defined]  # pytest's debugger sets it so
     if katas and reporter.config.option.reportchars == DEFAULT_REPORT:
         reporter.reportchars = "w"
 

@@ -126,6 +126,8 @@ def _run_file(path: Path, implementation: Implementation) -> ModuleType:
     """A fresh module each time: what one test leaves in a global must not help the next."""
     name = f"kata_{implementation.kata.system}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None:
+        raise LoadError(f"{implementation.shown_path} is no Python file: its name ends with .py")
     module = importlib.util.module_from_spec(spec)
     linecache.checkcache(str(path))
     sys.modules[name] = module  # dataclasses and triton look their module up here

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TypeVar
 
 import torch
 
@@ -15,6 +15,9 @@ from debubble.timeline.event import COPY_KINDS, Event
 from debubble.timeline.timeline import Timeline
 
 from .diagnosis import Diagnosis, KataFailure
+
+Actual = TypeVar("Actual")
+Expected = TypeVar("Expected")
 
 WORDS = {
     "host_syncs": ("host sync", "host syncs"),
@@ -164,12 +167,12 @@ def _counted_as(event: Event) -> str:
 
 
 def expect_equal(
-    actual: Any,
-    expected: Any,
+    actual: Actual,
+    expected: Expected,
     *,
     call: str = "",
     value: str = "",
-    likely: str | Callable[[Any, Any], str] = "",
+    likely: str | Callable[[Actual, Expected], str] = "",
     tolerance: float = 0.0,
 ) -> None:
     """`actual` equals `expected`: what `call` returned, or else what `value` names.
@@ -184,12 +187,14 @@ def expect_equal(
     if difference is None:
         return
     cause = likely(actual, expected) if callable(likely) else likely
-    if _dtypes_differ(actual, expected):
-        cause = f"Name the dtype where the tensor is made: `dtype={expected.dtype}`."
-    row = _row_that_differs(actual, expected, tolerance)
-    if row is not None:
-        part = f"row {row} of {call or value}"
-        expect_equal(actual[row], expected[row], value=part, likely=cause, tolerance=tolerance)
+    dtype = _dtype_to_name(actual, expected)
+    if dtype is not None:
+        cause = f"Name the dtype where the tensor is made: `dtype={dtype}`."
+    rows = _rows_that_differ(actual, expected, tolerance)
+    if rows is not None:
+        number, ours, theirs = rows
+        part = f"row {number} of {call or value}"
+        expect_equal(ours, theirs, value=part, likely=cause, tolerance=tolerance)
     raise KataFailure(
         Diagnosis(
             expected=f"{call or value} to {'return' if call else 'be'} {shown(expected)}",
@@ -199,7 +204,7 @@ def expect_equal(
     )
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """The value in a few words: a short tensor in full, a long one by its shape."""
     if isinstance(value, torch.Tensor):
         values = str(_on_cpu(value).tolist())
@@ -209,7 +214,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
-def _difference(actual: Any, expected: Any, tolerance: float) -> str | None:
+def _difference(actual: object, expected: object, tolerance: float) -> str | None:
     """What differs, as the rest of "returned …", or None when nothing does."""
     if isinstance(expected, torch.Tensor):
         return _tensor_difference(actual, expected, tolerance)
@@ -226,7 +231,7 @@ def _difference(actual: Any, expected: Any, tolerance: float) -> str | None:
     return None if actual == expected else ""
 
 
-def _tensor_difference(actual: Any, expected: Any, tolerance: float) -> str | None:
+def _tensor_difference(actual: object, expected: torch.Tensor, tolerance: float) -> str | None:
     if not isinstance(actual, torch.Tensor):
         return ", which is no tensor"
     if actual.shape != expected.shape:
@@ -249,24 +254,32 @@ def _tensor_difference(actual: Any, expected: Any, tolerance: float) -> str | No
     )
 
 
-def _dtypes_differ(actual: Any, expected: Any) -> bool:
-    """Whether that is all there is to say of two tensors."""
-    tensors = isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)
-    return tensors and actual.shape == expected.shape and actual.dtype != expected.dtype
+def _dtype_to_name(actual: object, expected: object) -> torch.dtype | None:
+    """The dtype of `expected` where both are tensors of one shape and differ in it."""
+    if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
+        return None
+    differ = actual.shape == expected.shape and actual.dtype != expected.dtype
+    return expected.dtype if differ else None
 
 
-def _row_that_differs(actual: Any, expected: Any, tolerance: float) -> int | None:
-    """The first one of two tensors that agree in all but values, and are too long to be shown."""
+def _rows_that_differ(
+    actual: object, expected: object, tolerance: float
+) -> tuple[int, torch.Tensor, torch.Tensor] | None:
+    """The first row in which two tensors differ that agree in all but values and are too long to be
+    shown: its number, and that row of each."""
     if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
         return None
     alike = actual.shape == expected.shape and actual.dtype == expected.dtype
     if not alike or expected.dim() < 2 or len(str(_on_cpu(expected).tolist())) <= LONGEST:
         return None
     rows = range(len(expected))
-    return next(i for i in rows if _tensor_difference(actual[i], expected[i], tolerance))
+    row = next(i for i in rows if _tensor_difference(actual[i], expected[i], tolerance))
+    return row, actual[row], expected[row]
 
 
-def _sequence_difference(actual: Any, expected: Any, tolerance: float) -> str | None:
+def _sequence_difference(
+    actual: Sequence[object], expected: Sequence[object], tolerance: float
+) -> str | None:
     if len(actual) != len(expected):
         return f": it has {len(actual)} items and not {len(expected)}"
     for index, (one, other) in enumerate(zip(actual, expected, strict=True)):

@@ -21,7 +21,7 @@ ALIGNMENT = (
 LATER = "A kernel runs after its call has returned: the line is where the error was noticed."
 DAMAGE = "What was written beside its memory may show later, and elsewhere."
 MEMORY = "A size in bytes that is taken for a number of elements asks for several times as much."
-ENDINGS = {
+ENDINGS: dict[int, tuple[str, str, str]] = {
     signal.SIGSEGV: ("segmentation fault", "it read or wrote an address that is not its own", ""),
     signal.SIGBUS: ("bus error", "it read or wrote an address without memory behind it", ""),
     signal.SIGABRT: ("abort", "a library found its memory damaged, or could not go on", DAMAGE),
@@ -58,9 +58,14 @@ def diagnosis_of_end(exit_code: int, line: SourceLine | None) -> Diagnosis:
             did="was killed (signal 9), as Linux does with a process when memory runs out",
             why=MEMORY,
         )
-    name, meaning, more = ENDINGS.get(number, (signal.strsignal(number), "it broke off", DAMAGE))
+    name, meaning, more = ENDINGS.get(number, (_shown_signal(number), "it broke off", DAMAGE))
     did = f"ended the process that ran it, by signal {number} ({name}): {meaning}"
     return Diagnosis(EXPECTED, did, _once(line), why=f"{more} {ADDRESSES}".strip())
+
+
+def _shown_signal(number: int) -> str:
+    """What the system calls it."""
+    return signal.strsignal(number) or "unknown"
 
 
 def _once(line: SourceLine | None) -> tuple[tuple[SourceLine, int], ...]:
