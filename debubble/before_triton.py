@@ -40,7 +40,7 @@ class _BeforeTriton(MetaPathFinder):
                 _prepare()
                 execute(module)
 
-            spec.loader.exec_module = prepare_and_execute
+            vars(spec.loader)["exec_module"] = prepare_and_execute
         return spec
 
 

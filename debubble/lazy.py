@@ -9,14 +9,13 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import Any
 
 
 def make_lazy(package: str, modules: Mapping[str, str]) -> None:
     """`modules` says in which of the package's modules each of its names is defined."""
 
     class LazyPackage(ModuleType):
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> object:
             if name not in modules:
                 raise AttributeError(f"module {package!r} has no attribute {name!r}")
             value = getattr(import_module(f"{package}.{modules[name]}"), name)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from ..contract.source_line import SourceLine
-from ..timeline.timeline import Timeline
+from ..timeline.data import TimelineData
 from .holds import HoldKind, find_holds
 
 
@@ -38,7 +38,7 @@ class Finding:
         return WORDS[self.kind][1]
 
 
-def find(timeline: Timeline) -> list[Finding]:
+def find(timeline: TimelineData) -> list[Finding]:
     """Every line that held the host, the costliest first."""
     totals: dict[tuple, Finding] = {}
     owner: dict[int, tuple] = {}

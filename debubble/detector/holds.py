@@ -93,7 +93,7 @@ def _blocking_copy(call: Event, copy: Event, sync: Event) -> Hold:
 def _copy_alone(call: Event, copy: Event) -> Iterator[Hold]:
     """A copy that was asked for without blocking; only the driver can still keep the host."""
     if _is_pageable(copy):
-        kind = "pageable_download" if copy.copy_kind == "d2h" else "pageable_upload"
+        kind: HoldKind = "pageable_download" if copy.copy_kind == "d2h" else "pageable_upload"
         yield Hold(kind, call.duration, call, copy)
 
 

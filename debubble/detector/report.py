@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from ..timeline.timeline import Timeline
 from ..timeline.trace_file import portable_path
@@ -40,7 +39,7 @@ class SyncReport:
         """Whether anything was recorded: without it, to have found nothing means nothing."""
         return bool(self.timeline.events)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """For a JSON file: times in microseconds, and whether they are modelled."""
         return {
             "accelerator": self.timeline.accelerator,
@@ -58,11 +57,11 @@ class SyncReport:
     def __repr__(self) -> str:
         return f"SyncReport(findings={len(self.findings)}, allowed={len(self.allowed)})"
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {"text/plain": str(self)}
 
 
-def _row(finding: Finding) -> dict[str, Any]:
+def _row(finding: Finding) -> dict[str, object]:
     source, row = finding.source, asdict(finding)
     del row["source"], row["allowed"]
     return {

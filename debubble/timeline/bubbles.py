@@ -102,7 +102,8 @@ def device_work(events: Sequence[Event], ignore_sleep: bool = False) -> DeviceWo
         return None
     end = max(start, *(events[i].end for i in order))
     last_compute = max((events[i].end for i in order if events[i].kind != "copy"), default=start)
-    work, copies = [], []
+    work: list[int] = []
+    copies: list[int] = []
     for i in order:
         waited_for = events[i].kind == "copy" and events[i].end <= last_compute
         (copies if waited_for else work).append(i)
@@ -141,20 +142,18 @@ def find_bubbles(events: Sequence[Event], ignore_sleep: bool = False) -> list[Bu
         running = [copy for copy in running if copy.end > gap.start]
 
         waiting = events[gap.next_index]
-        launch = None
+        launched_by, launch = waiting.launched_by, None
         # A graph launch starts many kernels: only the first of them waits for the call.
-        if first_of_launch.get(waiting.launched_by) == gap.next_index:
-            launch = events[waiting.launched_by]
+        if launched_by is not None and first_of_launch[launched_by] == gap.next_index:
+            launch = events[launched_by]
         launched = min(max(launch.end, gap.start), gap.end) if launch else gap.start
         for start, end, cause, copy in split_gap(gap, waiting, launched, running):
-            held_by = copy
-            if cause == "waiting for a copy":
+            held_by, source = copy, waiting.source
+            if copy is not None:
                 source = copy.source
-            elif cause == "waiting for the host":
+            elif cause == "waiting for the host" and launch is not None:
                 held_by = holding_sync(syncs[launch.thread], gap, launch)
                 source = (held_by and held_by.source) or launch.source or waiting.source
-            else:
-                source = waiting.source
             bubbles.append(Bubble(start, end - start, cause, source, waiting, held_by))
     return bubbles
 
@@ -162,8 +161,9 @@ def find_bubbles(events: Sequence[Event], ignore_sleep: bool = False) -> list[Bu
 def split_gap(
     gap: Gap, waiting: Event, launched: float, copies: Sequence[Event]
 ) -> Iterator[tuple[float, float, Cause, Event | None]]:
-    """Cut a gap at `launched`, when the host was done launching, and at the copies in it."""
-    held = []
+    """Cut a gap at `launched`, when the host was done launching, and at the copies in it: start,
+    end, cause, and the copy that was waited for. Without a launch the host was never late."""
+    held: list[tuple[float, float, Event | None]] = []
     for copy in copies:
         # Held by another stream's copy only once launched: until then it is the host that is late.
         start = max(copy.start, gap.start if copy.lane == waiting.lane else launched)
@@ -173,7 +173,7 @@ def split_gap(
     held.sort(key=lambda part: part[0])
 
     reached = gap.start
-    for start, end, copy in (*held, (gap.end, gap.end, None)):
+    for start, end, held_by in (*held, (gap.end, gap.end, None)):
         start = max(start, reached)
         late = min(max(launched, reached), start)
         if late - reached > SMALLEST_GAP and start - late <= LAUNCH_GAP:
@@ -181,10 +181,10 @@ def split_gap(
         if late - reached > SMALLEST_GAP:
             yield reached, late, "waiting for the host", None
         if start - late > SMALLEST_GAP:
-            cause = "waiting for a kernel" if start - late <= LAUNCH_GAP else "other"
+            cause: Cause = "waiting for a kernel" if start - late <= LAUNCH_GAP else "other"
             yield late, start, cause, None
         if end - start > SMALLEST_GAP:
-            yield start, end, "waiting for a copy", copy
+            yield start, end, "waiting for a copy", held_by
         reached = max(reached, end)
 
 

@@ -50,7 +50,7 @@ class Comparison:
     def table(self, times: bool = True) -> str:
         """Counts and, with `times`, span and idle shares as aligned text."""
         before, after = self.before.counts(), self.after.counts()
-        rows = [("", "before", "after")]
+        rows: list[tuple[str, ...]] = [("", "before", "after")]
         rows += [(COUNT_WORDS[name][1], str(before[name]), str(after[name])) for name in after]
         if times:
             labels = [timeline_word(self.before), timeline_word(self.after)]

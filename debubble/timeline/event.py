@@ -9,6 +9,9 @@ from ..contract.source_line import SourceLine
 
 EventKind = Literal["launch", "graph_launch", "sync", "kernel", "copy", "memset"]
 CopyKind = Literal["h2d_pageable", "h2d_pinned", "d2h", "d2d"]
+HazardKind = Literal[
+    "overwritten_in_flight", "read_before_sync", "graph_input_freed", "unordered_streams"
+]
 
 HOST_LANE = "host"
 COPY_KINDS: tuple[CopyKind, ...] = ("h2d_pageable", "h2d_pinned", "d2h", "d2d")
@@ -52,9 +55,7 @@ class Event:
 class Hazard:
     """A race that sim can prove: two lines that touch one buffer in the wrong order."""
 
-    kind: Literal[
-        "overwritten_in_flight", "read_before_sync", "graph_input_freed", "unordered_streams"
-    ]
+    kind: HazardKind
     message: str
     first: SourceLine | None
     second: SourceLine | None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from .data import TimelineData
 from .event import HOST_LANE, Event
@@ -18,7 +17,7 @@ def save_perfetto(timeline: TimelineData, path: str | PathLike[str]) -> None:
     Path(path).write_text(json.dumps(chrome_trace(timeline), separators=(",", ":")), "utf-8")
 
 
-def chrome_trace(timeline: TimelineData) -> dict[str, Any]:
+def chrome_trace(timeline: TimelineData) -> dict[str, object]:
     """Slices on one track a lane, arrows from each launch to what it started, a bubble track."""
     lanes = sorted({event.lane for event in timeline.events if event.on_device}, key=lane_order)
     threads = {lane: number for number, lane in enumerate([*lanes, BUBBLE_LANE], 1)}
@@ -78,17 +77,17 @@ def lane_order(lane: str) -> tuple[str, int, str]:
     return (word, int(number), "") if number.isdigit() else (lane, -1, number)
 
 
-def process_name(process: int, name: str) -> dict[str, Any]:
+def process_name(process: int, name: str) -> dict[str, object]:
     return {"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}}
 
 
-def thread_name(process: int, thread: int, name: str) -> dict[str, Any]:
+def thread_name(process: int, thread: int, name: str) -> dict[str, object]:
     args = {"name": name}
     return {"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": args}
 
 
-def arguments(event: Event) -> dict[str, Any]:
-    args: dict[str, Any] = {"source": str(event.source)} if event.source else {}
+def arguments(event: Event) -> dict[str, object]:
+    args: dict[str, object] = {"source": str(event.source)} if event.source else {}
     if event.copy_kind:
         args |= {"copy": event.copy_kind, "bytes": event.bytes}
     return args

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from .comparison import Comparison
 from .data import TimelineData
 from .perfetto import save_perfetto
 from .trace_file import load_timeline, save_timeline
 
+MimeBundle = dict[str, object] | tuple[dict[str, object], dict[str, object]]
+"""What Jupyter asks a value for: data by MIME type, or that with metadata by MIME type."""
+
+
+class LiveTimeline(Protocol):
+    """A timeline on a notebook's page."""
+
+    def update(self, timeline: TimelineData, before: TimelineData | None = None) -> None:
+        """Show `timeline` instead, `before` ghosted behind it."""
+
 
 class Display(Protocol):
     """What draws timelines. The views do; they lie above the recordings, which can't ask for
     them, and so `import debubble` brings the two together."""
 
-    def show(self, timeline: Timeline, before: Timeline | None) -> Any: ...
-    def mime_bundle(self, timeline: Timeline) -> Any: ...
+    def show(
+        self, timeline: TimelineData, before: TimelineData | None = None
+    ) -> LiveTimeline | None:
+        """The live timeline in a notebook; None where it was printed instead."""
+
+    def mime_bundle(self, timeline: TimelineData) -> MimeBundle: ...
 
 
 @dataclass(repr=False)
@@ -31,7 +45,7 @@ class Timeline(TimelineData):
         """This timeline as *before*, `after` as what became of it."""
         return Comparison(self, after)
 
-    def show(self, before: Timeline | None = None) -> Any:
+    def show(self, before: Timeline | None = None) -> LiveTimeline | None:
         """In a notebook the live timeline, `before` ghosted behind; elsewhere print lanes."""
         return self.display.show(self, before)
 
@@ -48,5 +62,5 @@ class Timeline(TimelineData):
         """Write a Chrome trace, for https://ui.perfetto.dev or chrome://tracing."""
         save_perfetto(self, path)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> MimeBundle:
         return self.display.mime_bundle(self)

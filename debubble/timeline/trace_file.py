@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path, PurePath
-from typing import Any, get_args
+from typing import Any, Generic, NotRequired, TypedDict, TypeGuard, TypeVar, get_args
 
 from ..contract.source_line import SourceLine, is_notebook_cell
 from .data import TimelineData
-from .event import COPY_KINDS, Event, EventKind, Hazard
+from .event import COPY_KINDS, Event, EventKind, Hazard, HazardKind
 
 FORMAT = "debubble timeline"
 VERSION = 1
@@ -43,20 +43,43 @@ class TraceFileError(ValueError):
     """A file that holds no timeline; the message names the file and what is wrong with it."""
 
 
-class Interned:
-    """Values in the order in which they were first seen; `None` stays None."""
+class SavedTimeline(TypedDict):
+    """The object of a file. `sources` are file, line, function and text; `hazards` are kind,
+    message and the numbers of two sources; `events` are columns of one length."""
+
+    format: str
+    version: int
+    accelerator: str
+    description: str
+    modelled: bool
+    time_unit: str
+    cut_off: NotRequired[bool]
+    names: list[str]
+    sources: list[tuple[str, int, str, str]]
+    hazards: list[tuple[HazardKind, str, int | None, int | None]]
+    events: dict[str, list[Any]]
+
+
+Seen = TypeVar("Seen", bound=Hashable)
+Entry = TypeVar("Entry")
+
+
+class Interned(Generic[Seen]):
+    """Values in the order in which they were first seen, each with its number."""
 
     def __init__(self) -> None:
-        self.values: list[Any] = []
-        self._index: dict[Any, int] = {}
+        self.values: list[Seen] = []
+        self._index: dict[Seen, int] = {}
 
-    def __call__(self, value: Any) -> int | None:
-        if value is None:
-            return None
+    def number(self, value: Seen) -> int:
         if value not in self._index:
             self._index[value] = len(self.values)
             self.values.append(value)
         return self._index[value]
+
+    def __call__(self, value: Seen | None) -> int | None:
+        """None stays None."""
+        return None if value is None else self.number(value)
 
 
 def save_timeline(timeline: TimelineData, path: str | PathLike[str]) -> None:
@@ -91,8 +114,8 @@ def load_timeline(path: str | PathLike[str]) -> TimelineData:
 
 def encode_timeline(timeline: TimelineData) -> str:
     """One JSON object, a line for each column."""
-    names, sources = Interned(), Interned()
-    columns: dict[str, list[Any]] = {
+    names, sources = Interned[str](), Interned[SourceLine]()
+    columns: dict[str, list[object]] = {
         column: [] for column in (*EVENT_COLUMNS, *needed_columns(timeline.events))
     }
     for event in timeline.events:
@@ -141,7 +164,7 @@ def needed_columns(events: Iterable[Event]) -> list[str]:
     return [column for column in OPTIONAL_COLUMNS if column in said]
 
 
-def compact(value: Any) -> str:
+def compact(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -162,7 +185,7 @@ def decode_timeline(text: str, path: str | PathLike[str]) -> TimelineData:
         raise TraceFileError(f"{path} is not a debubble timeline: {reason}.") from None
     except RecursionError:
         raise TraceFileError(f"{path} is not a debubble timeline: it nests too deep.") from None
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
+    if not is_ours(data):
         kind = (
             "a Chrome trace" if isinstance(data, dict) and "traceEvents" in data else "other JSON"
         )
@@ -182,16 +205,21 @@ def decode_timeline(text: str, path: str | PathLike[str]) -> TimelineData:
         raise TraceFileError(f"{path} is a damaged debubble timeline: {what}.") from None
 
 
-def build_timeline(data: dict[str, Any]) -> TimelineData:
+def is_ours(data: object) -> TypeGuard[SavedTimeline]:
+    """By what it says of itself; whether that is so is found out when it is read."""
+    return isinstance(data, dict) and data.get("format") == FORMAT
+
+
+def build_timeline(data: SavedTimeline) -> TimelineData:
     names, rows = data["names"], data["events"]
     rows = {c: [nothing] * len(rows["kind"]) for c, nothing in OPTIONAL_COLUMNS.items()} | rows
     sources = [
         SourceLine(str(file), int(line), str(function), str(code))
         for file, line, function, code in data["sources"]
     ]
-    look_up = {column: names for column in NAMES}
+    look_up: dict[str, Sequence[object]] = {column: names for column in NAMES}
     look_up["source"] = sources
-    columns = []
+    columns: list[list[Any]] = []
     for column in (*EVENT_COLUMNS, *OPTIONAL_COLUMNS):
         values = rows[column]
         table = look_up.get(column)
@@ -215,7 +243,7 @@ def build_timeline(data: dict[str, Any]) -> TimelineData:
     )
 
 
-def pick(table: list[Any], indices: Iterable[int | None]) -> Iterable[Any]:
+def pick(table: Sequence[Entry], indices: Iterable[int | None]) -> Iterator[Entry | None]:
     for index in indices:
         if index is None:
             yield None

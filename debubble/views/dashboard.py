@@ -11,6 +11,7 @@ from typing import NamedTuple
 import ipywidgets
 
 from debubble.assets import slug
+from debubble.timeline.perfetto import save_perfetto
 
 from .dashboard_queue import LastWanted
 from .dashboard_run import Run, RunCall
@@ -50,9 +51,9 @@ class Dashboard(ipywidgets.VBox):
             check_that_it_can_be_sent(run)
         self._choices = Choices(toggles, sliders)
         settings = self._choices.settings(*start)
-        self._runs = LastWanted(run, jobs or shared_worker())
-        self._runs.want(settings)
-        self._after, self._before = Shown(settings, self._runs.wait(PATIENCE)), None
+        self._runs = LastWanted(run, jobs or shared_worker(), settings)
+        self._after = Shown(settings, self._runs.wait(PATIENCE))
+        self._before: Shown | None = None
         self.toggles = {name: _checkbox(label) for name, label in toggles.items()}
         self.sliders = {name: _slider(name, values) for name, values in sliders.items()}
         self.status = Status()
@@ -90,7 +91,7 @@ class Dashboard(ipywidgets.VBox):
     def export(self, path: str | PathLike[str] | None = None) -> Path:
         """Writes the shown timeline for Perfetto; by default here, under a name of its settings."""
         path = Path(path or f"perfetto-{slug(str(self._after.settings))}.json").absolute()
-        self._after.run.timeline.to_perfetto(path)
+        save_perfetto(self._after.run.timeline, path)
         return path
 
     def _controls(self) -> Settings:
@@ -162,7 +163,7 @@ class Dashboard(ipywidgets.VBox):
         lines = [f"before: {self._before.settings}", f"after: {self._after.settings}"]
         return "\n".join([*lines, repr(self.timeline)])
 
-    def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
+    def _repr_mimebundle_(self, **kwargs: dict) -> tuple[dict, dict]:
         bundle = super()._repr_mimebundle_(**kwargs)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
         still, described = self.timeline._repr_mimebundle_()

@@ -22,15 +22,17 @@ class LastWanted:
     `changed` is called after each step, with `lock` held, in whichever thread it happened.
     """
 
-    def __init__(self, run: RunCall, jobs: Executor) -> None:
+    def __init__(self, run: RunCall, jobs: Executor, settings: Settings) -> None:
+        """Wants `settings` at once."""
         self._run, self._jobs = run, jobs
         self.lock = threading.Condition()
         self.kept: dict[Settings, Run] = {}
-        self.wanted: Settings | None = None
+        self.wanted = settings
         self.running: Settings | None = None
         self.failure: Failure | None = None
         """Why there is no run of what is wanted."""
         self.changed: Callable[[], None] = lambda: None
+        self.want(settings)
 
     @property
     def settled(self) -> bool:
@@ -67,13 +69,13 @@ class LastWanted:
             self.lock.notify_all()
 
     def _start(self) -> None:
-        self.running = self.wanted
+        settings = self.running = self.wanted
         try:
-            future = self._jobs.submit(perform, self._run, self.running)
+            future = self._jobs.submit(perform, self._run, settings)
         except Exception as error:
             self.running, self.failure = None, Failure(in_a_line(error))
         else:
-            future.add_done_callback(partial(self._finish, self.running))
+            future.add_done_callback(partial(self._finish, settings))
 
     def _finish(self, settings: Settings, future: Future[Run | Failure]) -> None:
         """In the thread of `jobs`."""

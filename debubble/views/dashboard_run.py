@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from debubble.timeline import Timeline
+from debubble.timeline.data import TimelineData
 
 from .dashboard_settings import Settings
 
@@ -19,7 +19,7 @@ class Run:
     source: what they are, in a short line, as in "modelled on NVIDIA H200".
     """
 
-    timeline: Timeline
+    timeline: TimelineData
     figures: Mapping[str, int | float]
     source: str
 

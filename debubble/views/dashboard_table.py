@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypedDict
 
@@ -68,11 +69,11 @@ def format_figure(value: float) -> str:
 
 
 def _figures(after: Run, before: Run | None) -> list[Row]:
-    rows = []
+    rows: list[Row] = []
     for label, value in after.figures.items():
-        old = before.figures.get(label) if before else None
-        comparable = old and math.isfinite(old) and math.isfinite(value)
-        change = _signed(f"{100 * (value / old - 1):+,.0f}", "%") if comparable else ""
+        old, change = before.figures.get(label) if before else None, ""
+        if old and math.isfinite(old) and math.isfinite(value):
+            change = _signed(f"{100 * (value / old - 1):+,.0f}", "%")
         rows.append(
             (label, NONE if old is None else format_figure(old), format_figure(value), change)
         )
@@ -80,8 +81,9 @@ def _figures(after: Run, before: Run | None) -> list[Row]:
 
 
 def _idle(after: Run, before: Run | None) -> list[Row]:
-    old, rows = _shares(before) if before else {}, []
-    for label, share in _shares(after).items():
+    old = dict(_shares(before)) if before else {}
+    rows: list[Row] = []
+    for label, share in _shares(after):
         then = old.get(label)
         points = round(100 * share) - round(100 * then) if then is not None else 0
         change = _signed(f"{points:+}", " point" if abs(points) == 1 else " points")
@@ -91,8 +93,9 @@ def _idle(after: Run, before: Run | None) -> list[Row]:
     return rows
 
 
-def _shares(run: Run) -> dict[str, float]:
-    return {"in all": run.timeline.idle_share(), **run.timeline.idle_by_cause()}
+def _shares(run: Run) -> Iterator[tuple[str, float]]:
+    yield "in all", run.timeline.idle_share()
+    yield from run.timeline.idle_by_cause().items()
 
 
 def _counts(after: Run, before: Run | None) -> list[Row]:

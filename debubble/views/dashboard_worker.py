@@ -10,7 +10,10 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from functools import cache, partial
-from typing import Any
+from typing import ParamSpec, TypeVar
+
+Taken = ParamSpec("Taken")
+Given = TypeVar("Given")
 
 
 @cache
@@ -30,7 +33,9 @@ class Worker(Executor):
         self._broken: ProcessPoolExecutor | None = None
         self._lock = threading.Lock()
 
-    def submit(self, job: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(
+        self, job: Callable[Taken, Given], /, *args: Taken.args, **kwargs: Taken.kwargs
+    ) -> Future[Given]:
         pool = self._pool_of_one()
         try:
             future = pool.submit(job, *args, **kwargs)
@@ -54,7 +59,7 @@ class Worker(Executor):
                 self._pool = ProcessPoolExecutor(1, spawn, initializer=stay_with_the_kernel)
             return self._pool
 
-    def _forget_if_broken(self, pool: ProcessPoolExecutor, future: Future[Any]) -> None:
+    def _forget_if_broken(self, pool: ProcessPoolExecutor, future: Future[Given]) -> None:
         if not future.cancelled() and isinstance(future.exception(), BrokenExecutor):
             self._forget(pool)
 
@@ -78,7 +83,7 @@ def _end_with(kernel: multiprocessing.process.BaseProcess) -> None:
     os._exit(1)
 
 
-def check_that_it_can_be_sent(run: Callable[..., Any]) -> None:
+def check_that_it_can_be_sent(run: Callable[..., object]) -> None:
     """ValueError if another process can't import what `run` is made of."""
     try:
         sent = pickle.dumps(run)

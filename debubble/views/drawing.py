@@ -60,7 +60,7 @@ class Drawing(ipywidgets.VBox):
     def __repr__(self) -> str:
         return self.picture.text
 
-    def _repr_mimebundle_(self, **kwargs):
+    def _repr_mimebundle_(self, **kwargs: dict) -> tuple[dict, dict]:
         bundle = super()._repr_mimebundle_(**kwargs)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
         picture = self.picture

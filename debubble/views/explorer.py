@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 
 import ipywidgets
 
-from debubble.timeline.timeline import Timeline
+from debubble.timeline.data import TimelineData
 
 from .progress import progress
 from .widget import TimelineWidget
 
-Recording = Timeline | tuple[Timeline, Timeline]
+Recording = TimelineData | tuple[TimelineData, TimelineData]
 """A timeline, or (before, after)."""
 
 
@@ -49,7 +49,7 @@ class Explorer(ipywidgets.VBox):
         ]
         return "\n".join(lines)
 
-    def _repr_mimebundle_(self, **kwargs):
+    def _repr_mimebundle_(self, **kwargs: dict) -> tuple[dict, dict]:
         bundle = super()._repr_mimebundle_(**kwargs)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
         still, described = self.timeline._repr_mimebundle_()
@@ -62,10 +62,10 @@ def explore(label: str, values: Iterable[int], record: Callable[[int], Recording
     return Explorer(label, {value: record(value) for value in progress(list(values), label)})
 
 
-def _as_pair(recording: Recording) -> tuple[Timeline | None, Timeline]:
+def _as_pair(recording: Recording) -> tuple[TimelineData | None, TimelineData]:
     return recording if isinstance(recording, tuple) else (None, recording)
 
 
-def _counted(timeline: Timeline) -> str:
+def _counted(timeline: TimelineData) -> str:
     counts = {name: count for name, count in timeline.counts().items() if count}
     return ", ".join(f"{name}={count}" for name, count in counts.items())

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from debubble.timeline.bubbles import CAUSES, Bubble, Cause, device_work, find_gaps
+from debubble.timeline.data import TimelineData
 from debubble.timeline.event import Event
-from debubble.timeline.timeline import Timeline
 
 from .words import format_tick, nice_ticks, ordered_lanes
 
@@ -49,7 +49,7 @@ class Window:
 
 
 def text_lanes(
-    timeline: Timeline,
+    timeline: TimelineData,
     width: int = DEFAULT_WIDTH,
     *,
     around: Sequence[Event] | None = None,
@@ -84,7 +84,7 @@ def text_lanes(
     return "\n".join([heading[:width], *drawn, *wrap(legend, width)])
 
 
-def choose_window(timeline: Timeline, around: Sequence[Event] | None, columns: int) -> Window:
+def choose_window(timeline: TimelineData, around: Sequence[Event] | None, columns: int) -> Window:
     """All events, or those of `around`, what belongs to them, and the gaps that they lie in."""
     events = timeline.events
     first, last = min(event.start for event in events), max(event.end for event in events)

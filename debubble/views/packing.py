@@ -9,8 +9,8 @@ import numpy as np
 
 from debubble.contract.source_line import SourceLine
 from debubble.timeline.bubbles import CAUSES, Bubble
+from debubble.timeline.data import TimelineData
 from debubble.timeline.event import Event
-from debubble.timeline.timeline import Timeline
 from debubble.timeline.trace_file import Interned
 
 from .palette import EVENT_STYLES
@@ -41,10 +41,10 @@ class Packed(NamedTuple):
     facts: dict[str, object]
 
 
-def pack(timeline: Timeline) -> Packed:
-    names, sources, lanes = Interned(), Interned(), Interned()
+def pack(timeline: TimelineData) -> Packed:
+    names, sources, lanes = Interned[str](), Interned[SourceLine](), Interned[str]()
     for lane in ordered_lanes(timeline.events)[:MOST_LANES]:
-        lanes(lane)
+        lanes.number(lane)
     found = timeline.bubbles()
     events = pack_events(timeline.events, names, sources, lanes)
     bubbles = pack_bubbles(found, sources)
@@ -64,23 +64,26 @@ def pack(timeline: Timeline) -> Packed:
 
 
 def pack_events(
-    events: Sequence[Event], names: Interned, sources: Interned, lanes: Interned
+    events: Sequence[Event],
+    names: Interned[str],
+    sources: Interned[SourceLine],
+    lanes: Interned[str],
 ) -> bytes:
     """Lanes beyond the most that can be drawn share the last one."""
     columns = {
         "start": [event.start for event in events],
         "duration": [event.duration for event in events],
         "bytes": [event.bytes for event in events],
-        "name": [names(event.name) for event in events],
+        "name": [names.number(event.name) for event in events],
         "source": [none_as_minus_one(sources(event.source)) for event in events],
         "launched_by": [none_as_minus_one(event.launched_by) for event in events],
         "kind": [KINDS.index(event.copy_kind or event.kind) for event in events],
-        "lane": [min(lanes(event.lane), MOST_LANES - 1) for event in events],
+        "lane": [min(lanes.number(event.lane), MOST_LANES - 1) for event in events],
     }
     return b"".join(np.asarray(columns[name], dtype).tobytes() for name, dtype in EVENT_COLUMNS)
 
 
-def pack_bubbles(bubbles: Sequence[Bubble], sources: Interned) -> bytes:
+def pack_bubbles(bubbles: Sequence[Bubble], sources: Interned[SourceLine]) -> bytes:
     columns = {
         "start": [bubble.start for bubble in bubbles],
         "duration": [bubble.duration for bubble in bubbles],

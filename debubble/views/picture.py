@@ -5,7 +5,9 @@ Drawn with matplotlib's objects and never with pyplot, whose state belongs to th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from io import BytesIO
+from typing import TYPE_CHECKING
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
@@ -15,11 +17,14 @@ from matplotlib.ticker import FuncFormatter
 
 from debubble.timeline.bubbles import CAUSES
 from debubble.timeline.comparison import COUNT_WORDS
-from debubble.timeline.timeline import Timeline
+from debubble.timeline.data import TimelineData
 
 from .merging import Span, join_by_share, join_close
 from .palette import CAUSE_STYLES, EVENT_STYLES
 from .words import format_share, format_tick, format_time, ordered_lanes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 WIDTH = 9.6
 DOTS_PER_INCH = 110
@@ -32,9 +37,12 @@ GHOSTED = (0.1, 0.68)
 GHOST = (0.1, 0.95)
 GHOST_ALPHA = 0.25
 
+Box = list[tuple[float, float]]
+"""Its corners, in microseconds and rows."""
+
 
 def draw_png(
-    timeline: Timeline, before: Timeline | None = None, ignore_sleep: bool = False
+    timeline: TimelineData, before: TimelineData | None = None, ignore_sleep: bool = False
 ) -> bytes:
     """`ignore_sleep`: its words are about what comes behind a leading sleep, which is drawn."""
     figure = draw_figure(timeline, before, ignore_sleep)
@@ -45,7 +53,7 @@ def draw_png(
 
 
 def draw_figure(
-    timeline: Timeline, before: Timeline | None = None, ignore_sleep: bool = False
+    timeline: TimelineData, before: TimelineData | None = None, ignore_sleep: bool = False
 ) -> Figure:
     """Lanes from the top down, the bubbles as shaded bands with a row of their own."""
     lanes = ordered_lanes([*timeline.events, *(before.events if before else [])])
@@ -66,11 +74,20 @@ def draw_figure(
     return figure
 
 
-def draw_events(axes, timeline, rows, pixel, ghost=False, ghosted=False) -> None:
+def draw_events(
+    axes: Axes,
+    timeline: TimelineData,
+    rows: Sequence[str],
+    pixel: float,
+    ghost: bool = False,
+    ghosted: bool = False,
+) -> None:
+    """Boxes of a recording in the rows of its lanes, which are named from the top down; `pixel`
+    is in microseconds. A ghost is a recording before, and what lies on it is ghosted."""
     spans: dict[tuple[str, str], list[Span]] = {}
     for event in timeline.events:
-        key = event.copy_kind or event.kind
-        spans.setdefault((key, event.lane), []).append((event.start, event.end))
+        style = event.copy_kind or event.kind
+        spans.setdefault((style, event.lane), []).append((event.start, event.end))
     origin = first_start(timeline)
     for layer, (key, (_, colour, _)) in enumerate(EVENT_STYLES.items()):
         low, high = GHOST if ghost else HEIGHTS.get(key, TALL)
@@ -90,7 +107,14 @@ def draw_events(axes, timeline, rows, pixel, ghost=False, ghosted=False) -> None
         )
 
 
-def draw_bubbles(axes, timeline, rows, pixel, ghost=False, ghosted=False) -> None:
+def draw_bubbles(
+    axes: Axes,
+    timeline: TimelineData,
+    rows: Sequence[str],
+    pixel: float,
+    ghost: bool = False,
+    ghosted: bool = False,
+) -> None:
     """A pale band over the device's lanes and a box in the row "idle" for each bubble."""
     origin = first_start(timeline)
     device_rows = sum(row != "host" for row in rows)
@@ -108,18 +132,40 @@ def draw_bubbles(axes, timeline, rows, pixel, ghost=False, ghosted=False) -> Non
         add_boxes(axes, boxes, colour, 1.0, 5, CAUSE_HATCHES[cause])
 
 
-def add_boxes(axes, boxes, colour, alpha, order, hatch=None) -> None:
+def add_boxes(
+    axes: Axes,
+    boxes: Sequence[Box],
+    colour: str,
+    alpha: float,
+    order: float,
+    hatch: str | None = None,
+) -> None:
     if boxes:
         edge = GROUND if hatch else colour
-        style = {"facecolors": colour, "edgecolors": edge, "linewidths": 0, "hatch": hatch}
-        axes.add_collection(PolyCollection(boxes, alpha=alpha, zorder=order, **style))
+        axes.add_collection(
+            PolyCollection(
+                boxes,
+                alpha=alpha,
+                zorder=order,
+                facecolors=colour,
+                edgecolors=edge,
+                linewidths=0,
+                hatch=hatch,
+            )
+        )
 
 
-def rectangle(left: float, right: float, bottom: float, top: float) -> list[tuple[float, float]]:
+def rectangle(left: float, right: float, bottom: float, top: float) -> Box:
     return [(left, bottom), (right, bottom), (right, top), (left, top)]
 
 
-def dress(axes, timeline, before, rows, ignore_sleep) -> None:
+def dress(
+    axes: Axes,
+    timeline: TimelineData,
+    before: TimelineData | None,
+    rows: Sequence[str],
+    ignore_sleep: bool,
+) -> None:
     """Axes, labels and legend, with the word "modelled" or "measured" in the picture itself."""
     axes.set_ylim(0, len(rows))
     axes.set_yticks([len(rows) - 0.5 - row for row in range(len(rows))], rows)
@@ -165,27 +211,29 @@ def dress(axes, timeline, before, rows, ignore_sleep) -> None:
         )  # fmt: skip
 
 
-def heading(timeline: Timeline, before: Timeline | None, ignore_sleep: bool) -> str:
+def heading(timeline: TimelineData, before: TimelineData | None, ignore_sleep: bool) -> str:
     idle = idle_words(timeline, ignore_sleep)
     ghost = f" (before, ghosted: {idle_words(before, ignore_sleep)})" if before is not None else ""
     return f"{timeline.label}: device {idle}{ghost}"
 
 
-def idle_words(timeline: Timeline, ignore_sleep: bool = False) -> str:
+def idle_words(timeline: TimelineData, ignore_sleep: bool = False) -> str:
     share, span = timeline.idle_share(ignore_sleep), timeline.device_span(ignore_sleep)
     return f"idle {format_share(share)} of {format_time(span)}"
 
 
-def first_start(timeline: Timeline) -> float:
+def first_start(timeline: TimelineData) -> float:
     return min((event.start for event in timeline.events), default=0.0)
 
 
-def longest_time(timeline: Timeline) -> float:
+def longest_time(timeline: TimelineData) -> float:
     """Microseconds from the first event's start to the last one's end."""
     return max((event.end for event in timeline.events), default=0.0) - first_start(timeline)
 
 
-def alt_text(timeline: Timeline, before: Timeline | None = None, ignore_sleep: bool = False) -> str:
+def alt_text(
+    timeline: TimelineData, before: TimelineData | None = None, ignore_sleep: bool = False
+) -> str:
     """The picture in words."""
     if not timeline.events:
         return "Timeline without events."

@@ -48,7 +48,7 @@ class Prediction(ipywidgets.VBox):
     def __repr__(self) -> str:
         return f"Predict: {self.question}"
 
-    def _repr_mimebundle_(self, **kwargs):
+    def _repr_mimebundle_(self, **kwargs: dict) -> tuple[dict, dict]:
         bundle = super()._repr_mimebundle_(**kwargs)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
         return {**data, "text/plain": repr(self)}, metadata

@@ -6,7 +6,7 @@ import html
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from typing import Protocol, TypeVar
 
 from .notebook import in_notebook
@@ -28,7 +28,7 @@ def progress(items: Iterable[Item], label: str, total: int | None = None) -> Ite
     A bar leaves nothing behind in a notebook's output, and none is drawn where output is compared
     (under pytest) or goes to a file.
     """
-    if total is None and hasattr(items, "__len__"):
+    if total is None and isinstance(items, Sized):
         total = len(items)
     bar: Bar | None = None
     may_show = can_show()

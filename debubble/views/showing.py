@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from debubble.timeline import Timeline
+from debubble.timeline.data import TimelineData
 
 from .notebook import in_notebook, needs_lab
 
 if TYPE_CHECKING:
+    from debubble.timeline.timeline import MimeBundle
+
     from .widget import TimelineWidget
 
 
-def show(timeline: Timeline, before: Timeline | None = None) -> TimelineWidget | None:
+def show(timeline: TimelineData, before: TimelineData | None = None) -> TimelineWidget | None:
     """In a notebook the live timeline, `before` ghosted behind; elsewhere print lanes."""
     if in_notebook():
         try:
@@ -29,7 +31,7 @@ def show(timeline: Timeline, before: Timeline | None = None) -> TimelineWidget |
     return None
 
 
-def mime_bundle(timeline: Timeline) -> Any:
+def mime_bundle(timeline: TimelineData) -> MimeBundle:
     """In a notebook the live timeline, elsewhere its counts."""
     widget = show(timeline) if in_notebook() else None
     return {"text/plain": repr(timeline)} if widget is None else widget._repr_mimebundle_()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from debubble.detector.findings import Finding
-from debubble.timeline import Timeline
+from debubble.timeline.data import TimelineData
 
 from .tables import Row, align
 from .words import format_time
@@ -13,7 +13,7 @@ from .words import format_time
 FIGURES = ("held", "worst", "times", "idle")
 
 
-def text(timeline: Timeline, findings: Sequence[Finding], allowed: Sequence[Finding]) -> str:
+def text(timeline: TimelineData, findings: Sequence[Finding], allowed: Sequence[Finding]) -> str:
     """Plain text: tables, what the words mean, and the sum."""
     blocks = []
     if findings:
@@ -52,7 +52,7 @@ IDLE = "idle: the time in which the device then had nothing to do."
 
 
 def sentences(
-    timeline: Timeline, findings: Sequence[Finding], allowed: Sequence[Finding]
+    timeline: TimelineData, findings: Sequence[Finding], allowed: Sequence[Finding]
 ) -> list[str]:
     """The sum, what was allowed, and what keeps the report from being the whole story."""
     said, used_the_device = [], bool(timeline.events)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from debubble.timeline.data import TimelineData
 from debubble.timeline.event import Event
-from debubble.timeline.timeline import Timeline
 
 from .words import describe, format_time
 
@@ -32,7 +32,7 @@ def events_table(events: Sequence[Event], limit: int | None = None) -> str:
     return f"{text}\n({left_out:,} more events)" if left_out else text
 
 
-def bubble_rows(timeline: Timeline, ignore_sleep: bool = False) -> list[Row]:
+def bubble_rows(timeline: TimelineData, ignore_sleep: bool = False) -> list[Row]:
     """The device's idle time summed over cause and line, the longest first."""
     totals: dict[tuple[str, str], tuple[float, int]] = {}
     for bubble in timeline.bubbles(ignore_sleep):
@@ -47,7 +47,7 @@ def bubble_rows(timeline: Timeline, ignore_sleep: bool = False) -> list[Row]:
     ]
 
 
-def bubbles_table(timeline: Timeline, ignore_sleep: bool = False) -> str:
+def bubbles_table(timeline: TimelineData, ignore_sleep: bool = False) -> str:
     return align(BUBBLE_HEADINGS, bubble_rows(timeline, ignore_sleep), right=3)
 
 

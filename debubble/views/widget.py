@@ -7,7 +7,8 @@ from pathlib import Path
 import anywidget
 import traitlets
 
-from debubble.timeline.timeline import Timeline
+from debubble.timeline.comparison import Comparison
+from debubble.timeline.data import TimelineData
 
 from .packing import BUBBLE_COLUMNS, EVENT_COLUMNS, pack
 from .palette import palette
@@ -31,20 +32,20 @@ class TimelineWidget(anywidget.AnyWidget):
     # Names, counts and layout of the bytes; holds a revision, so that each update changes it.
     facts = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, timeline: Timeline, before: Timeline | None = None) -> None:
+    def __init__(self, timeline: TimelineData, before: TimelineData | None = None) -> None:
         self._revision = 0
         self._timeline, self._before = timeline, before
         super().__init__(**self._pack())
 
     @property
-    def timeline(self) -> Timeline:
+    def timeline(self) -> TimelineData:
         return self._timeline
 
     @property
-    def before(self) -> Timeline | None:
+    def before(self) -> TimelineData | None:
         return self._before
 
-    def update(self, timeline: Timeline, before: Timeline | None = None) -> None:
+    def update(self, timeline: TimelineData, before: TimelineData | None = None) -> None:
         """Show `timeline` instead, in one message; without `before` the ghost goes."""
         self._timeline, self._before = timeline, before
         with self.hold_sync():
@@ -73,9 +74,9 @@ class TimelineWidget(anywidget.AnyWidget):
         """Counts only: the same on sim and on CUDA."""
         if self._before is None:
             return repr(self._timeline)
-        return repr(self._before.compare(self._timeline))
+        return repr(Comparison(self._before, self._timeline))
 
-    def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
+    def _repr_mimebundle_(self, **kwargs: dict) -> tuple[dict, dict]:
         """The live view, and for pages that have no kernel a picture and a line of text."""
         bundle = super()._repr_mimebundle_(**kwargs)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})

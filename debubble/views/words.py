@@ -44,7 +44,7 @@ def format_bytes(count: int) -> str:
 
 def describe(event: Event) -> str:
     """One line without times: `pageable upload of 64 B`, `host sync: cudaStreamSynchronize`."""
-    if event.kind == "copy":
+    if event.copy_kind is not None:
         return f"{COPY_WORDS[event.copy_kind]} of {format_bytes(event.bytes)}"
     word = {"sync": "host sync", "graph_launch": "graph launch"}.get(event.kind, event.kind)
     return f"{word}: {event.name}"
