@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
+from torch._ops import OpOverload
 
 from .operators import TABLE
 
@@ -20,7 +20,7 @@ COPIES = {"copy_", "_to_copy"}
 
 
 @functools.cache
-def parts_of(func: Any) -> Callable[..., Any] | None:
+def parts_of(func: OpOverload) -> Callable[..., object] | None:
     """Calls the others in place of an operator, or None if it computes, copies or is a view."""
     name = name_of(func)
     if name in TABLE or name in COPIES or name.startswith("_foreach_"):
@@ -33,7 +33,7 @@ def parts_of(func: Any) -> Callable[..., Any] | None:
     return partial(func._op_dk, key) if key is not None else None
 
 
-def is_view(func: Any) -> bool:
+def is_view(func: OpOverload) -> bool:
     """Whether an operator gives another look at the same memory, and launches nothing."""
     if name_of(func) in VIEWS_BY_NAME:
         return True
@@ -47,10 +47,10 @@ VIEWS_BY_NAME = {"_unsafe_view", "lift_fresh", "_reshape_alias", "detach", "alia
 """Views whose schema doesn't say so."""
 
 
-def has_kernel(func: Any, key: torch.DispatchKey) -> bool:
+def has_kernel(func: OpOverload, key: torch.DispatchKey) -> bool:
     return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key.name)
 
 
-def name_of(func: Any) -> str:
+def name_of(func: OpOverload) -> str:
     """`add.Tensor` for aten::add.Tensor, `cumsum` for aten::cumsum."""
     return func.name().removeprefix("aten::")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from .action import SYNC, Action, copy
 
 
-class Effects(NamedTuple):
+# Not frozen, which would take longer to make: one is made for many an operator that sim runs.
+@dataclass(slots=True)
+class Effects:
     """How often an operator does what. The order in time is the order of the fields."""
 
     uploads: int = 0
@@ -40,7 +42,15 @@ class Effects(NamedTuple):
         )
 
     def __add__(self, other: Effects) -> Effects:
-        return Effects(*(a + b for a, b in zip(self, other, strict=True)))
+        return Effects(
+            self.uploads + other.uploads,
+            self.pinned_uploads + other.pinned_uploads,
+            self.d2d + other.d2d,
+            self.kernels + other.kernels,
+            self.reads + other.reads,
+            self.syncs + other.syncs,
+            self.kernels_after + other.kernels_after,
+        )
 
 
 SCALAR_BYTES = 8
