@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     import numpy as np
     from torch.nn.attention.flex_attention import BlockMask
 
+    from .kineto_rows import Trace
+
 ACTIVITIES = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
 
 
@@ -200,7 +202,7 @@ def _bounded() -> Iterator[None]:
         torch.cuda.synchronize()
 
 
-def _trace_of(profiler: profile) -> dict[str, Any]:
+def _trace_of(profiler: profile) -> Trace:
     handle, path = tempfile.mkstemp(suffix=".json")
     os.close(handle)
     try:

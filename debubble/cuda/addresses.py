@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Literal
 
 from ..contract.addresses import MemoryRange, check_registration
 from .driver import Driver, DriverError
@@ -10,7 +11,7 @@ from .driver import Driver, DriverError
 MEMORY_TYPE, RANGE_START, RANGE_SIZE = 2, 11, 12
 """The driver's numbers of what it can be asked of an address."""
 
-PLACES = {1: "pinned", 2: "device", 4: "device"}
+PLACES: dict[int, Literal["device", "pinned"]] = {1: "pinned", 2: "device", 4: "device"}
 """By memory type. The last is memory that the driver moves between host and device."""
 
 PORTABLE, MAPPED = 1, 2
@@ -42,9 +43,13 @@ class Addresses:
 
     def unregister(self, address: int) -> None:
         self._driver.call("cuMemHostUnregister", address)
-        self._start_of.pop(self._end_of.pop(address, None), None)
+        end = self._end_of.pop(address, None)
+        if end is not None:
+            self._start_of.pop(end, None)
 
-    def _with_neighbours(self, place: str, start: int, end: int) -> MemoryRange:
+    def _with_neighbours(
+        self, place: Literal["device", "pinned"], start: int, end: int
+    ) -> MemoryRange:
         """One buffer may have been registered in parts."""
         while start in self._start_of:
             start = self._start_of[start]

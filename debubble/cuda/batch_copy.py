@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from .driver import Driver
 class BatchCopy:
     """`bindings` is cuda.bindings.driver."""
 
-    def __init__(self, bindings: Any, driver: Driver) -> None:
+    def __init__(self, bindings: ModuleType, driver: Driver) -> None:
         self._bindings, self._driver = bindings, driver
         orders = bindings.CUmemcpySrcAccessOrder
         self._in_stream_order = self._reading(orders.CU_MEMCPY_SRC_ACCESS_ORDER_STREAM)
@@ -56,7 +56,7 @@ class BatchCopy:
         )
         self._driver.check("cuMemcpyBatchAsync", int(result))
 
-    def _reading(self, order: Any) -> Any:
+    def _reading(self, order: object) -> object:
         attributes = self._bindings.CUmemcpyAttributes()
         attributes.srcAccessOrder = order
         return attributes

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ctypes
 import threading
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
-from typing import Any
 
 LIBRARY = "libcuda.so.1"
 
-FUNCTIONS: dict[str, tuple[Any, ...]] = {
+FUNCTIONS: dict[str, tuple[type[ctypes._CDataType], ...]] = {
     "cuCtxGetCurrent": (POINTER(c_void_p),),
     "cuCtxSetCurrent": (c_void_p,),
     "cuDriverGetVersion": (POINTER(c_int),),
@@ -35,7 +34,7 @@ class Driver:
     """Works in every thread in the CUDA context of the thread that makes it. Unlike those of
     CUDA's runtime, an error here is not met again by PyTorch's next kernel launch."""
 
-    def __init__(self, library: Any = None) -> None:
+    def __init__(self, library: ctypes.CDLL | None = None) -> None:
         self._library = ctypes.CDLL(LIBRARY) if library is None else library
         for name, arguments in FUNCTIONS.items():
             function = getattr(self._library, name)
@@ -43,7 +42,7 @@ class Driver:
         self._context = self._current_context()
         self._threads = threading.local()
 
-    def call(self, name: str, *arguments: Any) -> None:
+    def call(self, name: str, *arguments: object) -> None:
         self.enter_context()
         self.check(name, getattr(self._library, name)(*arguments))
 

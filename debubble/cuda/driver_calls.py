@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .marks import COPY, FAILED
+
+if TYPE_CHECKING:
+    from .kineto_rows import Row
 
 HOST_CATEGORIES = {"cuda_runtime", "cuda_driver"}
 
 
-def unrecorded_copy_calls(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def unrecorded_copy_calls(rows: list[Row]) -> list[Row]:
     """The marks of copies by the driver as rows of host calls, each with its copy's correlation.
 
     Such a copy has a correlation that no host call has. The driver numbers calls in their order,
@@ -17,7 +20,11 @@ def unrecorded_copy_calls(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """
     calls = [row for row in rows if row.get("cat") in HOST_CATEGORIES]
     known = {row["args"].get("correlation") for row in calls}
-    copied = {row["args"].get("correlation") for row in rows if row.get("cat") == "gpu_memcpy"}
+    copied = {
+        row["args"]["correlation"]
+        for row in rows
+        if row.get("cat") == "gpu_memcpy" and "correlation" in row["args"]
+    }
     marks = _marks_of_copies(rows, {row["name"] for row in calls})
     return [
         {**mark, "name": _function(mark), "args": {"correlation": correlation}}
@@ -25,9 +32,7 @@ def unrecorded_copy_calls(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _marks_of_copies(
-    rows: list[dict[str, Any]], recorded_functions: set[str]
-) -> list[dict[str, Any]]:
+def _marks_of_copies(rows: list[Row], recorded_functions: set[str]) -> list[Row]:
     """In the order of time, without what failed and what Kineto has a call of after all."""
     failures = [row for row in rows if row["name"] == FAILED]
     marks = [
@@ -40,10 +45,10 @@ def _marks_of_copies(
     return sorted(marks, key=lambda row: row["ts"])
 
 
-def _function(mark: dict[str, Any]) -> str:
+def _function(mark: Row) -> str:
     return mark["name"].removeprefix(COPY)
 
 
-def _is_inside(row: dict[str, Any], mark: dict[str, Any]) -> bool:
+def _is_inside(row: Row, mark: Row) -> bool:
     within = mark["ts"] <= row["ts"] <= mark["ts"] + mark["dur"]
     return within and row["tid"] == mark["tid"]

@@ -6,7 +6,7 @@ import types
 import weakref
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -32,7 +32,7 @@ class _Prepared(NamedTuple):
     looks: Hashable
     specialisation: Hashable
     scale: float
-    options: dict[str, Any]
+    options: dict[str, object]
     would_compile: str
 
     @classmethod
@@ -133,16 +133,16 @@ def _look(tensor: torch.Tensor) -> Hashable:
     return tensor.shape, tensor.stride(), tensor.dtype, tensor.device
 
 
-def _options(call: FlexCall) -> dict[str, Any]:
+def _options(call: FlexCall) -> dict[str, object]:
     """Tiles that divide the blocks of the mask: left to itself PyTorch takes those of 128."""
     rows, columns = call.tile
-    options: dict[str, Any] = {"BLOCK_M": rows, "BLOCK_N": columns, "SPLIT_KV": SPLITS}
+    options: dict[str, object] = {"BLOCK_M": rows, "BLOCK_N": columns, "SPLIT_KV": SPLITS}
     if not call.may_split:
         options["FORCE_USE_FLEX_ATTENTION"] = True
     return options
 
 
-def _with_code_of_its_own(function: types.FunctionType) -> types.FunctionType:
+def _with_code_of_its_own(function: Callable[..., torch.Tensor]) -> types.FunctionType:
     """PyTorch keeps what it compiles, and counts how often, by a function's code object."""
     code = function.__code__.replace()
     return types.FunctionType(code, function.__globals__, function.__name__)
@@ -158,7 +158,7 @@ def _compiling() -> Iterator[None]:
 
     distribution = torch.distributions.Distribution
     validate = distribution._validate_args
-    shapes = of_shapes.patch(use_duck_shape=False)
+    shapes = of_shapes.patch(use_duck_shape=False)  # type: ignore[attr-defined]  # added on import
     try:
         with allow_host_sync(), shapes, of_tracing.patch(specialize_float=True):
             yield

@@ -5,16 +5,21 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import TypeVar
+
+Given = TypeVar("Given")
+
+Enter = Callable[[], AbstractContextManager[object]]
 
 
 @contextmanager
-def into_threads(enter: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
+def into_threads(enter: Enter) -> Iterator[None]:
     """Threads that start in the block, and tasks that it hands to a thread pool, run inside
     `enter()`. A thread that is there already is reached through its pool only."""
-    start, submit = threading.Thread.start, ThreadPoolExecutor.submit
+    start: Callable[..., None] = threading.Thread.start
+    submit: Callable[..., Future[object]] = ThreadPoolExecutor.submit
 
     @functools.wraps(start)
     def start_inside(thread: threading.Thread) -> None:
@@ -22,33 +27,44 @@ def into_threads(enter: Callable[[], AbstractContextManager[Any]]) -> Iterator[N
         start(thread)
 
     @functools.wraps(submit)
-    def submit_inside(pool: ThreadPoolExecutor, task: Callable, /, *args: Any, **kwargs: Any):
+    def submit_inside(
+        pool: ThreadPoolExecutor, task: Callable[..., object], /, *args: object, **kwargs: object
+    ) -> Future[object]:
         return submit(pool, functools.partial(_inside, enter, task), *args, **kwargs)
 
-    threading.Thread.start, ThreadPoolExecutor.submit = start_inside, submit_inside
+    with (
+        _in_place_of(threading.Thread, "start", start_inside),
+        _in_place_of(ThreadPoolExecutor, "submit", submit_inside),
+    ):
+        yield
+
+
+@contextmanager
+def _in_place_of(owner: type, name: str, method: Callable[..., object]) -> Iterator[None]:
+    replaced = getattr(owner, name)
+    setattr(owner, name, method)
     try:
         yield
     finally:
-        threading.Thread.start, ThreadPoolExecutor.submit = start, submit
+        setattr(owner, name, replaced)
 
 
-def _run_inside(thread: threading.Thread, enter: Callable[[], AbstractContextManager[Any]]) -> None:
+def _run_inside(thread: threading.Thread, enter: Enter) -> None:
     """Replaces `run` of this one thread, whatever its class, until it runs."""
-    run, replaced = thread.run, "run" in vars(thread)
+    run, own = thread.run, vars(thread)
+    replaced = "run" in own
 
     def inside() -> None:
         if replaced:
-            thread.run = run
+            own["run"] = run
         else:
-            del thread.run
+            del own["run"]
         with enter():
             run()
 
-    thread.run = inside
+    own["run"] = inside
 
 
-def _inside(
-    enter: Callable[[], AbstractContextManager[Any]], task: Callable, *args: Any, **kwargs: Any
-) -> Any:
+def _inside(enter: Enter, task: Callable[..., Given], *args: object, **kwargs: object) -> Given:
     with enter():
         return task(*args, **kwargs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 import torch
 
@@ -12,6 +12,9 @@ from ..contract.capture_error import CaptureError, waits
 from ..contract.host_syncs import refuse, syncs_are_forbidden
 from ..contract.source_line import source_line
 from .marks import marked
+
+Taken = ParamSpec("Taken")
+Given = TypeVar("Given")
 
 WAITS = (
     (torch.cuda, "synchronize", "device synchronize"),
@@ -33,9 +36,9 @@ def install() -> None:
         setattr(owner, name, _watched(getattr(owner, name), words))
 
 
-def _watched(wait: Callable[..., Any], words: str) -> Callable[..., Any]:
+def _watched(wait: Callable[Taken, Given], words: str) -> Callable[Taken, Given]:
     @functools.wraps(wait)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Taken.args, **kwargs: Taken.kwargs) -> Given:
         what = f"{words} makes the host wait for the device"
         if torch.cuda.is_current_stream_capturing():
             raise CaptureError(waits(what, source_line()))

@@ -6,21 +6,28 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from ..contract.source_line import SourceLine
-from ..timeline.event import HOST_LANE, CopyKind, Event
+from ..timeline.event import HOST_LANE, CopyKind, Event, EventKind
 from ..timeline.threads import ANOTHER
 from .driver_calls import HOST_CATEGORIES, unrecorded_copy_calls
 from .marks import BEGIN, COPY, END, FAILED, PREFIX, UNMARKED, Mark, Marks
 
+if TYPE_CHECKING:
+    from .kineto_rows import Row, Trace
+
 DEFAULT_STREAM = 7
 """CUPTI's number of the legacy default stream."""
 
-DEVICE_KINDS = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "memset"}
+DEVICE_KINDS: dict[str, EventKind] = {
+    "kernel": "kernel",
+    "gpu_memcpy": "copy",
+    "gpu_memset": "memset",
+}
 
 
-def events_of(trace: dict[str, Any], marks: Marks) -> list[Event]:
+def events_of(trace: Trace, marks: Marks) -> list[Event]:
     """The device's work and the host calls behind it, between the marks of begin and end."""
     rows = [row for row in trace["traceEvents"] if _is_on_host_or_device(row)]
     begin, end = _bounds(rows)
@@ -46,7 +53,8 @@ def events_of(trace: dict[str, Any], marks: Marks) -> list[Event]:
         kind = _host_kind(row["name"], correlation in launches)
         if kind is None:
             continue
-        index_of[correlation] = len(events)
+        if correlation is not None:
+            index_of[correlation] = len(events)
         name = operators.name(row) or row["name"]
         if kind == "sync":
             name = _words(row["name"])
@@ -78,7 +86,7 @@ def events_of(trace: dict[str, Any], marks: Marks) -> list[Event]:
     return events
 
 
-def _is_on_host_or_device(row: dict[str, Any]) -> bool:
+def _is_on_host_or_device(row: Row) -> bool:
     """Annotations come twice: where the host made them, and a shadow on the device."""
     return row.get("ph") == "X" and row.get("cat") != "gpu_user_annotation"
 
@@ -88,31 +96,31 @@ def _is_a_line(name: str) -> bool:
     return name.startswith(PREFIX) and not name.startswith((BEGIN, END, COPY, FAILED))
 
 
-def _in_threads_of_their_operators(
-    calls: list[dict[str, Any]], rows: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
+def _in_threads_of_their_operators(calls: list[Row], rows: list[Row]) -> list[Row]:
     """Of a call to CUDA the trace knows the thread by an address that a later thread may get as
     well; of the operator that makes the call it knows the thread itself."""
-    threads = {
+    threads: dict[int | None, int] = {
         row["args"]["External id"]: row["tid"]
         for row in rows
         if row.get("cat") == "cpu_op" and "External id" in row["args"]
     }
-    return [row | {"tid": threads.get(row["args"].get("External id"), row["tid"])} for row in calls]
+    return [
+        {**row, "tid": threads.get(row["args"].get("External id"), row["tid"])} for row in calls
+    ]
 
 
 class _Spans:
     """Stretches of host time by thread; finds the innermost one that holds a call."""
 
-    def __init__(self, rows: Iterable[dict[str, Any]]) -> None:
-        self._rows: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rows: dict[int, list[Row]] = defaultdict(list)
         for row in rows:
             self._rows[row["tid"]].append(row)
         for per_thread in self._rows.values():
             per_thread.sort(key=lambda row: row["ts"])
         self._starts = {tid: [row["ts"] for row in per] for tid, per in self._rows.items()}
 
-    def find(self, call: dict[str, Any], thread: int | None = None) -> dict[str, Any] | None:
+    def find(self, call: Row, thread: int | None = None) -> Row | None:
         """In the call's own thread, or in another one at that time."""
         thread = call["tid"] if thread is None else thread
         rows, starts = self._rows.get(thread, []), self._starts.get(thread, [])
@@ -122,7 +130,7 @@ class _Spans:
                 return row
         return None
 
-    def name(self, call: dict[str, Any]) -> str | None:
+    def name(self, call: Row) -> str | None:
         found = self.find(call)
         return found["name"].removeprefix("aten::") if found else None
 
@@ -130,7 +138,7 @@ class _Spans:
 MAX_NESTING = 64
 
 
-def _bounds(rows: list[dict[str, Any]]) -> tuple[float, float]:
+def _bounds(rows: list[Row]) -> tuple[float, float]:
     """What lies outside, such as the profiler's own final wait, is not the learner's."""
     begin = [row["ts"] + row["dur"] for row in rows if row["name"] == BEGIN]
     end = [row["ts"] for row in rows if row["name"] == END]
@@ -145,7 +153,7 @@ class _AskedFor(TypedDict):
     thread: str | None
 
 
-def _asked_for(lines: _Spans, marks: Marks, call: dict[str, Any]) -> _AskedFor:
+def _asked_for(lines: _Spans, marks: Marks, call: Row) -> _AskedFor:
     """What autograd does in a thread of its own belongs to the line that waits for it."""
     thread = marks.thread(call["tid"])
     span = lines.find(call)
@@ -155,7 +163,7 @@ def _asked_for(lines: _Spans, marks: Marks, call: dict[str, Any]) -> _AskedFor:
     return {"source": mark.line, "allowed": mark.allowed, "thread": thread}
 
 
-def _host_kind(name: str, launches: bool) -> str | None:
+def _host_kind(name: str, launches: bool) -> EventKind | None:
     if "Synchronize" in name:
         return "sync"
     if "GraphLaunch" in name:
@@ -176,7 +184,7 @@ def _copy_kind(name: str) -> CopyKind | None:
     return "d2d" if "DtoD" in name else None
 
 
-def _lanes(rows: list[dict[str, Any]]) -> dict[int, str]:
+def _lanes(rows: list[Row]) -> dict[int, str]:
     """Streams in the order of their first work, the default stream being number 0."""
     seen = dict.fromkeys(row["args"]["stream"] for row in rows)
     others = [stream for stream in seen if stream != DEFAULT_STREAM]

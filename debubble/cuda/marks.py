@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from typing import Any, NamedTuple
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import NamedTuple
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -69,7 +69,7 @@ class Marks:
         finally:
             _recording.marks = outer
 
-    def here(self) -> Any:
+    def here(self) -> AbstractContextManager[object]:
         if self.is_over or not self._has_room():
             return nullcontext()
         mark = Mark(source_line(), syncs_are_allowed())

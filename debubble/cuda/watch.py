@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -14,6 +14,9 @@ from ..rules.composition import name_of, parts_of
 from ..rules.copies import download, nbytes_of, upload
 from ..rules.operators import effects_of
 from ..rules.refusal import refusal
+
+if TYPE_CHECKING:
+    from torch._ops import OpOverload
 
 aten = torch.ops.aten
 NUMBERS_FOR_TENSORS = {"Scalar", "Scalar_out"}
@@ -33,7 +36,7 @@ class SyncWatch:
             mode.__enter__()
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         for mode in reversed(self._modes):
             mode.__exit__(*exception)
 
@@ -63,7 +66,7 @@ class _Hidden(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def actions_of(func: Any, name: str, args: tuple, kwargs: dict) -> list[Action]:
+def actions_of(func: OpOverload, name: str, args: tuple, kwargs: dict) -> list[Action]:
     """What an operator is about to do with CUDA tensors; nothing if there are none."""
     if func is aten.copy_.default:
         non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
@@ -101,7 +104,7 @@ def _to(source: torch.Tensor, kwargs: dict) -> list[Action]:
     return [SYNC] if not non_blocking and source.numel() else []
 
 
-def _on_cuda(value: Any) -> bool:
+def _on_cuda(value: object) -> bool:
     if isinstance(value, torch.Tensor):
         return value.is_cuda
     return isinstance(value, (list, tuple)) and any(_on_cuda(item) for item in value)

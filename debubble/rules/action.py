@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ..timeline.event import CopyKind
+if TYPE_CHECKING:
+    from ..timeline.event import CopyKind
 
 
 class Action(NamedTuple):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
-from torch._ops import OpOverload
 
 from .operators import TABLE
+
+if TYPE_CHECKING:
+    from torch._ops import OpOverload
 
 COMPOSITE_KEYS = (
     torch.DispatchKey.CompositeExplicitAutograd,

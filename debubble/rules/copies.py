@@ -5,12 +5,14 @@ Tensors are looked at, never read: shape, stride, dtype, address and whether the
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from ..timeline.event import CopyKind
 from .action import SYNC, Action, copy, kernel
+
+if TYPE_CHECKING:
+    from ..timeline.event import CopyKind
 
 Direction = Literal["h2d", "d2h", "d2d"]
 STAGED_AT_ONCE = 64 << 10

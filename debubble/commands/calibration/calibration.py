@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import torch
 
-from debubble.cuda.accelerator import CudaAccelerator
+from debubble.accelerator import Accelerator, Graph
 from debubble.recording import record
 from debubble.sim.clock.cost import CostModel
 
@@ -28,8 +28,9 @@ BIG = 1 << 28
 """Bytes: well beyond any cache."""
 
 
-def calibrate(accelerator: CudaAccelerator) -> Iterator[tuple[str, float]]:
-    """Yields (constant, value): microseconds, or bytes or operations a microsecond."""
+def calibrate(accelerator: Accelerator) -> Iterator[tuple[str, float]]:
+    """Yields (constant, value) of a real GPU: microseconds, or bytes or operations a
+    microsecond."""
     bench = _Bench(accelerator)
     model = Model(accelerator)
     calls = bench.host_together(
@@ -51,7 +52,7 @@ def calibrate(accelerator: CudaAccelerator) -> Iterator[tuple[str, float]]:
     yield "gemm_launch_us", gemm * in_a_model
     yield "triton_launch_us", triton * in_a_model
     yield "copy_call_us", copy_call * in_a_model
-    event = torch.cuda.Event()
+    event = accelerator.event()
     sync = bench.host(event.synchronize)
     yield "sync_us", sync
     wait = bench.host(lambda: accelerator.current_stream().wait_event(event))
@@ -60,8 +61,12 @@ def calibrate(accelerator: CudaAccelerator) -> Iterator[tuple[str, float]]:
 
     stream = accelerator.current_stream()
     kernel, _ = bench.chain(lambda: bench.tiny.add_(1))
-    round_trip = bench.host(lambda: (bench.tiny.add_(1), stream.synchronize()))
-    start = max(0.5, round_trip - op - launch - kernel - sync)
+
+    def there_and_back() -> None:
+        bench.tiny.add_(1)
+        stream.synchronize()
+
+    start = max(0.5, bench.host(there_and_back) - op - launch - kernel - sync)
     yield "start_latency_us", start
     durations, gap = model.durations_and_gap()
     yield "gap_us", gap
@@ -104,7 +109,7 @@ def cost_model(gpu: str, constants: dict[str, float]) -> CostModel:
 
 
 class _Bench:
-    def __init__(self, accelerator: CudaAccelerator) -> None:
+    def __init__(self, accelerator: Accelerator) -> None:
         self.accelerator = accelerator
         device = accelerator.device
         self.tiny = torch.randn(TINY, TINY, device=device)
@@ -157,7 +162,7 @@ class _Bench:
                 call()
         return statistics.median(e.duration for e in timeline.events if e.kind == kind)
 
-    def graph(self):
+    def graph(self) -> Graph:
         graph = self.accelerator.graph()
         with graph.capture():
             self.tiny + 1

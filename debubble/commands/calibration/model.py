@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from debubble.cuda.accelerator import CudaAccelerator
+from debubble.accelerator import Accelerator
 from debubble.recording import record
 from debubble.rules.composition import is_view, name_of
 from debubble.sim.operators.work import unit_of
@@ -28,14 +28,14 @@ TOKENS, WIDTH, LAYERS = 256, 64, 16
 class Model(nn.Module):
     """`forward` is one step, from its hidden states to the next ones; nothing waits in it."""
 
-    def __init__(self, accelerator: CudaAccelerator) -> None:
+    def __init__(self, accelerator: Accelerator) -> None:
         super().__init__()
         self.accelerator = accelerator
         self.layers = nn.ModuleList(Layer(accelerator) for _ in range(LAYERS))
         self.to(accelerator.device, torch.bfloat16).requires_grad_(False)
-        place = {"device": accelerator.device}
-        self.hidden = torch.randn(TOKENS, WIDTH, dtype=torch.bfloat16, **place)
-        self.slots = torch.arange(TOKENS, **place)
+        device = accelerator.device
+        self.hidden = torch.randn(TOKENS, WIDTH, dtype=torch.bfloat16, device=device)
+        self.slots = torch.arange(TOKENS, device=device)
 
     def forward(self) -> torch.Tensor:
         hidden = self.hidden
@@ -67,7 +67,9 @@ class Model(nn.Module):
 
 
 class Layer(nn.Module):
-    def __init__(self, accelerator: CudaAccelerator) -> None:
+    cache: torch.Tensor
+
+    def __init__(self, accelerator: Accelerator) -> None:
         super().__init__()
         self.accelerator = accelerator
         self.normalise = Normalisation()

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import torch
 
-from debubble.cuda.accelerator import CudaAccelerator
+from debubble.accelerator import Accelerator
 
 KIB = 1024
 SIZES = range(4 * KIB, 65 * KIB, 4 * KIB)
@@ -25,9 +25,7 @@ class Pieces:
     In one batch where there is such a call, and else one by one.
     """
 
-    def __init__(
-        self, accelerator: CudaAccelerator, host: torch.Tensor, device: torch.Tensor
-    ) -> None:
+    def __init__(self, accelerator: Accelerator, host: torch.Tensor, device: torch.Tensor) -> None:
         self.accelerator, self.host, self.device = accelerator, host, device
         self.stream = accelerator.stream()
         self._random = np.random.default_rng(0)
