@@ -33,7 +33,7 @@ def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]
     """
     if ranges is None:
         return None
-    rows = [[tuple(span) for span in ranges.get(i) or [NO_RANGE]] for i in range(num_seqs)]
+    rows = [[(start, end) for start, end in ranges.get(i) or [NO_RANGE]] for i in range(num_seqs)]
     if all(row == [NO_RANGE] for row in rows):
         return None
     return rows

@@ -8,7 +8,7 @@ from debubble.accelerator import flex_attention
 
 from .inputs import ModelInputs
 from .kv_cache import KVCache
-from .metadata import FlexAttentionMetadata
+from .metadata import AttentionMetadata
 from .rotate_and_cache import rotate_and_cache
 
 
@@ -21,7 +21,7 @@ class FlexAttention:
         self.num_heads, self.cache, self.cos_sin = num_heads, cache, cos_sin
 
     def forward(
-        self, qkv: torch.Tensor, inputs: ModelInputs, metadata: FlexAttentionMetadata
+        self, qkv: torch.Tensor, inputs: ModelInputs, metadata: AttentionMetadata
     ) -> torch.Tensor:
         """[T, num_heads * head_size] for `qkv` [T, (num_heads + 2 * num_kv_heads) * head_size],
         whose queries are turned where they stand."""

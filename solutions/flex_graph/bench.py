@@ -99,7 +99,7 @@ def measure(
 ) -> dict[str, dict[str, StepInARowCost]]:
     variants = Variants(workload, accelerator)
     costs, _ = benchmark.measure_step(accelerator, variants.steps(), runs, advance)
-    times = {name: [] for name in VARIANTS}
+    times: dict[str, list[float]] = {name: [] for name in VARIANTS}
     for name in in_turns(VARIANTS, LOOPS[accelerator.modelled]):
         variants.ready(name)
         row = partial(variants.row, name)

@@ -28,18 +28,22 @@ class KVCache:
         shape = (num_blocks, page, num_kv_heads, head_size)
         self.key = torch.zeros(shape, dtype=dtype, device=device)
         self.value = torch.zeros(shape, dtype=dtype, device=device)
-        self._heads = tuple(
-            cache.flatten(0, 1).transpose(0, 1)[None] for cache in (self.key, self.value)
-        )
+        self._heads = _by_head(self.key), _by_head(self.value)
 
     def empty_twin(self, num_blocks: int, page: int) -> KVCache:
         """Of the same heads."""
-        heads = self.key.shape[2:]
-        return KVCache(num_blocks, page, *heads, self.key.dtype, self.key.device)
+        num_kv_heads, head_size = self.key.shape[2:]
+        key = self.key
+        return KVCache(num_blocks, page, num_kv_heads, head_size, key.dtype, key.device)
 
     def as_heads(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Keys and values as attention takes them: views [1, num_kv_heads, slots, head_size]."""
         return self._heads
+
+
+def _by_head(cache: torch.Tensor) -> torch.Tensor:
+    """A view [1, num_kv_heads, slots, head_size] of one of the cache's tensors."""
+    return cache.flatten(0, 1).transpose(0, 1)[None]
 
 
 def _check_size(num_blocks: int, page: int, num_kv_heads: int, head_size: int) -> None:

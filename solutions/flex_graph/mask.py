@@ -47,11 +47,20 @@ def sliding_window(tokens: int) -> Mask:
 class Tables(Protocol):
     """What a mask looks up: PersistentBuffers are such."""
 
-    doc_ids: torch.Tensor
-    query_start_loc: torch.Tensor
-    seq_lens: torch.Tensor
-    decode_offset: torch.Tensor
-    physical_to_logical: torch.Tensor
+    @property
+    def doc_ids(self) -> torch.Tensor: ...
+
+    @property
+    def query_start_loc(self) -> torch.Tensor: ...
+
+    @property
+    def seq_lens(self) -> torch.Tensor: ...
+
+    @property
+    def decode_offset(self) -> torch.Tensor: ...
+
+    @property
+    def physical_to_logical(self) -> torch.Tensor: ...
 
 
 def paged_mask_mod(mask: Mask, tables: Tables, limits: Limits) -> MaskMod:

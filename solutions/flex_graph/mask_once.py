@@ -7,6 +7,7 @@ import torch
 from debubble.accelerator import current
 
 from .batch import CommonAttentionMetadata
+from .metadata import AttentionMetadata
 from .runner import CapturedStep, GraphRunner
 from .scheduled import ScheduledBatch
 
@@ -32,7 +33,7 @@ class MaskOnceRunner(GraphRunner):
 
     def _metadata(
         self, common: CommonAttentionMetadata, for_capture: bool = False
-    ) -> dict[str, object]:
+    ) -> dict[str, AttentionMetadata]:
         """In the memory that the last batch's is in."""
         self._built_for = None
         return super()._metadata(common, for_capture)

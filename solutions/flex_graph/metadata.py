@@ -13,6 +13,13 @@ from .limits import Limits
 from .mask import MaskMod
 
 
+class AttentionMetadata(Protocol):
+    """What a layer reads of a step's metadata, as it was and as it is."""
+
+    @property
+    def block_mask(self) -> BlockMask: ...
+
+
 @dataclass(frozen=True)
 class FlexAttentionMetadata:
     """Of one step. The next build writes to the same memory."""
@@ -44,8 +51,11 @@ class FlexAttentionMetadata:
 class PageLists(Protocol):
     """Of the groups of a step, or of more: PersistentBuffers are such."""
 
-    kv_num_blocks: torch.Tensor
-    kv_indices: torch.Tensor
+    @property
+    def kv_num_blocks(self) -> torch.Tensor: ...
+
+    @property
+    def kv_indices(self) -> torch.Tensor: ...
 
 
 def block_mask_over(

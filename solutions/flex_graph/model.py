@@ -13,7 +13,7 @@ from .inputs import ModelInputs
 from .layer import DecoderLayer, Hidden, norm_weight
 from .limits import Limits
 from .mask import CAUSAL, Mask, sliding_window
-from .metadata import FlexAttentionMetadata
+from .metadata import AttentionMetadata
 from .rotary import cos_sin_table
 
 
@@ -40,7 +40,7 @@ class Decoder:
         """What each layer's metadata has to let it see, by name."""
 
     def forward(
-        self, inputs: ModelInputs, attn_metadata: Mapping[str, FlexAttentionMetadata]
+        self, inputs: ModelInputs, attn_metadata: Mapping[str, AttentionMetadata]
     ) -> torch.Tensor:
         """[T, vocab_size]: the logits behind each token. `attn_metadata` is by layer name, for the
         same T tokens. The layers' caches get the tokens' keys and values."""

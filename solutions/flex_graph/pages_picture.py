@@ -58,8 +58,8 @@ class PagesPicture:
         """Block tables, the cache from its own side, and the lists of the groups."""
         lines = [self.title]
         for request, (length, new) in enumerate(zip(self.seq_lens, self.query_lens, strict=True)):
-            blocks = " ".join(map(str, self.pages_of(request)))
-            lines.append(f"request {request}: {length} tokens, {new} new, blocks {blocks}".rstrip())
+            own = " ".join(map(str, self.pages_of(request)))
+            lines.append(f"request {request}: {length} tokens, {new} new, blocks {own}".rstrip())
         for name, row in (("request", self.owners), ("page", self.places)):
             cells = " ".join(f"{'.' if number < 0 else number:>2}" for number in row)
             lines.append(f"{name + ' of block':17}{cells}")

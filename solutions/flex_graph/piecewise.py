@@ -10,7 +10,7 @@ from debubble.accelerator import Graph, current
 
 from .batch import CommonAttentionMetadata
 from .layer import Hidden
-from .runner import GraphRunner
+from .runner import StepRunner
 from .scheduled import ScheduledBatch
 
 
@@ -37,7 +37,7 @@ class CapturedPieces(NamedTuple):
     """[size, vocab_size]."""
 
 
-class PiecewiseRunner(GraphRunner):
+class PiecewiseRunner(StepRunner[CapturedPieces]):
     """A step is num_layers + 1 graphs. Metadata and attention are as free as in eager steps: new
     tensors, other sizes in every step, waits of the host."""
 
@@ -45,16 +45,19 @@ class PiecewiseRunner(GraphRunner):
         model, size = self.model, common.num_actual_tokens
         layers = list(model.layers.values())
         inputs, attended = self.inputs.model_inputs(size), self._attended(size)
-        pieces, hidden = [], None
+        pieces: list[Piece] = []
         for before, layer in zip([None, *layers], layers, strict=False):
             graph = current().graph()
             with graph.capture():
-                hidden = before.after_attention(hidden, attended) if before else model.begin(inputs)
+                if before is None:
+                    hidden = model.begin(inputs)
+                else:
+                    hidden = before.after_attention(pieces[-1].hidden, attended)
                 qkv = layer.before_attention(hidden)
             pieces.append(Piece(graph, hidden, qkv))
         last = current().graph()
         with last.capture():
-            logits = model.finish(layers[-1].after_attention(hidden, attended))
+            logits = model.finish(layers[-1].after_attention(pieces[-1].hidden, attended))
         return CapturedPieces(pieces, attended, last, logits)
 
     def _attended(self, size: int) -> torch.Tensor:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import traceback
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 
@@ -18,6 +19,7 @@ from .capture_sizes import checked_capture_sizes, default_capture_sizes, size_fo
 from .inputs import StepInputs
 from .limits import Limits
 from .mask import Mask
+from .metadata import AttentionMetadata
 from .model import Decoder
 from .profile_batch import profile_batch
 from .scheduled import ScheduledBatch
@@ -28,20 +30,18 @@ class MetadataBuilder(Protocol):
 
     def __init__(self, limits: Limits, device: torch.device, mask: Mask) -> None: ...
 
-    def build(self, common: CommonAttentionMetadata) -> object: ...
+    def build(self, common: CommonAttentionMetadata) -> AttentionMetadata: ...
 
-    def build_for_cudagraph_capture(self, common: CommonAttentionMetadata) -> object: ...
-
-
-class CapturedStep(NamedTuple):
-    graph: Graph
-    logits: torch.Tensor
-    """[size, vocab_size], where the graph leaves them."""
+    def build_for_cudagraph_capture(self, common: CommonAttentionMetadata) -> AttentionMetadata: ...
 
 
-class GraphRunner:
+Capture = TypeVar("Capture")
+
+
+class StepRunner(ABC, Generic[Capture]):
     """After `capture_model` a step replays the smallest graph that holds its tokens, and runs
-    eagerly where none does. Layers that see the same share one builder."""
+    eagerly where none does. Layers that see the same share one builder. What there is of a size,
+    one graph or several, is a `Capture`."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class GraphRunner:
         self.inputs = StepInputs(limits, device, model.config.vocab_size)
         masks = dict.fromkeys(model.mask_of.values())
         self.builders = {mask: builder_class(limits, device, mask) for mask in masks}
-        self.captured: dict[int, CapturedStep] = {}
+        self.captured: dict[int, Capture] = {}
         self.capture_error: Exception | None = None
         """Why there is not a graph for every size."""
 
@@ -118,17 +118,13 @@ class GraphRunner:
         self._forward(num_tokens, self._metadata(common, for_capture=True))
         self.captured[num_tokens] = self._capture(common)
 
-    def _capture(self, common: CommonAttentionMetadata) -> CapturedStep:
-        graph = current().graph()
-        with graph.capture():
-            metadata = self._metadata(common, for_capture=True)
-            logits = self._forward(common.num_actual_tokens, metadata)
-        return CapturedStep(graph, logits)
+    @abstractmethod
+    def _capture(self, common: CommonAttentionMetadata) -> Capture:
+        """A step of common.num_actual_tokens rows, to be replayed as often as there are batches."""
 
-    def _replay(self, captured: CapturedStep, batch: ScheduledBatch) -> torch.Tensor:
+    @abstractmethod
+    def _replay(self, captured: Capture, batch: ScheduledBatch) -> torch.Tensor:
         """[size, vocab_size], of which the first batch.num_tokens rows are the batch's."""
-        captured.graph.replay()
-        return captured.logits
 
     def _run_eagerly(self, batch: ScheduledBatch) -> torch.Tensor:
         return self._forward(batch.num_tokens, self._metadata(self._common_of(batch)))
@@ -146,7 +142,7 @@ class GraphRunner:
 
     def _metadata(
         self, common: CommonAttentionMetadata, for_capture: bool = False
-    ) -> dict[str, object]:
+    ) -> dict[str, AttentionMetadata]:
         """By layer name."""
         of_mask = {
             mask: builder.build_for_cudagraph_capture(common)
@@ -156,6 +152,29 @@ class GraphRunner:
         }
         return {name: of_mask[mask] for name, mask in self.model.mask_of.items()}
 
-    def _forward(self, num_tokens: int, attn_metadata: dict[str, object]) -> torch.Tensor:
+    def _forward(
+        self, num_tokens: int, attn_metadata: dict[str, AttentionMetadata]
+    ) -> torch.Tensor:
         """[num_tokens, vocab_size]."""
         return self.model.forward(self.inputs.model_inputs(num_tokens), attn_metadata)
+
+
+class CapturedStep(NamedTuple):
+    graph: Graph
+    logits: torch.Tensor
+    """[size, vocab_size], where the graph leaves them."""
+
+
+class GraphRunner(StepRunner[CapturedStep]):
+    """A step is one graph, with its metadata."""
+
+    def _capture(self, common: CommonAttentionMetadata) -> CapturedStep:
+        graph = current().graph()
+        with graph.capture():
+            metadata = self._metadata(common, for_capture=True)
+            logits = self._forward(common.num_actual_tokens, metadata)
+        return CapturedStep(graph, logits)
+
+    def _replay(self, captured: CapturedStep, batch: ScheduledBatch) -> torch.Tensor:
+        captured.graph.replay()
+        return captured.logits

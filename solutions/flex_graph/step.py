@@ -17,9 +17,11 @@ from .piecewise import PiecewiseRunner
 from .runner import GraphRunner, MetadataBuilder
 from .scheduled import ScheduledBatch
 
+Runner = GraphRunner | PiecewiseRunner
+
 
 class Way(NamedTuple):
-    runner_class: type[GraphRunner]
+    runner_class: type[Runner]
     builder_class: type[MetadataBuilder]
     captures: bool = True
 
@@ -50,7 +52,7 @@ class FlexStep:
         self.limits, self.device = limits, device
         self.capture_sizes = None if capture_sizes is None else tuple(capture_sizes)
         self.model = Decoder(config, limits, device)
-        self.runners: dict[str, GraphRunner] = {}
+        self.runners: dict[str, Runner] = {}
         self.use(variant)
 
     def use(self, variant: str) -> None:
@@ -62,7 +64,7 @@ class FlexStep:
             self.runners[variant] = self._runner(WAYS[variant])
         self.runner = self.runners[variant]
 
-    def _runner(self, way: Way) -> GraphRunner:
+    def _runner(self, way: Way) -> Runner:
         sizes = self.capture_sizes if way.captures else ()
         runner = way.runner_class(
             self.model, self.limits, self.device, sizes, builder_class=way.builder_class

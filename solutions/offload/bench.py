@@ -21,7 +21,14 @@ from .kernel_steps import report_steps
 from .serving import LoadingHandler, Server
 from .serving_rate import report_serving
 
-FEW = {"num_layers": 8, "prefix_tokens": 2048, "num_requests": 4, "new_tokens": 4, "max_running": 2}
+FEW = replace(
+    ServingConfig.small(),
+    num_layers=8,
+    prefix_tokens=2048,
+    num_requests=4,
+    new_tokens=4,
+    max_running=2,
+)
 """Of what is recorded: a picture has room for a few requests and steps."""
 VARIANTS: dict[str, LoadingHandler] = {
     "before": before.loading_handler,
@@ -67,8 +74,7 @@ def measure(
 
 def record_serving(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
     """A few requests, by variant: their loads beside the steps of others."""
-    small = replace(ServingConfig.small(), **FEW)
-    config = ServingConfig.tiny() if accelerator.modelled else small
+    config = ServingConfig.tiny() if accelerator.modelled else FEW
     server = Server(config, accelerator.device)
     for name, handler in VARIANTS.items():
         load = handler(server.groups)

@@ -108,7 +108,7 @@ class Crossover:
     @classmethod
     def _find(cls, gpu: str) -> tuple[Crossover, list[str]]:
         """(what copies on this GPU go by, why each file of it that exists can't be used)."""
-        unusable = []
+        unusable: list[str] = []
         for path in (cache_path(gpu), _shipped(gpu)):
             try:
                 return cls._load_for(gpu, path), unusable

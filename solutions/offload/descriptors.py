@@ -45,7 +45,8 @@ class Descriptors:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def __getitem__(self, part: slice) -> Descriptors:
+    def __getitem__(self, part: slice | np.ndarray) -> Descriptors:
+        """Of some pieces: a slice, or bool [N] that says which."""
         return Descriptors(self.sources[part], self.targets[part], self.sizes[part])
 
     @property
@@ -68,8 +69,11 @@ class Descriptors:
 
     def dense(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sources, targets and sizes, each without gaps in memory."""
-        columns = (self.sources, self.targets, self.sizes)
-        return tuple(map(np.ascontiguousarray, columns))
+        return (
+            np.ascontiguousarray(self.sources),
+            np.ascontiguousarray(self.targets),
+            np.ascontiguousarray(self.sizes),
+        )
 
     def cut(self, nbytes: int) -> Descriptors:
         """The same bytes in pieces of at most `nbytes` bytes, in the same order."""

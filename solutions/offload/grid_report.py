@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from rich.box import SIMPLE
@@ -22,7 +21,7 @@ from .byte_sizes import short_size
 from .calibration import COUNTS, SIZES, copy_columns, measure_crossover
 from .crossover import PATHS, Crossover
 from .grid import ROUNDS, Advance, CopiedMemory, Copy, CudaMeter, Grid, measure_cell, measure_grid
-from .presets import UPSTREAM
+from .presets import UPSTREAM, Preset
 from .selection import PresetSwap, SwapBlocks, _select_swap_blocks_fn, next_power_of_2
 
 NAME = "offload_grid"
@@ -111,8 +110,10 @@ def paths_with(crossover: Crossover, sizes: Sequence[int]) -> dict[str, Copy]:
     }
 
 
-def _select(size: int, **how: Any) -> SwapBlocks:
-    return _select_swap_blocks_fn([size], gpu_to_cpu=False, **how)
+def _select(
+    size: int, crossover: Crossover | None = None, preset: Preset | None = None
+) -> SwapBlocks:
+    return _select_swap_blocks_fn([size], gpu_to_cpu=False, crossover=crossover, preset=preset)
 
 
 def _preset_kernel(size: int) -> SwapBlocks:
@@ -193,7 +194,7 @@ def _cell(grid: Grid, kind: str, row: int, column: int) -> str:
     )
 
 
-def contents_of(report: GridReport) -> dict[str, Any]:
+def contents_of(report: GridReport) -> dict[str, object]:
     grid = report.grid
     return {
         "large_copy": {"bytes": LARGE_COPY, "device_us": report.large_copy_us},

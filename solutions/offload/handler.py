@@ -149,26 +149,26 @@ class SingleDirectionOffloadingHandler:
         # Before an event is used again: those of transfers that have ended are what the pool asks.
         buffers = self.pool.take(num_descriptors)
         self._write(pieces, buffers.numpy()[:, :num_descriptors])
-        batch = buffers[:, :num_descriptors].unbind()
+        src, dst, sizes = buffers[:, :num_descriptors].unbind()
         stream, start_event, end_event = next(self._streams), self._event(), self._event()
         compute_stream = self.compute_stream or current().current_stream()
         order_transfer(stream, compute_stream, self._computed, self._last_end())
         try:
             with stream:
                 start_event.record()
-                error = self._swap(*batch) if num_descriptors else None
+                error = self._swap(src, dst, sizes) if num_descriptors else None
                 end_event.record()
         except BaseException:
             stream.synchronize()  # Nobody will know what of it is under way.
             raise
         self.pool.give_back(buffers, end_event)
         num_bytes = sum(piece.num_bytes for piece in pieces)
-        return Transfer(job_id, stream, start_event, end_event, *batch, num_bytes, error)
+        return Transfer(job_id, stream, start_event, end_event, src, dst, sizes, num_bytes, error)
 
-    def _swap(self, *batch: torch.Tensor) -> str | None:
+    def _swap(self, src: torch.Tensor, dst: torch.Tensor, sizes: torch.Tensor) -> str | None:
         """What went wrong. Some of the pieces may be queued all the same, and read descriptors."""
         try:
-            self.swap(*batch)
+            self.swap(src, dst, sizes)
         except Exception as error:
             return str(error) or type(error).__name__
         return None

@@ -11,7 +11,7 @@ from rich.console import Console
 from debubble.accelerator import Accelerator, ByAddress, Work, current, launch
 from solutions.benchmark import write_record
 
-from .grid import Copy, Grid, measure_grid
+from .grid import ROUNDS, Copy, Grid, measure_grid
 from .presets import Preset
 from .swap_blocks_kernel import _swap_blocks_kernel
 from .upstream_scheme import swap_with_preset
@@ -80,9 +80,9 @@ def report_steps(accelerator: Accelerator, console: Console, folder: Path | None
         console.print(f"written to {path}")
 
 
-def measure_steps(accelerator: Accelerator, **how: int) -> Grid:
-    """`how` as `measure_grid` takes it."""
-    return measure_grid(accelerator, STEPS, [SIZE], COUNTS, dense=STEPS, **how)
+def measure_steps(accelerator: Accelerator, *, rounds: int = ROUNDS) -> Grid:
+    """`rounds` as `measure_grid` takes it."""
+    return measure_grid(accelerator, STEPS, [SIZE], COUNTS, rounds=rounds, dense=STEPS)
 
 
 def _row(grid: Grid, name: str) -> list[float]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import gcd
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 import torch
@@ -16,7 +16,6 @@ from debubble.accelerator import Accelerator
 from .descriptors import WORD
 
 
-@dataclass(frozen=True, eq=False)
 class KVTensors:
     """One layer's cache, on both sides, as bytes.
 
@@ -25,19 +24,18 @@ class KVTensors:
     all of them by default: what is behind them is padding.
     """
 
-    gpu: torch.Tensor
-    cpu: torch.Tensor
-    copied_bytes: int | None = None
-
-    def __post_init__(self) -> None:
-        _check_rows("gpu", self.gpu)
-        _check_rows("cpu", self.cpu)
-        if self.cpu.device.type != "cpu":
-            raise ValueError(f"cpu is on {self.cpu.device}: it must be in host memory")
-        if self.gpu.device.type == "cpu":
+    def __init__(
+        self, gpu: torch.Tensor, cpu: torch.Tensor, copied_bytes: int | None = None
+    ) -> None:
+        _check_rows("gpu", gpu)
+        _check_rows("cpu", cpu)
+        if cpu.device.type != "cpu":
+            raise ValueError(f"cpu is on {cpu.device}: it must be in host memory")
+        if gpu.device.type == "cpu":
             raise ValueError("gpu is in host memory: it must be on the accelerator")
-        if self.copied_bytes is None:
-            object.__setattr__(self, "copied_bytes", self.page)
+        self.gpu: Final = gpu
+        self.cpu: Final = cpu
+        self.copied_bytes: Final = self.page if copied_bytes is None else copied_bytes
         if not 0 < self.copied_bytes <= self.page:
             raise ValueError(
                 f"copied_bytes of {self.copied_bytes}: copy at least 1, and at most a page of "
@@ -122,7 +120,7 @@ class Layout:
 
 
 def _layouts_of(tensors: Sequence[KVTensors]) -> list[Layout]:
-    alike: dict[tuple[int, ...], list[KVTensors]] = {}
+    alike: dict[tuple[int, int, int, int], list[KVTensors]] = {}
     for pair in tensors:
         alike.setdefault((pair.page, pair.copied_bytes, *pair.strides), []).append(pair)
     return [

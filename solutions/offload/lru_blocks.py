@@ -155,7 +155,7 @@ class LRUBlockManager:
 
     def _to_evict(self, count: int, keep: dict[Hashable, None]) -> list[Hashable] | None:
         """The `count` blocks least recently used and not to be kept; None if there are fewer."""
-        evicted = []
+        evicted: list[Hashable] = []
         for block_hash in self._evictable:
             if len(evicted) >= count:
                 break

@@ -113,7 +113,7 @@ class PresetSwap:
 
     def warm_up(self) -> None:
         everywhere = replace(self.preset, min_n=0)
-        copy_own_bytes(lambda *columns: swap_with_preset(*columns, everywhere))
+        copy_own_bytes(lambda src, dst, sizes: swap_with_preset(src, dst, sizes, everywhere))
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class CalibratedSwap:
         return self.crossover.best(mean, len(sizes))
 
     def warm_up(self) -> None:
-        copy_own_bytes(lambda *columns: launch_swap(current(), *columns, self.launch))
+        copy_own_bytes(lambda src, dst, sizes: launch_swap(current(), src, dst, sizes, self.launch))
 
 
 def copy_along(path: str, columns: Columns, descriptors: Descriptors, how: Launch) -> None:

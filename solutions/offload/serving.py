@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -68,7 +68,7 @@ class Server:
         step to run."""
         config = self.config
         waiting = deque(range(config.num_requests))
-        loading: dict[int, Request] = {}
+        loading: dict[Hashable, Request] = {}
         ready: deque[Request] = deque()
         running: dict[int, Request] = {}
         free_blocks = self._free_blocks()
@@ -149,6 +149,7 @@ class Server:
             for cache in self.decoder.caches:
                 cache.normal_()
             plan = self.manager.prepare_store(hashes)
+            assert plan is not None, "there is room for all prefixes"
             store.transfer_async(number, [gpu_blocks], [plan.block_ids])
             store.wait({number})
             self.manager.complete_store(hashes)

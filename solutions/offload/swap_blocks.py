@@ -124,7 +124,8 @@ def copy_by_kernel(
 
 def _uploaded(accelerator: Accelerator, table: torch.Tensor) -> Columns:
     """The columns of int64 [N, 3] on the device, by one copy."""
-    return table.to(accelerator.device, non_blocking=True).unbind(1)
+    sources, targets, sizes = table.to(accelerator.device, non_blocking=True).unbind(1)
+    return sources, targets, sizes
 
 
 def _can_be_read_in_place(columns: Columns) -> bool:

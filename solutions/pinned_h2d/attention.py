@@ -15,6 +15,7 @@ from solutions.floats import FLOATS
 
 from .attention_kernel import prefix_attention_kernel
 from .batch import Batch
+from .metadata import RangeState
 
 LOG2_E = math.log2(math.e)
 
@@ -25,7 +26,7 @@ def prefix_attention(
     value_cache: torch.Tensor,
     batch: Batch,
     *,
-    ranges: torch.Tensor | None,
+    ranges: torch.Tensor | RangeState | None,
     scale: float | None = None,
     window: int | None = None,
     clamp_to_window: bool = False,
@@ -35,11 +36,13 @@ def prefix_attention(
     where one is given, contiguous, whose rows are left as they are where the batch has no tokens.
 
     Caches: [num_blocks, block_size, num_kv_heads, head_size], contiguous. `ranges`: [num_seqs,
-    max_ranges, 2] int32. With `clamp_to_window` a range reaches no further than the window.
+    max_ranges, 2] int32, contiguous, or None without any range; TypeError for NOT_COMPUTED. With
+    `clamp_to_window` a range reaches no further than the window.
     """
     _, num_heads, head_size = query.shape
     _, page, num_kv_heads, _ = key_cache.shape
-    check_shapes(query, key_cache, value_cache, ranges, window, clamp_to_window)
+    check_shapes(query, key_cache, value_cache, window, clamp_to_window)
+    ranges = checked_ranges(ranges)
     group = num_heads // num_kv_heads
     if output is None:
         output = torch.empty_like(query, memory_format=torch.contiguous_format)
@@ -120,10 +123,17 @@ def shared_memory_of(device: torch.device) -> int:
     """Bytes that one block can have, or INTERPRETED where kernels run on the CPU."""
     if triton.knobs.runtime.interpret:
         return INTERPRETED
-    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+    properties = torch.cuda.get_device_properties(device)
+    return properties.shared_memory_per_block_optin  # type: ignore[attr-defined]  # stub lacks it
 
 
-def check_shapes(query, key_cache, value_cache, ranges, window, clamp_to_window) -> None:
+def check_shapes(
+    query: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    window: int | None,
+    clamp_to_window: bool,
+) -> None:
     _, num_heads, head_size = query.shape
     num_kv_heads = key_cache.shape[2]
     if query.dtype not in FLOATS:
@@ -143,14 +153,19 @@ def check_shapes(query, key_cache, value_cache, ranges, window, clamp_to_window)
         raise ValueError(f"query strides {query.stride()}: each token's heads must be contiguous")
     if not (key_cache.is_contiguous() and value_cache.is_contiguous()):
         raise ValueError("the caches must be contiguous")
-    if not isinstance(ranges, torch.Tensor | None):
-        raise TypeError(f"ranges {ranges}: give the metadata its ranges before the first layer")
-    if ranges is not None and not ranges.is_contiguous():
-        raise ValueError(f"range strides {ranges.stride()}: the ranges must be contiguous")
     if window is not None and window < 1:
         raise ValueError(f"window {window}: must be at least 1, or None")
     if clamp_to_window and window is None:
         raise ValueError("clamp_to_window needs a window")
+
+
+def checked_ranges(ranges: torch.Tensor | RangeState | None) -> torch.Tensor | None:
+    """TypeError for ranges that are not computed yet, ValueError for a tensor with gaps."""
+    if not isinstance(ranges, torch.Tensor | None):
+        raise TypeError(f"ranges {ranges}: give the metadata its ranges before the first layer")
+    if ranges is not None and not ranges.is_contiguous():
+        raise ValueError(f"range strides {ranges.stride()}: the ranges must be contiguous")
+    return ranges
 
 
 def attention_work(

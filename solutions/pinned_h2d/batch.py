@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 PADDING_BLOCK = 0
 """Belongs to no request: the tokens that pad a batch write here."""
@@ -91,5 +95,5 @@ class PagedRequests:
         )
 
 
-def on_device(values, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+def on_device(values: ArrayLike, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     return torch.as_tensor(np.asarray(values, dtype=np.int64), dtype=dtype).to(device)

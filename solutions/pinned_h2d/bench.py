@@ -13,10 +13,10 @@ from solutions import benchmark
 from solutions.benchmark import Advance, Benchmark, StepCost
 
 from .config import StepConfig
-from .step import Engine
+from .step import Engine, Variant
 
 KINDS = ("prefill", "decode")
-VARIANTS = ("before", "after")
+VARIANTS: tuple[Variant, ...] = ("before", "after")
 GEMMA_BYTES = 40 * 2**30
 ATTENTION = "prefix_attention_kernel"
 
@@ -56,7 +56,7 @@ def measure(
 def measure_kind(
     accelerator: Accelerator, engine: Engine, kind: str, runs: int, advance: Advance
 ) -> dict[str, PrefixStepCost]:
-    variants = {name: partial(ready, engine, kind, name) for name in VARIANTS}
+    variants: benchmark.Variants = {name: partial(ready, engine, kind, name) for name in VARIANTS}
     costs, recorded = benchmark.measure_step(accelerator, variants, runs, advance)
     return {
         name: PrefixStepCost(**asdict(cost), attention_us=attention_us(recorded[name]))
@@ -64,7 +64,7 @@ def measure_kind(
     }
 
 
-def ready(engine: Engine, kind: str, variant: str) -> benchmark.Step:
+def ready(engine: Engine, kind: str, variant: Variant) -> benchmark.Step:
     engine.use(variant)
     return getattr(engine, kind)
 

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Protocol
+
 import torch
 import torch.nn.functional as F
 
 from .attention import prefix_attention
+from .batch import Batch
 from .config import StepConfig
+from .metadata import RangeState
+
+
+class PrefixMetadata(Protocol):
+    """What a layer reads of a step's metadata, as it was and as it is."""
+
+    @property
+    def batch(self) -> Batch: ...
+
+    @property
+    def mm_prefix_range_tensor(self) -> torch.Tensor | RangeState | None: ...
 
 
 class Decoder:
@@ -19,7 +34,9 @@ class Decoder:
             for i in range(config.num_layers)
         }
 
-    def forward(self, hidden: torch.Tensor, attn_metadata: dict) -> torch.Tensor:
+    def forward(
+        self, hidden: torch.Tensor, attn_metadata: Mapping[str, PrefixMetadata]
+    ) -> torch.Tensor:
         """[num_tokens, hidden_size] to the same."""
         for name, layer in self.layers.items():
             hidden = layer.forward(hidden, attn_metadata[name])
@@ -49,7 +66,7 @@ class DecoderLayer:
         self.key_cache = torch.zeros(cache_shape, dtype=config.dtype, device=device)
         self.value_cache = torch.zeros(cache_shape, dtype=config.dtype, device=device)
 
-    def forward(self, hidden: torch.Tensor, metadata) -> torch.Tensor:
+    def forward(self, hidden: torch.Tensor, metadata: PrefixMetadata) -> torch.Tensor:
         heads = F.linear(F.normalize(hidden, dim=-1), self.qkv).unflatten(-1, (-1, self.head_size))
         query, key, value = heads.split([self.num_heads, *[self.num_kv_heads] * 2], dim=1)
         slots = metadata.batch.slot_mapping

@@ -9,7 +9,7 @@ import torch
 from .batch import Batch
 from .metadata import Upload
 from .range_buffer import PrefixRangeBuffer
-from .ranges import PrefixRanges, check_ranges, touches
+from .ranges import PrefixRanges, Span, check_ranges, touches
 
 
 class ModelRunner:
@@ -62,7 +62,8 @@ def range_tensors_by_micro_batch(
     one micro-batch; its rows beyond them are padding, and zero. `upload(ranges, num_seqs)` is
     called once, and with None if no span holds a scheduled position.
     """
-    rows, first_row, matters = {}, 0, False
+    rows: dict[int, Sequence[Span]] = {}
+    first_row, matters = 0, False
     for batch in batches:
         spans_of = [(ranges or {}).get(request, ()) for request in batch.requests]
         rows.update(enumerate(spans_of, start=first_row))

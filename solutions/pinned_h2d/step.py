@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Literal, Protocol, TypeVar
 
 import torch
 
 from . import before, metadata, runner
-from .batch import PagedRequests
+from .batch import Batch, PagedRequests
 from .config import StepConfig
-from .model import Decoder
+from .model import Decoder, PrefixMetadata
+from .ranges import PrefixRanges
 
 Variant = Literal["before", "after"]
+Metadata = TypeVar("Metadata", bound=PrefixMetadata)
+
+
+class Runner(Protocol[Metadata]):
+    def _set_mm_prefix_range_for_metadata(
+        self, attn_metadata: dict[str, Metadata], ranges: PrefixRanges | None
+    ) -> None: ...
+
+
+@dataclass(frozen=True)
+class Preparation(Generic[Metadata]):
+    """How a step's metadata is made: by the code as it was, or by the code as it is."""
+
+    metadata_class: Callable[[Batch], Metadata]
+    runner: Runner[Metadata]
+
+    def metadata_of(
+        self, batch: Batch, layers: Iterable[str], ranges: PrefixRanges | None
+    ) -> dict[str, Metadata]:
+        """By layer name."""
+        attn_metadata = {name: self.metadata_class(batch) for name in layers}
+        self.runner._set_mm_prefix_range_for_metadata(attn_metadata, ranges)
+        return attn_metadata
+
+
+AsItWas = Preparation[before.TritonAttentionMetadata]
+AsItIs = Preparation[metadata.TritonAttentionMetadata]
 
 
 class Engine:
@@ -21,6 +50,8 @@ class Engine:
     What a scheduler prepares for a step (batch, tokens) is on the device before the step begins,
     so that all the uploads of a step are those of its prefix ranges.
     """
+
+    preparation: AsItWas | AsItIs
 
     def __init__(
         self, config: StepConfig, device: torch.device, variant: Variant = "after"
@@ -36,7 +67,8 @@ class Engine:
         self.decode_batch = self.make_batch([range(length, length + 1)] * config.num_requests)
         self.use(variant)
 
-    def make_batch(self, scheduled: Sequence[range]):
+    def make_batch(self, scheduled: Sequence[range]) -> tuple[Batch, torch.Tensor]:
+        """A batch, and what its tokens are before the first layer: [num_tokens, hidden_size]."""
         batch = self.requests.batch(scheduled, self.device)
         shape = (batch.num_tokens, self.config.hidden_size)
         return batch, torch.randn(shape, dtype=self.config.dtype, device=self.device)
@@ -44,12 +76,10 @@ class Engine:
     def use(self, variant: Variant) -> None:
         """Switches to the code as it was, or as it is; model and requests stay."""
         if variant == "before":
-            self.metadata_class, self.runner = before.TritonAttentionMetadata, before.ModelRunner()
+            self.preparation = Preparation(before.TritonAttentionMetadata, before.ModelRunner())
         elif variant == "after":
-            self.metadata_class = metadata.TritonAttentionMetadata
-            self.runner = runner.ModelRunner(
-                self.config.num_requests, self.config.max_ranges, self.device
-            )
+            now = runner.ModelRunner(self.config.num_requests, self.config.max_ranges, self.device)
+            self.preparation = Preparation(metadata.TritonAttentionMetadata, now)
         else:
             raise ValueError(f"variant {variant!r}: choose 'before' or 'after'")
 
@@ -61,7 +91,7 @@ class Engine:
         """One token of each request, behind its prompt: [num_requests, hidden_size]."""
         return self.step(*self.decode_batch)
 
-    def step(self, batch, hidden: torch.Tensor) -> torch.Tensor:
-        attn_metadata = {name: self.metadata_class(batch) for name in self.model.layers}
-        self.runner._set_mm_prefix_range_for_metadata(attn_metadata, self.ranges)
+    def step(self, batch: Batch, hidden: torch.Tensor) -> torch.Tensor:
+        """[num_tokens, hidden_size], behind the last layer."""
+        attn_metadata = self.preparation.metadata_of(batch, self.model.layers, self.ranges)
         return self.model.forward(hidden, attn_metadata)
