@@ -10,7 +10,7 @@ import torch
 from debubble.accelerator import Work
 
 from .chunk_stages import product_constants, product_type
-from .chunk_tables import FLA_CHUNK_SIZE, ChunkTables
+from .chunk_tables import FLA_CHUNK_SIZE
 
 BLOCK_V = {True: 64, False: 32}
 """Values of one program, by whether products run on tensor cores: with K = 128 a state then lies
@@ -29,7 +29,7 @@ class Batch:
     k: torch.Tensor
     v: torch.Tensor
     cu_seqlens: torch.Tensor
-    tables: ChunkTables
+    chunk_indices: torch.Tensor
     normalize: bool
 
     @property
@@ -43,7 +43,7 @@ class Batch:
     @property
     def num_chunks(self) -> int:
         """Or more, if the table was made on the device."""
-        return self.tables.chunk_indices.shape[0]
+        return self.chunk_indices.shape[0]
 
     @property
     def num_value_heads(self) -> int:
@@ -69,7 +69,7 @@ class Batch:
         return 3 if programs > MANY_PROGRAMS else 4
 
     @property
-    def constants(self) -> dict:
+    def constants(self) -> dict[str, int | str | bool]:
         return {
             "GROUP": self.num_value_heads // self.q.shape[2],
             "CHUNK": FLA_CHUNK_SIZE,

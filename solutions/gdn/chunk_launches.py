@@ -21,11 +21,12 @@ instead of 55 us with the 174 that the compiler would take."""
 
 def solve_chunks(batch: Batch, g: torch.Tensor, beta: torch.Tensor) -> ChunkSolution:
     heads, tokens = batch.num_value_heads, batch.num_tokens
-    solution = ChunkSolution(
-        batch.empty(tokens, heads, FLA_CHUNK_SIZE),
-        *batch.empty(4, heads, tokens, dtype=torch.float32),
-        batch.empty(batch.num_chunks, heads, dtype=torch.float32),
+    solved = batch.empty(tokens, heads, FLA_CHUNK_SIZE)
+    decays, key_norms, read_scales, write_scales = batch.empty(
+        4, heads, tokens, dtype=torch.float32
     )
+    chunk_decays = batch.empty(batch.num_chunks, heads, dtype=torch.float32)
+    solution = ChunkSolution(solved, decays, key_norms, read_scales, write_scales, chunk_decays)
     if not batch.num_chunks:
         return solution
     key_size = batch.k.shape[3]
@@ -37,7 +38,7 @@ def solve_chunks(batch: Batch, g: torch.Tensor, beta: torch.Tensor) -> ChunkSolu
         g,
         beta,
         batch.cu_seqlens,
-        batch.tables.chunk_indices,
+        batch.chunk_indices,
         tokens,
         batch.k.stride(1),
         g.stride(1),
@@ -60,6 +61,7 @@ def solve_chunks(batch: Batch, g: torch.Tensor, beta: torch.Tensor) -> ChunkSolu
 
 def pass_states(
     batch: Batch,
+    chunk_offsets: torch.Tensor,
     solution: ChunkSolution,
     states: SequenceStates,
     final_state: torch.Tensor | None,
@@ -90,7 +92,7 @@ def pass_states(
         batch.cu_seqlens if states.slots is None else states.slots,
         batch.cu_seqlens if states.has_initial is None else states.has_initial,
         batch.cu_seqlens,
-        batch.tables.chunk_offsets,
+        chunk_offsets,
         tokens,
         batch.num_chunks,
         len(initial),
@@ -144,7 +146,7 @@ def read_outputs(
         decays,
         key_norms,
         batch.cu_seqlens,
-        batch.tables.chunk_indices,
+        batch.chunk_indices,
         batch.num_tokens,
         scale,
         batch.q.stride(1),

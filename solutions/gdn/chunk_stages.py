@@ -21,7 +21,7 @@ import triton
 import triton.language as tl
 
 
-def product_constants(dtype: torch.dtype) -> dict:
+def product_constants(dtype: torch.dtype) -> dict[str, str | bool]:
     """Those of `product` in a kernel whose inputs are of `dtype`."""
     precision = "ieee" if dtype == torch.float32 else "tf32"
     return {"PRECISION": precision, "UPCAST": triton.knobs.runtime.interpret}

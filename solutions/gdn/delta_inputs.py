@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 import torch
 
 from .config import GDNConfig
+
+
+class DeltaArguments(TypedDict):
+    """Arguments of the delta rule in either form, as `chunk_gated_delta_rule` describes them."""
+
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    g: torch.Tensor
+    beta: torch.Tensor
+    use_qk_l2norm_in_kernel: bool
 
 
 @dataclass(frozen=True)
@@ -30,8 +42,8 @@ class DeltaInputs:
     def with_qkv(self, qkv: torch.Tensor) -> DeltaInputs:
         return DeltaInputs(qkv, self.g, self.beta)
 
-    def arguments(self, config: GDNConfig) -> dict[str, torch.Tensor | bool]:
-        """Those of the delta rule in either form."""
+    def arguments(self, config: GDNConfig) -> DeltaArguments:
+        """What the delta rule takes of each token, in either form."""
         sizes = [config.key_size, config.key_size, config.value_size]
         q, k, v = self.qkv.unsqueeze(0).split(sizes, dim=2)
         return {

@@ -11,10 +11,18 @@ import torch.nn.functional as F
 
 from .chunk_gated_delta_rule import chunk_gated_delta_rule
 from .chunk_tables import ChunkTables, upload_chunk_tables
+from .delta_inputs import DeltaArguments
 from .peer import peer_forward
 
 HEADS, SIZE = 16, 128
 """Of queries, keys and values alike."""
+
+
+class ForwardArguments(DeltaArguments):
+    """Arguments that each forward takes under the same names."""
+
+    output_final_state: bool
+
 
 Forward = Callable[[], tuple[torch.Tensor, torch.Tensor | None]]
 """(o, final states): states are as each forward keeps them."""
@@ -54,7 +62,9 @@ class Inputs(NamedTuple):
         if not normalizes:
             q, k = F.normalize(q, dim=-1), F.normalize(k, dim=-1)
         return cls(
-            *(tensor.bfloat16() for tensor in (q, k, v)),
+            q.bfloat16(),
+            k.bfloat16(),
+            v.bfloat16(),
             F.logsigmoid(numbers(*shape[:3])),
             numbers(*shape[:3]).sigmoid().bfloat16(),
             numbers(sequences.number, HEADS, SIZE, SIZE),
@@ -65,20 +75,32 @@ def forwards(
     sequences: Sequences, inputs: Inputs, normalizes: bool, with_states: bool, with_peer: bool
 ) -> dict[str, Forward]:
     """By name: ours with the tables of the step, ours that makes them anew, and the peer."""
-    given = dict(zip(Inputs._fields[:5], inputs, strict=False))
-    given |= {"use_qk_l2norm_in_kernel": normalizes, "output_final_state": with_states}
+    given: ForwardArguments = {
+        "q": inputs.q,
+        "k": inputs.k,
+        "v": inputs.v,
+        "g": inputs.g,
+        "beta": inputs.beta,
+        "use_qk_l2norm_in_kernel": normalizes,
+        "output_final_state": with_states,
+    }
     states = inputs.states if with_states else None
 
-    def ours(**tables: torch.Tensor):
+    def ours(
+        chunk_indices: torch.Tensor | None = None, chunk_offsets: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
         return chunk_gated_delta_rule(
-            **given, initial_state=states, cu_seqlens=sequences.starts, **tables
+            **given,
+            initial_state=states,
+            cu_seqlens=sequences.starts,
+            chunk_indices=chunk_indices,
+            chunk_offsets=chunk_offsets,
         )
 
-    tables = sequences.tables._asdict()
-    found = {"ours": lambda: ours(**tables), "no tables": ours}
+    found: dict[str, Forward] = {"ours": lambda: ours(*sequences.tables), "no tables": ours}
     if with_peer:
         peer, starts = peer_forward(), sequences.starts_of_peer
         # It keeps the transposed states.
-        states_of_peer = states.transpose(2, 3).contiguous() if with_states else None
+        states_of_peer = None if states is None else states.transpose(2, 3).contiguous()
         found["peer"] = lambda: peer(**given, initial_state=states_of_peer, cu_seqlens=starts)
     return found

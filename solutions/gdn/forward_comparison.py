@@ -140,7 +140,9 @@ def times_of(
         for _ in range(WARM_UPS):
             call()
     ways = {"as_called_us": clock.as_called, "gpu_us": clock.gpu_alone}
-    took = {name: {way: [] for way in ways} for name in new_calls()}
+    took: dict[str, dict[str, list[float]]] = {
+        name: {way: [] for way in ways} for name in new_calls()
+    }
     with no_garbage():
         for run in range(runs):
             for name, call in in_turn(new_calls(), run):
@@ -169,6 +171,7 @@ def errors_of(sequences: Sequences, with_peer: bool) -> dict[str, dict[str, Erro
         of_case = {}
         for name, call in forwards(sequences, inputs, normalizes, True, with_peer).items():
             o, states = call()
+            assert states is not None  # They were asked for.
             states = states.transpose(2, 3) if name == "peer" else states
             of_case[name] = Errors(relative_error(o, right[0]), relative_error(states, right[1]))
         found[Case("", normalizes, True).normalized] = of_case
@@ -179,12 +182,18 @@ def recurrence(
     sequences: Sequences, inputs: Inputs, normalizes: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(o, states), token by token, of the same inputs; the tests hold it against plain PyTorch."""
-    return fused_recurrent_gated_delta_rule(
-        *(tensor.float() for tensor in inputs[:5]),
-        initial_state=inputs.states.clone(),
+    states = inputs.states.clone()
+    o, _ = fused_recurrent_gated_delta_rule(
+        inputs.q.float(),
+        inputs.k.float(),
+        inputs.v.float(),
+        inputs.g.float(),
+        inputs.beta.float(),
+        initial_state=states,
         cu_seqlens=sequences.starts,
         use_qk_l2norm_in_kernel=normalizes,
     )
+    return o, states
 
 
 def relative_error(found: torch.Tensor, right: torch.Tensor) -> float:

@@ -90,47 +90,32 @@ class GDNLayer:
         """[T, num_v_heads, head_v_dim] in the order of the tokens, zeros behind the last one."""
         if not metadata.num_prefills:
             # Their kernels themselves give zeros to the rows behind the last sequence.
-            step = self._speculative if metadata.num_spec_decodes else self._decodes
-            return step(inputs, metadata, state)
+            return self._token_by_token(inputs, metadata, state)
         num_rows, num_tokens = len(inputs.qkv), metadata.num_actual_tokens
-        if not metadata.num_spec_decodes:
+        speculative, others = metadata.spec_token_indices, metadata.non_spec_token_indices
+        if speculative is None or others is None:
             if num_rows == num_tokens:
                 return self._with_prefills(inputs, metadata, state)
             heads = self._with_prefills(inputs.rows(0, num_tokens), metadata, state)
             return F.pad(heads, (0, 0, 0, 0, 0, num_rows - num_tokens))
-        kinds = (
-            (metadata.spec_token_indices, self._speculative),
-            (metadata.non_spec_token_indices, self._with_prefills),
-        )
+        kinds = ((speculative, self._token_by_token), (others, self._with_prefills))
         shape = (num_rows, self.config.num_v_heads, self.config.head_v_dim)
         heads = torch.zeros(shape, dtype=inputs.qkv.dtype, device=inputs.qkv.device)
         for token_indices, step in kinds:
             heads.index_copy_(0, token_indices, step(inputs.at(token_indices), metadata, state))
         return heads
 
-    def _speculative(
-        self, inputs: DeltaInputs, metadata: GDNAttentionMetadata, state: GDNState
-    ) -> torch.Tensor:
-        """Of the speculative requests' tokens."""
-        slots, starts = metadata.spec_state_indices, metadata.spec_query_start_loc
-        return self._token_by_token(inputs, state, slots, starts, metadata.num_accepted_tokens)
-
-    def _decodes(
-        self, inputs: DeltaInputs, metadata: GDNAttentionMetadata, state: GDNState
-    ) -> torch.Tensor:
-        """Of a batch of nothing else. Its starts say which requests are there: in a graph's batch
-        others may be than when it was captured."""
-        slots, starts = metadata.non_spec_state_indices, metadata.non_spec_query_start_loc
-        return self._token_by_token(inputs, state, slots, starts)
-
     def _token_by_token(
-        self,
-        inputs: DeltaInputs,
-        state: GDNState,
-        slots: torch.Tensor,
-        starts: torch.Tensor,
-        num_accepted_tokens: torch.Tensor | None = None,
+        self, inputs: DeltaInputs, metadata: GDNAttentionMetadata, state: GDNState
     ) -> torch.Tensor:
+        """Of the speculative requests' tokens, or, where nobody is speculative, of a batch of
+        decodes alone. The starts say which requests are there: in a graph's batch others may be
+        than when it was captured."""
+        if metadata.num_spec_decodes:
+            slots, starts = metadata.spec_state_indices, metadata.spec_query_start_loc
+        else:
+            slots, starts = metadata.non_spec_state_indices, metadata.non_spec_query_start_loc
+        assert slots is not None and starts is not None
         qkv = causal_conv1d_update(
             inputs.qkv,
             self.conv_weight,
@@ -139,14 +124,14 @@ class GDNLayer:
             ACTIVATION,
             slots,
             starts,
-            num_accepted_tokens,
+            metadata.num_accepted_tokens,
         )
         o, _ = fused_recurrent_gated_delta_rule(
             **inputs.with_qkv(qkv).arguments(self.config),
             initial_state=state.ssm_states,
             cu_seqlens=starts,
             ssm_state_indices=slots,
-            num_accepted_tokens=num_accepted_tokens,
+            num_accepted_tokens=metadata.num_accepted_tokens,
         )
         return o.squeeze(0)
 
@@ -154,14 +139,17 @@ class GDNLayer:
         self, inputs: DeltaInputs, metadata: GDNAttentionMetadata, state: GDNState
     ) -> torch.Tensor:
         """Of the tokens that are not speculative: decodes, then prefills."""
+        slots, starts = metadata.non_spec_state_indices, metadata.non_spec_query_start_loc
+        has_initial_state = metadata.has_initial_state
+        assert slots is not None and starts is not None and has_initial_state is not None
         qkv = causal_conv1d_fn(
             inputs.qkv,
             self.conv_weight,
             None,
             state.conv_states,
-            metadata.non_spec_query_start_loc,
-            metadata.non_spec_state_indices,
-            metadata.has_initial_state,
+            starts,
+            slots,
+            has_initial_state,
             ACTIVATION,
             metadata.conv_metadata,
         )
@@ -182,7 +170,7 @@ class GDNLayer:
         of_decodes, _ = fused_recurrent_gated_delta_rule(
             **inputs.rows(0, num_decodes).arguments(self.config),
             initial_state=state.ssm_states,
-            ssm_state_indices=metadata.non_spec_state_indices[:num_decodes],
+            ssm_state_indices=slots[:num_decodes],
         )
         return torch.cat([of_decodes, o], 1).squeeze(0)
 

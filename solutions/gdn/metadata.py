@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, TypedDict, get_args
 
 import torch
 
@@ -79,6 +79,32 @@ class GDNAttentionMetadata:
     """[num_spec_decode_tokens] int64: their places in the batch."""
     non_spec_token_indices: torch.Tensor | None = None
     """[num_prefill_tokens] int64: the places of all others."""
+
+
+class NonSpecFields(TypedDict, total=False):
+    """Fields of GDNAttentionMetadata about the requests that are not speculative: those that a
+    batch has."""
+
+    non_spec_query_start_loc: torch.Tensor
+    non_spec_state_indices: torch.Tensor
+    has_initial_state: torch.Tensor
+    conv_metadata: ConvMetadata
+    prefill_query_start_loc: torch.Tensor
+    prefill_state_indices: torch.Tensor
+    prefill_has_initial_state: torch.Tensor
+    chunk_indices: torch.Tensor
+    chunk_offsets: torch.Tensor
+
+
+class SpecFields(TypedDict, total=False):
+    """Fields of GDNAttentionMetadata about the speculative requests, and where their tokens are:
+    those that a batch has."""
+
+    spec_query_start_loc: torch.Tensor
+    spec_state_indices: torch.Tensor
+    num_accepted_tokens: torch.Tensor
+    spec_token_indices: torch.Tensor
+    non_spec_token_indices: torch.Tensor
 
 
 class GDNAttentionMetadataBuilder:
@@ -175,7 +201,7 @@ def _non_spec_fields(
     common: CommonAttentionMetadata,
     reordering: Reordering | None,
     parts: SequenceParts | None,
-) -> dict[str, torch.Tensor | ConvMetadata]:
+) -> NonSpecFields:
     if parts is None:
         return {}
     starts, slots = common.query_start_loc, common.state_indices[:, 0]
@@ -183,17 +209,19 @@ def _non_spec_fields(
         starts = reordering.non_spec_query_start_loc
         slots = slots.index_select(0, reordering.non_spec_rows)
     slots = slots.contiguous()
-    fields = {
+    fields: NonSpecFields = {
         "non_spec_query_start_loc": starts,
         "non_spec_state_indices": slots,
         "has_initial_state": parts.has_initial_state,
         "conv_metadata": parts.conv_metadata,
     }
-    if split.num_prefills:
+    if parts.prefill_query_start_loc is not None:
         fields["prefill_query_start_loc"] = parts.prefill_query_start_loc
         fields["prefill_state_indices"] = slots[split.num_decodes :]
         fields["prefill_has_initial_state"] = parts.has_initial_state[split.num_decodes :]
-    return fields | (parts.chunk_tables._asdict() if parts.chunk_tables else {})
+    if parts.chunk_tables:
+        fields["chunk_indices"], fields["chunk_offsets"] = parts.chunk_tables
+    return fields
 
 
 def _spec_fields(
@@ -201,8 +229,9 @@ def _spec_fields(
     common: CommonAttentionMetadata,
     reordering: Reordering | None,
     num_accepted_tokens: torch.Tensor | None,
-) -> dict[str, torch.Tensor]:
-    if not split.num_spec_decodes:
+) -> SpecFields:
+    # Where num_accepted_tokens is None nobody is speculative: `checked_speculation` sees to it.
+    if not split.num_spec_decodes or num_accepted_tokens is None:
         return {}
     if not reordering:
         return {

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
 
 NAME = "flash-linear-attention"
 PACKAGES = (NAME, "fla-core")
@@ -22,7 +26,7 @@ def missing_peer() -> str | None:
     return None
 
 
-def peer_forward() -> Callable:
+def peer_forward() -> Callable[..., tuple[torch.Tensor, torch.Tensor | None]]:
     """Its `chunk_gated_delta_rule`. States are [N, H, K, V], starts int64."""
     from fla.ops.gated_delta_rule import chunk_gated_delta_rule
 

@@ -53,8 +53,10 @@ class SequenceStates(NamedTuple):
                 f"[{count}, {', '.join(map(str, shape))}], each state contiguous"
             )
 
-    def room_for_final(self, num_seqs: int, shape: tuple[int, int, int], device: torch.device):
+    def room_for_final(
+        self, num_seqs: int, shape: tuple[int, int, int], device: torch.device
+    ) -> torch.Tensor:
         """The pool itself, or [num_seqs, *shape] float32, uninitialised."""
-        if self.slots is not None:
+        if self.initial is not None and self.slots is not None:
             return self.initial
         return torch.empty(num_seqs, *shape, dtype=torch.float32, device=device)

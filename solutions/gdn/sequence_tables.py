@@ -42,17 +42,38 @@ def sequences_of(
     tokens: torch.Tensor,
     cu_seqlens: torch.Tensor | None,
     chunk_indices: torch.Tensor | None,
-    chunk_offsets: torch.Tensor | None = None,
+    chunk_offsets: torch.Tensor | None,
     chunk_size: int = FLA_CHUNK_SIZE,
 ) -> tuple[torch.Tensor, ChunkTables]:
     """(cu_seqlens, tables), checked before. Without starts there is one sequence of all tokens,
     without tables they are made on the device: nothing is uploaded, and nobody waits."""
-    num_tokens = tokens.shape[1]
-    if cu_seqlens is None:
-        cu_seqlens = torch.arange(2, dtype=torch.int32, device=tokens.device) * num_tokens
-    if chunk_indices is None:
-        return cu_seqlens, prepare_chunk_tables_on_device(cu_seqlens, num_tokens, chunk_size)
+    cu_seqlens = _starts(tokens, cu_seqlens)
+    if chunk_indices is None or chunk_offsets is None:
+        tables = prepare_chunk_tables_on_device(cu_seqlens, tokens.shape[1], chunk_size)
+        return cu_seqlens, tables
     return cu_seqlens, ChunkTables(chunk_indices, chunk_offsets)
+
+
+def chunks_of(
+    tokens: torch.Tensor,
+    cu_seqlens: torch.Tensor | None,
+    chunk_indices: torch.Tensor | None,
+    chunk_size: int = FLA_CHUNK_SIZE,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(cu_seqlens [num_seqs + 1] int32, chunk_indices [NT, 2] int32) as `sequences_of` gives them,
+    for an op that works on each chunk by itself and needs no offsets."""
+    cu_seqlens = _starts(tokens, cu_seqlens)
+    if chunk_indices is None:
+        tables = prepare_chunk_tables_on_device(cu_seqlens, tokens.shape[1], chunk_size)
+        return cu_seqlens, tables.chunk_indices
+    return cu_seqlens, chunk_indices
+
+
+def _starts(tokens: torch.Tensor, cu_seqlens: torch.Tensor | None) -> torch.Tensor:
+    """`cu_seqlens`, or where that is None the [2] int32 of one sequence of all tokens."""
+    if cu_seqlens is not None:
+        return cu_seqlens
+    return torch.arange(2, dtype=torch.int32, device=tokens.device) * tokens.shape[1]
 
 
 def _count(cu_seqlens: torch.Tensor, device: torch.device) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ..local_cumsum import chunk_local_cumsum as cumsum_of_chunks
-from ..sequence_tables import check_sequences, sequences_of
+from ..sequence_tables import check_sequences, chunks_of
 from .operands import FLOAT32, check_operand
 
 
@@ -27,5 +27,5 @@ def chunk_local_cumsum(
     """
     check_operand("g", g, (1, "T", "HV"), g.device, FLOAT32)
     check_sequences(g, cu_seqlens, chunk_indices, chunk_size=chunk_size)
-    starts, tables = sequences_of(g, cu_seqlens, chunk_indices, chunk_size=chunk_size)
-    return cumsum_of_chunks(g.squeeze(0), chunk_size, starts, tables.chunk_indices).unsqueeze(0)
+    starts, rows = chunks_of(g, cu_seqlens, chunk_indices, chunk_size)
+    return cumsum_of_chunks(g.squeeze(0), chunk_size, starts, rows).unsqueeze(0)

@@ -7,7 +7,7 @@ import torch
 from ..chunk_batch import Batch
 from ..chunk_launches import read_outputs
 from ..chunk_tables import most_chunks
-from ..sequence_tables import check_sequences, sequences_of
+from ..sequence_tables import check_sequences, chunks_of
 from ..token_shapes import check_chunked_sizes
 from .operands import FLOAT32, check_groups, check_operand
 
@@ -40,11 +40,10 @@ def chunk_fwd_o(
     check_groups(num_heads, num_value_heads)
     check_operand("g", g, v_new.shape[:3], q.device, FLOAT32)
     num_seqs = check_sequences(q, cu_seqlens, chunk_indices)
-    made = chunk_indices is None
-    num_chunks = most_chunks(num_seqs, num_tokens) if made else len(chunk_indices)
+    num_chunks = most_chunks(num_seqs, num_tokens) if chunk_indices is None else len(chunk_indices)
     check_operand("h", h, (1, num_chunks, num_value_heads, value_size, key_size), q.device)
-    starts, tables = sequences_of(q, cu_seqlens, chunk_indices)
-    batch = Batch(q, k, v_new, starts, tables, normalize=False)
+    starts, rows = chunks_of(q, cu_seqlens, chunk_indices)
+    batch = Batch(q, k, v_new, starts, rows, normalize=False)
     decays = g.squeeze(0).T.contiguous()
     scale = key_size**-0.5 if scale is None else scale
     return read_outputs(batch, decays, torch.ones_like(decays), h.squeeze(0), v_new, scale)

@@ -17,7 +17,7 @@ from ..chunk_stages import (
     token_or_last,
 )
 from ..chunk_tables import FLA_CHUNK_SIZE
-from ..sequence_tables import check_sequences, sequences_of
+from ..sequence_tables import check_sequences, chunks_of
 from ..token_shapes import check_chunked_sizes
 from .operands import FLOAT32, check_groups, check_operand
 
@@ -83,8 +83,8 @@ def chunk_scaled_dot_kkt_fwd(
     check_groups(num_heads, num_value_heads)
     check_operand("beta", beta, g.shape, k.device, dense_from=2)
     check_sequences(k, cu_seqlens, chunk_indices)
-    starts, tables = sequences_of(k, cu_seqlens, chunk_indices)
-    grid = (len(tables.chunk_indices), num_value_heads)
+    starts, rows = chunks_of(k, cu_seqlens, chunk_indices)
+    grid = (len(rows), num_value_heads)
     A = torch.empty(*g.shape, FLA_CHUNK_SIZE, dtype=torch.float32, device=k.device)
     launch(
         scaled_dot_kkt_kernel,
@@ -94,7 +94,7 @@ def chunk_scaled_dot_kkt_fwd(
         g,
         beta,
         starts,
-        tables.chunk_indices,
+        rows,
         k.stride(1),
         beta.stride(1),
         GROUP=num_value_heads // num_heads,

@@ -15,7 +15,7 @@ from ..chunk_stages import (
     load_rows,
     locate_chunk,
 )
-from ..sequence_tables import check_sequences, sequences_of
+from ..sequence_tables import check_sequences, chunks_of
 from .operands import FLOAT32, check_operand
 
 SOLVED_SIZES = (16, 32, 64)
@@ -70,8 +70,8 @@ def solve_tril(
     if output_dtype not in FLOATS:
         raise ValueError(f"output_dtype {output_dtype}: use bfloat16, float16 or float32")
     check_sequences(A, cu_seqlens, chunk_indices, chunk_size=chunk_size)
-    starts, tables = sequences_of(A, cu_seqlens, chunk_indices, chunk_size=chunk_size)
-    grid = (len(tables.chunk_indices), num_heads)
+    starts, rows = chunks_of(A, cu_seqlens, chunk_indices, chunk_size)
+    grid = (len(rows), num_heads)
     inverse = torch.empty_like(A, dtype=output_dtype)
     launch(
         solve_tril_kernel,
@@ -79,7 +79,7 @@ def solve_tril(
         inverse,
         A,
         starts,
-        tables.chunk_indices,
+        rows,
         CHUNK=chunk_size,
         KIND=inverse_type(output_dtype),
         UPCAST=triton.knobs.runtime.interpret,

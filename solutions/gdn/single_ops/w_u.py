@@ -16,8 +16,8 @@ from ..chunk_stages import (
     product_constants,
     product_type,
 )
-from ..chunk_tables import FLA_CHUNK_SIZE, ChunkTables
-from ..sequence_tables import check_sequences, sequences_of
+from ..chunk_tables import FLA_CHUNK_SIZE
+from ..sequence_tables import check_sequences, chunks_of
 from ..token_shapes import check_chunked_sizes
 from .operands import FLOAT32, check_groups, check_operand
 
@@ -97,9 +97,9 @@ def recompute_w_u_fwd(
     check_operand("g", g, gates, k.device, FLOAT32)
     check_operand("A", A, (*gates, FLA_CHUNK_SIZE), k.device)
     check_sequences(k, cu_seqlens, chunk_indices)
-    starts, tables = sequences_of(k, cu_seqlens, chunk_indices)
-    w = _times_inverse(k, beta, g, A, starts, tables, decays=True)
-    return w, _times_inverse(v, beta, g, A, starts, tables, decays=False)
+    starts, rows = chunks_of(k, cu_seqlens, chunk_indices)
+    w = _times_inverse(k, beta, g, A, starts, rows, decays=True)
+    return w, _times_inverse(v, beta, g, A, starts, rows, decays=False)
 
 
 def _times_inverse(
@@ -108,12 +108,12 @@ def _times_inverse(
     g: torch.Tensor,
     inverse: torch.Tensor,
     cu_seqlens: torch.Tensor,
-    tables: ChunkTables,
+    chunk_indices: torch.Tensor,
     decays: bool,
 ) -> torch.Tensor:
     """[1, T, HV, size of x] of the products' type."""
     num_value_heads, (num_heads, size) = g.shape[2], x.shape[2:]
-    grid = (len(tables.chunk_indices), num_value_heads)
+    grid = (len(chunk_indices), num_value_heads)
     out = torch.empty(*g.shape, size, dtype=product_type(x.dtype), device=x.device)
     launch(
         w_u_kernel,
@@ -124,7 +124,7 @@ def _times_inverse(
         g,
         inverse,
         cu_seqlens,
-        tables.chunk_indices,
+        chunk_indices,
         x.stride(1),
         beta.stride(1),
         GROUP=num_value_heads // num_heads,
