@@ -52,6 +52,7 @@ lint: $(STAMP)
 	'$(VENV)/bin/ruff' check .
 	'$(VENV)/bin/ruff' format --check .
 	'$(VENV)/bin/lint-imports'
+	'$(VENV)/bin/mypy'
 	'$(VENV)/bin/python' -m tests.setup.import_graph
 
 # The workers share the cores: threads of their own would only stand in each other's way. Tests of a

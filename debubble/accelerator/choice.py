@@ -6,7 +6,7 @@ import difflib
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 import torch
 
@@ -63,19 +63,26 @@ def launch(
     **meta: object,
 ) -> None: ...
 def launch(
-    kernel: Any,
-    grid: Any,
+    kernel: object,
+    grid: tuple[int, ...] | None,
     *args: object,
-    **options: Any,
+    work: WorkOrMaker = None,
+    **meta: object,
 ) -> object:
-    """`current().launch(...)`: runs a kernel as one launch.
+    """`current().launch(...)`: runs a kernel as one launch. A plain function's result is given
+    back, a Triton kernel has none.
 
     RuntimeError for a Triton kernel that was decorated for the other accelerator.
     """
     accelerator = current()
     triton_mode.check_kernel(kernel, accelerator.name)
     try:
-        return accelerator.launch(kernel, grid, *args, **options)
+        if grid is not None:
+            accelerator.launch(kernel, grid, *args, work=work, **meta)
+            return None
+        if not callable(kernel):
+            raise TypeError(f"{kernel!r} can't be launched: give a Triton kernel and a grid")
+        return accelerator.launch(kernel, None, *args, work=work, **meta)
     except Exception as error:
         triton_mode.explain(error, kernel)
         raise

@@ -30,14 +30,14 @@ def is_interpreted() -> bool:
     return os.environ.get(VARIABLE) == "1"
 
 
-def check_kernel(kernel: Any, accelerator: str) -> None:
+def check_kernel(kernel: object, accelerator: str) -> None:
     """RuntimeError for a Triton kernel that was decorated for the other accelerator."""
     while type(kernel).__name__ in WRAPPERS:
-        kernel = kernel.fn
+        kernel = _inside(kernel)
     made_for = MADE_FOR.get(type(kernel).__name__, accelerator)
     if made_for == accelerator:
         return
-    name = kernel.fn.__name__
+    name = _name_of(kernel)
     if accelerator == "sim":
         raise RuntimeError(
             f"kernel {name} was made for a GPU, and this process runs on sim: import debubble "
@@ -49,7 +49,7 @@ def check_kernel(kernel: Any, accelerator: str) -> None:
     )
 
 
-def explain(error: Exception, kernel: Any) -> None:
+def explain(error: Exception, kernel: object) -> None:
     """RuntimeError instead of `error` if it is Triton's interpreter that can't go on.
 
     It can't call what was made for a GPU, as Triton's own library is when Triton was imported too
@@ -58,15 +58,24 @@ def explain(error: Exception, kernel: Any) -> None:
     if "only 0-dimensional arrays can be converted" in str(error):
         needed = ".".join(map(str, NUMPY_TOO_NEW))
         raise RuntimeError(
-            f"kernel {kernel.fn.__name__} can't be interpreted here: Triton {version('triton')} "
+            f"kernel {_name_of(kernel)} can't be interpreted here: Triton {version('triton')} "
             f"needs numpy < {needed} for that, and this is numpy {version('numpy')}"
         ) from error
     if "Cannot call @triton.jit'd outside" in str(error):
         raise RuntimeError(
-            f"kernel {kernel.fn.__name__} calls a function that was made for a GPU, and this "
+            f"kernel {_name_of(kernel)} calls a function that was made for a GPU, and this "
             "process runs on sim: import debubble before triton, and before the module that "
             f"defines that function, or set {VARIABLE}=1 before Python starts"
         ) from error
+
+
+def _inside(kernel: Any) -> object:
+    """What a Triton kernel, or a wrapper of one, was made of."""
+    return kernel.fn
+
+
+def _name_of(kernel: Any) -> str:
+    return kernel.fn.__name__
 
 
 def can_interpret() -> bool:

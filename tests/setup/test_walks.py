@@ -2,9 +2,17 @@
 
 import pytest
 
-from .walks import kata
+from .walks import addition, kata
 
-MOST_FILES = 9
+MOST_FILES_OF_AN_ADDITION = 12
+MOST_FILES_OF_A_KATA = 9
+
+
+@pytest.mark.sim
+def test_an_addition_on_sim_meets_few_files():
+    walk = addition()
+    assert "debubble/sim/operators/computing.py" in walk.calls
+    assert len(walk.calls) <= MOST_FILES_OF_AN_ADDITION, f"the walk of a + 1:\n{walk}"
 
 
 @pytest.mark.sim
@@ -15,4 +23,4 @@ def test_a_kata_meets_few_files_from_its_source_to_its_verdict(whose, is_explain
     walk = kata(whose)
     assert "debubble/workshop/plugin.py" in walk.calls
     assert ("debubble/workshop/teaching/diagnosis.py" in walk.calls) == is_explained
-    assert len(walk.calls) <= MOST_FILES, f"a kata's walk:\n{walk}"
+    assert len(walk.calls) <= MOST_FILES_OF_A_KATA, f"a kata's walk:\n{walk}"
