@@ -45,7 +45,7 @@ def calling_line() -> tuple[str, str]:
     """The function that is running, and its line: the innermost outside the machinery."""
     for frame in reversed(traceback.extract_stack()):
         if not frame.filename.startswith(MACHINERY):
-            return frame.name, frame.line
+            return frame.name, frame.line or ""
     return "", ""
 
 

@@ -15,7 +15,7 @@ from .config import StepConfig
 from .model import Model
 from .read_back import ReadBack
 from .separate_sites import SITES
-from .step import DecodeStep
+from .step import DecodeStep, StepOutput
 from .workload import ScheduledStep, Workload
 
 VARIANTS = {"before": (), "separate": SITES, "after": None}
@@ -56,7 +56,7 @@ def measure(
     running = {name: Running(model, name, scheduled) for name in VARIANTS}
     variants = {name: (lambda r=r: r.next_step) for name, r in running.items()}
     costs, _ = benchmark.measure_step(accelerator, variants, runs, advance)
-    times = {name: [] for name in running}
+    times: dict[str, list[float]] = {name: [] for name in running}
     for name in in_turns(running, loops):
         times[name].append(time_in_a_row(accelerator, running[name].loop, STEPS_IN_A_ROW))
     return {
@@ -75,16 +75,15 @@ class Running:
         self.scheduled = iter(scheduled)
         self.next_step()
 
-    def next_step(self):
+    def next_step(self) -> StepOutput:
         return self.step.run(next(self.scheduled))
 
     def loop(self) -> None:
         """STEPS_IN_A_ROW steps, the tokens of each read while the next one runs."""
-        last = None
-        for _ in range(STEPS_IN_A_ROW):
+        last = ReadBack(self.next_step().sampled)
+        for _ in range(STEPS_IN_A_ROW - 1):
             sampled = ReadBack(self.next_step().sampled)
-            if last is not None:
-                last.read()
+            last.read()
             last = sampled
         last.read()
 

@@ -47,7 +47,7 @@ def causal_conv1d_fn(
     width = weight.shape[-1]
     check_shapes(x, weight, bias, conv_states, activation)
     _check_batch(query_start_loc, cache_indices, has_initial_state)
-    _check_metadata(metadata, x.shape[0], len(cache_indices), len(conv_states))
+    metadata = _checked_metadata(metadata, x.shape[0], len(cache_indices), len(conv_states))
     num_tokens, dim = x.shape
     output = torch.empty(num_tokens, dim, dtype=x.dtype, device=x.device)
     launch(
@@ -136,9 +136,9 @@ def _check_batch(
             )
 
 
-def _check_metadata(
+def _checked_metadata(
     metadata: ConvMetadata | None, num_tokens: int, num_seqs: int, num_slots: int
-) -> None:
+) -> ConvMetadata:
     if metadata is None:
         raise ValueError("metadata is None: give each layer what prepare_conv_metadata returned")
     if metadata.num_tokens != num_tokens:
@@ -155,6 +155,7 @@ def _check_metadata(
         raise ValueError(
             f"cache index {metadata.highest_slot}: these conv_states have {num_slots} slots"
         )
+    return metadata
 
 
 def _work(x: torch.Tensor, width: int, num_seqs: int) -> Work:

@@ -47,11 +47,11 @@ class Model:
         tokens and token_types are [num_tokens]; logits_rows are rows of these, [num_rows].
         """
         hidden = F.embedding(tokens, self.embedding) + F.embedding(token_types, self.type_embedding)
-        for layer in self.mixing_layers:
-            hidden = layer.forward(hidden, convolve)
+        for mixing in self.mixing_layers:
+            hidden = mixing.forward(hidden, convolve)
         hidden = hidden.index_select(0, logits_rows)
-        for layer in self.shared_layers:
-            hidden = layer.forward(hidden)
+        for shared in self.shared_layers:
+            hidden = shared.forward(hidden)
         return F.linear(self.normalized(hidden), self.head).float()
 
 

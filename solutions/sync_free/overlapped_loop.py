@@ -62,5 +62,5 @@ class DecodeLoop:
             on_its_way = ReadBack(self.tokens)
         # Memory belongs to the stream that asked for it. Another one that reads it has to say so,
         # or it may be given away, and written to, before that copy is done.
-        self.tokens.record_stream(self.copying)
+        self.tokens.record_stream(self.copying)  # type: ignore[arg-type]  # or a stream of sim's
         return on_its_way

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import torch
 
 from solutions.pinned_h2d.staging_ring import StagingRing
@@ -11,14 +14,25 @@ from .bad_words import BadWords, plan_bad_words
 from .conv_metadata import ConvMetadata, plan_conv_metadata
 from .kv_sharing import plan_fast_prefill
 from .logprobs import LogprobsTensors, plan_logprobs
-from .ngram import plan_ngram_update
+from .ngram import NgramPlan, plan_ngram_update
 from .ngram_batch import NgramBatch
-from .packed_upload import DeviceArrays, upload_plans
+from .packed_upload import DeviceArrays, Plan, upload_plans
 from .penalties import plan_bincount
 from .step_inputs import StepInputs
 from .tables import Tables
 from .token_types import plan_token_types
 from .workload import ScheduledStep
+
+
+class StepPlans(NamedTuple):
+    """The plans of one step, with the state that each is applied to and what it gives."""
+
+    ngram: NgramPlan
+    penalties: Plan[[torch.Tensor, torch.Tensor, torch.Tensor], None]
+    token_types: Plan[[torch.device], torch.Tensor]
+    convolution: Plan[[], ConvMetadata]
+    bad_words: Plan[[torch.Tensor], None]
+    logprobs: Plan[[torch.Tensor, torch.Tensor], LogprobsTensors | None]
 
 
 class PackedSites:
@@ -35,50 +49,53 @@ class PackedSites:
         tables: Tables,
         ring: StagingRing,
     ) -> None:
-        self.tables, self.ring = tables, ring
+        self.inputs, self.tables, self.ring = inputs, tables, ring
         num_requests, vocab_size = tables.output_bin_counts.shape
         rows = inputs.recounted
         batch = NgramBatch(scheduled.names, scheduled.token_table, scheduled.seq_lens)
         bad_words = BadWords.of(scheduled.bad_words, scheduled.num_requests, vocab_size)
-        self.plans = {
-            "inputs": inputs,
-            "ngram": plan_ngram_update(batch, tables.row_of, scheduled.arrived),
-            "penalties": plan_bincount(
+        self.plans = StepPlans(
+            ngram=plan_ngram_update(batch, tables.row_of, scheduled.arrived),
+            penalties=plan_bincount(
                 rows,
                 scheduled.prompt_lens[rows],
                 scheduled.seq_lens[rows],
                 *tables.token_ids.shape,
             ),
-            "token_types": plan_token_types(
+            token_types=plan_token_types(
                 scheduled.token_type_starts,
                 scheduled.sequence_lens,
                 len(scheduled.sequence_lens),
             ),
-            "convolution": plan_conv_metadata(scheduled.query_start_loc, scheduled.cache_indices),
-            "bad_words": plan_bad_words(bad_words, scheduled.past_tokens),
-            "logprobs": plan_logprobs(scheduled.asked_ids, num_requests, vocab_size),
-        }
+            convolution=plan_conv_metadata(scheduled.query_start_loc, scheduled.cache_indices),
+            bad_words=plan_bad_words(bad_words, scheduled.past_tokens),
+            logprobs=plan_logprobs(scheduled.asked_ids, num_requests, vocab_size),
+        )
 
     def upload(self) -> DeviceArrays:
-        arrays = {name: plan.arrays for name, plan in self.plans.items()}
+        plans: Iterable[Plan[..., object]] = self.plans
+        arrays = {"inputs": self.inputs.arrays}
+        arrays |= {name: plan.arrays for name, plan in zip(StepPlans._fields, plans, strict=True)}
         self.on_device = upload_plans(arrays, self.tables.token_ids.device, self.ring)
         return self.on_device["inputs"]
 
     def update_ngram(self) -> None:
-        self._apply("ngram", self.tables.token_ids, self.tables.num_tokens)
-        self.tables.row_of = self.plans["ngram"].req_id_to_row
+        plan, tables = self.plans.ngram, self.tables
+        plan.apply(self.on_device["ngram"], tables.token_ids, tables.num_tokens)
+        tables.row_of = plan.req_id_to_row
 
     def bincount(self) -> None:
         tables = self.tables
         counts = tables.prompt_bin_mask, tables.output_bin_counts
-        self._apply("penalties", tables.token_ids, *counts)
+        self.plans.penalties.apply(self.on_device["penalties"], tables.token_ids, *counts)
 
     def token_types(self) -> torch.Tensor:
         """[num_tokens] int32."""
-        return self._apply("token_types", self.tables.token_ids.device)
+        device = self.tables.token_ids.device
+        return self.plans.token_types.apply(self.on_device["token_types"], device)
 
     def conv_metadata(self) -> ConvMetadata:
-        return self._apply("convolution")
+        return self.plans.convolution.apply(self.on_device["convolution"])
 
     def logits_rows(self, num_padded: int) -> torch.Tensor:
         """[num_padded] int32."""
@@ -86,10 +103,8 @@ class PackedSites:
         return plan_fast_prefill(len(buffer), len(indices), num_padded).apply({}, buffer, indices)
 
     def apply_bad_words(self, logits: torch.Tensor) -> None:
-        self._apply("bad_words", logits)
+        self.plans.bad_words.apply(self.on_device["bad_words"], logits)
 
-    def logprobs(self, logits: torch.Tensor, sampled: torch.Tensor) -> LogprobsTensors:
-        return self._apply("logprobs", logits, sampled)
-
-    def _apply(self, name: str, *state):
-        return self.plans[name].apply(self.on_device[name], *state)
+    def logprobs(self, logits: torch.Tensor, sampled: torch.Tensor) -> LogprobsTensors | None:
+        """None when no request asks."""
+        return self.plans.logprobs.apply(self.on_device["logprobs"], logits, sampled)

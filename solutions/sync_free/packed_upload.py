@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ParamSpec, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +15,27 @@ HostArrays = Mapping[str, np.ndarray]
 """What one site needs on the device, by name: what it plans, on the CPU alone."""
 DeviceArrays = Mapping[str, torch.Tensor]
 """The same on the device: same names, shapes and dtypes."""
+
+State = ParamSpec("State")
+Result = TypeVar("Result", covariant=True)
+
+
+class Plan(Protocol[State, Result]):
+    """What a site is about to do, settled on the host: a `plan_...` function makes it, and refuses
+    with ValueError what can't be done, before anything is uploaded and while nothing has changed.
+
+    Then `arrays` are uploaded, by themselves or beside those of other plans, and `apply` does the
+    rest on the device. Plan[[torch.Tensor], None] is applied to one tensor, and gives nothing.
+    """
+
+    @property
+    def arrays(self) -> HostArrays:
+        """Empty where nothing has to travel."""
+
+    def apply(self, on_device: DeviceArrays, *state: State.args, **named: State.kwargs) -> Result:
+        """Queues the kernels, and waits for nothing. `on_device`: `arrays`, uploaded. `state`: the
+        tensors that it reads or changes, or the device on which it makes its result."""
+
 
 ALIGNMENT = 16
 """Bytes. Every array starts at a multiple of it, so that it can be seen as any dtype."""

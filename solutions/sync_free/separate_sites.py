@@ -110,7 +110,8 @@ class SeparateSites:
         scheduled = self.scheduled
         self.site["bad_words"].apply_bad_words(logits, scheduled.bad_words, scheduled.past_tokens)
 
-    def logprobs(self, logits: torch.Tensor, sampled: torch.Tensor) -> LogprobsTensors:
+    def logprobs(self, logits: torch.Tensor, sampled: torch.Tensor) -> LogprobsTensors | None:
+        """None when no request asks."""
         return self.site["logprobs"].gather_specific_token_logprobs(
             logits, self.scheduled.asked_ids, sampled
         )

@@ -37,7 +37,8 @@ class StepOutput(NamedTuple):
 
     sampled: torch.Tensor
     """[num_requests] int64."""
-    logprobs: LogprobsTensors
+    logprobs: LogprobsTensors | None
+    """None when no request asks."""
 
 
 class DecodeStep:
@@ -81,10 +82,16 @@ class DecodeStep:
 
         def convolve(layer: int, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
             states = self.tables.conv_states[layer]
-            batch = ("query_start_loc", "cache_indices", "has_initial_state")
-            batch_on_device = [on_device[name] for name in batch]
             return sites.causal_conv1d_fn(
-                x, weight, None, states, *batch_on_device, "silu", metadata
+                x,
+                weight,
+                None,
+                states,
+                on_device["query_start_loc"],
+                on_device["cache_indices"],
+                on_device["has_initial_state"],
+                "silu",
+                metadata,
             )
 
         logits = self.model.forward(tokens, token_types, rows, convolve)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
+from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -80,11 +81,13 @@ def calling_line() -> tuple[str, str]:
     """The function that is running, and its line: the innermost outside the machinery."""
     for frame in reversed(traceback.extract_stack()):
         if not frame.filename.startswith(MACHINERY):
-            return frame.name, frame.line
+            return frame.name, frame.line or ""
     return "", ""
 
 
-def why_it_waits(func: Any, args: tuple, kwargs: dict) -> str | None:
+def why_it_waits(
+    func: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]
+) -> str | None:
     """What makes the host wait in this operator, or None if nothing does."""
     leaves = tree_leaves((args, kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.numel()]
@@ -98,7 +101,13 @@ def why_it_waits(func: Any, args: tuple, kwargs: dict) -> str | None:
     return None
 
 
-def to_copy(source, *, device=None, non_blocking=False, **options) -> str | None:
+def to_copy(
+    source: torch.Tensor,
+    *,
+    device: torch.device | str | None = None,
+    non_blocking: bool = False,
+    **options: object,
+) -> str | None:
     """`to` makes its own target, and a pinned one if that is on the host and nobody is to wait."""
     if on_device(source) and non_blocking:
         return None
@@ -107,7 +116,7 @@ def to_copy(source, *, device=None, non_blocking=False, **options) -> str | None
     return copy_(target, source, non_blocking)
 
 
-def copy_(target, source, non_blocking=False) -> str | None:
+def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> str | None:
     if on_device(target) == on_device(source):
         return None
     host, way = (source, "from") if on_device(target) else (target, "to")
@@ -122,7 +131,7 @@ def copy_(target, source, non_blocking=False) -> str | None:
     return f"a copy {way} host memory with holes"
 
 
-def index(tensor, indices) -> str | None:
+def index(tensor: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> str | None:
     """Integers have to be on the device; a mask has to be counted."""
     for chosen in indices:
         is_mask = chosen is not None and chosen.dtype == torch.bool
@@ -131,7 +140,12 @@ def index(tensor, indices) -> str | None:
     return None
 
 
-def index_put_(tensor, indices, value, accumulate=False) -> str | None:
+def index_put_(
+    tensor: torch.Tensor,
+    indices: Sequence[torch.Tensor | None],
+    value: torch.Tensor,
+    accumulate: bool = False,
+) -> str | None:
     """A number through one mask is only a fill: nobody counts, and nothing travels."""
     if on_device(value):
         return index(tensor, indices)
@@ -143,7 +157,7 @@ def on_device(tensor: torch.Tensor) -> bool:
     return tensor.device.type != "cpu"
 
 
-RULES = {
+RULES: dict[OpOverload, Callable[..., str | None]] = {
     aten._local_scalar_dense.default: lambda tensor: "a value is read",
     aten._to_copy.default: to_copy,
     aten.copy_.default: copy_,

@@ -148,9 +148,13 @@ class Workload:
             computed += [0] * len(arrived)
             names = frozenset(request.name for request in arrived)
             lens = [r.prompt_len if r.name in names else 1 for r in running]
-            numbers = (np.array(values, dtype=np.int32) for values in (computed, lens))
-            padding = -sum(lens) % config.padded_to
-            yield ScheduledStep(list(running), names, *numbers, padding).prepared()
+            yield ScheduledStep(
+                list(running),
+                names,
+                num_computed=np.array(computed, dtype=np.int32),
+                query_lens=np.array(lens, dtype=np.int32),
+                num_padding=-sum(lens) % config.padded_to,
+            ).prepared()
             computed = [done + length for done, length in zip(computed, lens, strict=True)]
 
     def _end(self, running: list[Request], computed: list[int], count: int) -> list[int]:

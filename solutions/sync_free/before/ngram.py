@@ -23,12 +23,12 @@ def update_ngram_gpu_tensors_incremental(
     if not req_id_to_row:
         return prev_req_id_to_row
     if prev_req_id_to_row is None:
-        kept, written = {}, req_id_to_row
+        moves, written = [], req_id_to_row
     else:
         kept = {name: row for name, row in req_id_to_row.items() if name not in new_req_ids}
         written = {name: row for name, row in req_id_to_row.items() if name in new_req_ids}
-    moves = [(prev_req_id_to_row[name], row) for name, row in kept.items()]
-    moves = [(source, target) for source, target in moves if source != target]
+        moves = [(prev_req_id_to_row[name], row) for name, row in kept.items()]
+        moves = [(source, target) for source, target in moves if source != target]
     move_rows((token_ids, num_tokens), moves)
     for row in written.values():
         length = batch.num_tokens_cpu[row]

@@ -19,7 +19,7 @@ class DecodeLoop:
         pin_memory = accelerator.pin_memory
         self.staged = torch.zeros(num_requests, dtype=torch.int64, pin_memory=pin_memory)
         self.copying = accelerator.stream()
-        self.on_host = None
+        self.on_host: torch.Tensor | None = None
 
     def step(self, positions: torch.Tensor) -> list[int] | None:
         self.staged.copy_(positions)

@@ -19,7 +19,7 @@ def _init_model_kwargs(
     """
     token_type_ids = [torch.empty(0, dtype=torch.int32)]
     for request in range(num_reqs):
-        positions = torch.arange(seq_lens[request])
+        positions = torch.arange(int(seq_lens[request]))
         start = token_type_starts.get(request, len(positions))
         token_type_ids.append((positions >= start).int())
     return {"token_type_ids": torch.cat(token_type_ids).to(seq_lens.device)}
