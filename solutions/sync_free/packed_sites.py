@@ -25,7 +25,7 @@ from .workload import ScheduledStep
 
 
 class StepPlans(NamedTuple):
-    """The plans of one step, with the state that each is applied to and what it gives."""
+    """The plans of one step: what each is applied to, and what it gives."""
 
     ngram: NgramPlan
     penalties: Plan[[torch.Tensor, torch.Tensor, torch.Tensor], None]

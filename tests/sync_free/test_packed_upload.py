@@ -1,5 +1,7 @@
 """upload_packed and upload_plans: many arrays, one copy."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 import torch
@@ -8,8 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 import debubble
+from solutions.gdn.chunk_tables import ChunkTables, plan_chunk_tables
 from solutions.pinned_h2d import StagingRing
-from solutions.sync_free.packed_upload import upload_packed, upload_plans
+from solutions.sync_free.bad_words import BadWords, plan_bad_words
+from solutions.sync_free.packed_upload import Plan, upload_packed, upload_plans
 
 DTYPES = (np.int32, np.int64, np.float32, np.bool_, np.uint8)
 
@@ -52,6 +56,21 @@ def test_all_plans_share_one_pinned_upload(accelerator, ring_bytes):
     assert (counts["h2d_pinned"], counts["h2d_pageable"], counts["host_syncs"]) == (1, 0, 0)
     assert on_device["ids"]["flat"].tolist() == [0, 1, 2, 3, 4]
     assert on_device["lengths"]["mask"].tolist() == [True, False]
+
+
+def test_plans_of_two_systems_share_one_upload(accelerator):
+    logits = torch.zeros(2, 8, device=accelerator.device)
+    words = BadWords.of({1: [[token_id] for token_id in range(5)]}, *logits.shape)
+    forbids: Plan[[torch.Tensor], None] = plan_bad_words(words, [[], []])
+    cuts: Plan[[], ChunkTables] = plan_chunk_tables(np.array([0, 70, 80]))
+    plans = {"forbids": forbids.arrays, "cuts": cuts.arrays}
+    with debubble.record(accelerator) as timeline:
+        on_device = upload_plans(plans, accelerator.device)
+        forbids.apply(on_device["forbids"], logits)
+        tables = cuts.apply(on_device["cuts"])
+    assert timeline.counts()["h2d_pinned"] == accelerator.pin_memory
+    assert torch.isinf(logits).sum(1).tolist() == [0, 5]
+    assert tables.chunk_indices.tolist() == [[0, 0], [0, 1], [1, 0]]
 
 
 def test_nothing_is_uploaded_when_there_is_nothing(accelerator):
