@@ -2,6 +2,7 @@
 
 import threading
 
+import pytest
 import torch
 
 import debubble
@@ -153,3 +154,25 @@ def test_an_error_inside_a_recording_leaves_what_was_recorded(accelerator):
     with debubble.record(accelerator) as again:
         x + 1
     assert again.counts()["kernels"] == 1
+
+
+def test_a_recording_inside_another_is_refused_and_the_outer_one_goes_on(accelerator):
+    x = torch.ones(4, device=accelerator.device)
+    with debubble.record(accelerator) as timeline:
+        x + 1
+        refused = pytest.raises(RuntimeError, match="a recording is under way")
+        with refused, debubble.record(accelerator):
+            x + 1
+        x + 1
+    assert timeline.counts()["kernels"] == 2
+    with debubble.record(accelerator) as again:
+        x + 1
+    assert again.counts()["kernels"] == 1
+
+
+@pytest.mark.sim
+def test_streams_and_events_of_sim_take_each_other_and_no_others(accelerator):
+    with pytest.raises(TypeError, match="waits for events of sim"):
+        accelerator.stream().wait_event(torch.Event("cpu"))
+    with pytest.raises(TypeError, match="recorded in streams of sim"):
+        accelerator.event().record(torch.Stream("cpu"))
