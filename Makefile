@@ -10,13 +10,14 @@ STAMP := $(VENV)/.installed
 VALIDATION_PYTHON := $(if $(PYTHON),$(PYTHON),$(abspath $(VENV))/bin/python)
 
 .DEFAULT_GOAL := help
-.PHONY: help install lab doctor test lint unit katas chapters validated store-chapters validate-gpu \
-        release-check clean
+.PHONY: help install lab doctor test test-deep lint unit katas chapters validated store-chapters \
+        validate-gpu release-check clean
 
 help:
 	@echo 'make lab            set up, check this machine, open JupyterLab on the chapters'
 	@echo '                    (PORT=8888 is the first port to try, PYTHON=python3.12 the Python to use)'
 	@echo 'make test           set up, then all that CI runs: lint, unit, katas, chapters'
+	@echo 'make test-deep      every combination and every schedule of the tests that take a sample of them'
 	@echo 'make doctor         this machine in a dozen lines'
 	@echo 'make store-chapters run the chapters on sim and keep what they show'
 	@echo 'make validate-gpu   on a GPU: whatever no longer holds of its tests, katas, chapters and'
@@ -71,6 +72,11 @@ chapters: $(STAMP)
 # Whoever has no GPU can't renew a part that is stale: that fails a release, and not the tests.
 validated: $(STAMP)
 	@'$(VENV)/bin/python' -m tests.validation --state
+	@'$(VENV)/bin/python' -m tests.deep --state
+
+# What `make test` runs a slice of; the result is kept in assets/deep.json.
+test-deep: $(STAMP)
+	OMP_NUM_THREADS=1 '$(VENV)/bin/python' -m tests.deep --processes '$(JOBS)'
 
 release-check: $(STAMP)
 	@'$(VENV)/bin/python' -m tests.validation --check

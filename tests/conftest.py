@@ -10,6 +10,7 @@ from hypothesis import settings
 
 import debubble
 
+from .deep import slice_of
 from .gpu_memory import much_memory
 
 # A property's first example pays for what is compiled or imported on first use.
@@ -41,7 +42,16 @@ LONGEST_FIRST = [
 """Files that a worker had better not begin with when the others are done."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--deep", action="store_true", help="all of the tests marked deep, not only a slice of them"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("deep"):
+        items[:], left_out = slice_of(items)
+        config.hook.pytest_deselected(items=left_out)
     folder = Path(__file__).parent
     place = {folder / name: number for number, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: place.get(item.path, len(place)))

@@ -16,7 +16,7 @@ Tests = Mapping[str, Mapping[str, list[str]]]
 
 def collected() -> Tests:
     """Of tests/ and katas/, but for our own. RuntimeError if pytest can't collect them."""
-    options = ("--collect-only", "-q", "--device=sim", "-pno:cacheprovider", "-pno:nbval")
+    options = ("--collect-only", "-q", "--deep", "--device=sim", "-pno:cacheprovider", "-pno:nbval")
     command = (sys.executable, "-m", "pytest", *options, f"--ignore={FOLDER}", "tests", "katas")
     environment = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
     result = subprocess.run(

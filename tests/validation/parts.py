@@ -98,6 +98,7 @@ def tests(name: str, device: str) -> Part:
         *TESTS[name],
         *(f"--ignore={path}" for path in elsewhere),
         *("-m", f"not browser and not gpu_memory and not {OTHERS[device]}", "--device", device),
+        "--deep",
         *(("-n", str(processes), f"--dist={dist}") if processes > 1 else ()),
     )
     rests_on = (*TESTS[name], *DATA.get(name, ()), *PLUGINS)
@@ -112,7 +113,14 @@ def tests_of_much_memory(device: str) -> Part:
         if "mark.gpu_memory" in path.read_text(encoding="utf-8")
     )
     places = tuple(sorted(files))
-    arguments = (*places, "-m", f"gpu_memory and not {OTHERS[device]}", "--device", device)
+    arguments = (
+        *places,
+        "-m",
+        f"gpu_memory and not {OTHERS[device]}",
+        "--device",
+        device,
+        "--deep",
+    )
     rests_on = (*places, *PLUGINS)
     return Part("tests-much_memory", device, pytest(*arguments), rests_on, alone=True)
 

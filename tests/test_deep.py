@@ -1,0 +1,65 @@
+"""A slice of the deep tests is the same in every run, and the record says of which source it is."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from solutions.engine import Optimizations
+from tests import deep
+from tests.deep import MARKER, print_state, slice_of
+from tests.validation.record import write
+
+
+def item(nodeid, one_in=None):
+    marker = one_in and SimpleNamespace(args=(one_in,))
+    return SimpleNamespace(nodeid=nodeid, get_closest_marker={MARKER: marker}.get)
+
+
+def test_one_in_so_many_is_kept_of_each_function():
+    combinations = [item(f"test_a.py::test_all[{n}]", one_in=3) for n in range(7)]
+    pairs = [item(f"test_a.py::test_pairs[{n}]", one_in=2) for n in "ab"]
+    plain = item("test_b.py::test_plain")
+    kept, left_out = slice_of([*combinations, *pairs, plain])
+    assert kept == [combinations[1], combinations[4], pairs[1], plain]
+    assert len(left_out) == 6
+
+
+def test_the_slice_of_the_combinations_has_each_optimisation_on_and_off_and_all_of_them():
+    combinations = Optimizations.combinations()
+    items = [item(f"test_c.py::test_all[{n}]", one_in=5) for n in range(len(combinations))]
+    kept = [combinations[items.index(each)] for each in slice_of(items)[0]]
+    assert Optimizations() in kept
+    for name in vars(kept[0]):
+        assert {getattr(each, name) for each in kept} == {True, False}
+
+
+def test_a_deep_test_is_found_by_its_marker():
+    assert "tests/engine/test_combinations.py" in deep.rests_on()
+
+
+@pytest.fixture
+def recorded(monkeypatch, tmp_path, capsys):
+    """What is said of the record of a run that had this result; of none, there is no record."""
+    monkeypatch.setattr(deep, "RECORD", tmp_path / "deep.json")
+    monkeypatch.setattr(deep, "source", lambda: "new")
+
+    def said_of(result=None):
+        if result:
+            write({"parts": {MARKER: {"date": "2026-11-23T10:00:00"} | result}}, deep.RECORD)
+        print_state()
+        return capsys.readouterr().out
+
+    return said_of
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (None, "not run yet"),
+        ({"status": "passed", "source_sha256": "new"}, "all passed on 2026-11-23, for this source"),
+        ({"status": "passed", "source_sha256": "old"}, "passed on 2026-11-23, for an older source"),
+        ({"status": "failed", "source_sha256": "new"}, "failed on 2026-11-23, for this source"),
+    ],
+)
+def test_the_record_is_held_against_the_source(recorded, result, said):
+    assert said in recorded(result)
