@@ -14,11 +14,11 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import Field, asdict, dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import torch
 from rich.console import Console
@@ -27,14 +27,14 @@ from rich.progress import Progress
 import debubble
 from debubble.accelerator import Accelerator
 
-from .variant_table import VariantTable
+from .variant_table import Figures, VariantTable
 
 LOAD_MS = 40.0
 """Longer than the host needs to queue a step: afterwards the device never waits for a launch."""
 PROFILED_LOAD_MS = 120.0
 """The same under a profiler, which slows every call of the host."""
 
-Step = Callable[[], Any]
+Step = Callable[[], object]
 Advance = Callable[[], object]
 Variants = Mapping[str, Callable[[], Step]]
 """By name, the first one being what the others are compared with; each makes its step ready."""
@@ -59,30 +59,45 @@ class StepInARowCost(StepCost):
     """Of one step among many in a row, where a host that waits has no head start."""
 
 
+class Record(Protocol):
+    """A dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+class Shape(Record, Protocol):
+    """What is measured, as a dataclass that has the type of its weights."""
+
+    @property
+    def dtype(self) -> torch.dtype: ...
+
+
+Preset = TypeVar("Preset", bound=Shape)
+Cost = TypeVar("Cost", bound=StepCost)
+
+
 @dataclass(frozen=True)
-class Benchmark:
+class Benchmark(Generic[Preset, Cost]):
     """One system's benchmark."""
 
     system: str
     """Names its files: `system`.json, `system`_`variant`.json."""
-    presets: Mapping[str, Any]
-    """Dataclasses of what is measured, by name."""
-    measure: Callable[[Accelerator, Any, int, Advance], dict[str, dict[str, StepCost]]]
+    presets: Mapping[str, Preset]
+    """What is measured, by name."""
+    measure: Callable[[Accelerator, Preset, int, Advance], dict[str, dict[str, Cost]]]
     """(accelerator, preset, runs, advance) to costs by kind of step and variant; `advance` is
     called as often as `measure_step` does."""
     measured_steps: int
     """Kinds times variants."""
-    columns: Mapping[str, Callable[[Any], str]]
+    columns: Mapping[str, Callable[[Cost], str]]
     """Of the table, behind those that all benchmarks have: a cell of a cost."""
     timelines: Callable[[Accelerator], Iterator[tuple[str, debubble.Timeline]]]
     """(variant, recording) of one small step each."""
 
 
-Results = dict[str, dict[str, dict[str, Any]]]
-"""Costs by preset, by kind of step, by variant."""
-
-
-def run(benchmark: Benchmark, accelerator: Accelerator, options: argparse.Namespace) -> Results:
+def run(
+    benchmark: Benchmark[Preset, Cost], accelerator: Accelerator, options: argparse.Namespace
+) -> Figures[Cost]:
     """Measures, prints a table, and writes what is asked for."""
     console = Console()
     runs = 1 if accelerator.modelled else 5 if options.quick else 31
@@ -214,19 +229,35 @@ def step_cost(times: list[tuple[float, float]], timeline: debubble.Timeline) -> 
     )
 
 
-def idle_in_a_row(cost: Mapping[str, Any]) -> float:
+def idle_in_a_row(cost: Mapping[str, float]) -> float:
     """The share of a step in a row in which the device does nothing, of a StepInARowCost as it is
     stored: `idle_share` is that of a step behind a load, which hides a slow host."""
     busy_us = cost["device_us"] * (1.0 - cost["idle_share"])
     return max(0.0, 1.0 - busy_us / cost["loop_us"])
 
 
-def work_of(timeline: debubble.Timeline) -> list:
+class DeviceEvent(Protocol):
+    """A kernel, a copy or a fill; its times are microseconds of a timeline."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def start(self) -> float: ...
+
+    @property
+    def end(self) -> float: ...
+
+    @property
+    def duration(self) -> float: ...
+
+
+def work_of(timeline: debubble.Timeline) -> list[DeviceEvent]:
     """Its device events in the order of time; the load is the first."""
     return sorted((e for e in timeline.events if e.on_device), key=lambda event: event.start)
 
 
-def _table(columns: Mapping[str, Callable[[Any], str]]) -> VariantTable:
+def _table(columns: Mapping[str, Callable[[Cost], str]]) -> VariantTable[Cost]:
     return VariantTable(
         f"ms of a step behind {LOAD_MS:g} ms of work",
         lambda cost: 1 / cost.device_us,
@@ -244,7 +275,9 @@ def uploads(counts: dict[str, int]) -> str:
     return ", ".join(f"{number} {kind}" for kind, number in kinds.items() if number) or "none"
 
 
-def write_record(path: Path, name: str, accelerator: Accelerator, contents: dict[str, Any]) -> Path:
+def write_record(
+    path: Path, name: str, accelerator: Accelerator, contents: Mapping[str, object]
+) -> Path:
     """What was measured, on what, with which versions."""
     path.parent.mkdir(parents=True, exist_ok=True)
     record = {
@@ -267,7 +300,7 @@ def versions() -> dict[str, str]:
     }
 
 
-def by_preset(presets: Mapping[str, Any], results: Mapping[str, Mapping]) -> dict[str, Any]:
+def by_preset(presets: Mapping[str, Shape], results: Figures[Record]) -> dict[str, object]:
     """Each preset with the costs of its kinds of step by variant."""
     return {
         name: {

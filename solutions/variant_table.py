@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
 from rich.box import SIMPLE
 from rich.table import Table
 
 from debubble.accelerator import Accelerator
 
-Figures = Mapping[str, Mapping[str, Mapping[str, Any]]]
+Figure = TypeVar("Figure")
+Figures = Mapping[str, Mapping[str, Mapping[str, Figure]]]
 """By preset, by kind, by variant."""
 
 
 @dataclass(frozen=True)
-class VariantTable:
+class VariantTable(Generic[Figure]):
     title: str
-    speed: Callable[[Any], float]
+    speed: Callable[[Figure], float]
     """What the ratios are of."""
-    columns: Mapping[str, Callable[[Any], str]]
+    columns: Mapping[str, Callable[[Figure], str]]
     """A cell of a figure, by heading."""
 
-    def of(self, figures: Figures, accelerator: Accelerator) -> Table:
+    def of(self, figures: Figures[Figure], accelerator: Accelerator) -> Table:
         where = accelerator.description  # of sim it says that it models
         how = where if accelerator.modelled else f"measured on {where}"
         table = Table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import torch
@@ -13,6 +14,7 @@ from solutions.gdn.metadata import GDNAttentionMetadataBuilder
 from solutions.pinned_h2d.batch import Batch as SpanBatch
 from solutions.pinned_h2d.staging_ring import StagingRing
 
+from .config import LayerKind
 from .model import Model
 from .seams import MaskSeam, RangesSeam, Seams, TablesSeam
 from .step_inputs import STEPS_IN_FLIGHT, StepInputs
@@ -25,7 +27,7 @@ class Backend(Protocol):
     can_be_captured: bool
     """Whether a decode step's graph can hold what they do."""
 
-    def build(self, view: StepView, inputs: StepInputs) -> dict[str, object]:
+    def build(self, view: StepView, inputs: StepInputs) -> Mapping[str, object]:
         """Their metadata, by layer name."""
 
     def renew(self, view: StepView, inputs: StepInputs) -> None:
@@ -50,8 +52,12 @@ class FlexBackend:
             num_actual_tokens=view.num_tokens,
             max_seq_len=view.max_seq_len,
         )
-        how = "build_for_cudagraph_capture" if view.for_capture else "build"
-        of_mask = {mask: getattr(self.builders[mask], how)(common) for mask in self.builders}
+        of_mask = {
+            mask: builder.build_for_cudagraph_capture(common)
+            if view.for_capture
+            else builder.build(common)
+            for mask, builder in self.builders.items()
+        }
         return {name: of_mask[mask] for name, mask in self.mask_of.items()}
 
     def renew(self, view: StepView, inputs: StepInputs) -> None:
@@ -64,10 +70,9 @@ class SpansBackend:
     def __init__(self, model: Model, seam: RangesSeam) -> None:
         self.can_be_captured = seam.can_be_captured
         self.names = model.names_of("spans")
-        self.metadata_class = seam.metadata_class
-        self.runner = seam.make_runner(model.config, model.device)
+        self.ranges = seam
 
-    def build(self, view: StepView, inputs: StepInputs) -> dict[str, object]:
+    def build(self, view: StepView, inputs: StepInputs) -> Mapping[str, object]:
         rows = view.num_rows
         batch = SpanBatch(
             query_start_loc=inputs.query_start_loc[: rows + 1],
@@ -77,14 +82,12 @@ class SpansBackend:
             requests=range(rows),
             scheduled=view.positions,
         )
-        metadata = {name: self.metadata_class(batch) for name in self.names}
-        self.runner._set_mm_prefix_range_for_metadata(metadata, view.images)
-        return metadata
+        return self.ranges.metadata_of(batch, self.names, view.images)
 
     def renew(self, view: StepView, inputs: StepInputs) -> None:
         """The graph reads the ranges where they always are. No token of a decode lies in an image:
-        there are none, and there is nothing to upload unless the step before had some."""
-        self.runner.prefix_ranges.update(None, view.num_rows)
+        there are none."""
+        self.ranges.clear(view.num_rows)
 
 
 class GdnBackend:
@@ -98,8 +101,9 @@ class GdnBackend:
         self.names = model.names_of("gdn")
         ring = StagingRing((_most_bytes(limits),), torch.uint8, STEPS_IN_FLIGHT)
         self.builder = GDNAttentionMetadataBuilder(model.device, seam.tables, ring)
-        for name in self.names:
-            model.layers[name].delta_net.chunk_gated_delta_rule = seam.rule
+        for layer in model.layers.values():
+            if layer.kind == "gdn":
+                layer.delta_net.chunk_gated_delta_rule = seam.rule
 
     def build(self, view: StepView, inputs: StepInputs) -> dict[str, object]:
         rows = view.num_rows
@@ -119,11 +123,11 @@ class GdnBackend:
         """The graph reads the starts and slots where they always are."""
 
 
-def backends_of(model: Model, seams: Seams) -> dict[str, Backend]:
+def backends_of(model: Model, seams: Seams) -> dict[LayerKind, Backend]:
     """By kind of layer, those that the model has."""
-    make = {
+    make: dict[LayerKind, Callable[[], Backend]] = {
         "flex": lambda: FlexBackend(model, seams.mask),
-        "spans": lambda: SpansBackend(model, seams.ranges),
+        "spans": lambda: SpansBackend(model, seams.ranges(model.config, model.device)),
         "gdn": lambda: GdnBackend(model, seams.tables),
     }
     return {kind: make[kind]() for kind in make if model.config.model.num_layers_of(kind)}

@@ -27,7 +27,7 @@ from solutions.benchmark import (
 from solutions.variant_table import VariantTable
 
 from .latency import report_latency
-from .presets import PrefixPreset, Preset
+from .presets import EnginePreset, PrefixPreset, Preset
 from .recorded import record_all
 from .shared_prefixes import measure_prefixes
 from .steps import KINDS, Decodes
@@ -60,7 +60,7 @@ class EngineStepCost(StepInARowCost):
 StepCosts = dict[str, dict[str, EngineStepCost]]
 """By kind of step, and by variant."""
 
-IN_A_ROW = VariantTable(
+IN_A_ROW = VariantTable[EngineStepCost](
     "steps in a row",
     lambda cost: 1 / cost.loop_us,
     {
@@ -94,7 +94,8 @@ def main(arguments: list[str] | None = None) -> None:
     gc.collect()
     with took(console, "long prefixes"):
         rates |= measure_prefixes(accelerator, prefixes, console)
-    report_rates(accelerator, presets | prefixes, rates, console, options.output)
+    measured: dict[str, EnginePreset] = {**presets, **prefixes}
+    report_rates(accelerator, measured, rates, console, options.output)
 
 
 @contextmanager
@@ -168,7 +169,10 @@ def measure_kind(
             **asdict(costs[variant]),
             loop_us=loops[variant],
             tokens_per_s=steps[variant].tokens / loops[variant] * 1e6,
-            idle_by_cause=recorded[variant].idle_by_cause(ignore_sleep=True),
+            idle_by_cause={
+                cause: share
+                for cause, share in recorded[variant].idle_by_cause(ignore_sleep=True).items()
+            },
         )
         for variant in steps
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -12,6 +12,7 @@ from solutions.flex_graph.inputs import ModelInputs
 from solutions.flex_graph.layer import Hidden
 
 from .backends import Backend
+from .config import LayerKind
 from .layers import Layer
 from .model import Model
 from .step_inputs import StepInputs
@@ -44,7 +45,7 @@ class CapturedStep:
     """Decodes of up to `size` requests. Memory between graphs has one address for good."""
 
     def __init__(
-        self, model: Model, backends: dict[str, Backend], inputs: StepInputs, size: int
+        self, model: Model, backends: dict[LayerKind, Backend], inputs: StepInputs, size: int
     ) -> None:
         self.model, self.backends, self.inputs, self.size = model, backends, inputs, size
         self.breaks: list[Break] = []
@@ -61,33 +62,32 @@ class CapturedStep:
         self._capture()
 
     @property
-    def eager_kinds(self) -> list[str]:
+    def eager_kinds(self) -> list[LayerKind]:
         return [kind for kind, backend in self.backends.items() if not backend.can_be_captured]
 
     def replay(self, view: StepView) -> Sampled:
         """[view.num_rows, …]. The step's inputs are uploaded already."""
-        metadata = {}
+        metadata: dict[str, object] = {}
         for backend in self.backends.values():
             if backend.can_be_captured:
                 backend.renew(view, self.inputs)
             else:
                 metadata |= backend.build(view, self.inputs)
         rows = slice(view.num_rows)
-        inputs = self._inputs_of_breaks(view)
-        for graph, place in zip(self.graphs, [*self.breaks, None], strict=True):
-            graph.replay()
-            if place is not None:
-                mixed = place.layer.mix(place.unmixed[rows], inputs, metadata[place.name])
-                place.mixed[rows].copy_(mixed)
+        if self.breaks:
+            self._replay_up_to_the_last(rows, metadata)
+        self.graphs[-1].replay()
         return Sampled(self.sampled.logits[rows], self.sampled.tokens[rows])
 
-    def _inputs_of_breaks(self, view: StepView) -> ModelInputs | None:
-        """Attention reads positions and slots, and no ids."""
-        if not self.breaks:
-            return None
-        inputs, rows = self.inputs, slice(view.num_rows)
-        parts = (inputs.token_ids, inputs.positions, inputs.slot_mapping)
-        return ModelInputs(*(part[rows] for part in parts))
+    def _replay_up_to_the_last(self, rows: slice, metadata: Mapping[str, object]) -> None:
+        """All graphs but the last one, each with the eager layer behind it. Attention reads
+        positions and slots, and no ids."""
+        parts = (self.inputs.token_ids, self.inputs.positions, self.inputs.slot_mapping)
+        inputs = ModelInputs(*(part[rows] for part in parts))
+        for graph, place in zip(self.graphs[:-1], self.breaks, strict=True):
+            graph.replay()
+            mixed = place.layer.mix(place.unmixed[rows], inputs, metadata[place.name])
+            place.mixed[rows].copy_(mixed)
 
     def _warm_up(self) -> None:
         """The same once eagerly, since a capture can't compile. The inputs say that nothing is
@@ -97,8 +97,8 @@ class CapturedStep:
         logits = self.model.forward(self.inputs.model_inputs(self.size), metadata, None)
         self.inputs.keep_sampled(logits.argmax(-1))
 
-    def _build(self, view: StepView, kinds: Sequence[str]) -> dict[str, object]:
-        metadata = {}
+    def _build(self, view: StepView, kinds: Sequence[LayerKind]) -> dict[str, object]:
+        metadata: dict[str, object] = {}
         for kind in kinds:
             metadata |= self.backends[kind].build(view, self.inputs)
         return metadata

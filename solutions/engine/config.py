@@ -152,7 +152,8 @@ class EngineConfig:
         limits = Limits(
             max_num_seqs=8, max_num_batched_tokens=2048, max_model_len=1024, num_gpu_blocks=1024
         )
-        return cls(model=ModelConfig.llama_3_8b(), limits=limits)
+        model = ModelConfig(**vars(FlexConfig.llama_3_8b()))
+        return cls(model=model, limits=limits)
 
     @classmethod
     def llama_3_70b_rank(cls) -> EngineConfig:

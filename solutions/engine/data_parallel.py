@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from solutions.flex_graph.capture_sizes import size_for
 from solutions.sync_free.data_parallel import agreement_of
 from solutions.sync_free.data_parallel_group import DataParallelGroup
 
 from .step_batch import StepBatch
+
+if TYPE_CHECKING:
+    from .seams import RunAr
 
 EAGER, GRAPH = 0, 1
 """Graph modes; ranks agree on the least."""
@@ -18,7 +21,7 @@ EAGER, GRAPH = 0, 1
 class Ranks:
     """Data parallel: every rank has the whole model, and requests of its own."""
 
-    def __init__(self, group: DataParallelGroup, run_ar: Callable[..., Any]) -> None:
+    def __init__(self, group: DataParallelGroup, run_ar: RunAr) -> None:
         self.group, self.run_ar = group, run_ar
         self.expect_work()
 

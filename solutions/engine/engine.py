@@ -197,7 +197,7 @@ class Engine:
 
     def _schedule_after_a_transfer(self) -> list[ScheduledRequest]:
         """Blocks that transfers hold are all that is missing, or a prefix that is on its way."""
-        step = []
+        step: list[ScheduledRequest] = []
         while not step and self.offloader and self.offloader.is_busy and self._requests:
             self.offloader.wait_for_one()
             self._end_transfers()
@@ -245,7 +245,7 @@ def _reason_to_end(request: Request, token: int) -> str | None:
 
 def _logprobs_by_row(sampled: SampledStep) -> list[dict[int, float]]:
     """By id, of the token and of the ids that a row asked for."""
-    if sampled.logprobs is None:
+    if sampled.logprob_ids is None or sampled.logprobs is None:
         return []
     ids, values = sampled.logprob_ids.read().tolist(), sampled.logprobs.read().tolist()
     widths = [1 + len(row.request.sampling.logprobs or ()) for row in sampled.rows]

@@ -50,7 +50,9 @@ class Engine:
 
     def _inputs(self, requests: Sequence[Request]) -> Inputs:
         lengths = [len(request.prompt) or 1 for request in requests]
-        token_ids, positions, rows, block_table = [], [], [], []
+        token_ids: list[int] = []
+        positions: list[int] = []
+        rows, block_table = [], []
         for row, (request, length) in enumerate(zip(requests, lengths, strict=True)):
             token_ids += request.prompt or [self.last_tokens[request.slot]]
             positions += range(request.num_computed, request.num_computed + length)

@@ -36,7 +36,7 @@ class Latency:
     """Generated ones."""
 
 
-TABLE = VariantTable(
+TABLE = VariantTable[Latency](
     "a batch, from its first request to its last token",
     lambda latency: 1 / latency.seconds,
     {

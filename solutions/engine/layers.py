@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from typing import TYPE_CHECKING, Literal, Self, cast
 
 import torch
 
@@ -15,9 +16,12 @@ from solutions.flex_graph.rotate_and_cache import rotate_and_cache
 from solutions.gdn.layer import GDNLayer, GDNState
 from solutions.gdn.metadata import GDNAttentionMetadata
 from solutions.pinned_h2d.attention import prefix_attention
-from solutions.pinned_h2d.metadata import TritonAttentionMetadata
 
-from .config import LayerKind, ModelConfig
+from .config import ModelConfig
+
+if TYPE_CHECKING:
+    from solutions.flex_graph.metadata import AttentionMetadata
+    from solutions.pinned_h2d.model import PrefixMetadata
 
 
 class SpanAttention:
@@ -28,7 +32,7 @@ class SpanAttention:
         self.num_heads, self.cache, self.cos_sin = num_heads, cache, cos_sin
 
     def forward(
-        self, qkv: torch.Tensor, inputs: ModelInputs, metadata: TritonAttentionMetadata
+        self, qkv: torch.Tensor, inputs: ModelInputs, metadata: PrefixMetadata
     ) -> torch.Tensor:
         """[T, num_heads * head_size] for `qkv` [T, (num_heads + 2 * num_kv_heads) * head_size]."""
         query = rotate_and_cache(
@@ -47,20 +51,14 @@ class SpanAttention:
 
 
 class AttentionLayer(DecoderLayer):
-    """`kind` says which attention. Between the halves: [T, qkv_size], then [T, query_size]."""
+    """FlexAttention. Between the halves: [T, qkv_size], then [T, query_size]."""
+
+    kind: Literal["flex", "spans"] = "flex"
 
     def __init__(
-        self,
-        config: ModelConfig,
-        kind: LayerKind,
-        limits: Limits,
-        cos_sin: torch.Tensor,
-        device: torch.device,
+        self, config: ModelConfig, limits: Limits, cos_sin: torch.Tensor, device: torch.device
     ) -> None:
         super().__init__(config, limits, cos_sin, device)
-        self.kind = kind
-        if kind == "spans":
-            self.attention = SpanAttention(config.num_heads, self.attention.cache, cos_sin)
         self.mixed_size = config.query_size
 
     before_mixing = DecoderLayer.before_attention
@@ -71,9 +69,10 @@ class AttentionLayer(DecoderLayer):
         return self.attention.cache
 
     def mix(self, qkv: torch.Tensor, inputs: ModelInputs, metadata: object) -> torch.Tensor:
-        return self.attention.forward(qkv, inputs, metadata)
+        """`metadata` is what the backend of this kind made for this layer."""
+        return self.attention.forward(qkv, inputs, cast("AttentionMetadata", metadata))
 
-    def twin(self, limits: Limits, cos_sin: torch.Tensor) -> AttentionLayer:
+    def twin(self, limits: Limits, cos_sin: torch.Tensor) -> Self:
         """The same weights, and an empty cache."""
         twin = copy(self)
         twin.attention = copy(self.attention)
@@ -82,10 +81,31 @@ class AttentionLayer(DecoderLayer):
         return twin
 
 
+class SpanLayer(AttentionLayer):
+    """Attention in which an image's tokens see one another both ways, over the same cache."""
+
+    kind = "spans"
+
+    def __init__(
+        self, config: ModelConfig, limits: Limits, cos_sin: torch.Tensor, device: torch.device
+    ) -> None:
+        super().__init__(config, limits, cos_sin, device)
+        self.span_attention = SpanAttention(config.num_heads, self.cache, cos_sin)
+
+    def mix(self, qkv: torch.Tensor, inputs: ModelInputs, metadata: object) -> torch.Tensor:
+        """`metadata` is what the backend of this kind made for this layer."""
+        return self.span_attention.forward(qkv, inputs, cast("PrefixMetadata", metadata))
+
+    def twin(self, limits: Limits, cos_sin: torch.Tensor) -> Self:
+        twin = super().twin(limits, cos_sin)
+        twin.span_attention = SpanAttention(self.span_attention.num_heads, twin.cache, cos_sin)
+        return twin
+
+
 class GatedDeltaNetLayer:
     """Between the halves: [T, hidden_size] both times."""
 
-    kind: LayerKind = "gdn"
+    kind: Literal["gdn"] = "gdn"
 
     def __init__(
         self, config: ModelConfig, num_slots: int, state: GDNState, device: torch.device
@@ -99,10 +119,9 @@ class GatedDeltaNetLayer:
     def before_mixing(self, hidden: Hidden) -> torch.Tensor:
         return add_rms_norm(hidden.residual, hidden.update, self.norm, self.eps)
 
-    def mix(
-        self, normed: torch.Tensor, inputs: ModelInputs, metadata: GDNAttentionMetadata
-    ) -> torch.Tensor:
-        return self.delta_net.forward(normed, metadata, self.state)
+    def mix(self, normed: torch.Tensor, inputs: ModelInputs, metadata: object) -> torch.Tensor:
+        """`metadata` is what the backend of this kind made for this layer."""
+        return self.delta_net.forward(normed, cast(GDNAttentionMetadata, metadata), self.state)
 
     def after_mixing(self, hidden: Hidden, mixed: torch.Tensor) -> Hidden:
         return self.mlp.forward(Hidden(hidden.residual, mixed))

@@ -16,7 +16,7 @@ from solutions.flex_graph.model import mask_of_window
 from solutions.flex_graph.rotary import cos_sin_table
 
 from .config import EngineConfig
-from .layers import AttentionLayer, GatedDeltaNetLayer, Layer
+from .layers import AttentionLayer, GatedDeltaNetLayer, Layer, SpanLayer
 from .states import States
 
 
@@ -36,10 +36,11 @@ class Model:
         self.layers: dict[str, Layer] = {}
         for index in range(model.num_layers):
             kind = model.kind_of_layer(index)
+            attention = SpanLayer if kind == "spans" else AttentionLayer
             self.layers[f"layers.{index}"] = (
                 GatedDeltaNetLayer(model, self.num_slots, next(of_layers), device)
                 if kind == "gdn"
-                else AttentionLayer(model, kind, limits, cos_sin, device)
+                else attention(model, limits, cos_sin, device)
             )
         self.final_norm = norm_weight(model, device)
         self.lm_head = torch.randn(
@@ -97,7 +98,10 @@ class Model:
     def finish(self, hidden: Hidden, logits_rows: torch.Tensor | None = None) -> torch.Tensor:
         """[rows, vocab_size]."""
         if logits_rows is not None:
-            hidden = Hidden(*(part.index_select(0, logits_rows) for part in hidden))
+            residual, update = hidden
+            if update is not None:
+                update = update.index_select(0, logits_rows)
+            hidden = Hidden(residual.index_select(0, logits_rows), update)
         normed = add_rms_norm(
             hidden.residual, hidden.update, self.final_norm, self.config.model.norm_eps
         )

@@ -51,7 +51,7 @@ class ModelRunner:
         return self.captured[size].replay(view)
 
     def _run_eagerly(self, batch: StepBatch, view: StepView) -> Sampled:
-        metadata = {}
+        metadata: dict[str, object] = {}
         for backend in self.backends.values():
             metadata |= backend.build(view, self.inputs)
         logits_rows = self.inputs.logits_rows[: len(batch.sampling_rows)]

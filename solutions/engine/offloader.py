@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 
@@ -18,24 +18,47 @@ from solutions.offload.serving import LoadingHandler
 from .model import Model
 from .request import Request
 
+if TYPE_CHECKING:
+    from solutions.offload.block_ids import Blocks
+    from solutions.offload.transfer import TransferResult
+
 
 @dataclass(frozen=True)
 class Transfer:
     """Of blocks and, where the model has states, of the one behind them."""
 
     job_id: int
-    hashes: list[bytes]
+    hashes: Sequence[Hashable]
     """Of the blocks, in order."""
     gpu_blocks: list[int]
     state_hash: bytes | None
-    request: Request | None = None
-    """For a load."""
 
 
-class Finished(NamedTuple):
-    transfer: Transfer
+@dataclass(frozen=True)
+class Load(Transfer):
+    request: Request
+    """Whose blocks they are."""
+
+
+AnyTransfer = TypeVar("AnyTransfer", bound=Transfer)
+
+
+class Finished(NamedTuple, Generic[AnyTransfer]):
+    transfer: AnyTransfer
     error: str | None
     """Why it failed."""
+
+
+class TransferHandler(Protocol):
+    """Queues transfers in one direction, and reports those that have ended."""
+
+    def transfer_async(
+        self, job_id: Hashable, gpu_blocks: Sequence[Blocks], cpu_blocks: Sequence[Blocks]
+    ) -> None: ...
+
+    def get_finished(self) -> list[TransferResult]: ...
+
+    def wait(self, job_ids: Iterable[Hashable]) -> None: ...
 
 
 class Offloader:
@@ -45,15 +68,16 @@ class Offloader:
         config = model.config
         self.states = model.states
         self.blocks = LRUBlockManager(config.num_cpu_blocks)
-        self.kept = LRUBlockManager(config.num_cpu_states) if self.states else None
+        self.kept = LRUBlockManager(config.num_cpu_states)
+        """States that are in host memory: none, where the model has no states."""
         groups = [_kv_group(model)]
         if self.states:
             groups.append(_pairs(self.states.rows(), config.num_cpu_states))
-        self.load = loading_handler(groups)
-        self.store = SingleDirectionOffloadingHandler(groups, gpu_to_cpu=True)
+        self.load: TransferHandler = loading_handler(groups)
+        self.store: TransferHandler = SingleDirectionOffloadingHandler(groups, gpu_to_cpu=True)
         self._ids = itertools.count()
-        self._loads: dict[int, Transfer] = {}
-        self._stores: dict[int, Transfer] = {}
+        self._loads: dict[Hashable, Load] = {}
+        self._stores: dict[Hashable, Transfer] = {}
 
     @property
     def loads_under_way(self) -> int:
@@ -73,16 +97,18 @@ class Offloader:
     def begin_load(
         self,
         request: Request,
+        slot: int,
         hashes: list[bytes],
         gpu_blocks: list[int],
         state_hash: bytes | None,
     ) -> None:
         """Into blocks that the request holds, and into its slot the state, if there is a hash."""
-        transfer = Transfer(next(self._ids), hashes, gpu_blocks, state_hash, request)
+        transfer = Load(next(self._ids), hashes, gpu_blocks, state_hash, request)
         cpu_blocks = self.blocks.prepare_load(hashes)
-        gpu_states, cpu_states = [], []
+        gpu_states: list[int] = []
+        cpu_states: list[int] = []
         if state_hash is not None:
-            gpu_states, cpu_states = [request.slot], self.kept.prepare_load([state_hash])
+            gpu_states, cpu_states = [slot], self.kept.prepare_load([state_hash])
         try:
             self._transfer(self.load, transfer, cpu_blocks, gpu_states, cpu_states)
         except BaseException:
@@ -98,7 +124,7 @@ class Offloader:
         plan = self.blocks.prepare_store(hashes)
         if plan is None:
             return None
-        block_of = dict(zip(hashes, gpu_blocks, strict=True))
+        block_of: dict[Hashable, int] = dict(zip(hashes, gpu_blocks, strict=True))
         stored = [block_of[block_hash] for block_hash in plan.hashes]
         gpu_states, cpu_states = self._plan_state(state_hash)
         if not stored and not cpu_states:
@@ -114,7 +140,7 @@ class Offloader:
         self._stores[transfer.job_id] = transfer
         return transfer
 
-    def finished_loads(self) -> list[Finished]:
+    def finished_loads(self) -> list[Finished[Load]]:
         done = []
         for result in self.load.get_finished():
             transfer = self._loads.pop(result.job_id)
@@ -122,7 +148,7 @@ class Offloader:
             done.append(Finished(transfer, result.error))
         return done
 
-    def finished_stores(self) -> list[Finished]:
+    def finished_stores(self) -> list[Finished[Transfer]]:
         done = []
         for result in self.store.get_finished():
             transfer = self._stores.pop(result.job_id)
@@ -144,13 +170,15 @@ class Offloader:
 
     def _end_store(self, transfer: Transfer, success: bool) -> None:
         self.blocks.complete_store(transfer.hashes, success)
-        if transfer.state_hash is not None:
+        if self.states is not None and transfer.state_hash is not None:
             self.kept.complete_store([transfer.state_hash], success)
             self.states.kept.complete_load([transfer.state_hash])
 
     def _plan_state(self, state_hash: bytes | None) -> tuple[list[int], list[int]]:
         """The slot that holds the state, which stays until it is stored, and the row for it."""
-        if state_hash is None or self.states.kept.lookup([state_hash]) == 0:
+        if self.states is None or state_hash is None:
+            return [], []
+        if self.states.kept.lookup([state_hash]) == 0:
             return [], []
         plan = self.kept.prepare_store([state_hash])
         if plan is None or not plan.hashes:
@@ -160,7 +188,7 @@ class Offloader:
 
     def _transfer(
         self,
-        handler: SingleDirectionOffloadingHandler,
+        handler: TransferHandler,
         transfer: Transfer,
         cpu_blocks: list[int],
         gpu_states: list[int],

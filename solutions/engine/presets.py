@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Self
 
 from solutions.flex_graph.limits import Limits
 
@@ -24,10 +24,10 @@ class EnginePreset(ModelConfig):
     """One: a smaller step fills it up, which costs a decode hardly anything."""
 
     @classmethod
-    def of(cls, config: EngineConfig, **asked: Any) -> Self:
+    def of(cls, config: EngineConfig, **asked: object) -> Self:
         engine = vars(config) | {"capture_sizes": (config.limits.max_num_seqs,)}
         del engine["model"]
-        return cls(**vars(config.model), **engine, **asked)
+        return cls(**(vars(config.model) | engine | asked))
 
     @property
     def config(self) -> EngineConfig:
@@ -78,8 +78,15 @@ class Preset(EnginePreset):
     @classmethod
     def hybrid_on_sim(cls) -> Preset:
         """The same steps, and few of them."""
-        few = {"num_requests": 4, "prompt_tokens": (16, 32), "new_tokens": (2, 4), "rates": ()}
-        return replace(cls.hybrid(), latency_tokens=(32, 4), **few, runs=1)
+        return replace(
+            cls.hybrid(),
+            latency_tokens=(32, 4),
+            num_requests=4,
+            prompt_tokens=(16, 32),
+            new_tokens=(2, 4),
+            rates=(),
+            runs=1,
+        )
 
     @classmethod
     def llama_3_8b(cls) -> Preset:

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from solutions.pinned_h2d.ranges import Span
 
 from .config import ModelConfig
+from .layers import Layer
 from .model import Model
 from .request import SamplingParams
 
@@ -145,5 +146,5 @@ def _on_cpu(owner: object) -> dict[str, torch.Tensor]:
     }
 
 
-def _delta_net(layer: object) -> dict[str, torch.Tensor]:
+def _delta_net(layer: Layer) -> dict[str, torch.Tensor]:
     return _on_cpu(layer.delta_net) if layer.kind == "gdn" else {}

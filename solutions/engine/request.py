@@ -119,6 +119,7 @@ class RequestOutput:
 
     @classmethod
     def of(cls, request: Request) -> RequestOutput:
+        assert request.finish_reason is not None, "it has ended"
         return cls(
             request.request_id,
             request.generated,

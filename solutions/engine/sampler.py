@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from .captured_step import Sampled
-from .seams import StepSeam
+from .seams import Awaited, StepSeam
 from .step_batch import ScheduledRequest
 from .step_inputs import StepInputs
 
@@ -16,11 +16,11 @@ class SampledStep(NamedTuple):
     """On its way to the host; `.read()` of each part gives it."""
 
     rows: list[ScheduledRequest]
-    tokens: Any
+    tokens: Awaited
     """[rows] int64."""
-    logprob_ids: Any | None
+    logprob_ids: Awaited | None
     """[rows, 1 + most ids of a row] int32: the token, then the ids that were asked for."""
-    logprobs: Any | None
+    logprobs: Awaited | None
     """The same shape, float32."""
 
 

@@ -66,8 +66,8 @@ class Scheduler:
         computes its prefix."""
         if self.offloader is None:
             return
-        for transfer, error in self.offloader.finished_loads():
-            request = transfer.request
+        for load, error in self.offloader.finished_loads():
+            request = load.request
             self.loading.remove(request)
             if request.finish_reason is not None:
                 self._release(request, Status.FINISHED)
@@ -97,6 +97,7 @@ class Scheduler:
                 continue
             state_hash = None
             if self.states is not None and is_prefix:
+                assert request.slot is not None, "it runs"
                 state_hash = request.hashes[num_blocks - 1]
                 self.states.keep(request.slot, state_hash)
             self._store(request, num_blocks, state_hash)
@@ -181,30 +182,30 @@ class Scheduler:
         if not self._free_slots or request.in_flight:
             return False
         prefix = self.prefixes.find(request, use_host=request not in self._without_host)
-        if prefix.needs_load:
-            return self._admit_to_load(request, prefix)
+        if self.offloader is not None and prefix.needs_load:
+            return self._admit_to_load(request, prefix, self.offloader)
         start = prefix.num_blocks * self.limits.block_size
         end = self._end_of_part(request, start, budget)
         if end <= start or not self._has_room(prefix, self.limits.pages_of(end)):
             return False
-        with self._begun(request, prefix):
-            if prefix.state_hash is not None:
-                self.states.give_back(prefix.state_hash, request.slot)
+        with self._begun(request, prefix) as slot:
+            if self.states is not None and prefix.state_hash is not None:
+                self.states.give_back(prefix.state_hash, slot)
         self._run(request)
         return True
 
-    def _admit_to_load(self, request: Request, prefix: Prefix) -> bool:
-        if self.offloader.loads_under_way >= self.config.loads_ahead:
+    def _admit_to_load(self, request: Request, prefix: Prefix, offloader: Offloader) -> bool:
+        if offloader.loads_under_way >= self.config.loads_ahead:
             return False
         if not self._has_room(prefix, prefix.num_blocks):
             return False
-        with self._begun(request, prefix):
-            if prefix.state_hash is not None and not prefix.loads_state:
-                self.states.give_back(prefix.state_hash, request.slot)
+        state_to_load = prefix.state_hash if prefix.loads_state else None
+        with self._begun(request, prefix) as slot:
+            if self.states is not None and prefix.state_hash is not None and not prefix.loads_state:
+                self.states.give_back(prefix.state_hash, slot)
             new_blocks = self.blocks.allocate(len(prefix.hashes_to_load))
             request.blocks += new_blocks
-            state_hash = prefix.state_hash if prefix.loads_state else None
-            self.offloader.begin_load(request, prefix.hashes_to_load, new_blocks, state_hash)
+            offloader.begin_load(request, slot, prefix.hashes_to_load, new_blocks, state_to_load)
         request.status = Status.LOADING
         self.loading.append(request)
         return True
@@ -215,21 +216,23 @@ class Scheduler:
         return num_blocks - len(found) <= free
 
     @contextmanager
-    def _begun(self, request: Request, prefix: Prefix) -> Iterator[None]:
-        """The request holds its prefix and a slot. If what follows raises, it holds nothing."""
-        self._begin(request, prefix)
+    def _begun(self, request: Request, prefix: Prefix) -> Iterator[int]:
+        """The request holds its prefix and a slot: this one. If what follows raises, it holds
+        nothing."""
+        slot = self._begin(request, prefix)
         try:
-            yield
+            yield slot
         except BaseException:
             self._release(request, Status.WAITING)
             raise
 
-    def _begin(self, request: Request, prefix: Prefix) -> None:
+    def _begin(self, request: Request, prefix: Prefix) -> int:
         self.blocks.hold(prefix.gpu_blocks)
         request.blocks = list(prefix.gpu_blocks)
-        request.slot = self._free_slots.pop()
+        request.slot = slot = self._free_slots.pop()
         request.num_computed = prefix.num_blocks * self.limits.block_size
         request.num_cached = request.num_computed
+        return slot
 
     def _run(self, request: Request) -> None:
         request.status = Status.RUNNING

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
@@ -31,15 +31,90 @@ from .config import EngineConfig
 from .optimizations import Optimizations
 from .step_inputs import PackedInputs, SeparateInputs, StepInputs
 
+if TYPE_CHECKING:
+    from solutions.pinned_h2d.batch import Batch
+    from solutions.pinned_h2d.model import PrefixMetadata
+    from solutions.pinned_h2d.ranges import PrefixRanges
+    from solutions.sync_free.bad_words import BadWordsTokenIds
+    from solutions.sync_free.data_parallel_group import DataParallelGroup
+    from solutions.sync_free.logprobs import LogprobsTensors
 
-@dataclass(frozen=True)
-class RangesSeam:
+
+class RangesSeam(Protocol):
     """How layers learn where images are (pinned_h2d)."""
 
-    metadata_class: type
-    make_runner: Callable[[EngineConfig, torch.device], Any]
     can_be_captured: bool
     """Whether a graph can hold the layers that ask."""
+
+    def metadata_of(
+        self, batch: Batch, layers: Sequence[str], images: PrefixRanges
+    ) -> Mapping[str, PrefixMetadata]:
+        """What these layers are told of a step, by layer name."""
+
+    def clear(self, num_rows: int) -> None:
+        """Before a graph that holds the layers is replayed for so many rows, none of whose tokens
+        lies in an image: there is nothing to upload unless the step before had some."""
+
+
+class RangesOfEachLayer:
+    """As it was: every layer uploads the ranges for itself, while it runs."""
+
+    can_be_captured = False
+
+    def __init__(self) -> None:
+        self.runner = ranges_before.ModelRunner()
+
+    def metadata_of(
+        self, batch: Batch, layers: Sequence[str], images: PrefixRanges
+    ) -> Mapping[str, PrefixMetadata]:
+        metadata = {name: ranges_before.TritonAttentionMetadata(batch) for name in layers}
+        self.runner._set_mm_prefix_range_for_metadata(metadata, images)
+        return metadata
+
+    def clear(self, num_rows: int) -> None:
+        """No graph holds these layers."""
+
+
+class RangesOfStep:
+    """One upload a step, to where a graph reads."""
+
+    can_be_captured = True
+
+    def __init__(self, config: EngineConfig, device: torch.device) -> None:
+        self.runner = RangeRunner(
+            config.limits.max_num_seqs, config.max_images, device, for_graphs=True
+        )
+
+    def metadata_of(
+        self, batch: Batch, layers: Sequence[str], images: PrefixRanges
+    ) -> Mapping[str, PrefixMetadata]:
+        metadata = {name: TritonAttentionMetadata(batch) for name in layers}
+        self.runner._set_mm_prefix_range_for_metadata(metadata, images)
+        return metadata
+
+    def clear(self, num_rows: int) -> None:
+        self.runner.prefix_ranges.update(None, num_rows)
+
+
+class Awaited(Protocol):
+    """A device tensor that is on its way to the host, or there already."""
+
+    def read(self) -> torch.Tensor:
+        """The tensor on the host, the caller's to keep. Waits if it is not there yet."""
+
+
+class RunAr(Protocol):
+    """Tells all ranks what this one is about to run, and asks what they are. Reading the answer
+    gives int32 [4, group.size], a column for each rank. All ranks call it equally often."""
+
+    def __call__(
+        self,
+        should_ubatch: bool,
+        orig_num_tokens: int,
+        padded_num_tokens: int,
+        cudagraph_mode: int,
+        group: DataParallelGroup,
+    ) -> Awaited: ...
 
 
 @dataclass(frozen=True)
@@ -47,12 +122,40 @@ class StepSeam:
     """How numbers get to the device, and back (sync_free)."""
 
     inputs_class: type[StepInputs]
-    read_back: Callable[[torch.Tensor], Any]
-    apply_bad_words: Callable[..., None]
-    gather_specific_token_logprobs: Callable[..., Any]
-    run_ar: Callable[..., Any]
+    read_back: Callable[[torch.Tensor], Awaited]
+    apply_bad_words: Callable[[torch.Tensor, BadWordsTokenIds, Sequence[Sequence[int]]], None]
+    """Of logits [rows, vocab_size], the sequences that are forbidden in some rows, and what each
+    row has generated so far. It changes the logits."""
+    gather_specific_token_logprobs: Callable[
+        [torch.Tensor, Mapping[int, Sequence[int]], torch.Tensor], LogprobsTensors | None
+    ]
+    """Of logits [rows, vocab_size], the ids that some rows ask for, and the tokens [rows] that are
+    sampled. None if no row asks."""
+    run_ar: RunAr
     steps_ahead: int
     """Steps that are queued before the tokens of one are read."""
+
+
+class ChunkRule(Protocol):
+    """The gated delta rule over whole prompts, chunk by chunk: (o, final state or None)."""
+
+    def __call__(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        g: torch.Tensor,
+        beta: torch.Tensor,
+        scale: float | None = None,
+        initial_state: torch.Tensor | None = None,
+        output_final_state: bool = False,
+        cu_seqlens: torch.Tensor | None = None,
+        chunk_indices: torch.Tensor | None = None,
+        chunk_offsets: torch.Tensor | None = None,
+        use_qk_l2norm_in_kernel: bool = False,
+        state_indices: torch.Tensor | None = None,
+        has_initial_state: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]: ...
 
 
 @dataclass(frozen=True)
@@ -60,7 +163,7 @@ class TablesSeam:
     """Where chunk tables are made (gdn_precompute)."""
 
     tables: Tables | None
-    rule: Callable[..., Any]
+    rule: ChunkRule
 
 
 @dataclass(frozen=True)
@@ -73,7 +176,7 @@ class MaskSeam:
 
 @dataclass(frozen=True)
 class Seams:
-    ranges: RangesSeam
+    ranges: Callable[[EngineConfig, torch.device], RangesSeam]
     step: StepSeam
     tables: TablesSeam
     mask: MaskSeam
@@ -81,20 +184,12 @@ class Seams:
     """Who brings blocks from host memory (offload_triton)."""
 
 
-def _range_runner(config: EngineConfig, device: torch.device) -> RangeRunner:
-    return RangeRunner(config.limits.max_num_seqs, config.max_images, device, for_graphs=True)
-
-
 def _calibrated_loads(groups: Sequence[KVGroup]) -> SingleDirectionOffloadingHandler:
     return SingleDirectionOffloadingHandler(groups, gpu_to_cpu=False)
 
 
 BEFORE = Seams(
-    ranges=RangesSeam(
-        ranges_before.TritonAttentionMetadata,
-        lambda config, device: ranges_before.ModelRunner(),
-        can_be_captured=False,
-    ),
+    ranges=lambda config, device: RangesOfEachLayer(),
     step=StepSeam(
         SeparateInputs,
         data_parallel_before.ReadBack,
@@ -108,7 +203,7 @@ BEFORE = Seams(
     loading_handler=offload_before.loading_handler,
 )
 AFTER = Seams(
-    ranges=RangesSeam(TritonAttentionMetadata, _range_runner, can_be_captured=True),
+    ranges=RangesOfStep,
     step=StepSeam(
         PackedInputs,
         ReadBack,
@@ -121,19 +216,14 @@ AFTER = Seams(
     mask=MaskSeam(FlexAttentionMetadataBuilder, can_be_captured=True),
     loading_handler=_calibrated_loads,
 )
-SEAM_OF = {
-    "pinned_h2d": "ranges",
-    "sync_free": "step",
-    "gdn_precompute": "tables",
-    "flex_full_graph": "mask",
-    "offload_triton": "loading_handler",
-}
+SIDES = {False: BEFORE, True: AFTER}
 
 
 def seams_of(optimizations: Optimizations) -> Seams:
     return Seams(
-        **{
-            seam: getattr(AFTER if getattr(optimizations, name) else BEFORE, seam)
-            for name, seam in SEAM_OF.items()
-        }
+        ranges=SIDES[optimizations.pinned_h2d].ranges,
+        step=SIDES[optimizations.sync_free].step,
+        tables=SIDES[optimizations.gdn_precompute].tables,
+        mask=SIDES[optimizations.flex_full_graph].mask,
+        loading_handler=SIDES[optimizations.offload_triton].loading_handler,
     )

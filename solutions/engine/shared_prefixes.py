@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import Progress
 
 from debubble.accelerator import Accelerator
 from solutions.benchmark import Advance
-from solutions.offload.handler import SingleDirectionOffloadingHandler
 
 from .engine import Engine
+from .offloader import TransferHandler
 from .presets import PrefixPreset
 from .request import SamplingParams
 from .throughput import AT_ONCE, Rate, rate_of
 from .variants import Engines, all_but, finish
 from .workload import Asked, Prompt, make_prompt, requests_behind
+
+if TYPE_CHECKING:
+    from solutions.offload.block_ids import Blocks
+    from solutions.offload.transfer import TransferResult
 
 KIND = "shared prefixes"
 MEASURED = (all_but("offload_triton"), "all")
@@ -28,15 +32,20 @@ MEASURED = (all_but("offload_triton"), "all")
 class CountedLoads:
     """A handler of loads, which counts them."""
 
-    def __init__(self, handler: SingleDirectionOffloadingHandler) -> None:
+    def __init__(self, handler: TransferHandler) -> None:
         self.handler, self.count = handler, 0
 
-    def transfer_async(self, *transfer: Any) -> None:
+    def transfer_async(
+        self, job_id: Hashable, gpu_blocks: Sequence[Blocks], cpu_blocks: Sequence[Blocks]
+    ) -> None:
         self.count += 1
-        self.handler.transfer_async(*transfer)
+        self.handler.transfer_async(job_id, gpu_blocks, cpu_blocks)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.handler, name)
+    def get_finished(self) -> list[TransferResult]:
+        return self.handler.get_finished()
+
+    def wait(self, job_ids: Iterable[Hashable]) -> None:
+        self.handler.wait(job_ids)
 
 
 def measure_prefixes(
@@ -66,10 +75,10 @@ def measure_variants(
         engine = engines[variant]
         store(engine, prefixes, advance)
         scatter_free_blocks(engine)
-        engine.offloader.load = CountedLoads(engine.offloader.load)
+        loads = count_loads(engine)
         tokens[variant] = one_by_one(engine, preset, prefixes)
         advance()
-        rates[variant] = measure_rate(accelerator, engine, preset, prefixes)
+        rates[variant] = measure_rate(accelerator, engine, preset, prefixes, loads)
         advance()
     first, second = MEASURED
     if tokens[first] != tokens[second]:
@@ -92,6 +101,13 @@ def scatter_free_blocks(engine: Engine) -> None:
     blocks.release(free)
 
 
+def count_loads(engine: Engine) -> CountedLoads:
+    """Those that the engine begins from now on."""
+    assert engine.offloader is not None, "a PrefixPreset has blocks in host memory"
+    engine.offloader.load = loads = CountedLoads(engine.offloader.load)
+    return loads
+
+
 def one_by_one(engine: Engine, preset: PrefixPreset, prefixes: list[Prompt]) -> list[list[int]]:
     """Tokens that depend on nothing but the prefixes: in a step with others sums are taken in
     another order."""
@@ -100,16 +116,20 @@ def one_by_one(engine: Engine, preset: PrefixPreset, prefixes: list[Prompt]) -> 
 
 
 def measure_rate(
-    accelerator: Accelerator, engine: Engine, preset: PrefixPreset, prefixes: list[Prompt]
+    accelerator: Accelerator,
+    engine: Engine,
+    preset: PrefixPreset,
+    prefixes: list[Prompt],
+    loads: CountedLoads,
 ) -> Rate:
     # Those that were compared are the last ones that the device knows.
     order = prefixes[preset.num_compared :] + prefixes[: preset.num_compared]
     requests = requests_behind(order, preset.num_requests, preset.new_tokens)
-    before = engine.offloader.load.count
+    before = loads.count
     rate = rate_of(accelerator, engine, requests, AT_ONCE)
-    loads = engine.offloader.load.count - before
-    if loads < len(requests):
+    begun = loads.count - before
+    if begun < len(requests):
         raise RuntimeError(
-            f"{loads} of {len(requests)} requests loaded their prefix: give the device fewer blocks"
+            f"{begun} of {len(requests)} requests loaded their prefix: give the device fewer blocks"
         )
     return rate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch.nn.functional import logsigmoid, pad
@@ -47,25 +47,25 @@ class Request(NamedTuple):
     """First and last position of each, at most 2: its tokens see each other both ways."""
 
 
-class Inputs(NamedTuple):
-    """What the layers are told of a step, for its T tokens and R requests: int64 on the device."""
+class Inputs(Protocol):
+    """What a layer reads of the inputs that an engine makes of a step, for its T tokens and R
+    requests: int64 on the device."""
 
-    token_ids: torch.Tensor
-    """[T]; -1 for the token that the request sampled last."""
-    positions: torch.Tensor
-    """[T]: in its request."""
-    rows: torch.Tensor
-    """[T]: which of the step's requests it is of."""
-    starts: torch.Tensor
-    """[R + 1]: where each one's tokens start, then T."""
-    block_table: torch.Tensor
-    """[R, MOST_BLOCKS], 0 behind a request's blocks."""
-    slots: torch.Tensor
-    """[R]"""
-    images: torch.Tensor
-    """[R, MOST_IMAGES, 2]: first and last position."""
-    chunks: torch.Tensor
-    """[NT, 2]: (request, chunk of its tokens), in order."""
+    @property
+    def positions(self) -> torch.Tensor:
+        """[T]: in its request."""
+
+    @property
+    def rows(self) -> torch.Tensor:
+        """[T]: which of the step's requests it is of."""
+
+    @property
+    def starts(self) -> torch.Tensor:
+        """[R + 1]: where each one's tokens start, then T."""
+
+    @property
+    def block_table(self) -> torch.Tensor:
+        """[R, MOST_BLOCKS], 0 behind a request's blocks."""
 
 
 def attention(
@@ -93,6 +93,7 @@ def recurrence(
     `hidden` [T, D]; `chunks` [NT, 2]: (request, chunk of its tokens), in order; `cache` [blocks, D,
     D]: the state that a request's last step left is read there, and those behind chunks written.
     """
+    assert layer.gate is not None, "a recurrent layer has a gate"
     request, chunk = chunks.unbind(1)
     start, end = inputs.starts[request], inputs.starts[request + 1]
     token = (start + chunk * BLOCK)[:, None] + torch.arange(BLOCK, device=chunks.device)

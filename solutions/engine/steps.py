@@ -64,9 +64,9 @@ class Steps:
 class Decodes(Steps):
     """A token of each request. When they have become too long, others take their place."""
 
-    @property
-    def tokens(self) -> int:
-        return self.preset.batch
+    def __init__(self, engine: Engine, preset: Preset) -> None:
+        super().__init__(engine, preset)
+        self.tokens = preset.batch
 
     def ready(self, num_steps: int = 2) -> Step:
         if self._steps_left() < num_steps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -16,7 +17,6 @@ from .small_model import (
     MOST_BLOCKS,
     MOST_IMAGES,
     MOST_REQUESTS,
-    Inputs,
     Model,
     Request,
     attention,
@@ -24,6 +24,28 @@ from .small_model import (
 )
 
 PADDING = Request(slot=MOST_REQUESTS, blocks=(), prompt=(0,))  # of nobody: writes to block 0
+Value = TypeVar("Value")
+
+
+class Inputs(NamedTuple):
+    """What the layers are told of a step, for its T tokens and R requests: int64 on the device."""
+
+    token_ids: torch.Tensor
+    """[T]; -1 for the token that the request sampled last."""
+    positions: torch.Tensor
+    """[T]: in its request."""
+    rows: torch.Tensor
+    """[T]: which of the step's requests it is of."""
+    starts: torch.Tensor
+    """[R + 1]: where each one's tokens start, then T."""
+    block_table: torch.Tensor
+    """[R, MOST_BLOCKS], 0 behind a request's blocks."""
+    slots: torch.Tensor
+    """[R]"""
+    images: torch.Tensor
+    """[R, MOST_IMAGES, 2]: first and last position."""
+    chunks: torch.Tensor
+    """[NT, 2]: (request, chunk of its tokens), in order."""
 
 
 class Engine:
@@ -131,7 +153,9 @@ class SampledTokens:
 def packed_inputs(requests: Sequence[Request]) -> tuple[torch.Tensor, list[torch.Size]]:
     """All inputs of a step one behind the other in pinned memory, and the shape of each. New in
     each step: a copy may still read those of the last one."""
-    token_ids, positions, rows, chunks, lengths = [], [], [], [], []
+    token_ids: list[int] = []
+    positions: list[int] = []
+    rows, chunks, lengths = [], [], []
     for row, request in enumerate(requests):
         token_ids += request.prompt or [-1]
         length = len(request.prompt) or 1
@@ -143,7 +167,7 @@ def packed_inputs(requests: Sequence[Request]) -> tuple[torch.Tensor, list[torch
     slots = [request.slot for request in requests]
     images = [padded(request.images, MOST_IMAGES, (0, 0)) for request in requests]
     starts = [0, *accumulate(lengths)]
-    inputs = Inputs(token_ids, positions, rows, starts, block_table, slots, images, chunks)
+    inputs = (token_ids, positions, rows, starts, block_table, slots, images, chunks)
     tensors = [torch.tensor(values) for values in inputs]
     numbers = torch.cat([tensor.flatten() for tensor in tensors])
     numbers = numbers.pin_memory() if current().pin_memory else numbers
@@ -156,7 +180,7 @@ def unpacked(numbers: torch.Tensor, shapes: Sequence[torch.Size]) -> Inputs:
     return Inputs(*(part.view(shape) for part, shape in zip(parts, shapes, strict=True)))
 
 
-def padded(values: Sequence, length: int, padding: object) -> list:
+def padded(values: Sequence[Value], length: int, padding: Value) -> list[Value]:
     return [*values, *[padding] * (length - len(values))]
 
 

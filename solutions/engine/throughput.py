@@ -8,7 +8,7 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -64,7 +64,7 @@ class Waited(NamedTuple):
     all_requests: float
 
 
-TABLE = VariantTable(
+TABLE = VariantTable[Rate](
     "requests",
     lambda rate: rate.requests_per_s,
     {
@@ -196,18 +196,26 @@ def waits_of(waited: Waited) -> dict[str, float]:
 
 
 def median_of(rates: Sequence[Rate]) -> Rate:
-    values = {field.name: [getattr(rate, field.name) for rate in rates] for field in fields(Rate)}
-    medians = {
-        name: None if None in of_runs else statistics.median(of_runs)
-        for name, of_runs in values.items()
-    }
-    return Rate(**medians | {"runs": len(rates)})
+    return Rate(
+        len(rates),
+        statistics.median(rate.requests_per_s for rate in rates),
+        statistics.median(rate.tokens_per_s for rate in rates),
+        _median_if_known([rate.first_token_ms for rate in rates]),
+        _median_if_known([rate.first_token_p95_ms for rate in rates]),
+        _median_if_known([rate.last_token_ms for rate in rates]),
+        _median_if_known([rate.last_token_p95_ms for rate in rates]),
+    )
+
+
+def _median_if_known(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if len(known) == len(values) else None
 
 
 def report_rates(
     accelerator: Accelerator,
     presets: Mapping[str, EnginePreset],
-    figures: Figures,
+    figures: Figures[Rate],
     console: Console,
     folder: Path | None,
 ) -> None:

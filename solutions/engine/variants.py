@@ -11,7 +11,7 @@ from .config import EngineConfig
 from .engine import Engine
 from .model import Model
 from .optimizations import NAMES, Optimizations
-from .presets import EnginePreset
+from .presets import Preset
 from .request import SamplingParams
 from .workload import Asked, alike_prompts
 
@@ -74,7 +74,7 @@ class Engines:
         return self._engines[variant]
 
 
-EnginesOf = Mapping[EnginePreset, Engines]
+EnginesOf = Mapping[Preset, Engines]
 
 
 def warm_up(engine: Engine) -> None:
