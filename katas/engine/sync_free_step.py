@@ -115,7 +115,9 @@ class Engine:
 
     def _inputs(self, requests: Sequence[Request]) -> Inputs:
         lengths = [len(request.prompt) or 1 for request in requests]
-        token_ids, positions, rows, block_table = [], [], [], []
+        token_ids: list[int] = []
+        positions: list[int] = []
+        rows, block_table = [], []
         for row, (request, length) in enumerate(zip(requests, lengths, strict=True)):
             token_ids += request.prompt or [self.last_tokens[request.slot]]
             positions += range(request.num_computed, request.num_computed + length)
@@ -199,6 +201,7 @@ def recurrence(
     `hidden` [T, D]; `chunks` [NT, 2]: (request, chunk of its tokens), in order; `cache` [blocks, D,
     D]: the state that a request's last step left is read there, and those behind chunks written.
     """
+    assert layer.gate is not None, "a recurrent layer has a gate"
     request, chunk = chunks.unbind(1)
     start, end = inputs.starts[request], inputs.starts[request + 1]
     token = (start + chunk * BLOCK)[:, None] + torch.arange(BLOCK, device=chunks.device)
