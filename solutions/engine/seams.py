@@ -216,14 +216,17 @@ AFTER = Seams(
     mask=MaskSeam(FlexAttentionMetadataBuilder, can_be_captured=True),
     loading_handler=_calibrated_loads,
 )
-SIDES = {False: BEFORE, True: AFTER}
 
 
 def seams_of(optimizations: Optimizations) -> Seams:
     return Seams(
-        ranges=SIDES[optimizations.pinned_h2d].ranges,
-        step=SIDES[optimizations.sync_free].step,
-        tables=SIDES[optimizations.gdn_precompute].tables,
-        mask=SIDES[optimizations.flex_full_graph].mask,
-        loading_handler=SIDES[optimizations.offload_triton].loading_handler,
+        ranges=_side(optimizations.pinned_h2d).ranges,
+        step=_side(optimizations.sync_free).step,
+        tables=_side(optimizations.gdn_precompute).tables,
+        mask=_side(optimizations.flex_full_graph).mask,
+        loading_handler=_side(optimizations.offload_triton).loading_handler,
     )
+
+
+def _side(is_on: bool) -> Seams:
+    return AFTER if is_on else BEFORE

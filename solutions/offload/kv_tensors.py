@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import gcd
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from debubble.accelerator import Accelerator
 from .descriptors import WORD
 
 
+@dataclass(frozen=True, eq=False)
 class KVTensors:
     """One layer's cache, on both sides, as bytes.
 
@@ -23,6 +24,10 @@ class KVTensors:
     are dense; a row may be followed by memory of others. `copied_bytes` of each page are copied,
     all of them by default: what is behind them is padding.
     """
+
+    gpu: torch.Tensor
+    cpu: torch.Tensor
+    copied_bytes: int
 
     def __init__(
         self, gpu: torch.Tensor, cpu: torch.Tensor, copied_bytes: int | None = None
@@ -33,9 +38,10 @@ class KVTensors:
             raise ValueError(f"cpu is on {cpu.device}: it must be in host memory")
         if gpu.device.type == "cpu":
             raise ValueError("gpu is in host memory: it must be on the accelerator")
-        self.gpu: Final = gpu
-        self.cpu: Final = cpu
-        self.copied_bytes: Final = self.page if copied_bytes is None else copied_bytes
+        object.__setattr__(self, "gpu", gpu)
+        object.__setattr__(self, "cpu", cpu)
+        copied = self.page if copied_bytes is None else copied_bytes
+        object.__setattr__(self, "copied_bytes", copied)
         if not 0 < self.copied_bytes <= self.page:
             raise ValueError(
                 f"copied_bytes of {self.copied_bytes}: copy at least 1, and at most a page of "
