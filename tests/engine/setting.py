@@ -99,7 +99,7 @@ def prefixes_used(engine: Engine) -> list[Prefix]:
 
     def noted(request, prefix):
         used.append(prefix)
-        begin(request, prefix)
+        return begin(request, prefix)
 
     engine.scheduler._begin = noted
     return used
