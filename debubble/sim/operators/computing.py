@@ -119,7 +119,7 @@ class Computation:
         self, effects: Effects, inputs: list[SimTensor], cpu_args: list, out: Any
     ) -> list[Action]:
         results = [out] if isinstance(out, torch.Tensor) else flat_tensors(out)
-        moved = sum([result.nbytes for result in results])
+        moved = sum([result.numel() * result.element_size() for result in results])
         if results and not moved and not effects.reads:
             return []
         moved += sum([tensor.nbytes for tensor in inputs])
