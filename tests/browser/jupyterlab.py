@@ -104,6 +104,9 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+NOT_RUN = "!(cell.model.executionCount && cell.model.executionState === 'idle')"
+
+
 class OpenNotebook:
     """The notebook in front, driven by the menus and read through JupyterLab's own model."""
 
@@ -118,14 +121,19 @@ class OpenNotebook:
         )
 
     def run_all_cells(self, seconds: float) -> None:
-        """Stored outputs go first: a cell that has a count again has really run."""
+        """Stored outputs go first: a cell that has a count again has really run. `seconds` is what
+        one cell may take: how long a chapter takes is the machine's affair."""
         self.choose("Edit", "Clear Outputs of All Cells")
         self.choose("Run", "Run All Cells")
-        self.page.wait_for_function(
-            f"{self.FRONT}.content.widgets.filter(cell => cell.model.type === 'code')"
-            ".every(cell => cell.model.executionCount && cell.model.executionState === 'idle')",
-            timeout=seconds * 1000,
+        left = (
+            f"{self.FRONT}.content.widgets.filter(cell => cell.model.type === 'code' && {NOT_RUN})"
         )
+        number = None
+        while number != 0:
+            self.page.wait_for_function(
+                f"known => {left}.length !== known", arg=number, timeout=seconds * 1000
+            )
+            number = self.page.evaluate(f"{left}.length")
 
     def choose(self, menu: str, item: str) -> None:
         self.page.get_by_role("menuitem", name=menu, exact=True).click()

@@ -25,6 +25,7 @@ SLIDER = ".widget-slider"
 TIMELINE = ".debubble-timeline canvas"
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_the_chapter_runs_and_its_timeline_follows_the_slider(
     lab, browser_page, screenshots, chapter
@@ -37,7 +38,7 @@ def test_the_chapter_runs_and_its_timeline_follows_the_slider(
     notebook.wait_for_kernel()
     page.screenshot(path=screenshots / f"{chapter}_opened.png")
 
-    notebook.run_all_cells(seconds=200)
+    notebook.run_all_cells(seconds=120)
     assert notebook.errors() == []
 
     cell = notebook.cell_with(SLIDER, TIMELINE)
