@@ -17,7 +17,7 @@ help:
 	@echo 'make lab            set up, check this machine, open JupyterLab on the chapters'
 	@echo '                    (PORT=8888 is the first port to try, PYTHON=python3.12 the Python to use)'
 	@echo 'make test           set up, then all that CI runs: lint, unit, katas, chapters'
-	@echo 'make test-deep      every combination and every schedule of the tests that take a sample of them'
+	@echo 'make test-deep      all of the tests of which make test takes a sample'
 	@echo 'make doctor         this machine in a dozen lines'
 	@echo 'make store-chapters run the chapters on sim and keep what they show'
 	@echo 'make validate-gpu   on a GPU: whatever no longer holds of its tests, katas, chapters and'

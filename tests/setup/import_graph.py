@@ -116,7 +116,7 @@ def _taken_from_type_checking(tree: ast.Module) -> list[ast.stmt]:
 
 
 def _named(lines: list[ast.stmt], package: list[str], files: Mapping[str, Path]) -> Iterator[str]:
-    """The modules of ours that are imported anywhere in it, by a file of that package."""
+    """The modules of ours that these lines of a file in that package import."""
     for node in (node for line in lines for node in ast.walk(line)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in files)
