@@ -72,11 +72,11 @@ chapters: $(STAMP)
 # Whoever has no GPU can't renew a part that is stale: that fails a release, and not the tests.
 validated: $(STAMP)
 	@'$(VENV)/bin/python' -m tests.validation --state
-	@'$(VENV)/bin/python' -m tests.deep --state
+	@'$(VENV)/bin/python' -m tests.validation.deep --state
 
 # What `make test` runs a slice of; the result is kept in assets/deep.json.
 test-deep: $(STAMP)
-	OMP_NUM_THREADS=1 '$(VENV)/bin/python' -m tests.deep --processes '$(JOBS)'
+	OMP_NUM_THREADS=1 '$(VENV)/bin/python' -m tests.validation.deep --processes '$(JOBS)'
 
 release-check: $(STAMP)
 	@'$(VENV)/bin/python' -m tests.validation --check

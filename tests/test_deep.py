@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from solutions.engine import Optimizations
-from tests import deep
-from tests.deep import MARKER, print_state, slice_of
+from tests.deep import MARKER, slice_of
+from tests.validation import deep
 from tests.validation.record import write
 
 
@@ -46,7 +46,7 @@ def recorded(monkeypatch, tmp_path, capsys):
     def said_of(result=None):
         if result:
             write({"parts": {MARKER: {"date": "2026-11-23T10:00:00"} | result}}, deep.RECORD)
-        print_state()
+        deep.print_state()
         return capsys.readouterr().out
 
     return said_of

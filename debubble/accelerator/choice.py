@@ -6,7 +6,7 @@ import difflib
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, cast, overload
 
 import torch
 
@@ -72,17 +72,16 @@ def launch(
     """`current().launch(...)`: runs a kernel as one launch. A plain function's result is given
     back, a Triton kernel has none.
 
-    RuntimeError for a Triton kernel that was decorated for the other accelerator.
+    RuntimeError for a Triton kernel that was decorated for the other accelerator, TypeError for a
+    plain function with a grid and a Triton kernel without.
     """
     accelerator = current()
-    triton_mode.check_kernel(kernel, accelerator.name)
     try:
-        if grid is not None:
-            accelerator.launch(kernel, grid, *args, work=work, **meta)
-            return None
-        if not callable(kernel):
-            raise TypeError(f"{kernel!r} can't be launched: give a Triton kernel and a grid")
-        return accelerator.launch(kernel, None, *args, work=work, **meta)
+        if grid is None:
+            function = cast("Callable[..., object]", kernel)
+            return accelerator.launch(function, None, *args, work=work, **meta)
+        accelerator.launch(kernel, grid, *args, work=work, **meta)
+        return None
     except Exception as error:
         triton_mode.explain(error, kernel)
         raise

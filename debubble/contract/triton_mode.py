@@ -30,13 +30,30 @@ def is_interpreted() -> bool:
     return os.environ.get(VARIABLE) == "1"
 
 
-def check_kernel(kernel: object, accelerator: str) -> None:
-    """RuntimeError for a Triton kernel that was decorated for the other accelerator."""
-    while type(kernel).__name__ in WRAPPERS:
-        kernel = _inside(kernel)
-    made_for = MADE_FOR.get(type(kernel).__name__, accelerator)
-    if made_for == accelerator:
-        return
+def check_launch(kernel: object, grid: tuple[int, ...] | None, accelerator: str) -> None:
+    """TypeError for what can't be launched so: a plain function with a grid, a Triton kernel
+    without one. RuntimeError for a kernel that was decorated for the other accelerator, and for any
+    grid where there is no Triton."""
+    inside = kernel
+    while type(inside).__name__ in WRAPPERS:
+        inside = _inside(inside)
+    made_for = MADE_FOR.get(type(inside).__name__)
+    if grid is None and (made_for or not callable(kernel)):
+        shown = f"kernel {_name_of(inside)}" if made_for else repr(kernel)
+        raise TypeError(f"{shown} can't be launched so: give a Triton kernel and a grid")
+    if grid is not None and not hasattr(kernel, "__getitem__"):
+        name = getattr(kernel, "__name__", repr(kernel))
+        if not is_there():
+            raise RuntimeError(missing_triton(f"the launch of {name} with a grid"))
+        raise TypeError(
+            f"{name} is no Triton kernel, so it takes no grid: decorate it with @triton.jit, or "
+            "launch it with None for a grid"
+        )
+    if made_for not in (None, accelerator):
+        _refuse(inside, accelerator)
+
+
+def _refuse(kernel: object, accelerator: str) -> None:
     name = _name_of(kernel)
     if accelerator == "sim":
         raise RuntimeError(

@@ -17,6 +17,7 @@ from torch.profiler import ProfilerActivity, profile
 from ..contract.addresses import MemoryRange
 from ..contract.host_syncs import allow_host_sync
 from ..contract.protocol import Event, Stream, Work
+from ..contract.triton_mode import check_launch
 from ..timeline.data import TimelineData
 from . import follow, interposition
 from .addresses import Addresses
@@ -91,6 +92,7 @@ class CudaAccelerator:
         **meta: Any,
     ) -> Any:
         """Runs a kernel; `work` is for sim's cost model and ignored here."""
+        check_launch(kernel, grid, self.name)
         if grid is not None and 0 in grid:
             return None
         with marked():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 
 from ..accelerator import Accelerator, current
 from ..timeline import Timeline
@@ -19,21 +20,20 @@ def record(
     `most_calls` the recording is full after so many calls of the host, and its timeline `cut_off`.
     RuntimeError inside another recording, which would miss what this one sees.
     """
-    if _UNDER_WAY:
-        raise RuntimeError("a recording is under way in this process: let it end before the next")
     accelerator = accelerator or current()
     timeline = Timeline(
         accelerator=accelerator.name,
         description=accelerator.description,
         modelled=accelerator.modelled,
     )
-    _UNDER_WAY.append(timeline)
+    if not ONE_AT_A_TIME.acquire(blocking=False):
+        raise RuntimeError("a recording is under way in this process: let it end before the next")
     try:
         with accelerator.recording(timeline, most_calls):
             yield timeline
     finally:
-        _UNDER_WAY.clear()
+        ONE_AT_A_TIME.release()
 
 
-_UNDER_WAY: list[Timeline] = []
-"""One at most: a recording sees all threads of its process."""
+ONE_AT_A_TIME = Lock()
+"""A recording sees all threads of its process."""

@@ -12,6 +12,7 @@ import torch
 
 from ..contract.addresses import MemoryRange
 from ..contract.protocol import Work
+from ..contract.triton_mode import check_launch
 from ..rules.action import Action
 from ..timeline.data import TimelineData
 from .clock.cost import CostModel
@@ -83,6 +84,7 @@ class SimAccelerator:
         **meta: Any,
     ) -> Any:
         """Runs a kernel on the CPU data, as one launch of modelled length."""
+        check_launch(kernel, grid, self.name)
         if grid is not None and 0 in grid:
             return None
         with self._device.lock:

@@ -53,10 +53,30 @@ def test_a_plain_function_is_one_launch(accelerator):
 
 
 def test_an_empty_grid_launches_nothing(accelerator):
+    class Kernel:
+        def __getitem__(self, grid):
+            raise AssertionError("it ran")
+
     x = torch.ones(4, device=accelerator.device)
     with debubble.record(accelerator) as timeline:
-        launch(None, (0, 3), x)
+        launch(Kernel(), (0, 3), x)
     assert timeline.counts()["kernels"] == 0
+
+
+@pytest.mark.parametrize("grid", [(1,), (0, 3)])
+def test_a_plain_function_takes_no_grid(accelerator, grid):
+    def twice(tensor):
+        return tensor + tensor
+
+    x = torch.ones(4, device=accelerator.device)
+    for either in (launch, accelerator.launch):
+        with pytest.raises(TypeError, match="twice is no Triton kernel, so it takes no grid: dec"):
+            either(twice, grid, x)
+
+
+def test_what_is_no_function_is_not_launched(accelerator):
+    with pytest.raises(TypeError, match="3 can't be launched so: give a Triton kernel and a grid"):
+        launch(3, None)
 
 
 def test_a_negative_sleep_is_refused(accelerator):

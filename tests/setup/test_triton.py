@@ -10,7 +10,7 @@ import torch
 
 from debubble.accelerator import choice
 from debubble.contract import triton_mode
-from debubble.contract.triton_mode import check_kernel, is_interpreted
+from debubble.contract.triton_mode import check_launch, is_interpreted
 
 ROOT = Path(__file__).parents[2]
 IMPORT_PATH = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
@@ -43,6 +43,17 @@ for kernel, rest in (defined_first, ()), (with_the_library, (4,)):
         launch(kernel, (1,), x, *rest)
     except RuntimeError as error:
         print(error)
+"""
+
+LAUNCHED_WITHOUT_TRITON = """
+import torch, debubble
+
+def kernel(x):
+    return x + 1
+
+x = torch.ones((), device=debubble.accelerator().device)
+print(debubble.accelerator().launch(kernel, None, x).item())
+debubble.accelerator().launch(kernel, (1,), x)
 """
 
 FIRST_CHAPTER = """
@@ -111,10 +122,30 @@ def test_a_kernel_of_the_other_accelerator_is_refused():
         pass
 
     here, other = ("sim", "cuda") if is_interpreted() else ("cuda", "sim")
-    check_kernel(copy, here)
-    check_kernel(print, other)
+    check_launch(copy, (1,), here)
+    check_launch(print, None, other)
     with pytest.raises(RuntimeError, match="kernel copy was made for"):
-        check_kernel(copy, other)
+        check_launch(copy, (1,), other)
+
+
+@pytest.mark.parametrize("is_tuned", [False, True])
+def test_a_kernel_without_a_grid_is_refused(accelerator, is_tuned):
+    triton = pytest.importorskip("triton")
+
+    @triton.jit
+    def copy(x, y):
+        pass
+
+    kernel = triton.autotune([triton.Config({})], key=[])(copy) if is_tuned else copy
+    with pytest.raises(TypeError, match="kernel copy can't be launched so: give a Triton kernel"):
+        accelerator.launch(kernel, None)
+
+
+def test_without_triton_the_first_launch_says_what_it_needs(no_triton):
+    run = python("-c", LAUNCHED_WITHOUT_TRITON, **no_triton)
+    assert run.stdout == "2.0\n", run.stderr[-2000:]
+    sentence = run.stderr.splitlines()[-1].removeprefix("RuntimeError: ")
+    assert sentence.startswith("the launch of kernel with a grid needs Triton, which is not inst")
 
 
 def test_without_triton_the_first_chapter_runs(no_triton):
