@@ -12,14 +12,13 @@ from .chromium import chromium, need
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
-CHAPTERS = (
+CHAPTERS = [
     "01_pinned_h2d",
-    "02_sync_free",
-    "03_gdn",
-    "04_flex_graph",
-    "05_offload",
-    "06_engine",
-)
+    *(
+        pytest.param(chapter, marks=pytest.mark.deep)
+        for chapter in ("02_sync_free", "03_gdn", "04_flex_graph", "05_offload", "06_engine")
+    ),
+]
 """Those with a slider over recordings."""
 SLIDER = ".widget-slider"
 TIMELINE = ".debubble-timeline canvas"

@@ -26,7 +26,7 @@ def right(crowded, all_asked):
     return crowded.answers(all_asked)
 
 
-@pytest.mark.deep(5)
+@pytest.mark.deep(15)
 @pytest.mark.parametrize("optimizations", Optimizations.combinations(), ids=str)
 def test_every_combination_answers_as_the_reference_does(
     accelerator, crowded, all_asked, right, optimizations

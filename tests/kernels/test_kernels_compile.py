@@ -22,6 +22,12 @@ ROOT = Path(__file__).resolve().parents[2]
 EACH_LAUNCH = [(kernel, name) for kernel, launches in LAUNCHES.items() for name in launches]
 ATTENTION = "solutions.pinned_h2d.attention_kernel:prefix_attention_kernel"
 COPY = "solutions.offload.swap_blocks_kernel:_swap_blocks_kernel"
+OFTEN = (86, FULLY_COMPILED)
+"""Architectures that `make test` compiles for: one with little shared memory, one with much."""
+ARCHITECTURES = [
+    number if number in OFTEN else pytest.param(number, marks=pytest.mark.deep)
+    for number in SHARED_MEMORY
+]
 TOO_WIDE = "bf16, head 256, as on an A100"
 
 
@@ -58,7 +64,7 @@ def run_compiling(*arguments: str) -> str:
     return result.stdout
 
 
-def jobs() -> list[tuple[str, dict]]:
+def jobs(architectures: set[int]) -> list[tuple[str, dict]]:
     """Each kernel with all its launches, and one too many; those that take longest come first."""
     launches = {kernel: dict(ways) for kernel, ways in LAUNCHES.items()}
     of_an_a100 = attention("bf16", 256, group=2, window=1024, shared_memory=SHARED_MEMORY[80])
@@ -67,7 +73,9 @@ def jobs() -> list[tuple[str, dict]]:
         (
             kernel,
             {
-                name: {number: launch(shared_memory=most) for number, most in SHARED_MEMORY.items()}
+                name: {
+                    number: launch(shared_memory=SHARED_MEMORY[number]) for number in architectures
+                }
                 for name, launch in ways.items()
             },
         )
@@ -77,11 +85,13 @@ def jobs() -> list[tuple[str, dict]]:
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory) -> dict:
-    """{(kernel, launch, architecture): facts}"""
+def compiled(request, tmp_path_factory) -> dict:
+    """{(kernel, launch, architecture): facts}, for the architectures of the tests that run."""
+    run = [item.callspec for item in request.session.items if hasattr(item, "callspec")]
+    architectures = {call.params["architecture"] for call in run if "architecture" in call.params}
     folder = tmp_path_factory.mktemp("kernels")
     asked, answered = folder / "jobs.json", folder / "results.jsonl"
-    asked.write_text(json.dumps(jobs()))
+    asked.write_text(json.dumps(jobs(architectures)))
     run_compiling("-m", "tests.kernels.compiling", str(asked), str(answered))
     records = map(json.loads, answered.read_text().splitlines())
     return {tuple(launch): facts for *launch, facts in records}
@@ -91,7 +101,7 @@ def test_every_kernel_has_launches_here():
     assert kernels_in_source() == set(LAUNCHES)
 
 
-@pytest.mark.parametrize("architecture", SHARED_MEMORY)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(("kernel", "launch"), EACH_LAUNCH, ids=lambda value: value.split(":")[-1])
 def test_it_compiles(compiled, kernel, launch, architecture):
     facts = compiled[kernel, launch, architecture]
@@ -106,14 +116,16 @@ def test_it_compiles(compiled, kernel, launch, architecture):
         assert facts["shared_with_machine_code"] == facts["shared"]
 
 
-@pytest.mark.parametrize("architecture", SHARED_MEMORY)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("kernel", LAUNCHES, ids=lambda value: value.split(":")[-1])
 def test_it_becomes_machine_code(compiled, kernel, architecture):
     made = [name for name in LAUNCHES[kernel] if "ptx" in compiled[kernel, name, architecture]]
     assert made if architecture != FULLY_COMPILED else made == [*LAUNCHES[kernel]]
 
 
-@pytest.mark.parametrize("architecture", [86, 89, 120])
+@pytest.mark.parametrize(
+    "architecture", [86, *(pytest.param(number, marks=pytest.mark.deep) for number in (89, 120))]
+)
 def test_a_launch_for_more_shared_memory_than_there_is_is_found(compiled, architecture):
     """A tile that an A100 has room for, and that every GPU with less was once given."""
     facts = compiled[ATTENTION, TOO_WIDE, architecture]
@@ -126,7 +138,7 @@ def test_a_launch_for_more_shared_memory_than_there_is_is_found(compiled, archit
     check_memory(ATTENTION, TOO_WIDE, 80, facts["shared"])
 
 
-@pytest.mark.parametrize("architecture", SHARED_MEMORY)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(
     ("launch", "loads", "stores"),
     [

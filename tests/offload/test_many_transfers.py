@@ -59,6 +59,7 @@ class Shuffled:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.deep
 def test_10_000_transfers_over_a_small_pool(accelerator):
     """Half of them loads, half of them stores, which know nothing of one another."""
     both = [

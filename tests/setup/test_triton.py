@@ -154,6 +154,7 @@ def test_without_triton_the_first_chapter_runs(no_triton):
     assert run.stdout.endswith("came to its end\n"), run.stdout[-2000:] + run.stderr[-2000:]
 
 
+@pytest.mark.deep
 def test_without_triton_the_katas_pass(no_triton):
     solved = ["--impl", "solutions", "-p", "no:cacheprovider", "-q"]
     katas = python("-m", "pytest", "katas", *solved, **no_triton)

@@ -12,28 +12,31 @@ import time
 
 from tests.deep import MARKER
 
-from .parts import ROOT
+from .parts import ROOT, SYSTEMS
 from .record import is_current, now, read, versions, write
 from .sources import SourceTree
 
 RECORD = ROOT / "assets/deep.json"
+KATAS = tuple(f"katas/{system}" for system in SYSTEMS)
+BESIDE = ("conftest.py", "debubble/workshop/plugin.py", "chapters", *KATAS)
+"""What deep tests run without importing it."""
 
 
 def rests_on() -> list[str]:
     """The test files with a test that goes deep."""
     tests = ROOT / "tests"
-    files = (path for path in tests.rglob("test_*.py") if f"mark.{MARKER}(" in path.read_text())
+    files = (path for path in tests.rglob("test_*.py") if f"mark.{MARKER}" in path.read_text())
     return [str(path.relative_to(ROOT)) for path in sorted(files)]
 
 
 def source() -> str:
-    return SourceTree(ROOT).hash_of([*rests_on(), "conftest.py", "debubble/workshop/plugin.py"])
+    return SourceTree(ROOT).hash_of([*rests_on(), *BESIDE])
 
 
 def run(processes: int) -> bool:
     """Every deep test on sim; what comes of it is recorded."""
     command = [sys.executable, "-m", "pytest", *rests_on(), "-m", MARKER, "--deep", "--device=sim"]
-    command += ["-n", str(processes), "--dist=worksteal", "--timeout=600"]
+    command += ["-n", str(processes), "--dist=loadfile", "--timeout=600"]
     started = time.perf_counter()
     status = "failed" if subprocess.run(command, cwd=ROOT, check=False).returncode else "passed"
     seconds = round(time.perf_counter() - started)
