@@ -17,12 +17,12 @@ small_model what both compute: these three stand by themselves.
 from debubble.contract.triton_mode import missing_triton
 
 try:
-    from .config import EngineConfig, ModelConfig
     from .engine import Engine
-    from .model import Model
+    from .model.config import EngineConfig, ModelConfig
+    from .model.model import Model
+    from .model.reference import Reference
     from .optimizations import NAMES, Optimizations
-    from .reference import Reference
-    from .request import RequestOutput, SamplingParams
+    from .requests.request import RequestOutput, SamplingParams
 except ModuleNotFoundError as error:
     if error.name != "triton":
         raise

@@ -15,8 +15,8 @@ from rich.progress import track
 
 import debubble
 from debubble.accelerator import Accelerator
-from solutions import benchmark
-from solutions.benchmark import (
+from solutions.measure import benchmark
+from solutions.measure.benchmark import (
     Advance,
     Benchmark,
     StepInARowCost,
@@ -24,15 +24,15 @@ from solutions.benchmark import (
     in_turns,
     time_in_a_row,
 )
-from solutions.variant_table import VariantTable
+from solutions.measure.variant_table import VariantTable
 
-from .latency import report_latency
-from .presets import EnginePreset, PrefixPreset, Preset
-from .recorded import record_all
-from .shared_prefixes import measure_prefixes
-from .steps import KINDS, Decodes
-from .throughput import measure_rates, report_rates
-from .variants import Engines, EnginesOf
+from .measure.latency import report_latency
+from .measure.presets import EnginePreset, PrefixPreset, Preset
+from .measure.shared_prefixes import measure_prefixes
+from .measure.steps import KINDS, Decodes
+from .measure.throughput import measure_rates, report_rates
+from .measure.variants import Engines, EnginesOf
+from .pictures.recorded import record_all
 
 STEPS_IN_A_ROW = {True: {"decode": 3, "prefill": 1}, False: {"decode": 16, "prefill": 2}}
 """By whether times are modelled, as the next ones are: sim computes every step."""

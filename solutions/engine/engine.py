@@ -8,19 +8,19 @@ from collections.abc import Iterable, Sequence
 
 from debubble.accelerator import current
 from solutions.pinned_h2d.ranges import Span
-from solutions.sync_free.data_parallel_group import DataParallelGroup
+from solutions.sync_free.model.data_parallel_group import DataParallelGroup
 
-from .config import EngineConfig
-from .data_parallel import Ranks
-from .model import Model
+from .memory.offloader import Offloader
+from .model.config import EngineConfig
+from .model.model import Model
 from .model_runner import ModelRunner
-from .offloader import Offloader
 from .optimizations import Optimizations
-from .request import Request, RequestOutput, SamplingParams, new_request
-from .sampler import SampledStep
+from .requests.request import Request, RequestOutput, SamplingParams, new_request
+from .requests.step_batch import ScheduledRequest, StepBatch
+from .run.data_parallel import Ranks
+from .run.sampler import SampledStep
 from .scheduler import Scheduler
 from .seams import seams_of
-from .step_batch import ScheduledRequest, StepBatch
 
 
 class Engine:

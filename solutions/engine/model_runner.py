@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from solutions.flex_graph.capture_sizes import (
+from solutions.flex_graph.steps.capture_sizes import (
     checked_capture_sizes,
     default_capture_sizes,
     size_for,
 )
 
-from .backends import backends_of
-from .captured_step import CapturedStep, Sampled
-from .model import Model
-from .sampler import SampledStep, Sampler
+from .model.model import Model
+from .requests.step_batch import StepBatch
+from .requests.step_view import StepView
+from .run.backends import backends_of
+from .run.captured_step import CapturedStep, Sampled
+from .run.sampler import SampledStep, Sampler
 from .seams import Seams
-from .step_batch import StepBatch
-from .step_view import StepView
 
 
 class ModelRunner:

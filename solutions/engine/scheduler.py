@@ -6,13 +6,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from .block_manager import BlockManager
-from .config import EngineConfig
-from .offloader import Offloader
-from .prefix_cache import Prefix, PrefixCache
-from .request import Request, Status
-from .states import States
-from .step_batch import ScheduledRequest
+from .memory.block_manager import BlockManager
+from .memory.offloader import Offloader
+from .memory.prefix_cache import Prefix, PrefixCache
+from .memory.states import States
+from .model.config import EngineConfig
+from .requests.request import Request, Status
+from .requests.step_batch import ScheduledRequest
 
 
 class Scheduler:

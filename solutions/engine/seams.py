@@ -8,36 +8,36 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
+from solutions.common.read_back import ReadBack
 from solutions.flex_graph import before as flex_before
 from solutions.flex_graph.builder import FlexAttentionMetadataBuilder
 from solutions.flex_graph.runner import MetadataBuilder
 from solutions.gdn import before as gdn_before
-from solutions.gdn.chunk_gated_delta_rule import chunk_gated_delta_rule
 from solutions.gdn.metadata import Tables
+from solutions.gdn.rule.chunk_gated_delta_rule import chunk_gated_delta_rule
 from solutions.offload import before as offload_before
 from solutions.offload.handler import SingleDirectionOffloadingHandler
-from solutions.offload.kv_tensors import KVGroup
-from solutions.offload.serving import LoadingHandler
+from solutions.offload.memory.kv_tensors import KVGroup
+from solutions.offload.serving_loop.serving import LoadingHandler
 from solutions.pinned_h2d import before as ranges_before
 from solutions.pinned_h2d.metadata import TritonAttentionMetadata
 from solutions.pinned_h2d.runner import ModelRunner as RangeRunner
-from solutions.sync_free import bad_words, data_parallel, logprobs
 from solutions.sync_free.before import bad_words as bad_words_before
 from solutions.sync_free.before import data_parallel as data_parallel_before
 from solutions.sync_free.before import logprobs as logprobs_before
-from solutions.sync_free.read_back import ReadBack
+from solutions.sync_free.sites import bad_words, data_parallel, logprobs
 
-from .config import EngineConfig
+from .model.config import EngineConfig
 from .optimizations import Optimizations
-from .step_inputs import PackedInputs, SeparateInputs, StepInputs
+from .run.step_inputs import PackedInputs, SeparateInputs, StepInputs
 
 if TYPE_CHECKING:
-    from solutions.pinned_h2d.batch import Batch
-    from solutions.pinned_h2d.model import PrefixMetadata
+    from solutions.pinned_h2d.model.batch import Batch
+    from solutions.pinned_h2d.model.model import PrefixMetadata
     from solutions.pinned_h2d.ranges import PrefixRanges
-    from solutions.sync_free.bad_words import BadWordsTokenIds
-    from solutions.sync_free.data_parallel_group import DataParallelGroup
-    from solutions.sync_free.logprobs import LogprobsTensors
+    from solutions.sync_free.model.data_parallel_group import DataParallelGroup
+    from solutions.sync_free.sites.bad_words import BadWordsTokenIds
+    from solutions.sync_free.sites.logprobs import LogprobsTensors
 
 
 class RangesSeam(Protocol):

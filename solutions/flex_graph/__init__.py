@@ -15,21 +15,21 @@ so does what they were in first_attempts: the katas ask for them.
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
 from debubble.contract.triton_mode import missing_triton
 
-from .batch import CommonAttentionMetadata
 from .buffers import PersistentBuffers, buffer_shapes
-from .config import FlexConfig
-from .copy_to_persistent import copy_to_persistent
-from .limits import Limits
+from .build.physical_to_logical import physical_to_logical_mapping
+from .katas.copy_to_persistent import copy_to_persistent
 from .mask import BIDIRECTIONAL, CAUSAL, Mask, paged_mask_mod, sliding_window
-from .physical_to_logical import physical_to_logical_mapping
-from .scheduled import ScheduledBatch
-from .workload import Requests
+from .model.config import FlexConfig
+from .steps.batch import CommonAttentionMetadata
+from .steps.limits import Limits
+from .steps.scheduled import ScheduledBatch
+from .steps.workload import Requests
 
 try:
     from .builder import FlexAttentionMetadataBuilder
+    from .measure.piecewise import PiecewiseRunner
     from .metadata import FlexAttentionMetadata
-    from .model import Decoder
-    from .piecewise import PiecewiseRunner
+    from .model.model import Decoder
     from .runner import GraphRunner
     from .step import FlexStep
 except ModuleNotFoundError as error:

@@ -14,11 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention.flex_attention import BlockMask
 
-from .batch import CommonAttentionMetadata
-from .limits import Limits
+from .build.physical_to_logical import is_page_of, physical_to_logical_mapping
 from .mask import CAUSAL, Mask, paged_mask_mod
 from .metadata import block_mask_over
-from .physical_to_logical import is_page_of, physical_to_logical_mapping
+from .steps.batch import CommonAttentionMetadata
+from .steps.limits import Limits
 
 
 class PageLists(NamedTuple):

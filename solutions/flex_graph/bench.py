@@ -12,15 +12,15 @@ from rich.console import Console
 
 import debubble
 from debubble.accelerator import Accelerator
-from solutions import benchmark
-from solutions.benchmark import Advance, Benchmark, StepInARowCost, in_turns, time_in_a_row
+from solutions.measure import benchmark
+from solutions.measure.benchmark import Advance, Benchmark, StepInARowCost, in_turns, time_in_a_row
 
-from .config import FlexConfig
-from .limits import Limits
-from .scheduled import ScheduledBatch
+from .measure.step_limits import measure_limits
+from .model.config import FlexConfig
 from .step import VARIANTS, FlexStep
-from .step_limits import measure_limits
-from .workload import Requests
+from .steps.limits import Limits
+from .steps.scheduled import ScheduledBatch
+from .steps.workload import Requests
 
 STEPS_IN_A_ROW = {True: 3, False: 32}
 """By whether times are modelled, as the next ones are: sim computes every step."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .limits import Limits
+from .steps.limits import Limits
 
 
 class PersistentBuffers:

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import torch
 
-from .batch import CommonAttentionMetadata, check_batch
 from .buffers import PersistentBuffers
-from .copy_to_persistent import copy_to_persistent
-from .device_build import build_on_device
-from .limits import Limits
+from .build.device_build import build_on_device
+from .katas.copy_to_persistent import copy_to_persistent
 from .mask import CAUSAL, Mask, check_logical_mask_mod, paged_mask_mod
 from .metadata import FlexAttentionMetadata, block_mask_over
+from .steps.batch import CommonAttentionMetadata, check_batch
+from .steps.limits import Limits
 
 
 class FlexAttentionMetadataBuilder:

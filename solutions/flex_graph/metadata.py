@@ -9,8 +9,8 @@ import torch
 from torch.nn.attention.flex_attention import BlockMask
 
 from .buffers import PersistentBuffers
-from .limits import Limits
 from .mask import MaskMod
+from .steps.limits import Limits
 
 
 class AttentionMetadata(Protocol):

@@ -13,16 +13,16 @@ import torch
 
 from debubble.accelerator import Graph, current
 
-from .batch import CommonAttentionMetadata
 from .builder import FlexAttentionMetadataBuilder
-from .capture_sizes import checked_capture_sizes, default_capture_sizes, size_for
-from .inputs import StepInputs
-from .limits import Limits
 from .mask import Mask
 from .metadata import AttentionMetadata
-from .model import Decoder
-from .profile_batch import profile_batch
-from .scheduled import ScheduledBatch
+from .model.model import Decoder
+from .steps.batch import CommonAttentionMetadata
+from .steps.capture_sizes import checked_capture_sizes, default_capture_sizes, size_for
+from .steps.inputs import StepInputs
+from .steps.limits import Limits
+from .steps.profile_batch import profile_batch
+from .steps.scheduled import ScheduledBatch
 
 
 class MetadataBuilder(Protocol):

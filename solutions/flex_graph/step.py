@@ -9,13 +9,13 @@ import torch
 
 from . import before
 from .builder import FlexAttentionMetadataBuilder
-from .config import FlexConfig
-from .limits import Limits
-from .mask_once import MaskOnceRunner
-from .model import Decoder
-from .piecewise import PiecewiseRunner
+from .measure.mask_once import MaskOnceRunner
+from .measure.piecewise import PiecewiseRunner
+from .model.config import FlexConfig
+from .model.model import Decoder
 from .runner import GraphRunner, MetadataBuilder
-from .scheduled import ScheduledBatch
+from .steps.limits import Limits
+from .steps.scheduled import ScheduledBatch
 
 Runner = GraphRunner | PiecewiseRunner
 

@@ -13,7 +13,6 @@ katas ask for them.
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
 from debubble.contract.triton_mode import missing_triton
 
-from .batch import CommonAttentionMetadata
 from .chunk_tables import (
     FLA_CHUNK_SIZE,
     ChunkTables,
@@ -22,16 +21,17 @@ from .chunk_tables import (
     prepare_chunk_offsets,
     upload_chunk_tables,
 )
+from .requests.batch import CommonAttentionMetadata
 
 try:
-    from .chunk_gated_delta_rule import chunk_gated_delta_rule
-    from .config import GDNConfig
     from .device_tables import prepare_chunk_tables_on_device
-    from .layer import GDNLayer, GDNState
     from .metadata import GDNAttentionMetadata, GDNAttentionMetadataBuilder
-    from .model import GDNModel
-    from .recurrent import fused_recurrent_gated_delta_rule
-    from .single_ops import (
+    from .model.config import GDNConfig
+    from .model.layer import GDNLayer, GDNState
+    from .model.model import GDNModel
+    from .rule.chunk_gated_delta_rule import chunk_gated_delta_rule
+    from .rule.recurrent import fused_recurrent_gated_delta_rule
+    from .rule.single_ops import (
         chunk_fwd_o,
         chunk_gated_delta_rule_fwd_h,
         chunk_local_cumsum,

@@ -8,8 +8,10 @@ from typing import Any
 
 import torch
 
-from .chunk_gated_delta_rule import chunk_gated_delta_rule as chunk_gated_delta_rule_with_tables
 from .chunk_tables import FLA_CHUNK_SIZE
+from .rule.chunk_gated_delta_rule import (
+    chunk_gated_delta_rule as chunk_gated_delta_rule_with_tables,
+)
 
 
 def prepare_chunk_indices(

@@ -11,11 +11,11 @@ from rich.console import Console
 
 import debubble
 from debubble.accelerator import Accelerator
-from solutions import benchmark
-from solutions.benchmark import Advance, Benchmark, StepCost
+from solutions.measure import benchmark
+from solutions.measure.benchmark import Advance, Benchmark, StepCost
 
-from .config import GDNConfig
-from .forward_comparison import compare_forward
+from .measure.forward_comparison import compare_forward
+from .model.config import GDNConfig
 from .step import VARIANTS, GDNStep
 
 SMALL_LOAD_MS = {True: 25.0, False: benchmark.PROFILED_LOAD_MS}

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from solutions.sync_free.host_integers import HostIntegers
-from solutions.sync_free.packed_upload import DeviceArrays, HostArrays, upload_packed
-from solutions.sync_free.sequence_lengths import sequence_lengths
+from solutions.common.host_integers import HostIntegers
+from solutions.common.packed_upload import DeviceArrays, HostArrays, upload_packed
+from solutions.common.sequence_lengths import sequence_lengths
 
 FLA_CHUNK_SIZE = 64
 """Tokens of a chunk, in every kernel that shares a table: one with chunks of another size would

@@ -7,16 +7,16 @@ from typing import Literal, TypedDict, get_args
 
 import torch
 
-from solutions.pinned_h2d.staging_ring import StagingRing
-from solutions.sync_free.conv_metadata import ConvMetadata
-from solutions.sync_free.host_integers import HostIntegers
-from solutions.sync_free.packed_upload import upload_plans
+from solutions.common.host_integers import HostIntegers
+from solutions.common.packed_upload import upload_plans
+from solutions.common.staging_ring import StagingRing
+from solutions.sync_free.sites.conv_metadata import ConvMetadata
 
-from .batch import CommonAttentionMetadata, checked_lengths
-from .reordering import Reordering, plan_reordering, reorder_on_device
-from .request_split import RequestSplit, split_requests
-from .sequence_parts import SequenceParts, decode_sequences, plan_sequences, scan_sequences
-from .speculation import checked_speculation
+from .requests.batch import CommonAttentionMetadata, checked_lengths
+from .requests.reordering import Reordering, plan_reordering, reorder_on_device
+from .requests.request_split import RequestSplit, split_requests
+from .requests.sequence_parts import SequenceParts, decode_sequences, plan_sequences, scan_sequences
+from .requests.speculation import checked_speculation
 
 Tables = Literal["host", "device"]
 """Where the chunk tables are made."""

@@ -10,16 +10,16 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from solutions.pinned_h2d.staging_ring import StagingRing
+from solutions.common.staging_ring import StagingRing
 
 from . import before
-from .batch import CommonAttentionMetadata
-from .chunk_gated_delta_rule import chunk_gated_delta_rule
-from .config import GDNConfig
-from .layer import GDNState
 from .metadata import GDNAttentionMetadataBuilder, Tables
-from .model import GDNModel
-from .request_split import starts_of
+from .model.config import GDNConfig
+from .model.layer import GDNState
+from .model.model import GDNModel
+from .requests.batch import CommonAttentionMetadata
+from .requests.request_split import starts_of
+from .rule.chunk_gated_delta_rule import chunk_gated_delta_rule
 
 MOST_TOKENS = 16384
 """Of a step: the memory that its upload is staged in is large enough for so many."""

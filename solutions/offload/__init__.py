@@ -16,21 +16,21 @@ the parts as they were in first_attempts: the katas ask for them.
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
 from debubble.contract.triton_mode import missing_triton
 
-from .crossover import Crossover
+from .choice.crossover import Crossover
+from .choice.presets import UPSTREAM, Preset
 from .descriptor_buffers import DescriptorPool
-from .descriptors import Descriptors
 from .dma import copy_batch
 from .handler import SingleDirectionOffloadingHandler
-from .host_memory import pinned_blocks, registered
-from .kv_tensors import KVGroup, KVTensors
-from .lru_blocks import LRUBlockManager, StorePlan, prefix_hashes
-from .merging import merge_adjacent
-from .presets import UPSTREAM, Preset
-from .transfer import Transfer, TransferResult
+from .memory.host_memory import pinned_blocks, registered
+from .memory.kv_tensors import KVGroup, KVTensors
+from .memory.lru_blocks import LRUBlockManager, StorePlan, prefix_hashes
+from .paths.descriptors import Descriptors
+from .paths.merging import merge_adjacent
+from .transfers.transfer import Transfer, TransferResult
 
 try:
+    from .choice.upstream_scheme import swap_with_preset
     from .swap_blocks import Launch, launch_swap, swap_blocks_batch
-    from .upstream_scheme import swap_with_preset
 except ModuleNotFoundError as error:
     if error.name != "triton":
         raise

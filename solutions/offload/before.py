@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from debubble.accelerator import Stream
 
 from .handler import SingleDirectionOffloadingHandler
-from .kv_tensors import KVGroup
+from .memory.kv_tensors import KVGroup
 from .selection import DmaSwap
 
 

@@ -10,16 +10,16 @@ from rich.console import Console
 
 import debubble
 from debubble.accelerator import Accelerator
-from solutions import benchmark
-from solutions.benchmark import Advance, Benchmark, StepCost
+from solutions.measure import benchmark
+from solutions.measure.benchmark import Advance, Benchmark, StepCost
 
 from . import before
-from .config import ServingConfig
-from .grid_report import report_grid
 from .handler import SingleDirectionOffloadingHandler
-from .kernel_steps import report_steps
-from .serving import LoadingHandler, Server
-from .serving_rate import report_serving
+from .measure.grid_report import report_grid
+from .measure.kernel_steps import report_steps
+from .measure.serving_rate import report_serving
+from .serving_loop.config import ServingConfig
+from .serving_loop.serving import LoadingHandler, Server
 
 FEW = replace(
     ServingConfig.small(),

@@ -6,8 +6,8 @@ import torch
 
 from debubble.accelerator import Accelerator, current
 
-from .descriptors import Descriptors
-from .reach import check_copy
+from .paths.descriptors import Descriptors
+from .paths.reach import check_copy
 
 MOST_DESCRIPTORS = 32_768
 """In one call of the driver. One of its versions crashed at 51,828."""

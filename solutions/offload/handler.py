@@ -21,13 +21,13 @@ import torch
 
 from debubble.accelerator import Event, Stream, current
 
-from .block_addresses import Pieces, pieces_of
-from .block_ids import Blocks, checked_blocks
 from .descriptor_buffers import DescriptorPool
-from .descriptors import Descriptors
-from .kv_tensors import KVGroup, check_memory, may_overlap
+from .memory.kv_tensors import KVGroup, check_memory, may_overlap
+from .paths.descriptors import Descriptors
 from .selection import _select_swap_blocks_fn
-from .transfer import Transfer, TransferResult, order_transfer
+from .transfers.block_addresses import Pieces, pieces_of
+from .transfers.block_ids import Blocks, checked_blocks
+from .transfers.transfer import Transfer, TransferResult, order_transfer
 
 NUM_STREAMS = 4
 """The transfers of a handler take turns on them."""

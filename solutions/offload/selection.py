@@ -12,14 +12,14 @@ import torch
 from debubble.accelerator import current
 from debubble.contract.triton_mode import is_there as triton_is_there
 
-from .crossover import Crossover
-from .descriptors import WORD, Descriptors
+from .choice.crossover import Crossover
+from .choice.presets import Preset
 from .dma import submit_copies
-from .presets import Preset
+from .paths.descriptors import WORD, Descriptors
 
 try:
+    from .choice.upstream_scheme import swap_with_preset
     from .swap_blocks import Columns, Launch, copy_by_kernel, launch_swap
-    from .upstream_scheme import swap_with_preset
 except ModuleNotFoundError as error:
     if error.name != "triton":
         raise

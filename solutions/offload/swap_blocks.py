@@ -9,10 +9,10 @@ import torch
 
 from debubble.accelerator import Accelerator, ByAddress, Work, current, launch
 
-from .descriptors import VECTOR, WORD, Descriptors
+from .choice.presets import UPSTREAM
 from .dma import copy_batch
-from .presets import UPSTREAM
-from .reach import check_reach
+from .paths.descriptors import VECTOR, WORD, Descriptors
+from .paths.reach import check_reach
 from .swap_blocks_kernel import _swap_blocks_kernel
 
 Columns = tuple[torch.Tensor, torch.Tensor, torch.Tensor]

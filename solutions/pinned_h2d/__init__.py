@@ -7,17 +7,17 @@ katas begin with first_attempts.
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
 from debubble.contract.triton_mode import missing_triton
+from solutions.common.staging_ring import StagingRing
 
-from .batch import Batch, PagedRequests
-from .config import StepConfig
 from .metadata import NOT_COMPUTED, TritonAttentionMetadata, compute_mm_prefix_range_tensor
+from .model.batch import Batch, PagedRequests
+from .model.config import StepConfig
 from .range_buffer import PrefixRangeBuffer
 from .ranges import PrefixRanges, check_ranges
 from .runner import ModelRunner, range_tensors_by_micro_batch
-from .staging_ring import StagingRing
 
 try:
-    from .attention import prefix_attention
+    from .model.attention import prefix_attention
     from .step import Engine
 except ModuleNotFoundError as error:
     if error.name != "triton":

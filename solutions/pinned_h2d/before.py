@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from .batch import Batch
+from .model.batch import Batch
 from .ranges import PrefixRanges, ranges_by_row
 
 

@@ -9,10 +9,10 @@ from functools import partial
 
 import debubble
 from debubble.accelerator import Accelerator
-from solutions import benchmark
-from solutions.benchmark import Advance, Benchmark, StepCost
+from solutions.measure import benchmark
+from solutions.measure.benchmark import Advance, Benchmark, StepCost
 
-from .config import StepConfig
+from .model.config import StepConfig
 from .step import Engine, Variant
 
 KINDS = ("prefill", "decode")

@@ -10,7 +10,7 @@ import torch
 
 from debubble.accelerator import current
 
-from .batch import Batch
+from .model.batch import Batch
 from .ranges import PrefixRanges, Span, check_ranges, ranges_by_row
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from solutions.common.staging_ring import StagingRing
+
 from .metadata import fill_rows
 from .ranges import PrefixRanges, Span, check_ranges, ranges_by_row
-from .staging_ring import StagingRing
 
 
 class PrefixRangeBuffer:

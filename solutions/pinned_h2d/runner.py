@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-from .batch import Batch
 from .metadata import Upload
+from .model.batch import Batch
 from .range_buffer import PrefixRangeBuffer
 from .ranges import PrefixRanges, Span, check_ranges, touches
 

@@ -9,9 +9,9 @@ from typing import Generic, Literal, Protocol, TypeVar
 import torch
 
 from . import before, metadata, runner
-from .batch import Batch, PagedRequests
-from .config import StepConfig
-from .model import Decoder, PrefixMetadata
+from .model.batch import Batch, PagedRequests
+from .model.config import StepConfig
+from .model.model import Decoder, PrefixMetadata
 from .ranges import PrefixRanges
 
 Variant = Literal["before", "after"]

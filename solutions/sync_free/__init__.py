@@ -9,31 +9,31 @@ stand by themselves.
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
 from debubble.contract.triton_mode import missing_triton
+from solutions.common.h2d import async_tensor_h2d
+from solutions.common.packed_upload import upload_packed, upload_plans
+from solutions.common.read_back import ReadBack
 
-from .bad_words import apply_bad_words
-from .conv_metadata import ConvMetadata, prepare_conv_metadata
-from .data_parallel import Agreement, _run_ar, agreement_of
-from .h2d import async_tensor_h2d
-from .kv_sharing import _prepare_kv_sharing_fast_prefill
-from .ngram_batch import NgramBatch
-from .overlapped_loop import DecodeLoop
-from .packed_upload import upload_packed, upload_plans
-from .read_back import ReadBack
-from .sync_detector import SyncDetector, allow_waits
-from .token_types import _init_model_kwargs
+from .katas.overlapped_loop import DecodeLoop
+from .katas.sync_detector import SyncDetector, allow_waits
+from .model.ngram_batch import NgramBatch
+from .sites.bad_words import apply_bad_words
+from .sites.conv_metadata import ConvMetadata, prepare_conv_metadata
+from .sites.data_parallel import Agreement, _run_ar, agreement_of
+from .sites.kv_sharing import _prepare_kv_sharing_fast_prefill
+from .sites.token_types import _init_model_kwargs
 
 try:
-    from .causal_conv1d import causal_conv1d_fn
-    from .config import StepConfig
-    from .data_parallel_group import DataParallelGroup
-    from .logprobs import (
+    from .model.config import StepConfig
+    from .model.data_parallel_group import DataParallelGroup
+    from .sites.causal_conv1d import causal_conv1d_fn
+    from .sites.logprobs import (
         LogprobsTensors,
         compute_token_logprobs,
         compute_token_ranks,
         gather_specific_token_logprobs,
     )
-    from .ngram import update_ngram_gpu_tensors_incremental
-    from .penalties import bincount
+    from .sites.ngram import update_ngram_gpu_tensors_incremental
+    from .sites.penalties import bincount
     from .step import DecodeStep
 except ModuleNotFoundError as error:
     if error.name != "triton":

@@ -8,15 +8,15 @@ from dataclasses import asdict
 
 import debubble
 from debubble.accelerator import Accelerator
-from solutions import benchmark
-from solutions.benchmark import Advance, Benchmark, StepInARowCost, in_turns, time_in_a_row
+from solutions.common.read_back import ReadBack
+from solutions.measure import benchmark
+from solutions.measure.benchmark import Advance, Benchmark, StepInARowCost, in_turns, time_in_a_row
 
-from .config import StepConfig
-from .model import Model
-from .read_back import ReadBack
-from .separate_sites import SITES
+from .model.config import StepConfig
+from .model.model import Model
+from .model.separate_sites import SITES
+from .model.workload import ScheduledStep, Workload
 from .step import DecodeStep, StepOutput
-from .workload import ScheduledStep, Workload
 
 VARIANTS = {"before": (), "separate": SITES, "after": None}
 """Sites as `DecodeStep` takes them: as they were, each by itself, and in one upload."""

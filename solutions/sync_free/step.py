@@ -7,20 +7,20 @@ from typing import NamedTuple
 
 import torch
 
-from solutions.pinned_h2d.staging_ring import StagingRing
+from solutions.common.packed_upload import DeviceArrays
+from solutions.common.read_back import ReadBack
+from solutions.common.staging_ring import StagingRing
 
-from .config import StepConfig
-from .data_parallel import agreement_of
-from .data_parallel_group import DataParallelGroup
-from .logprobs import LogprobsTensors
-from .model import Model
-from .packed_sites import PackedSites
-from .packed_upload import DeviceArrays
-from .read_back import ReadBack
-from .separate_sites import SITES, SeparateSites
-from .step_inputs import StepInputs, plan_inputs
-from .tables import Tables
-from .workload import ScheduledStep
+from .model.config import StepConfig
+from .model.data_parallel_group import DataParallelGroup
+from .model.model import Model
+from .model.packed_sites import PackedSites
+from .model.separate_sites import SITES, SeparateSites
+from .model.step_inputs import StepInputs, plan_inputs
+from .model.tables import Tables
+from .model.workload import ScheduledStep
+from .sites.data_parallel import agreement_of
+from .sites.logprobs import LogprobsTensors
 
 Sites = SeparateSites | PackedSites
 

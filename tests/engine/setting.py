@@ -16,8 +16,8 @@ from solutions.engine import (
     RequestOutput,
     SamplingParams,
 )
-from solutions.engine.prefix_cache import Prefix
-from solutions.engine.workload import Asked, Prompt, make_prompt
+from solutions.engine.memory.prefix_cache import Prefix
+from solutions.engine.requests.workload import Asked, Prompt, make_prompt
 
 ALL, NONE = Optimizations(), Optimizations.none()
 WITHOUT = {name: Optimizations(**{name: False}) for name in NAMES}

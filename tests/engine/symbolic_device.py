@@ -15,14 +15,14 @@ import torch
 
 from solutions.engine import Engine, EngineConfig, Optimizations
 from solutions.engine import engine as engine_module
-from solutions.engine import offloader as offloader_module
-from solutions.engine.offloader import Offloader
-from solutions.engine.request import Request
-from solutions.engine.sampler import SampledStep
-from solutions.engine.states import States
-from solutions.engine.step_batch import FROM_HOST, StepBatch
-from solutions.offload.lru_blocks import LRUBlockManager
-from solutions.offload.transfer import TransferResult
+from solutions.engine.memory import offloader as offloader_module
+from solutions.engine.memory.offloader import Offloader
+from solutions.engine.memory.states import States
+from solutions.engine.requests.request import Request
+from solutions.engine.requests.step_batch import FROM_HOST, StepBatch
+from solutions.engine.run.sampler import SampledStep
+from solutions.offload.memory.lru_blocks import LRUBlockManager
+from solutions.offload.transfers.transfer import TransferResult
 from solutions.pinned_h2d.ranges import Span
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from solutions.engine import EngineConfig, Optimizations, SamplingParams
-from solutions.engine.workload import make_prompt
+from solutions.engine.requests.workload import make_prompt
 
 from .setting import prefixes_used
 from .symbolic_device import Refused, check_blocks, right_answer, symbolic_engine

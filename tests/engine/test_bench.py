@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 
 from debubble.timeline import Timeline
-from solutions.benchmark import idle_in_a_row
-from solutions.engine import EngineConfig, bench, latency
-from solutions.engine import variants as of_bench
-from solutions.engine.presets import PrefixPreset, Preset
-from solutions.engine.variants import VARIANTS
+from solutions.engine import EngineConfig, bench
+from solutions.engine.measure import latency
+from solutions.engine.measure import variants as of_bench
+from solutions.engine.measure.presets import PrefixPreset, Preset
+from solutions.engine.measure.variants import VARIANTS
+from solutions.measure.benchmark import idle_in_a_row
 
 COMPARED = ("none", "all")
 IN_A_ROW = {"decode": 2, "prefill": 1}

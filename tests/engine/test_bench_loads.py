@@ -6,15 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from solutions.engine import EngineConfig, Optimizations, SamplingParams, shared_prefixes
-from solutions.engine.latency import batch_of
+from solutions.engine import EngineConfig, Optimizations, SamplingParams
+from solutions.engine.measure import shared_prefixes
+from solutions.engine.measure.latency import batch_of
+from solutions.engine.measure.presets import PrefixPreset, Preset
+from solutions.engine.measure.steps import Decodes
+from solutions.engine.measure.throughput import Rate, median_of, serve_as_they_arrive, waits_of
+from solutions.engine.measure.variants import VARIANTS, Engines, all_but, optimizations_of, serve
 from solutions.engine.optimizations import NAMES
-from solutions.engine.presets import PrefixPreset, Preset
-from solutions.engine.request import RequestOutput
-from solutions.engine.steps import Decodes
-from solutions.engine.throughput import Rate, median_of, serve_as_they_arrive, waits_of
-from solutions.engine.variants import VARIANTS, Engines, all_but, optimizations_of, serve
-from solutions.engine.workload import Asked, Prompt, poisson_arrivals, varied_requests
+from solutions.engine.requests.request import RequestOutput
+from solutions.engine.requests.workload import Asked, Prompt, poisson_arrivals, varied_requests
 
 from .test_bench import tiny, tiny_prefixes
 

@@ -13,7 +13,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from solutions.engine.block_manager import NULL_BLOCK, BlockManager
+from solutions.engine.memory.block_manager import NULL_BLOCK, BlockManager
 
 
 def named(manager, count):

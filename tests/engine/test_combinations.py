@@ -4,7 +4,7 @@ import pytest
 
 import debubble
 from solutions.engine import Optimizations
-from solutions.engine.workload import mixed_requests
+from solutions.engine.requests.workload import mixed_requests
 
 from .setting import Setting, prefixes_used, serve, small, tokens_of
 

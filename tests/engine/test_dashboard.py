@@ -7,9 +7,10 @@ import pytest
 
 import debubble
 from debubble.timeline.trace_file import TraceFileError
-from solutions.engine import NAMES, EngineConfig, Model, Optimizations, dashboard, recorded
-from solutions.engine.moment import Moment, Setting, arriving_prompt
-from solutions.engine.request import SamplingParams, new_request
+from solutions.engine import NAMES, EngineConfig, Model, Optimizations
+from solutions.engine.measure.moment import Moment, Setting, arriving_prompt
+from solutions.engine.pictures import dashboard, recorded
+from solutions.engine.requests.request import SamplingParams, new_request
 
 SMALL = Setting(batch=2, layers=4)
 

@@ -7,8 +7,8 @@ from unittest import mock
 import pytest
 
 from solutions.engine import EngineConfig, SamplingParams
-from solutions.engine.request import Status
-from solutions.engine.workload import make_prompt
+from solutions.engine.requests.request import Status
+from solutions.engine.requests.workload import make_prompt
 from solutions.offload import descriptor_buffers
 
 from .setting import ALL, NONE, add, serve, small, tokens_of

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from debubble.assets import ASSETS
-from solutions.benchmark import time_in_a_row
 from solutions.engine.bench import STEPS_IN_A_ROW
-from solutions.engine.presets import Preset
-from solutions.engine.steps import Decodes
-from solutions.engine.variants import Engines
+from solutions.engine.measure.presets import Preset
+from solutions.engine.measure.steps import Decodes
+from solutions.engine.measure.variants import Engines
+from solutions.measure.benchmark import time_in_a_row
 
 TOLERANCE = 0.25
 MEASURED = ASSETS / "benchmarks" / "nvidia-h200" / "engine.json"

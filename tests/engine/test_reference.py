@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from solutions.engine import Model, Reference
-from solutions.engine.reference import allowed_pairs, gated_delta_net
+from solutions.engine.model.reference import allowed_pairs, gated_delta_net
 from tests.flex_graph.reference_model import ReferenceModel
 from tests.gdn.reference_layer import ReferenceLayer
 

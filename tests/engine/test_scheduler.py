@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from solutions.engine import EngineConfig, SamplingParams
-from solutions.engine.request import Status
-from solutions.engine.workload import make_prompt, mixed_requests
+from solutions.engine.requests.request import Status
+from solutions.engine.requests.workload import make_prompt, mixed_requests
 
 from .setting import add, small
 from .symbolic_device import check_blocks, symbolic_engine

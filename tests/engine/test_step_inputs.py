@@ -6,9 +6,9 @@ import torch
 
 import debubble
 from solutions.engine import SamplingParams
-from solutions.engine.request import new_request
-from solutions.engine.step_batch import FROM_HOST, NO_SLOT, ScheduledRequest, StepBatch
-from solutions.engine.step_inputs import PackedInputs, SeparateInputs
+from solutions.engine.requests.request import new_request
+from solutions.engine.requests.step_batch import FROM_HOST, NO_SLOT, ScheduledRequest, StepBatch
+from solutions.engine.run.step_inputs import PackedInputs, SeparateInputs
 
 from .setting import small
 

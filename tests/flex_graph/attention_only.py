@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import torch
 
-from solutions.flex_graph.attention import FlexAttention
-from solutions.flex_graph.config import FlexConfig
-from solutions.flex_graph.kv_cache import KVCache
-from solutions.flex_graph.limits import Limits
 from solutions.flex_graph.mask import CAUSAL, Mask
-from solutions.flex_graph.rotary import cos_sin_table
+from solutions.flex_graph.model.attention import FlexAttention
+from solutions.flex_graph.model.config import FlexConfig
+from solutions.flex_graph.model.kv_cache import KVCache
+from solutions.flex_graph.model.rotary import cos_sin_table
 from solutions.flex_graph.runner import GraphRunner
+from solutions.flex_graph.steps.limits import Limits
 
 from .dense import DenseAttention
 from .serving import Serving

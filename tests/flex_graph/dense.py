@@ -6,8 +6,8 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from solutions.flex_graph.config import FlexConfig
 from solutions.flex_graph.mask import CAUSAL, Mask
+from solutions.flex_graph.model.config import FlexConfig
 
 from .reference_model import allowed_pairs, rotated
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from solutions.flex_graph.layer import DecoderLayer
 from solutions.flex_graph.mask import Mask
-from solutions.flex_graph.model import Decoder
+from solutions.flex_graph.model.layer import DecoderLayer
+from solutions.flex_graph.model.model import Decoder
 
 
 class ReferenceModel:

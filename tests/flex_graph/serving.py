@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from solutions.flex_graph.scheduled import ScheduledBatch
+from solutions.flex_graph.steps.scheduled import ScheduledBatch
 
 SHAPES = ("decode", "prompts", "mixed", "mixed", "one token", "as many as fit")
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from solutions.flex_graph.batch import CommonAttentionMetadata
 from solutions.flex_graph.buffers import PersistentBuffers
-from solutions.flex_graph.limits import Limits
 from solutions.flex_graph.mask import BIDIRECTIONAL, CAUSAL, Mask, sliding_window
+from solutions.flex_graph.steps.batch import CommonAttentionMetadata
+from solutions.flex_graph.steps.limits import Limits
 
 LIMITS = Limits(
     max_num_seqs=4, max_num_batched_tokens=40, max_model_len=70, num_gpu_blocks=24, block_size=16

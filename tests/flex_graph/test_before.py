@@ -9,8 +9,8 @@ import torch
 import debubble
 from solutions.flex_graph import before
 from solutions.flex_graph.builder import FlexAttentionMetadataBuilder
-from solutions.flex_graph.inputs import StepInputs
 from solutions.flex_graph.mask import Mask
+from solutions.flex_graph.steps.inputs import StepInputs
 
 from .serving import Serving
 from .tables import LIMITS, MASKS, listed

@@ -8,11 +8,12 @@ from dataclasses import asdict, replace
 import pytest
 
 from debubble.timeline import Timeline
-from solutions import benchmark
-from solutions.flex_graph import bench, step_limits
+from solutions.flex_graph import bench
 from solutions.flex_graph.bench import Workload
-from solutions.flex_graph.config import FlexConfig
+from solutions.flex_graph.measure import step_limits
+from solutions.flex_graph.model.config import FlexConfig
 from solutions.flex_graph.step import VARIANTS
+from solutions.measure import benchmark
 
 LAYERS = 2
 

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from debubble.assets import ASSETS
-from solutions.benchmark import record_step
 from solutions.flex_graph.bench import Variants, Workload
 from solutions.flex_graph.step import VARIANTS
+from solutions.measure.benchmark import record_step
 
 MEASURED = json.loads((ASSETS / "benchmarks" / "nvidia-h200" / "flex_graph.json").read_text())
 ON_THE_DEVICE = ("kernels", "d2d")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 
-from solutions.flex_graph.direct_build import kv_blocks
+from solutions.flex_graph.build.direct_build import kv_blocks
 from solutions.flex_graph.mask import CAUSAL, sliding_window
 from tests.sync_free import claims
 

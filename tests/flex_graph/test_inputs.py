@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from solutions.flex_graph.inputs import StepInputs
-from solutions.flex_graph.limits import Limits
-from solutions.flex_graph.workload import Requests
+from solutions.flex_graph.steps.inputs import StepInputs
+from solutions.flex_graph.steps.limits import Limits
+from solutions.flex_graph.steps.workload import Requests
 from tests.instructions import instructions_of
 from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused

@@ -2,7 +2,7 @@
 
 import pytest
 
-from solutions.flex_graph.limits import Limits
+from solutions.flex_graph.steps.limits import Limits
 
 SIZES = {
     "max_num_seqs": 8,

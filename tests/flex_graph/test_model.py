@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 
 from solutions.flex_graph.builder import FlexAttentionMetadataBuilder
-from solutions.flex_graph.config import FlexConfig
-from solutions.flex_graph.inputs import StepInputs
-from solutions.flex_graph.limits import Limits
 from solutions.flex_graph.mask import BIDIRECTIONAL, CAUSAL, Mask, sliding_window
-from solutions.flex_graph.model import Decoder
-from solutions.flex_graph.workload import Requests
+from solutions.flex_graph.model.config import FlexConfig
+from solutions.flex_graph.model.model import Decoder
+from solutions.flex_graph.steps.inputs import StepInputs
+from solutions.flex_graph.steps.limits import Limits
+from solutions.flex_graph.steps.workload import Requests
 from tests.sync_free import claims
 
 from .reference_model import ReferenceModel

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solutions.flex_graph.mask import BIDIRECTIONAL, CAUSAL, sliding_window
-from solutions.flex_graph.pages_picture import (
+from solutions.flex_graph.pictures.pages_picture import (
     CACHE_TOP,
     CELL,
     LEFT,
@@ -23,7 +23,7 @@ from solutions.flex_graph.pages_picture import (
     WIDTH,
     PagesPicture,
 )
-from solutions.svg_shapes import GROUND, SEQUENCE_COLOURS
+from solutions.measure.svg_shapes import GROUND, SEQUENCE_COLOURS
 
 SVG = "{http://www.w3.org/2000/svg}"
 LETTER = 6.5

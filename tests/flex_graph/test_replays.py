@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import debubble
-from solutions.flex_graph.config import FlexConfig
-from solutions.flex_graph.limits import Limits
+from solutions.flex_graph.model.config import FlexConfig
 from solutions.flex_graph.step import FlexStep
+from solutions.flex_graph.steps.limits import Limits
 
 from .attention_only import BOTH_TYPES, FLOAT32, LIMITS, Served
 from .serving import Serving

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import debubble
-from solutions.flex_graph.kv_cache import KVCache
-from solutions.flex_graph.rotary import cos_sin_table
-from solutions.flex_graph.rotate_and_cache import TILE, rotate_and_cache
+from solutions.flex_graph.model.kv_cache import KVCache
+from solutions.flex_graph.model.rotary import cos_sin_table
+from solutions.flex_graph.model.rotate_and_cache import TILE, rotate_and_cache
 from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused
 
@@ -176,7 +176,7 @@ def far_apart(accelerator, monkeypatch):
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
     memory = np.frombuffer(mmap.mmap(-1, 4 * HALF + 2**22, flags), np.float16)
     run = lambda kernel, grid, *args, work, **meta: kernel[grid](*args, **meta)
-    monkeypatch.setattr("solutions.flex_graph.rotate_and_cache.launch", run)
+    monkeypatch.setattr("solutions.flex_graph.model.rotate_and_cache.launch", run)
     return lambda place, size: torch.from_numpy(memory[place : place + size])
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solutions.flex_graph.limits import Limits
-from solutions.flex_graph.scheduled import ScheduledBatch
+from solutions.flex_graph.steps.limits import Limits
+from solutions.flex_graph.steps.scheduled import ScheduledBatch
 
 LIMITS = Limits(max_num_seqs=4, max_num_batched_tokens=64, max_model_len=100, num_gpu_blocks=20)
 

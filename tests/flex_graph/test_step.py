@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import debubble
-from solutions.flex_graph.config import FlexConfig
+from solutions.flex_graph.model.config import FlexConfig
 from solutions.flex_graph.step import VARIANTS, FlexStep
 from tests.sync_free import claims
 

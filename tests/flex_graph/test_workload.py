@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from solutions.flex_graph.limits import Limits
-from solutions.flex_graph.workload import Requests
+from solutions.flex_graph.steps.limits import Limits
+from solutions.flex_graph.steps.workload import Requests
 
 LIMITS = Limits(max_num_seqs=8, max_num_batched_tokens=512, max_model_len=200, num_gpu_blocks=64)
 STEPS = [

@@ -9,10 +9,10 @@ from itertools import accumulate
 import torch
 from hypothesis import strategies as st
 
-from solutions.gdn.batch import CommonAttentionMetadata
 from solutions.gdn.metadata import GDNAttentionMetadata, GDNAttentionMetadataBuilder
+from solutions.gdn.requests.batch import CommonAttentionMetadata
 from solutions.pinned_h2d import StagingRing
-from solutions.sync_free.conv_metadata import PAD_SLOT
+from solutions.sync_free.sites.conv_metadata import PAD_SLOT
 
 TABLES = ["host", "device", None]
 COMPUTED_BEFORE = 5

@@ -2,7 +2,7 @@
 
 import torch
 
-from solutions.gdn.chunk_gated_delta_rule import chunk_gated_delta_rule
+from solutions.gdn.rule.chunk_gated_delta_rule import chunk_gated_delta_rule
 
 from .sequences import expect_close
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from solutions.gdn.layer import GDNLayer
+from solutions.gdn.model.layer import GDNLayer
 
 from .oracle import recurrence
 

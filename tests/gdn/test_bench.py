@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from debubble.timeline import Timeline
-from solutions import benchmark
-from solutions.gdn import bench, forward_calls, forward_comparison
+from solutions.gdn import bench
 from solutions.gdn.bench import Workload
+from solutions.gdn.measure import forward_calls, forward_comparison
 from solutions.gdn.step import MOST_TOKENS, VARIANTS
+from solutions.measure import benchmark
 
 LAYERS = 2
 

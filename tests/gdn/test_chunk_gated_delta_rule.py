@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from solutions.gdn.chunk_gated_delta_rule import chunk_gated_delta_rule
+from solutions.gdn.rule.chunk_gated_delta_rule import chunk_gated_delta_rule
 
 from .batches import TABLES
 from .chunk_rule import MODEL, expect_right, run

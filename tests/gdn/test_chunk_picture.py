@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solutions.gdn.chunk_picture import (
+from solutions.gdn.pictures.chunk_picture import (
     CHUNKS_TOP,
     HEIGHT,
     LEFT,
@@ -18,7 +18,7 @@ from solutions.gdn.chunk_picture import (
     WIDTH,
     ChunkPicture,
 )
-from solutions.svg_shapes import SEQUENCE_COLOURS
+from solutions.measure.svg_shapes import SEQUENCE_COLOURS
 
 from .chunks import tables_of
 

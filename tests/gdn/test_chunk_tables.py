@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import debubble
-from solutions.gdn import chunk_tables, planning_time
+from solutions.gdn import chunk_tables
 from solutions.gdn.chunk_tables import ChunkTables, plan_chunk_tables, upload_chunk_tables
+from solutions.gdn.measure import planning_time
 from tests.instructions import instructions_of
 from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from debubble.assets import ASSETS
-from solutions.benchmark import record_step
 from solutions.gdn.bench import Workload, steps
 from solutions.gdn.step import VARIANTS
+from solutions.measure.benchmark import record_step
 
 MEASURED = json.loads((ASSETS / "benchmarks" / "nvidia-h200" / "gdn.json").read_text())
 

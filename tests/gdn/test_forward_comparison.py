@@ -13,10 +13,10 @@ import pytest
 import torch
 from rich.console import Console
 
-from solutions.gdn import forward_calls, forward_comparison
-from solutions.gdn.forward_calls import Inputs, Sequences
-from solutions.gdn.forward_comparison import compare_forward, errors_of, in_turn, measure
-from solutions.gdn.forward_report import (
+from solutions.gdn.measure import forward_calls, forward_comparison
+from solutions.gdn.measure.forward_calls import Inputs, Sequences
+from solutions.gdn.measure.forward_comparison import compare_forward, errors_of, in_turn, measure
+from solutions.gdn.measure.forward_report import (
     Case,
     Comparison,
     Errors,
@@ -26,7 +26,7 @@ from solutions.gdn.forward_report import (
     tables_of,
     write_record,
 )
-from solutions.gdn.peer import missing_peer, peer_version
+from solutions.gdn.measure.peer import missing_peer, peer_version
 
 from .oracle import recurrence
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from solutions.gdn.gated_norm import TILE, gated_rms_norm
+from solutions.gdn.model.gated_norm import TILE, gated_rms_norm
 from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from solutions.gdn.gating import BLOCK, fused_gdn_gating
+from solutions.gdn.model.gating import BLOCK, fused_gdn_gating
 from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused
 

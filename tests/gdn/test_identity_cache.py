@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solutions.gdn import before
-from solutions.gdn.chunk_gated_delta_rule import chunk_gated_delta_rule
 from solutions.gdn.chunk_tables import ChunkTables, upload_chunk_tables
+from solutions.gdn.rule.chunk_gated_delta_rule import chunk_gated_delta_rule
 from tests.sync_free import claims
 
 from .chunks import expect_tables, starts_of

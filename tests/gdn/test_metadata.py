@@ -8,7 +8,7 @@ import torch
 
 from solutions.gdn.chunk_tables import FLA_CHUNK_SIZE, prepare_chunk_indices
 from solutions.gdn.metadata import GDNAttentionMetadataBuilder
-from solutions.gdn.reordering import mask_on_device
+from solutions.gdn.requests.reordering import mask_on_device
 from solutions.pinned_h2d import StagingRing
 from tests.sync_free import claims
 

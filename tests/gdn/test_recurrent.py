@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from solutions.gdn.recurrent import fused_recurrent_gated_delta_rule
+from solutions.gdn.rule.recurrent import fused_recurrent_gated_delta_rule
 from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused
 

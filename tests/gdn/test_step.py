@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import debubble
-from solutions.gdn.config import GDNConfig
+from solutions.gdn.model.config import GDNConfig
 from solutions.gdn.step import MOST_TOKENS, VARIANTS, GDNStep, ScheduledBatch
 from tests.sync_free import claims
 

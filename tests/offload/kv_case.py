@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from solutions.offload.kv_tensors import KVGroup, KVTensors
+from solutions.offload.memory.kv_tensors import KVGroup, KVTensors
 
 GUARD = 1
 """Rows before and behind each tensor that no transfer may touch."""

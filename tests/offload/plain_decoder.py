@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from solutions.offload.serving import Server
+from solutions.offload.serving_loop.serving import Server
 
 
 def generate(server: Server, prefix: int, token: int) -> list[int]:

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from debubble.views.rasterise import png_of
-from solutions.offload.bandwidth_picture import (
+from solutions.measure.svg_shapes import SEQUENCE_COLOURS
+from solutions.offload.pictures.bandwidth_picture import (
     BOTTOM,
     DOT,
     LEFT,
@@ -17,7 +18,6 @@ from solutions.offload.bandwidth_picture import (
     TOP,
     BandwidthPicture,
 )
-from solutions.svg_shapes import SEQUENCE_COLOURS
 
 from .drawings import SVG, drawn, expect_all_inside, words
 from .times import KIB, crossover_of, line_times

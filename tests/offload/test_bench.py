@@ -7,9 +7,10 @@ import json
 import pytest
 
 from debubble.timeline import Timeline
-from solutions.offload import bench, grid, grid_report
+from solutions.offload import bench
 from solutions.offload.bench import VARIANTS
-from solutions.offload.config import ServingConfig
+from solutions.offload.measure import grid, grid_report
+from solutions.offload.serving_loop.config import ServingConfig
 
 
 @pytest.fixture(scope="module")

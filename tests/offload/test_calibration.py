@@ -9,9 +9,9 @@ from rich.console import Console
 
 import debubble
 from debubble.commands.registered import registered
-from solutions.offload import calibration, grid
-from solutions.offload import crossover as crossover_module
-from solutions.offload.calibration import (
+from solutions.offload.choice import calibration
+from solutions.offload.choice import crossover as crossover_module
+from solutions.offload.choice.calibration import (
     COUNTS,
     SIZES,
     calibrate,
@@ -19,8 +19,9 @@ from solutions.offload.calibration import (
     measure_crossover,
     table_of,
 )
-from solutions.offload.crossover import PATHS, Crossover, cache_path, used_for
-from solutions.offload.grid import CopyTimes, Grid
+from solutions.offload.choice.crossover import PATHS, Crossover, cache_path, used_for
+from solutions.offload.measure import grid
+from solutions.offload.measure.grid import CopyTimes, Grid
 
 from .memory import swap
 from .times import crossover_of, line_times

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from debubble.assets import ASSETS
-from solutions.benchmark import record_step
+from solutions.measure.benchmark import record_step
 from solutions.offload.bench import VARIANTS
-from solutions.offload.config import ServingConfig
-from solutions.offload.serving import Server
+from solutions.offload.serving_loop.config import ServingConfig
+from solutions.offload.serving_loop.serving import Server
 
 MEASURED = json.loads((ASSETS / "benchmarks" / "nvidia-h200" / "offload.json").read_text())
 

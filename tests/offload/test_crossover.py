@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import debubble
 from debubble.assets import slug
-from solutions.offload import crossover as crossover_module
-from solutions.offload.crossover import (
+from solutions.offload.choice import crossover as crossover_module
+from solutions.offload.choice.crossover import (
     DEFAULT_GPU,
     PATHS,
     SHIPPED,

@@ -5,9 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from debubble.views.rasterise import png_of
-from solutions.offload.crossover import PATH_WORDS, PATHS
-from solutions.offload.crossover_picture import PALEST, ROW, TOP, CrossoverPicture, opacity_of
-from solutions.svg_shapes import GROUND, SEQUENCE_COLOURS
+from solutions.measure.svg_shapes import GROUND, SEQUENCE_COLOURS
+from solutions.offload.choice.crossover import PATH_WORDS, PATHS
+from solutions.offload.pictures.crossover_picture import (
+    PALEST,
+    ROW,
+    TOP,
+    CrossoverPicture,
+    opacity_of,
+)
 
 from .drawings import SVG, drawn, expect_all_inside, words
 from .times import KIB, crossover_of, line_times

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import debubble
-from solutions.offload import grid
-from solutions.offload.grid import (
+from solutions.offload.measure import grid
+from solutions.offload.measure.grid import (
     CopiedMemory,
     CopyTimes,
     Grid,

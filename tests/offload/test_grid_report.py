@@ -5,10 +5,10 @@ import io
 import pytest
 from rich.console import Console
 
-from solutions.offload import grid, grid_report
-from solutions.offload.crossover import PATHS, Crossover
-from solutions.offload.grid import CopyTimes, Grid
-from solutions.offload.grid_report import GridReport, contents_of, paths_with, tables_of
+from solutions.offload.choice.crossover import PATHS, Crossover
+from solutions.offload.measure import grid, grid_report
+from solutions.offload.measure.grid import CopyTimes, Grid
+from solutions.offload.measure.grid_report import GridReport, contents_of, paths_with, tables_of
 
 from .memory import swap
 

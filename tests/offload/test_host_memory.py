@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from solutions.offload.host_memory import RegisteredMemory, pinned_blocks, registered
+from solutions.offload.memory.host_memory import RegisteredMemory, pinned_blocks, registered
 
 GIB = 1 << 30
 

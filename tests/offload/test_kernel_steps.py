@@ -2,7 +2,7 @@
 
 import pytest
 
-from solutions.offload.kernel_steps import STEPS
+from solutions.offload.measure.kernel_steps import STEPS
 
 from .memory import swap
 

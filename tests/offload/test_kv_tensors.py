@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from solutions.offload.kv_tensors import KVGroup, KVTensors, check_memory, may_overlap
+from solutions.offload.memory.kv_tensors import KVGroup, KVTensors, check_memory, may_overlap
 
 PAGE = 64
 

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from solutions.offload.lru_blocks import LRUBlockManager, prefix_hashes
+from solutions.offload.memory.lru_blocks import LRUBlockManager, prefix_hashes
 
 NUM_BLOCKS = 5
 HASHES = st.lists(st.sampled_from("abcdefgh"), max_size=NUM_BLOCKS + 1, unique=True)
@@ -313,7 +313,7 @@ def test_blocks_of_another_size_have_other_hashes():
 
 def test_hashes_are_the_same_in_every_process():
     script = (
-        "from solutions.offload.lru_blocks import prefix_hashes;"
+        "from solutions.offload.memory.lru_blocks import prefix_hashes;"
         "print([h.hex() for h in prefix_hashes([5, 1 << 40, 7, 8], 2)])"
     )
     run = subprocess.run(

@@ -3,8 +3,8 @@
 import pytest
 
 import debubble
-from solutions.offload.config import ServingConfig
-from solutions.offload.model import SlotDecoder
+from solutions.offload.serving_loop.config import ServingConfig
+from solutions.offload.serving_loop.model import SlotDecoder
 
 CONFIG = ServingConfig.tiny()
 BLOCKS = [[1, 2, 3], [4, 5, 6]]

@@ -8,7 +8,7 @@ import torch
 
 from debubble.accelerator import MemoryRange
 from solutions.offload import Descriptors
-from solutions.offload.reach import check_copy, check_reach
+from solutions.offload.paths.reach import check_copy, check_reach
 
 from . import memory
 

@@ -8,8 +8,8 @@ import torch
 
 import debubble
 from solutions.offload.bench import VARIANTS
-from solutions.offload.config import ServingConfig
-from solutions.offload.serving import Server
+from solutions.offload.serving_loop.config import ServingConfig
+from solutions.offload.serving_loop.serving import Server
 from tests.offload.plain_decoder import generate
 
 CONFIG = ServingConfig.tiny()

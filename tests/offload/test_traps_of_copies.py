@@ -11,7 +11,7 @@ import triton.language as tl
 import debubble
 from debubble.accelerator import ByAddress, Work, launch
 from solutions.offload import Descriptors, copy_batch, swap_blocks_batch
-from solutions.offload.job_kernel import swap_jobs_kernel
+from solutions.offload.choice.job_kernel import swap_jobs_kernel
 from solutions.offload.swap_blocks_kernel import _swap_blocks_kernel
 from tests.gate import closed_gate
 from tests.sync_free import claims

@@ -1,6 +1,6 @@
 """Crossovers with times that a test can compute by itself."""
 
-from solutions.offload.crossover import PATHS, Crossover
+from solutions.offload.choice.crossover import PATHS, Crossover
 
 KIB = 1024
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from solutions import benchmark
+from solutions.measure import benchmark
 from solutions.pinned_h2d import StepConfig, bench
 
 

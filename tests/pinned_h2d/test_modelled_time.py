@@ -5,7 +5,7 @@ import json
 import pytest
 
 from debubble.assets import ASSETS
-from solutions.benchmark import record_step
+from solutions.measure.benchmark import record_step
 from solutions.pinned_h2d import StepConfig
 from solutions.pinned_h2d.step import Engine
 

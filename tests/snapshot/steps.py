@@ -15,11 +15,11 @@ from solutions.first_steps import before as first_steps_before
 from solutions.flex_graph.step import VARIANTS as FLEX_VARIANTS
 from solutions.gdn.step import VARIANTS as GDN_VARIANTS
 from solutions.offload.bench import VARIANTS as LOADING_HANDLERS
-from solutions.offload.config import ServingConfig
-from solutions.offload.serving import Server
-from solutions.sync_free.model import Model
-from solutions.sync_free.separate_sites import SITES
-from solutions.sync_free.workload import Workload
+from solutions.offload.serving_loop.config import ServingConfig
+from solutions.offload.serving_loop.serving import Server
+from solutions.sync_free.model.model import Model
+from solutions.sync_free.model.separate_sites import SITES
+from solutions.sync_free.model.workload import Workload
 
 Steps = Iterator[tuple[str, Callable[[], object]]]
 """A name, and what is recorded: each is run before the next one is made."""

@@ -19,9 +19,9 @@ import torch
 import torch.distributed as dist
 
 import debubble
-from solutions.sync_free import data_parallel_group
-from solutions.sync_free.data_parallel import _run_ar
-from solutions.sync_free.data_parallel_group import DataParallelGroup
+from solutions.sync_free.model import data_parallel_group
+from solutions.sync_free.model.data_parallel_group import DataParallelGroup
+from solutions.sync_free.sites.data_parallel import _run_ar
 from tests.gate import SHORT_MS, closed_gate
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from debubble.assets import ASSETS
-from solutions import benchmark
+from solutions.measure import benchmark
 from solutions.sync_free import bench
 
 VARIANTS = ["before", "separate", "after"]

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import debubble
-from solutions.sync_free.h2d import async_tensor_h2d
+from solutions.common.h2d import async_tensor_h2d
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import debubble
-from solutions.sync_free import kv_sharing
 from solutions.sync_free.before import kv_sharing as before
+from solutions.sync_free.sites import kv_sharing
 
 from . import claims
 from .refusals import expect_refused

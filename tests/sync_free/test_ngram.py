@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import debubble
-from solutions.sync_free import ngram, ngram_kernel
 from solutions.sync_free.before import ngram as before
-from solutions.sync_free.ngram_batch import NgramBatch
+from solutions.sync_free.kernels import ngram_kernel
+from solutions.sync_free.model.ngram_batch import NgramBatch
+from solutions.sync_free.sites import ngram
 
 from . import claims
 from .refusals import expect_refused

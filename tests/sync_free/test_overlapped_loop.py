@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import debubble
-from solutions.sync_free.before.overlapped_loop import DecodeLoop as RacingLoop
-from solutions.sync_free.overlapped_loop import STEPS_IN_FLIGHT, DecodeLoop
+from solutions.sync_free.katas.before.overlapped_loop import DecodeLoop as RacingLoop
+from solutions.sync_free.katas.overlapped_loop import STEPS_IN_FLIGHT, DecodeLoop
 from tests.gate import LONG_MS, SHORT_MS, closed_gate
 
 REQUESTS, VOCABULARY = 8, 50257

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 import debubble
+from solutions.common.packed_upload import Plan, upload_packed, upload_plans
 from solutions.gdn.chunk_tables import ChunkTables, plan_chunk_tables
 from solutions.pinned_h2d import StagingRing
-from solutions.sync_free.bad_words import BadWords, plan_bad_words
-from solutions.sync_free.packed_upload import Plan, upload_packed, upload_plans
+from solutions.sync_free.sites.bad_words import BadWords, plan_bad_words
 
 DTYPES = (np.int32, np.int64, np.float32, np.bool_, np.uint8)
 

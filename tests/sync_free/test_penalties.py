@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import debubble
-from solutions.sync_free import penalties
 from solutions.sync_free.before import penalties as before
+from solutions.sync_free.sites import penalties
 
 from . import claims
 from .refusals import expect_refused

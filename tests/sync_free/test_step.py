@@ -11,11 +11,11 @@ import pytest
 import torch
 
 import debubble
-from solutions.sync_free.config import StepConfig
-from solutions.sync_free.model import Model
-from solutions.sync_free.separate_sites import SITES
+from solutions.sync_free.model.config import StepConfig
+from solutions.sync_free.model.model import Model
+from solutions.sync_free.model.separate_sites import SITES
+from solutions.sync_free.model.workload import Workload
 from solutions.sync_free.step import DecodeStep
-from solutions.sync_free.workload import Workload
 
 from . import claims
 from .refusals import expect_refused
@@ -140,10 +140,10 @@ def test_what_a_request_may_not_ask_for_changes_nothing(accelerator, model, mess
 
 WITHOUT_PINNING = """
 import debubble
-from solutions.sync_free.config import StepConfig
-from solutions.sync_free.model import Model
+from solutions.sync_free.model.config import StepConfig
+from solutions.sync_free.model.model import Model
 from solutions.sync_free.step import DecodeStep
-from solutions.sync_free.workload import Workload
+from solutions.sync_free.model.workload import Workload
 
 gpu, config = debubble.accelerator("sim"), StepConfig.small()
 model, scheduled = Model(config, gpu.device), list(Workload(config).steps(3))

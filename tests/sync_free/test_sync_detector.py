@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from solutions.pinned_h2d import before, metadata
-from solutions.sync_free.before.overlapped_loop import DecodeLoop as RacingLoop
-from solutions.sync_free.before.sync_detector import SyncDetector as DetectorOfReads
-from solutions.sync_free.overlapped_loop import DecodeLoop
-from solutions.sync_free.sync_detector import SyncDetector, allow_waits
+from solutions.sync_free.katas.before.overlapped_loop import DecodeLoop as RacingLoop
+from solutions.sync_free.katas.before.sync_detector import SyncDetector as DetectorOfReads
+from solutions.sync_free.katas.overlapped_loop import DecodeLoop
+from solutions.sync_free.katas.sync_detector import SyncDetector, allow_waits
 
 from ..accelerators.expressions import measured_on_h200
 from ..accelerators.test_effects import KEPT_BY_THE_DRIVER, NOT_AS_MEASURED

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.image import imread
 
 from debubble.views.rasterise import DOTS_PER_UNIT, png_of
-from solutions.gdn.chunk_picture import ChunkPicture
+from solutions.gdn.pictures.chunk_picture import ChunkPicture
 
 BLUE, ORANGE, WHITE = (0, 114, 178), (213, 94, 0), (255, 255, 255)
 GROUND = '<rect width="100" height="50" fill="#ffffff"/>'

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from .. import causal_conv1d
-from ..conv_metadata import ConvMetadata
+from ..sites import causal_conv1d
+from ..sites.conv_metadata import ConvMetadata
 from .conv_metadata import read_conv_metadata
 
 

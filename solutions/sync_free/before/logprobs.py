@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from ..logprobs import LogprobsTensors
+from ..sites.logprobs import LogprobsTensors
 from .chosen_tokens import chosen_tokens
 
 

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 
 import torch
 
-from ..ngram_batch import NgramBatch
+from ..model.ngram_batch import NgramBatch
 from .row_moves import move_rows
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ..penalties import Integers, count_tokens
+from ..sites.penalties import Integers, count_tokens
 from .clear_rows import clear_rows
 
 

@@ -2,8 +2,10 @@
 
 from functools import partial
 
-from solutions.gdn import device_tables, gated_norm, gating, recurrent
-from solutions.sync_free.causal_conv1d import BLOCK_DIM
+from solutions.gdn import device_tables
+from solutions.gdn.model import gated_norm, gating
+from solutions.gdn.rule import recurrent
+from solutions.sync_free.sites.causal_conv1d import BLOCK_DIM
 
 
 def chunk_tables(*, shared_memory: int) -> dict:
@@ -134,29 +136,29 @@ def gated_norms(dtype: str, size: int, *, shared_memory: int) -> dict:
 
 LAUNCHES = {
     "solutions.gdn.device_tables_kernel:chunk_tables_kernel": {"as it is": chunk_tables},
-    "solutions.gdn.first_attempts.chunk_cumsum_kernel:chunk_cumsum_kernel": {
+    "solutions.gdn.katas.before.chunk_cumsum_kernel:chunk_cumsum_kernel": {
         "3 heads": partial(chunk_cumsum, 16, 3),
     },
-    "solutions.gdn.local_cumsum_kernel:local_cumsum_kernel": {
+    "solutions.gdn.katas.local_cumsum_kernel:local_cumsum_kernel": {
         "32 heads": partial(local_cumsum, 64, 32),
         "3 heads": partial(local_cumsum, 16, 3),
     },
-    "solutions.gdn.recurrent_kernel:recurrent_kernel": {
+    "solutions.gdn.rule.kernels.recurrent_kernel:recurrent_kernel": {
         "bf16, decode": partial(gated_delta_steps, "bf16", 128, 128),
         "bf16, drafts": partial(gated_delta_steps, "bf16", 128, 128, speculative=True),
         "fp16, any lengths": partial(gated_delta_steps, "fp16", 64, 80, starts=True),
         "fp32, no states": partial(gated_delta_steps, "fp32", 256, 16, states=False, starts=True),
     },
-    "solutions.gdn.conv_update_kernel:conv_update_kernel": {
+    "solutions.gdn.model.conv_update_kernel:conv_update_kernel": {
         "bf16, width 4": partial(convolution_update, "bf16", 4),
         "bf16, width 4, drafts": partial(convolution_update, "bf16", 4, speculative=True),
         "fp32, width 2": partial(convolution_update, "fp32", 2),
     },
-    "solutions.gdn.gating_kernel:gating_kernel": {
+    "solutions.gdn.model.gating_kernel:gating_kernel": {
         "bf16": partial(gates, "bf16"),
         "fp32": partial(gates, "fp32"),
     },
-    "solutions.gdn.gated_norm_kernel:gated_norm_kernel": {
+    "solutions.gdn.model.gated_norm_kernel:gated_norm_kernel": {
         "bf16, heads of 128": partial(gated_norms, "bf16", 128),
         "fp32, heads of 80": partial(gated_norms, "fp32", 80),
     },
@@ -166,19 +168,22 @@ VARIES = {
         ["num_rows", "num_seqs", "bisections"],
         ["chunk_indices", "chunk_offsets", "cu_seqlens"],
     ),
-    "solutions.gdn.first_attempts.chunk_cumsum_kernel:chunk_cumsum_kernel": (
+    "solutions.gdn.katas.before.chunk_cumsum_kernel:chunk_cumsum_kernel": (
         ["first", "length"],
         [],
     ),
-    "solutions.gdn.local_cumsum_kernel:local_cumsum_kernel": ([], ["cu_seqlens", "chunk_indices"]),
-    "solutions.gdn.recurrent_kernel:recurrent_kernel": (
+    "solutions.gdn.katas.local_cumsum_kernel:local_cumsum_kernel": (
+        [],
+        ["cu_seqlens", "chunk_indices"],
+    ),
+    "solutions.gdn.rule.kernels.recurrent_kernel:recurrent_kernel": (
         ["num_tokens", "num_columns", "index_stride"],
         ["g", "beta", "cu_seqlens", "state_indices", "num_accepted_tokens"],
     ),
-    "solutions.gdn.conv_update_kernel:conv_update_kernel": (
+    "solutions.gdn.model.conv_update_kernel:conv_update_kernel": (
         ["num_tokens", "num_columns", "index_stride"],
         ["query_start_loc", "state_indices", "num_accepted_tokens"],
     ),
-    "solutions.gdn.gating_kernel:gating_kernel": (["num_gates"], ["a", "b"]),
-    "solutions.gdn.gated_norm_kernel:gated_norm_kernel": (["num_rows"], []),
+    "solutions.gdn.model.gating_kernel:gating_kernel": (["num_gates"], ["a", "b"]),
+    "solutions.gdn.model.gated_norm_kernel:gated_norm_kernel": (["num_rows"], []),
 }

@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from solutions.gdn.chunk_batch import BLOCK_V as BLOCK_V_OF_STATES
-from solutions.gdn.chunk_launches import MOST_REGISTERS
 from solutions.gdn.chunk_tables import FLA_CHUNK_SIZE
-from solutions.gdn.single_ops import state_pass as single_state_pass
+from solutions.gdn.rule.chunk_batch import BLOCK_V as BLOCK_V_OF_STATES
+from solutions.gdn.rule.chunk_launches import MOST_REGISTERS
+from solutions.gdn.rule.single_ops import state_pass as single_state_pass
 
 from .arguments import pointers
 
@@ -170,12 +170,12 @@ def chunk_states(dtype: str, key_size: int, value_size: int, *, shared_memory: i
 
 
 LAUNCHES = {
-    "solutions.gdn.chunk_solve_kernel:chunk_solve_kernel": {
+    "solutions.gdn.rule.kernels.chunk_solve_kernel:chunk_solve_kernel": {
         "bf16, keys of 128": partial(chunk_solve, "bf16", 128),
         "fp16, keys of 64": partial(chunk_solve, "fp16", 64),
         "fp32, keys of 128": partial(chunk_solve, "fp32", 128),
     },
-    "solutions.gdn.state_pass_kernel:state_pass_kernel": {
+    "solutions.gdn.rule.kernels.state_pass_kernel:state_pass_kernel": {
         **{
             f"bf16, {stages} stages": partial(state_pass, "bf16", 128, 128, stages)
             for stages in (1, 3, 4)
@@ -183,36 +183,36 @@ LAUNCHES = {
         "fp16, from zeros": partial(state_pass, "fp16", 16, 32, 1, states=False),
         "fp32": partial(state_pass, "fp32", 128, 128, 1),
     },
-    "solutions.gdn.chunk_output_kernel:chunk_output_kernel": {
+    "solutions.gdn.rule.kernels.chunk_output_kernel:chunk_output_kernel": {
         "bf16, heads of 128": partial(chunk_output, "bf16", 128, 128),
         "fp16, small heads": partial(chunk_output, "fp16", 16, 32, normalize=False),
         "fp32, heads of 128": partial(chunk_output, "fp32", 128, 128),
     },
-    "solutions.gdn.single_ops.scaled_dot_kkt:scaled_dot_kkt_kernel": {
+    "solutions.gdn.rule.single_ops.scaled_dot_kkt:scaled_dot_kkt_kernel": {
         "bf16, keys of 128": partial(scaled_dot_kkt, "bf16", 128),
         "fp32, keys of 128": partial(scaled_dot_kkt, "fp32", 128),
     },
-    "solutions.gdn.single_ops.solve_tril:solve_tril_kernel": {
+    "solutions.gdn.rule.single_ops.solve_tril:solve_tril_kernel": {
         "chunks of 64 to bf16": partial(solve_tril, "bf16", 64),
         "chunks of 64 to fp32": partial(solve_tril, "fp32", 64),
         "chunks of 16 to fp16": partial(solve_tril, "fp16", 16),
     },
-    "solutions.gdn.single_ops.w_u:w_u_kernel": {
+    "solutions.gdn.rule.single_ops.w_u:w_u_kernel": {
         "bf16, keys of 128": partial(w_u, "bf16", 128, decays=True),
         "fp32, values of 128": partial(w_u, "fp32", 128, decays=False),
     },
-    "solutions.gdn.single_ops.state_pass:chunk_states_kernel": {
+    "solutions.gdn.rule.single_ops.state_pass:chunk_states_kernel": {
         "bf16, heads of 128": partial(chunk_states, "bf16", 128, 128),
         "fp32, heads of 128": partial(chunk_states, "fp32", 128, 128),
     },
 }
 GATES_AND_TABLE = ["g", "beta", "cu_seqlens", "chunk_indices"]
 VARIES = {
-    "solutions.gdn.chunk_solve_kernel:chunk_solve_kernel": (
+    "solutions.gdn.rule.kernels.chunk_solve_kernel:chunk_solve_kernel": (
         ["num_tokens"],
         ["decays", "key_norms", "read_scales", "write_scales", *GATES_AND_TABLE],
     ),
-    "solutions.gdn.state_pass_kernel:state_pass_kernel": (
+    "solutions.gdn.rule.kernels.state_pass_kernel:state_pass_kernel": (
         ["num_tokens", "num_chunks", "num_slots"],
         [
             "read_scales",
@@ -223,14 +223,17 @@ VARIES = {
             "has_initial_state",
         ],
     ),
-    "solutions.gdn.chunk_output_kernel:chunk_output_kernel": (
+    "solutions.gdn.rule.kernels.chunk_output_kernel:chunk_output_kernel": (
         ["num_tokens"],
         ["decays", "key_norms", "cu_seqlens", "chunk_indices"],
     ),
-    "solutions.gdn.single_ops.scaled_dot_kkt:scaled_dot_kkt_kernel": ([], GATES_AND_TABLE),
-    "solutions.gdn.single_ops.solve_tril:solve_tril_kernel": ([], ["cu_seqlens", "chunk_indices"]),
-    "solutions.gdn.single_ops.w_u:w_u_kernel": ([], GATES_AND_TABLE),
-    "solutions.gdn.single_ops.state_pass:chunk_states_kernel": (
+    "solutions.gdn.rule.single_ops.scaled_dot_kkt:scaled_dot_kkt_kernel": ([], GATES_AND_TABLE),
+    "solutions.gdn.rule.single_ops.solve_tril:solve_tril_kernel": (
+        [],
+        ["cu_seqlens", "chunk_indices"],
+    ),
+    "solutions.gdn.rule.single_ops.w_u:w_u_kernel": ([], GATES_AND_TABLE),
+    "solutions.gdn.rule.single_ops.state_pass:chunk_states_kernel": (
         [],
         ["g", "cu_seqlens", "chunk_offsets"],
     ),

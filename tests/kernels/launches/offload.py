@@ -2,8 +2,10 @@
 
 from functools import partial
 
-from solutions.offload import UPSTREAM, Launch, copy_pieces, upstream_scheme
-from solutions.offload.descriptors import WORD
+from solutions.offload import UPSTREAM, Launch
+from solutions.offload.choice import upstream_scheme
+from solutions.offload.katas import copy_pieces
+from solutions.offload.paths.descriptors import WORD
 
 from .arguments import pointers
 
@@ -70,14 +72,14 @@ LAUNCHES = {
         ),
         "one word": partial(swapped_chunks, Launch(bytes_per_chunk=8), vector=False),
     },
-    "solutions.offload.job_kernel:swap_jobs_kernel": {
+    "solutions.offload.choice.job_kernel:swap_jobs_kernel": {
         "4 KiB pieces": partial(swapped_jobs, 4096),
         "upstream's largest chunks": partial(swapped_jobs, UPSTREAM.bytes_per_chunk),
     },
-    "solutions.offload.copy_pieces_kernel:copy_pieces_kernel": {
+    "solutions.offload.katas.copy_pieces_kernel:copy_pieces_kernel": {
         "4096-byte chunks": partial(copied_pieces, copy_pieces.WORDS_PER_CHUNK),
     },
-    "solutions.offload.first_attempts.copy_piece_kernel:copy_piece_kernel": {
+    "solutions.offload.katas.before.copy_piece_kernel:copy_piece_kernel": {
         "a word": partial(copied_piece, 1),
         "a page": partial(copied_piece, 512),
     },
@@ -87,15 +89,15 @@ VARIES = {
         ["num_jobs", "stride", "chunks_per_job"],
         ["src_addrs", "dst_addrs", "sizes"],
     ),
-    "solutions.offload.job_kernel:swap_jobs_kernel": (
+    "solutions.offload.choice.job_kernel:swap_jobs_kernel": (
         ["num_jobs"],
         ["src_addrs", "dst_addrs", "sizes"],
     ),
-    "solutions.offload.copy_pieces_kernel:copy_pieces_kernel": (
+    "solutions.offload.katas.copy_pieces_kernel:copy_pieces_kernel": (
         ["num_pieces", "chunks_per_piece"],
         ["src_addrs", "dst_addrs", "sizes"],
     ),
-    "solutions.offload.first_attempts.copy_piece_kernel:copy_piece_kernel": (
+    "solutions.offload.katas.before.copy_piece_kernel:copy_piece_kernel": (
         ["source", "target", "num_words"],
         [],
     ),

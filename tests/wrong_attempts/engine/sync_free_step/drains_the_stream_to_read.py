@@ -5,8 +5,8 @@ says: And wait for this event alone
 """
 
 from debubble.accelerator import current
-from solutions.engine import sync_free_step as solved
-from solutions.engine.sync_free_step import attention, recurrence
+from solutions.engine.katas import sync_free_step as solved
+from solutions.engine.katas.sync_free_step import attention, recurrence
 
 __all__ = ["Engine", "SampledTokens", "attention", "recurrence"]
 

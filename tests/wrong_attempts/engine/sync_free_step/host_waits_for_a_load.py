@@ -5,8 +5,8 @@ fails: test_altogether_the_host_never_waits
 says: lets the host wait for them
 """
 
-from solutions.engine import sync_free_step as solved
-from solutions.engine.sync_free_step import SampledTokens, attention, recurrence
+from solutions.engine.katas import sync_free_step as solved
+from solutions.engine.katas.sync_free_step import SampledTokens, attention, recurrence
 
 __all__ = ["Engine", "SampledTokens", "attention", "recurrence"]
 

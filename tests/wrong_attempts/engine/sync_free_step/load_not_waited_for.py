@@ -4,8 +4,8 @@ fails: test_chapter_05_a_step_waits_for_the_blocks_that_it_reads
 says: would read blocks that are not there yet
 """
 
-from solutions.engine import sync_free_step as solved
-from solutions.engine.sync_free_step import SampledTokens, attention, recurrence
+from solutions.engine.katas import sync_free_step as solved
+from solutions.engine.katas.sync_free_step import SampledTokens, attention, recurrence
 
 __all__ = ["Engine", "SampledTokens", "attention", "recurrence"]
 

@@ -6,8 +6,8 @@ says: reads the addresses that it was captured with
 """
 
 from debubble.accelerator import current
-from solutions.engine import sync_free_step as solved
-from solutions.engine.sync_free_step import SampledTokens, attention, recurrence
+from solutions.engine.katas import sync_free_step as solved
+from solutions.engine.katas.sync_free_step import SampledTokens, attention, recurrence
 
 __all__ = ["Engine", "SampledTokens", "attention", "recurrence"]
 

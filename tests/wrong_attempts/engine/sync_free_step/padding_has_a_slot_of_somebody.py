@@ -7,8 +7,8 @@ says: give them a slot and a block that are nobody's
 
 from unittest import mock
 
-from solutions.engine import sync_free_step as solved
-from solutions.engine.sync_free_step import PADDING, SampledTokens, attention, recurrence
+from solutions.engine.katas import sync_free_step as solved
+from solutions.engine.katas.sync_free_step import PADDING, SampledTokens, attention, recurrence
 
 __all__ = ["Engine", "SampledTokens", "attention", "recurrence"]
 

@@ -5,8 +5,8 @@ may fail: test_chapter_02_reading_waits_for_its_own_step_alone
 says: before the event behind their copy has passed
 """
 
-from solutions.engine import sync_free_step as solved
-from solutions.engine.sync_free_step import attention, recurrence
+from solutions.engine.katas import sync_free_step as solved
+from solutions.engine.katas.sync_free_step import attention, recurrence
 
 __all__ = ["Engine", "SampledTokens", "attention", "recurrence"]
 

@@ -1,0 +1,96 @@
+"""Many small arrays, one upload: laid side by side in pinned memory, cut apart on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ParamSpec, Protocol, TypeVar
+
+import numpy as np
+import torch
+
+from debubble.accelerator import current
+from solutions.common.staging_ring import StagingRing
+
+HostArrays = Mapping[str, np.ndarray]
+"""What one site needs on the device, by name: what it plans, on the CPU alone."""
+DeviceArrays = Mapping[str, torch.Tensor]
+"""The same on the device: same names, shapes and dtypes."""
+
+State = ParamSpec("State")
+Result = TypeVar("Result", covariant=True)
+
+
+class Plan(Protocol[State, Result]):
+    """What a site is about to do, settled on the host: a `plan_...` function makes it, and refuses
+    with ValueError what can't be done, before anything is uploaded and while nothing has changed.
+
+    Then `arrays` are uploaded, by themselves or beside those of other plans, and `apply` does the
+    rest on the device. Plan[[torch.Tensor], None] is applied to one tensor, and gives nothing.
+    """
+
+    @property
+    def arrays(self) -> HostArrays:
+        """Empty where nothing has to travel."""
+
+    def apply(self, on_device: DeviceArrays, *state: State.args, **named: State.kwargs) -> Result:
+        """Queues the kernels, and waits for nothing. `on_device`: `arrays`, uploaded. `state`: the
+        tensors that it reads or changes, or the device on which it makes its result."""
+
+
+ALIGNMENT = 16
+"""Bytes. Every array starts at a multiple of it, so that it can be seen as any dtype."""
+
+
+def upload_packed(arrays: HostArrays, device: torch.device) -> DeviceArrays:
+    """All arrays by one non-blocking copy, or by none if there is nothing in them."""
+    return upload_plans({"": arrays}, device)[""]
+
+
+def upload_plans(
+    plans: Mapping[str, HostArrays], device: torch.device, ring: StagingRing | None = None
+) -> dict[str, DeviceArrays]:
+    """The arrays of several plans by one non-blocking copy.
+
+    The pinned memory is fresh, or a slot of `ring`, a StagingRing of bytes. ValueError if the
+    plans are larger than such a slot. Dtypes: those of numpy that torch has.
+    """
+    offsets, total = _layout(plans)
+    if ring is None:
+        staged = torch.empty(total, dtype=torch.uint8, pin_memory=current().pin_memory)
+        _fill(staged.numpy(), plans, offsets)
+        packed = staged.to(device, non_blocking=True)
+    else:
+        capacity = ring.slots[0].numel()
+        if total > capacity:
+            raise ValueError(f"{total} bytes to upload: a slot of this ring holds {capacity}")
+        staged = torch.empty(total, dtype=torch.uint8)
+        _fill(staged.numpy(), plans, offsets)
+        packed = torch.empty(total, dtype=torch.uint8, device=device)
+        ring.upload(staged, packed)
+    return {
+        plan: {name: _view(packed, offsets[plan, name], array) for name, array in arrays.items()}
+        for plan, arrays in plans.items()
+    }
+
+
+def _layout(plans: Mapping[str, HostArrays]) -> tuple[dict[tuple[str, str], int], int]:
+    """Where each array starts, and how many bytes all of them take."""
+    offsets, end = {}, 0
+    for plan, arrays in plans.items():
+        for name, array in arrays.items():
+            offsets[plan, name] = end
+            end += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+    return offsets, end
+
+
+def _fill(
+    packed: np.ndarray, plans: Mapping[str, HostArrays], offsets: dict[tuple[str, str], int]
+) -> None:
+    for (plan, name), start in offsets.items():
+        array = np.ascontiguousarray(plans[plan][name])
+        packed[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
+
+
+def _view(packed: torch.Tensor, start: int, array: np.ndarray) -> torch.Tensor:
+    dtype = torch.from_numpy(np.empty(0, array.dtype)).dtype
+    return packed[start : start + array.nbytes].view(dtype).view(array.shape)

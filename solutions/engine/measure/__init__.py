@@ -1,0 +1,1 @@
+"""Presets, and what is measured of them."""

@@ -1,0 +1,148 @@
+"""What the benchmarks run: engines of a model, and what is asked of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Self
+
+from solutions.flex_graph.steps.limits import Limits
+
+from ..model.config import EngineConfig, ModelConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnginePreset(ModelConfig):
+    """A model, and what else an EngineConfig says, side by side."""
+
+    limits: Limits
+    max_images: int
+    num_states: int
+    num_cpu_blocks: int
+    num_cpu_states: int
+    loads_ahead: int
+    capture_sizes: tuple[int, ...]
+    """One: a smaller step fills it up, which costs a decode hardly anything."""
+
+    @classmethod
+    def of(cls, config: EngineConfig, **asked: object) -> Self:
+        engine = vars(config) | {"capture_sizes": (config.limits.max_num_seqs,)}
+        del engine["model"]
+        return cls(**(vars(config.model) | engine | asked))
+
+    @property
+    def config(self) -> EngineConfig:
+        model = {field.name: getattr(self, field.name) for field in fields(ModelConfig)}
+        engine = {field.name: getattr(self, field.name) for field in fields(EngineConfig)[1:]}
+        return EngineConfig(model=ModelConfig(**model), **engine)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset(EnginePreset):
+    """As many requests as a step has room for, in different loads."""
+
+    image_tokens: int = 0
+    """Of the one image that a prompt has; 0 is none."""
+    cached_tokens: int = 24
+    """Of each request, before the first of many decode steps."""
+    prefill_tokens: int = 24
+    """Of each prompt of a prefill step."""
+    latency_tokens: tuple[int, int]
+    """Of each request of a batch, in and out."""
+    num_requests: int
+    """To be served one after another, as there is room."""
+    prompt_tokens: tuple[int, int]
+    """Fewest and most of such a request."""
+    new_tokens: tuple[int, int]
+    rates: tuple[float, ...] = ()
+    """Of arrivals, in requests a second, beside all at once."""
+    runs: int
+    """Of a batch, and of all requests."""
+
+    @property
+    def batch(self) -> int:
+        return self.limits.max_num_seqs
+
+    @classmethod
+    def hybrid(cls) -> Preset:
+        return cls.of(
+            EngineConfig.hybrid(),
+            image_tokens=8,
+            latency_tokens=(32, 64),
+            num_requests=32,
+            prompt_tokens=(16, 96),
+            new_tokens=(8, 48),
+            rates=(32.0,),
+            runs=2,
+        )
+
+    @classmethod
+    def hybrid_on_sim(cls) -> Preset:
+        """The same steps, and few of them."""
+        return replace(
+            cls.hybrid(),
+            latency_tokens=(32, 4),
+            num_requests=4,
+            prompt_tokens=(16, 32),
+            new_tokens=(2, 4),
+            rates=(),
+            runs=1,
+        )
+
+    @classmethod
+    def llama_3_8b(cls) -> Preset:
+        return cls.of(
+            EngineConfig.llama_3_8b(),
+            cached_tokens=512,
+            latency_tokens=(32, 128),
+            num_requests=16,
+            prompt_tokens=(32, 256),
+            new_tokens=(16, 48),
+            rates=(12.0,),
+            runs=1,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefixPreset(EnginePreset):
+    """Requests that go on from long prefixes, more of them than the device has room for."""
+
+    num_prefixes: int
+    prefix_tokens: int
+    """Whole blocks."""
+    num_requests: int
+    new_tokens: int
+    num_compared: int
+    """Requests that are served one by one first, to compare their tokens."""
+
+    @classmethod
+    def tiny(cls) -> PrefixPreset:
+        config = EngineConfig.tiny()
+        limits = replace(config.limits, max_num_seqs=2, num_gpu_blocks=1 + 2 * 3)
+        return cls.of(
+            replace(config, limits=limits, num_cpu_blocks=3 * 2),
+            num_prefixes=3,
+            prefix_tokens=32,
+            num_requests=6,
+            new_tokens=3,
+            num_compared=1,
+        )
+
+    @classmethod
+    def llama_3_70b_rank(cls) -> PrefixPreset:
+        """12 prefixes of 8192 tokens, and room for 9: a prefix that is asked for again has been
+        overwritten 3 requests before."""
+        return cls.of(
+            EngineConfig.llama_3_70b_rank(),
+            num_prefixes=12,
+            prefix_tokens=8192,
+            num_requests=48,
+            new_tokens=16,
+            num_compared=4,
+        )
+
+    @property
+    def gpu_bytes(self) -> int:
+        """Of weights, of the caches of two engines and of their model, and about as much as a long
+        prefill needs beside them."""
+        embedding = self.num_ids * self.hidden_size * self.dtype.itemsize
+        return self.config.model.weight_bytes + embedding + 3 * self.config.kv_bytes + 8 * 2**30

@@ -1,0 +1,135 @@
+"""Requests that go on from long prefixes in host memory: how the load is made decides."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import Progress
+
+from debubble.accelerator import Accelerator
+from solutions.measure.benchmark import Advance
+
+from ..engine import Engine
+from ..memory.offloader import TransferHandler
+from ..requests.request import SamplingParams
+from ..requests.workload import Asked, Prompt, make_prompt, requests_behind
+from .presets import PrefixPreset
+from .throughput import AT_ONCE, Rate, rate_of
+from .variants import Engines, all_but, finish
+
+if TYPE_CHECKING:
+    from solutions.offload.transfers.block_ids import Blocks
+    from solutions.offload.transfers.transfer import TransferResult
+
+KIND = "shared prefixes"
+MEASURED = (all_but("offload_triton"), "all")
+
+
+class CountedLoads:
+    """A handler of loads, which counts them."""
+
+    def __init__(self, handler: TransferHandler) -> None:
+        self.handler, self.count = handler, 0
+
+    def transfer_async(
+        self, job_id: Hashable, gpu_blocks: Sequence[Blocks], cpu_blocks: Sequence[Blocks]
+    ) -> None:
+        self.count += 1
+        self.handler.transfer_async(job_id, gpu_blocks, cpu_blocks)
+
+    def get_finished(self) -> list[TransferResult]:
+        return self.handler.get_finished()
+
+    def wait(self, job_ids: Iterable[Hashable]) -> None:
+        self.handler.wait(job_ids)
+
+
+def measure_prefixes(
+    accelerator: Accelerator, presets: Mapping[str, PrefixPreset], console: Console
+) -> dict[str, dict[str, dict[str, Rate]]]:
+    """By preset, kind, and variant."""
+    figures = {}
+    with Progress(console=console, transient=True) as progress:
+        for name, preset in presets.items():
+            total = len(MEASURED) * (preset.num_prefixes + 2)
+            advance = partial(progress.advance, progress.add_task(f"prefixes, {name}", total=total))
+            figures[name] = {KIND: measure_variants(accelerator, preset, advance)}
+    return figures
+
+
+def measure_variants(
+    accelerator: Accelerator, preset: PrefixPreset, advance: Advance
+) -> dict[str, Rate]:
+    """RuntimeError if the variants generate other tokens, or find a prefix on the device."""
+    engines = Engines(preset.config, accelerator)
+    prefixes = [
+        make_prompt(preset.config.model, preset.prefix_tokens, seed=[4, number])
+        for number in range(preset.num_prefixes)
+    ]
+    tokens, rates = {}, {}
+    for variant in MEASURED:
+        engine = engines[variant]
+        store(engine, prefixes, advance)
+        scatter_free_blocks(engine)
+        loads = count_loads(engine)
+        tokens[variant] = one_by_one(engine, preset, prefixes)
+        advance()
+        rates[variant] = measure_rate(accelerator, engine, preset, prefixes, loads)
+        advance()
+    first, second = MEASURED
+    if tokens[first] != tokens[second]:
+        raise RuntimeError(f"{first!r} and {second!r} generated other tokens than one another")
+    return rates
+
+
+def store(engine: Engine, prefixes: list[Prompt], advance: Advance) -> None:
+    """Computes each prefix once, until it is in host memory."""
+    for prefix in prefixes:
+        finish(engine, [Asked(prefix, SamplingParams(max_tokens=1))])
+        advance()
+
+
+def scatter_free_blocks(engine: Engine) -> None:
+    """In no order, as they are after hours of serving; nothing is found in them any more."""
+    blocks = engine.scheduler.blocks
+    free = blocks.allocate(blocks.num_free)
+    random.Random(engine.config.model.seed).shuffle(free)
+    blocks.release(free)
+
+
+def count_loads(engine: Engine) -> CountedLoads:
+    """Those that the engine begins from now on."""
+    assert engine.offloader is not None, "a PrefixPreset has blocks in host memory"
+    engine.offloader.load = loads = CountedLoads(engine.offloader.load)
+    return loads
+
+
+def one_by_one(engine: Engine, preset: PrefixPreset, prefixes: list[Prompt]) -> list[list[int]]:
+    """Tokens that depend on nothing but the prefixes: in a step with others sums are taken in
+    another order."""
+    requests = requests_behind(prefixes, preset.num_compared, preset.new_tokens)
+    return [finish(engine, [asked])[0] for asked in requests]
+
+
+def measure_rate(
+    accelerator: Accelerator,
+    engine: Engine,
+    preset: PrefixPreset,
+    prefixes: list[Prompt],
+    loads: CountedLoads,
+) -> Rate:
+    # Those that were compared are the last ones that the device knows.
+    order = prefixes[preset.num_compared :] + prefixes[: preset.num_compared]
+    requests = requests_behind(order, preset.num_requests, preset.new_tokens)
+    before = loads.count
+    rate = rate_of(accelerator, engine, requests, AT_ONCE)
+    begun = loads.count - before
+    if begun < len(requests):
+        raise RuntimeError(
+            f"{begun} of {len(requests)} requests loaded their prefix: give the device fewer blocks"
+        )
+    return rate

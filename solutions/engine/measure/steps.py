@@ -1,0 +1,120 @@
+"""Steps of an engine, ready to be measured: decodes, and prefills."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+
+from solutions.measure.benchmark import Step
+
+from ..engine import Engine
+from ..requests.request import Request, SamplingParams
+from ..requests.workload import Asked, alike_prompts
+from .presets import Preset
+from .variants import ask
+
+SEEDS = itertools.count()
+
+
+class Steps:
+    """Of one engine. `tokens` are those that a step computes."""
+
+    tokens: int
+
+    def __init__(self, engine: Engine, preset: Preset) -> None:
+        self.engine, self.preset = engine, preset
+
+    def ready(self, num_steps: int = 2) -> Step:
+        """`step`, which can be run `num_steps` times from now on."""
+        raise NotImplementedError
+
+    def step(self) -> None:
+        raise NotImplementedError
+
+    def row(self, num_steps: int) -> None:
+        for _ in range(num_steps):
+            self.step()
+
+    def stop(self) -> None:
+        """Leaves the engine with nothing to do."""
+        self._cancel()
+        self.engine.run()
+
+    def _requests(self, num_tokens: int, max_tokens: int) -> list[Asked]:
+        """As many as a step has room for, which begin like none before them."""
+        preset = self.preset
+        prompts = alike_prompts(
+            preset.config.model, preset.batch, num_tokens, preset.image_tokens, [1, next(SEEDS)]
+        )
+        return [Asked(prompt, SamplingParams(max_tokens=max_tokens)) for prompt in prompts]
+
+    def _ask(self, requests: list[Asked]) -> None:
+        for asked in requests:
+            ask(self.engine, asked)
+
+    def _cancel(self) -> None:
+        for request in list(self._running):
+            self.engine.cancel(request.request_id)
+
+    @property
+    def _running(self) -> list[Request]:
+        return self.engine.scheduler.running
+
+
+class Decodes(Steps):
+    """A token of each request. When they have become too long, others take their place."""
+
+    def __init__(self, engine: Engine, preset: Preset) -> None:
+        super().__init__(engine, preset)
+        self.tokens = preset.batch
+
+    def ready(self, num_steps: int = 2) -> Step:
+        if self._steps_left() < num_steps:
+            self._begin_anew()
+        return self.step
+
+    def step(self) -> None:
+        assert self._steps_left() > 0, "there is a token to decode for every request"
+        self.engine.step()
+
+    def _steps_left(self) -> int:
+        """0 if not all of them decode."""
+        if len(self._running) < self.preset.batch:
+            return 0
+        return min(
+            request.sampling.max_tokens - request.num_sampled if request.num_sampled else 0
+            for request in self._running
+        )
+
+    def _begin_anew(self) -> None:
+        self.stop()
+        num_tokens = self.preset.cached_tokens
+        max_tokens = self.preset.limits.max_model_len - num_tokens
+        self._ask(self._requests(num_tokens, max_tokens))
+        while not self._steps_left():
+            self.engine.step()
+
+
+class Prefills(Steps):
+    """All requests give up their place, and as many new ones begin. A model with states computes
+    their full blocks: there the step ends."""
+
+    def __init__(self, engine: Engine, preset: Preset) -> None:
+        super().__init__(engine, preset)
+        self._made: deque[list[Asked]] = deque()
+
+    def ready(self, num_steps: int = 2) -> Step:
+        while len(self._made) < num_steps:
+            self._made.append(self._requests(self.preset.prefill_tokens, max_tokens=2))
+        return self.step
+
+    def step(self) -> None:
+        self._cancel()
+        self._ask(self._made.popleft())
+        self.engine.step()
+        assert len(self._running) == self.preset.batch, "all prompts are in one step"
+        assert not any(request.num_cached for request in self._running), "they are all new"
+        self.tokens = sum(request.num_computed for request in self._running)
+
+
+KINDS: dict[str, type[Steps]] = {"decode": Decodes, "prefill": Prefills}

@@ -1,0 +1,212 @@
+"""Prefixes in host memory: stored when they are computed, brought back when they are asked for."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+
+import torch
+
+from solutions.offload.handler import SingleDirectionOffloadingHandler
+from solutions.offload.memory.host_memory import pinned_blocks
+from solutions.offload.memory.kv_tensors import KVGroup, KVTensors
+from solutions.offload.memory.lru_blocks import LRUBlockManager
+from solutions.offload.serving_loop.serving import LoadingHandler
+
+from ..model.model import Model
+from ..requests.request import Request
+
+if TYPE_CHECKING:
+    from solutions.offload.transfers.block_ids import Blocks
+    from solutions.offload.transfers.transfer import TransferResult
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Of blocks and, where the model has states, of the one behind them."""
+
+    job_id: int
+    hashes: Sequence[Hashable]
+    """Of the blocks, in order."""
+    gpu_blocks: list[int]
+    state_hash: bytes | None
+
+
+@dataclass(frozen=True)
+class Load(Transfer):
+    request: Request
+    """Whose blocks they are."""
+
+
+AnyTransfer = TypeVar("AnyTransfer", bound=Transfer)
+
+
+class Finished(NamedTuple, Generic[AnyTransfer]):
+    transfer: AnyTransfer
+    error: str | None
+    """Why it failed."""
+
+
+class TransferHandler(Protocol):
+    """Queues transfers in one direction, and reports those that have ended."""
+
+    def transfer_async(
+        self, job_id: Hashable, gpu_blocks: Sequence[Blocks], cpu_blocks: Sequence[Blocks]
+    ) -> None: ...
+
+    def get_finished(self) -> list[TransferResult]: ...
+
+    def wait(self, job_ids: Iterable[Hashable]) -> None: ...
+
+
+class Offloader:
+    """Two groups of memory: KV blocks, and states. Transfers run beside compute; nobody waits."""
+
+    def __init__(self, model: Model, loading_handler: LoadingHandler) -> None:
+        config = model.config
+        self.states = model.states
+        self.blocks = LRUBlockManager(config.num_cpu_blocks)
+        self.kept = LRUBlockManager(config.num_cpu_states)
+        """States that are in host memory: none, where the model has no states."""
+        groups = [_kv_group(model)]
+        if self.states:
+            groups.append(_pairs(self.states.rows(), config.num_cpu_states))
+        self.load: TransferHandler = loading_handler(groups)
+        self.store: TransferHandler = SingleDirectionOffloadingHandler(groups, gpu_to_cpu=True)
+        self._ids = itertools.count()
+        self._loads: dict[Hashable, Load] = {}
+        self._stores: dict[Hashable, Transfer] = {}
+
+    @property
+    def loads_under_way(self) -> int:
+        return len(self._loads)
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._loads or self._stores)
+
+    def num_ready(self, hashes: Sequence[bytes]) -> int:
+        """How many of these blocks, from the first on, can be loaded."""
+        return self.blocks.lookup(hashes)
+
+    def has_state(self, prefix_hash: bytes) -> bool:
+        return self.kept.lookup([prefix_hash]) == 1
+
+    def begin_load(
+        self,
+        request: Request,
+        slot: int,
+        hashes: list[bytes],
+        gpu_blocks: list[int],
+        state_hash: bytes | None,
+    ) -> None:
+        """Into blocks that the request holds, and into its slot the state, if there is a hash."""
+        transfer = Load(next(self._ids), hashes, gpu_blocks, state_hash, request)
+        cpu_blocks = self.blocks.prepare_load(hashes)
+        gpu_states: list[int] = []
+        cpu_states: list[int] = []
+        if state_hash is not None:
+            gpu_states, cpu_states = [slot], self.kept.prepare_load([state_hash])
+        try:
+            self._transfer(self.load, transfer, cpu_blocks, gpu_states, cpu_states)
+        except BaseException:
+            self._end_load(transfer)
+            raise
+        self._loads[transfer.job_id] = transfer
+
+    def begin_store(
+        self, hashes: Sequence[bytes], gpu_blocks: Sequence[int], state_hash: bytes | None
+    ) -> Transfer | None:
+        """Of the blocks that are not there yet, and of the state kept for `state_hash`. None if
+        all is there, or there is no room now. The caller holds the blocks until it has finished."""
+        plan = self.blocks.prepare_store(hashes)
+        if plan is None:
+            return None
+        block_of: dict[Hashable, int] = dict(zip(hashes, gpu_blocks, strict=True))
+        stored = [block_of[block_hash] for block_hash in plan.hashes]
+        gpu_states, cpu_states = self._plan_state(state_hash)
+        if not stored and not cpu_states:
+            return None
+        transfer = Transfer(
+            next(self._ids), plan.hashes, stored, state_hash if cpu_states else None
+        )
+        try:
+            self._transfer(self.store, transfer, plan.block_ids, gpu_states, cpu_states)
+        except BaseException:
+            self._end_store(transfer, success=False)
+            raise
+        self._stores[transfer.job_id] = transfer
+        return transfer
+
+    def finished_loads(self) -> list[Finished[Load]]:
+        done = []
+        for result in self.load.get_finished():
+            transfer = self._loads.pop(result.job_id)
+            self._end_load(transfer)
+            done.append(Finished(transfer, result.error))
+        return done
+
+    def finished_stores(self) -> list[Finished[Transfer]]:
+        done = []
+        for result in self.store.get_finished():
+            transfer = self._stores.pop(result.job_id)
+            self._end_store(transfer, result.success)
+            done.append(Finished(transfer, result.error))
+        return done
+
+    def wait_for_one(self) -> None:
+        """Lets the host wait until the oldest load is done, or the oldest store."""
+        for handler, transfers in ((self.load, self._loads), (self.store, self._stores)):
+            if transfers:
+                handler.wait({next(iter(transfers))})
+                return
+
+    def _end_load(self, transfer: Transfer) -> None:
+        self.blocks.complete_load(transfer.hashes)
+        if transfer.state_hash is not None:
+            self.kept.complete_load([transfer.state_hash])
+
+    def _end_store(self, transfer: Transfer, success: bool) -> None:
+        self.blocks.complete_store(transfer.hashes, success)
+        if self.states is not None and transfer.state_hash is not None:
+            self.kept.complete_store([transfer.state_hash], success)
+            self.states.kept.complete_load([transfer.state_hash])
+
+    def _plan_state(self, state_hash: bytes | None) -> tuple[list[int], list[int]]:
+        """The slot that holds the state, which stays until it is stored, and the row for it."""
+        if self.states is None or state_hash is None:
+            return [], []
+        if self.states.kept.lookup([state_hash]) == 0:
+            return [], []
+        plan = self.kept.prepare_store([state_hash])
+        if plan is None or not plan.hashes:
+            return [], []
+        (kept_id,) = self.states.kept.prepare_load([state_hash])
+        return [self.states.slot_of(kept_id)], plan.block_ids
+
+    def _transfer(
+        self,
+        handler: TransferHandler,
+        transfer: Transfer,
+        cpu_blocks: list[int],
+        gpu_states: list[int],
+        cpu_states: list[int],
+    ) -> None:
+        gpu, cpu = [transfer.gpu_blocks], [cpu_blocks]
+        if self.states:
+            gpu, cpu = [*gpu, gpu_states], [*cpu, cpu_states]
+        handler.transfer_async(transfer.job_id, gpu, cpu)
+
+
+def _kv_group(model: Model) -> KVGroup:
+    """Keys and values of all attention layers."""
+    caches = [layer.cache for layer in model.layers.values() if layer.kind != "gdn"]
+    tensors = [tensor for cache in caches for tensor in (cache.key, cache.value)]
+    rows = [tensor.view(len(tensor), -1).view(torch.int8) for tensor in tensors]
+    return _pairs(rows, model.config.num_cpu_blocks)
+
+
+def _pairs(rows: Sequence[torch.Tensor], num_cpu_rows: int) -> KVGroup:
+    return KVGroup([KVTensors(row, pinned_blocks(num_cpu_rows, row.shape[1])) for row in rows])

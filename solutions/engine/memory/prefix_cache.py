@@ -1,0 +1,58 @@
+"""Where a request's beginning is found: in blocks on the device, in host memory, or nowhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..requests.request import Request
+from .block_manager import BlockManager
+from .offloader import Offloader
+from .states import States
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """What need not be computed."""
+
+    gpu_blocks: list[int]
+    """Its first blocks: nobody holds them for that yet."""
+    hashes_to_load: list[bytes]
+    """Of the blocks behind those, which are in host memory."""
+    state_hash: bytes | None = None
+    """Of the state behind the last block, for models that have states."""
+    loads_state: bool = False
+
+    @property
+    def num_blocks(self) -> int:
+        return len(self.gpu_blocks) + len(self.hashes_to_load)
+
+    @property
+    def needs_load(self) -> bool:
+        return bool(self.hashes_to_load) or self.loads_state
+
+
+class PrefixCache:
+    """Looks at all places, and changes none."""
+
+    def __init__(
+        self, blocks: BlockManager, states: States | None, offloader: Offloader | None
+    ) -> None:
+        self.blocks, self.states, self.offloader = blocks, states, offloader
+
+    def find(self, request: Request, use_host: bool = True) -> Prefix:
+        """The longest prefix that there is; without the last token, which has to be computed."""
+        hashes = request.hashes[: (request.num_tokens - 1) // request.block_size]
+        gpu_blocks = self.blocks.lookup(hashes)
+        offloader = self.offloader if use_host else None
+        num_ready = offloader.num_ready(hashes[len(gpu_blocks) :]) if offloader else 0
+        found = hashes[: len(gpu_blocks) + num_ready]
+        if self.states is None:
+            return Prefix(gpu_blocks, found[len(gpu_blocks) :])
+        while found:
+            on_device = self.states.kept.lookup(found[-1:]) == 1
+            if on_device or (offloader and offloader.has_state(found[-1])):
+                gpu_blocks = gpu_blocks[: len(found)]
+                to_load = found[len(gpu_blocks) :]
+                return Prefix(gpu_blocks, to_load, found[-1], loads_state=not on_device)
+            found = found[:-1]
+        return Prefix([], [])

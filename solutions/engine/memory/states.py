@@ -1,0 +1,73 @@
+"""What Gated DeltaNet layers remember: of each running request, and of prefixes."""
+
+from __future__ import annotations
+
+import torch
+
+from solutions.gdn.model.config import GDNConfig
+from solutions.gdn.model.layer import GDNState
+from solutions.offload.memory.lru_blocks import LRUBlockManager
+
+
+class States:
+    """The states of all layers in two tensors, so that a slot is copied by two kernels.
+
+    Slots 0 to num_running - 1 belong to the requests that run. The `num_kept` slots behind them
+    keep states of prefixes, each by the hash of the prefix's last block.
+    """
+
+    def __init__(
+        self, config: GDNConfig, num_layers: int, num_kept: int, device: torch.device
+    ) -> None:
+        """`config.num_slots` counts those that are kept too."""
+        self.num_running = config.num_slots - num_kept
+        slots = (num_layers, config.num_slots)
+        inputs = (config.conv_width - 1, config.conv_dim)
+        heads = (config.num_v_heads, config.head_v_dim, config.head_k_dim)
+        self.conv = torch.zeros((*slots, *inputs), dtype=config.dtype, device=device)
+        """[num_layers, num_slots, conv_width - 1, conv_dim]"""
+        self.ssm = torch.zeros((*slots, *heads), dtype=torch.float32, device=device)
+        """[num_layers, num_slots, num_v_heads, head_v_dim, head_k_dim]"""
+        self.layers = [
+            GDNState(conv.transpose(1, 2), ssm)
+            for conv, ssm in zip(self.conv.unbind(), self.ssm.unbind(), strict=True)
+        ]
+        self.kept = LRUBlockManager(num_kept)
+
+    def forget(self) -> None:
+        """No prefix's state is found from now on. Only while no transfer is under way."""
+        self.kept = LRUBlockManager(self.kept.num_blocks)
+
+    def slot_of(self, kept_id: int) -> int:
+        return self.num_running + kept_id
+
+    def keep(self, slot: int, prefix_hash: bytes) -> bool:
+        """Copies a request's state to where the prefix's is kept. False if there is no room."""
+        plan = self.kept.prepare_store([prefix_hash])
+        if plan is None:
+            return False
+        if plan.hashes:
+            try:
+                self._copy(slot, self.slot_of(plan.block_ids[0]))
+            except BaseException:
+                self.kept.complete_store(plan.hashes, success=False)
+                raise
+            self.kept.complete_store(plan.hashes)
+        return True
+
+    def give_back(self, prefix_hash: bytes, slot: int) -> None:
+        """Copies a prefix's state to where a request goes on from it."""
+        (kept_id,) = self.kept.prepare_load([prefix_hash])
+        try:
+            self._copy(self.slot_of(kept_id), slot)
+        finally:
+            self.kept.complete_load([prefix_hash])
+
+    def rows(self) -> list[torch.Tensor]:
+        """For each tensor of each layer, int8 [num_slots, bytes of a slot]."""
+        tensors = [*self.conv.unbind(), *self.ssm.unbind()]
+        return [tensor.view(len(tensor), -1).view(torch.int8) for tensor in tensors]
+
+    def _copy(self, source: int, target: int) -> None:
+        for states in (self.conv, self.ssm):
+            states[:, target].copy_(states[:, source])

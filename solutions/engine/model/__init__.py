@@ -1,0 +1,1 @@
+"""The hybrid decoder that the engine serves."""

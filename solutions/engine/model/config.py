@@ -1,0 +1,181 @@
+"""What an engine runs: a model's shape, and how much of what there is room for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Literal, get_args
+
+import torch
+
+from solutions.common.decoder_shape import DecoderShape, check_counts
+from solutions.flex_graph.model.config import FlexConfig
+from solutions.flex_graph.steps.capture_sizes import checked_capture_sizes
+from solutions.flex_graph.steps.limits import Limits
+from solutions.gdn.model.config import GDNConfig
+from solutions.offload.serving_loop.config import ServingConfig
+
+LayerKind = Literal["flex", "spans", "gdn"]
+"""FlexAttention; attention in which an image's tokens see one another both ways; Gated DeltaNet."""
+KINDS = get_args(LayerKind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(FlexConfig):
+    """A FlexConfig whose layers are of several kinds. ValueError for what no model is."""
+
+    pattern: tuple[LayerKind, ...] = ("flex",)
+    """Layer i is of kind pattern[i % len(pattern)]."""
+    image_vocab_size: int = 0
+    """An image's patches are ids from vocab_size on, so many different ones; text has those below,
+    and only text is generated."""
+    gdn_k_heads: int = 1
+    gdn_v_heads: int = 2
+    gdn_head_size: int = 16
+    """Of keys and values both."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        unknown = [kind for kind in self.pattern if kind not in KINDS]
+        if unknown or not self.pattern:
+            raise ValueError(f"layers {list(self.pattern)}: each is one of {', '.join(KINDS)}")
+        if self.image_vocab_size < 0:
+            raise ValueError(f"image_vocab_size {self.image_vocab_size}: it is at least 0")
+
+    @classmethod
+    def hybrid(cls) -> ModelConfig:
+        """All three kinds, and so narrow that a step takes a second on sim."""
+        return cls(
+            num_layers=8,
+            hidden_size=64,
+            intermediate_size=128,
+            num_heads=2,
+            num_kv_heads=1,
+            head_size=32,
+            vocab_size=256,
+            pattern=("gdn", "flex", "gdn", "spans"),
+            image_vocab_size=64,
+        )
+
+    @classmethod
+    def llama_3_70b_rank(cls) -> ModelConfig:
+        """One of eight GPUs that share Llama-3-70B: 1 KV head, 18 GB of weights."""
+        served = ServingConfig.llama_3_70b_rank()
+        return cls(**{field.name: getattr(served, field.name) for field in fields(DecoderShape)})
+
+    @property
+    def num_ids(self) -> int:
+        """Of text and images."""
+        return self.vocab_size + self.image_vocab_size
+
+    def kind_of_layer(self, index: int) -> LayerKind:
+        return self.pattern[index % len(self.pattern)]
+
+    def num_layers_of(self, kind: LayerKind) -> int:
+        return sum(self.kind_of_layer(index) == kind for index in range(self.num_layers))
+
+    def gdn(self, num_slots: int) -> GDNConfig:
+        """Of its Gated DeltaNet layers, each with `num_slots` states."""
+        return GDNConfig(
+            num_layers=self.num_layers,
+            hidden_size=self.hidden_size,
+            num_k_heads=self.gdn_k_heads,
+            num_v_heads=self.gdn_v_heads,
+            head_k_dim=self.gdn_head_size,
+            head_v_dim=self.gdn_head_size,
+            num_slots=num_slots,
+            norm_eps=self.norm_eps,
+            dtype=self.dtype,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineConfig:
+    """ValueError for a count below 1 (`num_cpu_blocks`: below 0), and for `capture_sizes` that no
+    step has."""
+
+    model: ModelConfig
+    limits: Limits
+    """Of a step, of a request, and of the KV cache on the device."""
+    max_images: int = 4
+    """Of one request."""
+    num_states: int = 8
+    """States of prefixes that the device keeps for Gated DeltaNet layers, beside those of the
+    requests that run."""
+    num_cpu_blocks: int = 0
+    """KV blocks in pinned host memory; 0 is no offloading."""
+    num_cpu_states: int = 8
+    """States of prefixes in pinned host memory."""
+    loads_ahead: int = 4
+    """Requests whose prefix may be on its way from host memory."""
+    capture_sizes: tuple[int, ...] | None = None
+    """Rows of the decode steps that have a graph; by default 1, 2, 4, 8, 16, … up to the most."""
+
+    def __post_init__(self) -> None:
+        check_counts(self, ("max_images", "num_states", "num_cpu_states", "loads_ahead"))
+        if self.num_cpu_blocks < 0:
+            raise ValueError(f"num_cpu_blocks {self.num_cpu_blocks}: it is at least 0")
+        checked_capture_sizes(self.capture_sizes or (), self.limits, "max_num_seqs")
+
+    @classmethod
+    def tiny(cls) -> EngineConfig:
+        """Exact enough to compare tokens, and as quick on sim as can be."""
+        model = replace(
+            ModelConfig.hybrid(),
+            num_layers=3,
+            hidden_size=32,
+            intermediate_size=32,
+            num_kv_heads=1,
+            head_size=16,
+            vocab_size=64,
+            pattern=("gdn", "flex", "spans"),
+            image_vocab_size=32,
+            gdn_v_heads=1,
+            dtype=torch.float32,
+        )
+        limits = Limits(
+            max_num_seqs=8, max_num_batched_tokens=64, max_model_len=96, num_gpu_blocks=28
+        )
+        return cls(model=model, limits=limits, num_cpu_blocks=32)
+
+    @classmethod
+    def hybrid(cls, num_layers: int = 8) -> EngineConfig:
+        """8 requests of a hybrid model, narrow enough for sim."""
+        limits = Limits(
+            max_num_seqs=8, max_num_batched_tokens=256, max_model_len=256, num_gpu_blocks=160
+        )
+        model = replace(ModelConfig.hybrid(), num_layers=num_layers)
+        return cls(model=model, limits=limits, num_cpu_blocks=160)
+
+    @classmethod
+    def llama_3_8b(cls) -> EngineConfig:
+        """8 requests of up to 1024 tokens, for a GPU with 40 GB or more."""
+        limits = Limits(
+            max_num_seqs=8, max_num_batched_tokens=2048, max_model_len=1024, num_gpu_blocks=1024
+        )
+        model = ModelConfig(**vars(FlexConfig.llama_3_8b()))
+        return cls(model=model, limits=limits)
+
+    @classmethod
+    def llama_3_70b_rank(cls) -> EngineConfig:
+        """Prefixes of 8192 tokens in host memory: 12 of them, of 81,920 pieces of 4 KiB each. The
+        device has room for 9, and for as much behind each as a request may add to it."""
+        limits = Limits(
+            max_num_seqs=8,
+            max_num_batched_tokens=8192,
+            max_model_len=8256,
+            num_gpu_blocks=1 + 9 * 516,
+        )
+        return cls(model=ModelConfig.llama_3_70b_rank(), limits=limits, num_cpu_blocks=12 * 512)
+
+    @property
+    def longest_request(self) -> int:
+        """Tokens that a request can have, its answer included: also if it has all blocks alone."""
+        limits = self.limits
+        return min(limits.max_model_len, (limits.num_gpu_blocks - 1) * limits.block_size)
+
+    @property
+    def kv_bytes(self) -> int:
+        """Of the KV cache on the device."""
+        attention_layers = self.model.num_layers - self.model.num_layers_of("gdn")
+        of_slot = 2 * self.model.num_kv_heads * self.model.head_size * self.model.dtype.itemsize
+        return attention_layers * self.limits.num_slots * of_slot

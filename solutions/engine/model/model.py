@@ -1,0 +1,120 @@
+"""A decoder with random weights whose layers are of several kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+
+import torch
+import torch.nn.functional as F
+
+from solutions.flex_graph.mask import Mask
+from solutions.flex_graph.model.add_rms_norm import add_rms_norm
+from solutions.flex_graph.model.layer import Hidden, norm_weight
+from solutions.flex_graph.model.model import mask_of_window
+from solutions.flex_graph.model.rotary import cos_sin_table
+from solutions.flex_graph.steps.inputs import ModelInputs
+
+from ..memory.states import States
+from .config import EngineConfig
+from .layers import AttentionLayer, GatedDeltaNetLayer, Layer, SpanLayer
+
+
+class Model:
+    """Weights of config.model.seed, made on the device; caches and states for config.limits."""
+
+    def __init__(self, config: EngineConfig, device: torch.device) -> None:
+        model, limits = config.model, config.limits
+        torch.manual_seed(model.seed)
+        self.config, self.device = config, device
+        self.num_slots = limits.max_num_seqs + config.num_states
+        self.states = _states(config, self.num_slots, device)
+        cos_sin = _cos_sin(config, device)
+        shape = (model.num_ids, model.hidden_size)
+        self.embedding = torch.randn(shape, dtype=model.dtype, device=device)
+        of_layers = iter(self.states.layers if self.states else ())
+        self.layers: dict[str, Layer] = {}
+        for index in range(model.num_layers):
+            kind = model.kind_of_layer(index)
+            attention = SpanLayer if kind == "spans" else AttentionLayer
+            self.layers[f"layers.{index}"] = (
+                GatedDeltaNetLayer(model, self.num_slots, next(of_layers), device)
+                if kind == "gdn"
+                else attention(model, limits, cos_sin, device)
+            )
+        self.final_norm = norm_weight(model, device)
+        self.lm_head = torch.randn(
+            (model.vocab_size, model.hidden_size), dtype=model.dtype, device=device
+        ).mul_(model.hidden_size**-0.5)
+        self.mask_of = {
+            name: mask_of_window(model.window_of_layer(index))
+            for index, (name, layer) in enumerate(self.layers.items())
+            if layer.kind == "flex"
+        }
+        """What each FlexAttention layer sees, by name."""
+
+    def twin(self, config: EngineConfig) -> Model:
+        """The same weights, with caches and states for another config. ValueError unless that is of
+        the same model."""
+        if config.model != self.config.model:
+            raise ValueError(
+                "these weights are of another model: leave them out, or take its config"
+            )
+        twin = copy(self)
+        twin.config = config
+        twin.num_slots = config.limits.max_num_seqs + config.num_states
+        twin.states = _states(config, twin.num_slots, self.device)
+        of_layers = iter(twin.states.layers if twin.states else ())
+        cos_sin = _cos_sin(config, self.device)
+        twin.layers = {
+            name: layer.twin(next(of_layers))
+            if layer.kind == "gdn"
+            else layer.twin(config.limits, cos_sin)
+            for name, layer in self.layers.items()
+        }
+        return twin
+
+    def names_of(self, kind: str) -> list[str]:
+        return [name for name, layer in self.layers.items() if layer.kind == kind]
+
+    @property
+    def masks(self) -> list[Mask]:
+        return list(dict.fromkeys(self.mask_of.values()))
+
+    def forward(
+        self, inputs: ModelInputs, metadata: Mapping[str, object], logits_rows: torch.Tensor | None
+    ) -> torch.Tensor:
+        """[rows, vocab_size]: the logits behind the tokens `logits_rows` [rows] int32, or behind
+        all. `metadata` is by layer name."""
+        hidden = self.begin(inputs)
+        for name, layer in self.layers.items():
+            mixed = layer.mix(layer.before_mixing(hidden), inputs, metadata[name])
+            hidden = layer.after_mixing(hidden, mixed)
+        return self.finish(hidden, logits_rows)
+
+    def begin(self, inputs: ModelInputs) -> Hidden:
+        return Hidden(F.embedding(inputs.token_ids, self.embedding), None)
+
+    def finish(self, hidden: Hidden, logits_rows: torch.Tensor | None = None) -> torch.Tensor:
+        """[rows, vocab_size]."""
+        if logits_rows is not None:
+            residual, update = hidden
+            if update is not None:
+                update = update.index_select(0, logits_rows)
+            hidden = Hidden(residual.index_select(0, logits_rows), update)
+        normed = add_rms_norm(
+            hidden.residual, hidden.update, self.final_norm, self.config.model.norm_eps
+        )
+        return F.linear(normed, self.lm_head)
+
+
+def _states(config: EngineConfig, num_slots: int, device: torch.device) -> States | None:
+    num_layers = config.model.num_layers_of("gdn")
+    if not num_layers:
+        return None
+    return States(config.model.gdn(num_slots), num_layers, config.num_states, device)
+
+
+def _cos_sin(config: EngineConfig, device: torch.device) -> torch.Tensor:
+    model = config.model
+    return cos_sin_table(config.limits.max_model_len, model.head_size, model.rope_theta, device)

@@ -1,0 +1,1 @@
+"""The chapter's dashboard, and the recordings that it shows."""

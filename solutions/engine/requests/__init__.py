@@ -1,0 +1,1 @@
+"""Requests, the batches that they are scheduled in, and workloads of them."""

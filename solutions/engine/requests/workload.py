@@ -1,0 +1,116 @@
+"""Requests to try an engine with: their tokens follow from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from solutions.pinned_h2d.ranges import Span
+
+from ..model.config import ModelConfig
+from .request import SamplingParams
+
+
+@dataclass(frozen=True)
+class Prompt:
+    tokens: list[int]
+    images: list[Span]
+    """First and last position of each."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one request asks for."""
+
+    prompt: Prompt
+    sampling: SamplingParams
+
+
+def make_prompt(
+    model: ModelConfig, num_tokens: int, images: Sequence[Span] = (), seed: int | list[int] = 0
+) -> Prompt:
+    """Of text, but for the images."""
+    random = np.random.default_rng(seed)
+    tokens = random.integers(model.vocab_size, size=num_tokens)
+    for start, end in images:
+        patches = random.integers(model.image_vocab_size, size=end + 1 - start)
+        tokens[start : end + 1] = model.vocab_size + patches
+    return Prompt(tokens.tolist(), list(images))
+
+
+def evenly_spread(num_tokens: int, num_images: int, image_tokens: int) -> list[Span]:
+    """ValueError if they don't fit."""
+    room = num_tokens // max(num_images, 1)
+    if image_tokens > room and num_images:
+        raise ValueError(
+            f"{num_images} images of {image_tokens} tokens don't fit into {num_tokens} tokens"
+        )
+    starts = [number * room + (room - image_tokens) // 2 for number in range(num_images)]
+    return [(start, start + image_tokens - 1) for start in starts]
+
+
+def mixed_requests(model: ModelConfig, count: int = 24, seed: int = 0) -> list[Asked]:
+    """Short and long ones, with and without images; every third goes on from one before it, and
+    one in eight asks for more than one token."""
+    random = np.random.default_rng(seed)
+    asked: list[Asked] = []
+    for number in range(count):
+        length = int(random.integers(1, 25))
+        images = [(2, 2 + int(random.integers(3, 10)))] if number % 4 == 1 else []
+        prompt = make_prompt(model, length + 10 * bool(images), images, [seed, number])
+        if number % 3 == 2:
+            before = asked[int(random.integers(number))].prompt
+            more = make_prompt(model, int(random.integers(1, 8)), seed=[seed, number, 1])
+            prompt = Prompt(before.tokens + more.tokens, before.images)
+        asked.append(Asked(prompt, SamplingParams(max_tokens=6 if number % 8 == 7 else 1)))
+    return asked
+
+
+def alike_prompts(
+    model: ModelConfig, count: int, num_tokens: int, image_tokens: int, seed: Sequence[int]
+) -> list[Prompt]:
+    """Of one length, each with an image of `image_tokens` in its middle, if that is not 0; no two
+    begin alike."""
+    images = evenly_spread(num_tokens, int(image_tokens > 0), image_tokens)
+    return [make_prompt(model, num_tokens, images, [*seed, number]) for number in range(count)]
+
+
+def varied_requests(
+    model: ModelConfig,
+    count: int,
+    prompt_tokens: tuple[int, int],
+    new_tokens: tuple[int, int],
+    image_tokens: int,
+    seed: Sequence[int],
+) -> list[Asked]:
+    """Lengths between these, ends included: the same ones whatever the seed, so that only tokens
+    differ. Every other prompt with room for it has an image."""
+    lengths = np.random.default_rng(count)
+    asked = []
+    for number in range(count):
+        length = int(lengths.integers(*prompt_tokens, endpoint=True))
+        max_tokens = int(lengths.integers(*new_tokens, endpoint=True))
+        has_image = number % 2 == 1 and 0 < image_tokens <= length
+        images = evenly_spread(length, int(has_image), image_tokens)
+        prompt = make_prompt(model, length, images, [*seed, number])
+        asked.append(Asked(prompt, SamplingParams(max_tokens=max_tokens)))
+    return asked
+
+
+def poisson_arrivals(count: int, rate: float, seed: int = 0) -> list[float]:
+    """Seconds, ascending; `rate` is of a second. At an infinite rate all arrive at once."""
+    return np.random.default_rng(seed).exponential(1 / rate, count).cumsum().tolist()
+
+
+def requests_behind(prefixes: Sequence[Prompt], count: int, new_tokens: int) -> list[Asked]:
+    """Request i has prefix i % len(prefixes), and one token of its own: all else may be cached."""
+    sampling = SamplingParams(max_tokens=new_tokens)
+    asked = []
+    for number in range(count):
+        prefix = prefixes[number % len(prefixes)]
+        asked.append(
+            Asked(Prompt([*prefix.tokens, prefix.tokens[number]], prefix.images), sampling)
+        )
+    return asked

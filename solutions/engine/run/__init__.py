@@ -1,0 +1,1 @@
+"""How a step runs: its inputs, its backends, its sampler, its graphs."""

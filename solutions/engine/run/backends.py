@@ -1,0 +1,139 @@
+"""What the layers of each kind need to know of a step, made once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import torch
+
+from solutions.common.staging_ring import StagingRing
+from solutions.flex_graph.steps.batch import CommonAttentionMetadata as FlexCommon
+from solutions.flex_graph.steps.limits import Limits
+from solutions.gdn.metadata import GDNAttentionMetadataBuilder
+from solutions.gdn.requests.batch import CommonAttentionMetadata as GdnCommon
+from solutions.pinned_h2d.model.batch import Batch as SpanBatch
+
+from ..model.config import LayerKind
+from ..model.model import Model
+from ..requests.step_view import StepView
+from ..seams import MaskSeam, RangesSeam, Seams, TablesSeam
+from .step_inputs import STEPS_IN_FLIGHT, StepInputs
+
+
+class Backend(Protocol):
+    """Of one kind of layers."""
+
+    can_be_captured: bool
+    """Whether a decode step's graph can hold what they do."""
+
+    def build(self, view: StepView, inputs: StepInputs) -> Mapping[str, object]:
+        """Their metadata, by layer name."""
+
+    def renew(self, view: StepView, inputs: StepInputs) -> None:
+        """Before a graph that holds them is replayed: what it can't do by itself."""
+
+
+class FlexBackend:
+    """One builder for each mask."""
+
+    def __init__(self, model: Model, seam: MaskSeam) -> None:
+        limits, device = model.config.limits, model.device
+        self.can_be_captured = seam.can_be_captured
+        self.mask_of = model.mask_of
+        self.builders = {mask: seam.builder_class(limits, device, mask) for mask in model.masks}
+
+    def build(self, view: StepView, inputs: StepInputs) -> dict[str, object]:
+        rows = view.num_rows
+        common = FlexCommon(
+            query_start_loc=inputs.query_start_loc[: rows + 1],
+            seq_lens=inputs.seq_lens[:rows],
+            block_table=inputs.block_table[:rows],
+            num_actual_tokens=view.num_tokens,
+            max_seq_len=view.max_seq_len,
+        )
+        of_mask = {
+            mask: builder.build_for_cudagraph_capture(common)
+            if view.for_capture
+            else builder.build(common)
+            for mask, builder in self.builders.items()
+        }
+        return {name: of_mask[mask] for name, mask in self.mask_of.items()}
+
+    def renew(self, view: StepView, inputs: StepInputs) -> None:
+        """The graph builds its metadata itself."""
+
+
+class SpansBackend:
+    """A metadata object for each layer, as every layer asked for itself before."""
+
+    def __init__(self, model: Model, seam: RangesSeam) -> None:
+        self.can_be_captured = seam.can_be_captured
+        self.names = model.names_of("spans")
+        self.ranges = seam
+
+    def build(self, view: StepView, inputs: StepInputs) -> Mapping[str, object]:
+        rows = view.num_rows
+        batch = SpanBatch(
+            query_start_loc=inputs.query_start_loc[: rows + 1],
+            seq_lens=inputs.seq_lens[:rows],
+            block_table=inputs.block_table[:rows],
+            slot_mapping=inputs.slot_mapping[: view.num_tokens],
+            requests=range(rows),
+            scheduled=view.positions,
+        )
+        return self.ranges.metadata_of(batch, self.names, view.images)
+
+    def renew(self, view: StepView, inputs: StepInputs) -> None:
+        """The graph reads the ranges where they always are. No token of a decode lies in an image:
+        there are none."""
+        self.ranges.clear(view.num_rows)
+
+
+class GdnBackend:
+    """One object for all layers."""
+
+    can_be_captured = True
+    """Decodes need no chunk tables."""
+
+    def __init__(self, model: Model, seam: TablesSeam) -> None:
+        limits = model.config.limits
+        self.names = model.names_of("gdn")
+        ring = StagingRing((_most_bytes(limits),), torch.uint8, STEPS_IN_FLIGHT)
+        self.builder = GDNAttentionMetadataBuilder(model.device, seam.tables, ring)
+        for layer in model.layers.values():
+            if layer.kind == "gdn":
+                layer.delta_net.chunk_gated_delta_rule = seam.rule
+
+    def build(self, view: StepView, inputs: StepInputs) -> dict[str, object]:
+        rows = view.num_rows
+        metadata = self.builder.build(
+            GdnCommon(
+                query_start_loc=inputs.query_start_loc[: rows + 1],
+                query_start_loc_cpu=view.query_start_loc,
+                seq_lens=inputs.seq_lens[:rows],
+                seq_lens_cpu=view.seq_lens,
+                state_indices=inputs.slots[:rows, None],
+                num_actual_tokens=view.num_tokens,
+            )
+        )
+        return dict.fromkeys(self.names, metadata)
+
+    def renew(self, view: StepView, inputs: StepInputs) -> None:
+        """The graph reads the starts and slots where they always are."""
+
+
+def backends_of(model: Model, seams: Seams) -> dict[LayerKind, Backend]:
+    """By kind of layer, those that the model has."""
+    make: dict[LayerKind, Callable[[], Backend]] = {
+        "flex": lambda: FlexBackend(model, seams.mask),
+        "spans": lambda: SpansBackend(model, seams.ranges(model.config, model.device)),
+        "gdn": lambda: GdnBackend(model, seams.tables),
+    }
+    return {kind: make[kind]() for kind in make if model.config.model.num_layers_of(kind)}
+
+
+def _most_bytes(limits: Limits) -> int:
+    """Of the plans of a step: for each token its share of the chunks that it is in (less than 2
+    bytes); for each request its starts, its flag, and the chunks that it fills in part."""
+    return 2 * limits.max_num_batched_tokens + 64 * limits.max_num_seqs + 1024

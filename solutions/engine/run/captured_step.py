@@ -1,0 +1,141 @@
+"""A decode step in graphs: one, or more where it holds layers that no graph can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+
+from debubble.accelerator import Graph, current
+from solutions.flex_graph.model.layer import Hidden
+from solutions.flex_graph.steps.inputs import ModelInputs
+
+from ..model.config import LayerKind
+from ..model.layers import Layer
+from ..model.model import Model
+from ..requests.step_view import StepView
+from .backends import Backend
+from .step_inputs import StepInputs
+
+
+class Break(NamedTuple):
+    """A layer between two graphs, whose tokens are mixed by an eager call."""
+
+    name: str
+    layer: Layer
+    hidden: Hidden
+    """What the graph before it leaves, for the one behind it."""
+    unmixed: torch.Tensor
+    """[size, …]: what the graph before it leaves, for the call."""
+    mixed: torch.Tensor
+    """[size, mixed_size]: what the graph behind it reads."""
+
+
+class Sampled(NamedTuple):
+    """Of the first rows of a step that sample."""
+
+    logits: torch.Tensor
+    """[rows, vocab_size], until the next step overwrites them."""
+    tokens: torch.Tensor
+    """[rows] int64: the most likely ones."""
+
+
+class CapturedStep:
+    """Decodes of up to `size` requests. Memory between graphs has one address for good."""
+
+    def __init__(
+        self, model: Model, backends: dict[LayerKind, Backend], inputs: StepInputs, size: int
+    ) -> None:
+        self.model, self.backends, self.inputs, self.size = model, backends, inputs, size
+        self.breaks: list[Break] = []
+        self.graphs: list[Graph] = []
+        # Between two breaks it is read once, so that one serves all layers of a width.
+        self._rooms = {
+            layer.mixed_size: torch.zeros(
+                size, layer.mixed_size, dtype=model.config.model.dtype, device=model.device
+            )
+            for layer in model.layers.values()
+            if layer.kind in self.eager_kinds
+        }
+        self._warm_up()
+        self._capture()
+
+    @property
+    def eager_kinds(self) -> list[LayerKind]:
+        return [kind for kind, backend in self.backends.items() if not backend.can_be_captured]
+
+    def replay(self, view: StepView) -> Sampled:
+        """[view.num_rows, …]. The step's inputs are uploaded already."""
+        metadata: dict[str, object] = {}
+        for backend in self.backends.values():
+            if backend.can_be_captured:
+                backend.renew(view, self.inputs)
+            else:
+                metadata |= backend.build(view, self.inputs)
+        rows = slice(view.num_rows)
+        if self.breaks:
+            self._replay_up_to_the_last(rows, metadata)
+        self.graphs[-1].replay()
+        return Sampled(self.sampled.logits[rows], self.sampled.tokens[rows])
+
+    def _replay_up_to_the_last(self, rows: slice, metadata: Mapping[str, object]) -> None:
+        """All graphs but the last one, each with the eager layer behind it. Attention reads
+        positions and slots, and no ids."""
+        parts = (self.inputs.token_ids, self.inputs.positions, self.inputs.slot_mapping)
+        inputs = ModelInputs(*(part[rows] for part in parts))
+        for graph, place in zip(self.graphs[:-1], self.breaks, strict=True):
+            graph.replay()
+            mixed = place.layer.mix(place.unmixed[rows], inputs, metadata[place.name])
+            place.mixed[rows].copy_(mixed)
+
+    def _warm_up(self) -> None:
+        """The same once eagerly, since a capture can't compile. The inputs say that nothing is
+        there, so that nobody's cache is written to."""
+        view = StepView.of_decodes(self.size, self.model.config.limits)
+        metadata = self._build(view, list(self.backends))
+        logits = self.model.forward(self.inputs.model_inputs(self.size), metadata, None)
+        self.inputs.keep_sampled(logits.argmax(-1))
+
+    def _build(self, view: StepView, kinds: Sequence[LayerKind]) -> dict[str, object]:
+        metadata: dict[str, object] = {}
+        for kind in kinds:
+            metadata |= self.backends[kind].build(view, self.inputs)
+        return metadata
+
+    def _capture(self) -> None:
+        model = self.model
+        view = StepView.of_decodes(self.size, model.config.limits)
+        kinds = [kind for kind in self.backends if kind not in self.eager_kinds]
+        layers = iter(model.layers.items())
+        graph = current().graph()
+        with graph.capture():
+            metadata = self._build(view, kinds)
+            inputs = self.inputs.model_inputs(self.size)
+            place = self._advance(model.begin(inputs), layers, inputs, metadata)
+        self.graphs.append(graph)
+        while place is not None:
+            self.breaks.append(place)
+            graph = current().graph()
+            with graph.capture():
+                hidden = place.layer.after_mixing(place.hidden, place.mixed)
+                place = self._advance(hidden, layers, inputs, metadata)
+            self.graphs.append(graph)
+
+    def _advance(
+        self,
+        hidden: Hidden,
+        layers: Iterator[tuple[str, Layer]],
+        inputs: ModelInputs,
+        metadata: dict[str, object],
+    ) -> Break | None:
+        """Up to the next layer that is to be left out, or to the sampled tokens."""
+        for name, layer in layers:
+            unmixed = layer.before_mixing(hidden)
+            if layer.kind in self.eager_kinds:
+                return Break(name, layer, hidden, unmixed, self._rooms[layer.mixed_size])
+            hidden = layer.after_mixing(hidden, layer.mix(unmixed, inputs, metadata[name]))
+        logits = self.model.finish(hidden)
+        self.sampled = Sampled(logits, logits.argmax(-1))
+        self.inputs.keep_sampled(self.sampled.tokens)
+        return None

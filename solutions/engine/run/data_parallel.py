@@ -1,0 +1,45 @@
+"""Ranks that step side by side: each learns in every step what the others run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from solutions.flex_graph.steps.capture_sizes import size_for
+from solutions.sync_free.model.data_parallel_group import DataParallelGroup
+from solutions.sync_free.sites.data_parallel import agreement_of
+
+from ..requests.step_batch import StepBatch
+
+if TYPE_CHECKING:
+    from ..seams import RunAr
+
+EAGER, GRAPH = 0, 1
+"""Graph modes; ranks agree on the least."""
+
+
+class Ranks:
+    """Data parallel: every rank has the whole model, and requests of its own."""
+
+    def __init__(self, group: DataParallelGroup, run_ar: RunAr) -> None:
+        self.group, self.run_ar = group, run_ar
+        self.expect_work()
+
+    def expect_work(self) -> None:
+        """Until the next step nobody knows."""
+        self.others_have_work = self.group.size > 1
+
+    def rows_of_all(
+        self, batch: StepBatch | None, capture_sizes: Sequence[int], has_work: bool
+    ) -> int:
+        """Rows that every rank pads its decodes to, so that all replay the same graph; 0 where one
+        of them runs eagerly. A rank without a batch takes part; `has_work` lets the others wait for
+        what it can't run yet."""
+        num_tokens = batch.num_tokens if batch else 0
+        size = size_for(num_tokens, capture_sizes) if batch and batch.is_decode else None
+        mode = EAGER if batch and size is None else GRAPH
+        padded = max(size or 0, num_tokens, int(has_work))
+        state = self.run_ar(False, num_tokens, padded, mode, self.group).read()
+        agreement = agreement_of(state)
+        self.others_have_work = agreement.num_tokens > 0
+        return agreement.num_tokens if agreement.cudagraph_mode == GRAPH else 0

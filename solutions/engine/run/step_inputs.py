@@ -1,0 +1,134 @@
+"""What a step reads besides weights and caches: device memory that outlives it, and its upload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from solutions.common.staging_ring import StagingRing
+from solutions.flex_graph.steps.inputs import ALIGNMENT, ModelInputs
+from solutions.flex_graph.steps.limits import Limits
+
+from ..requests.step_batch import FROM_HOST, NO_SLOT, StepBatch
+
+STEPS_IN_FLIGHT = 2
+
+
+class StepInputs:
+    """int32 on the device, at addresses that graphs may keep; behind a batch, as at first, there
+    are requests without tokens, and tokens that write nowhere. With T = max_num_batched_tokens and
+    S = max_num_seqs:
+
+    token_ids, positions   [T], 0 behind the batch
+    token_sources          [T], FROM_HOST behind it
+    slot_mapping           [T], -1 behind it
+    query_start_loc        [S + 1], the batch's end behind it
+    seq_lens               [S], 0 behind it
+    slots                  [S], NO_SLOT behind it
+    logits_rows            [S], 0 behind it
+    sampling_slots         [S], S behind it, which is nobody's
+    block_table            [S, pages_per_seq], anything where no token is
+
+    `last_tokens` [S + 1] int64 are the tokens sampled last, by slot; the last one is nobody's.
+    """
+
+    def __init__(self, limits: Limits, device: torch.device) -> None:
+        self.limits, self.device = limits, device
+        self.places, self.size = _layout(limits)
+        self.numbers = torch.zeros(self.size, dtype=torch.int32, device=device)
+        views = {name: self.numbers[place] for name, place in self.places.items()}
+        self.token_ids, self.positions = views["token_ids"], views["positions"]
+        self.token_sources = views["token_sources"].fill_(FROM_HOST)
+        self.slot_mapping = views["slot_mapping"].fill_(-1)
+        self.query_start_loc, self.seq_lens = views["query_start_loc"], views["seq_lens"]
+        self.slots = views["slots"].fill_(NO_SLOT)
+        self.logits_rows = views["logits_rows"]
+        self.sampling_slots = views["sampling_slots"].fill_(limits.max_num_seqs)
+        table_shape = (limits.max_num_seqs, limits.pages_per_seq)
+        self.block_table = views["block_table"].view(table_shape)
+        self.last_tokens = torch.zeros(limits.max_num_seqs + 1, dtype=torch.int64, device=device)
+
+    def upload(self, batch: StepBatch) -> None:
+        """Queued behind the step that may still read the last batch."""
+        raise NotImplementedError
+
+    def model_inputs(self, num_tokens: int) -> ModelInputs:
+        """Views of the first `num_tokens`, with the ids that the host doesn't know."""
+        sources = self.token_sources[:num_tokens]
+        sampled = self.last_tokens.index_select(0, sources.clamp(min=0)).to(torch.int32)
+        return ModelInputs(
+            torch.where(sources == FROM_HOST, self.token_ids[:num_tokens], sampled),
+            self.positions[:num_tokens],
+            self.slot_mapping[:num_tokens],
+        )
+
+    def keep_sampled(self, sampled: torch.Tensor) -> None:
+        """`sampled` [rows] int64, of the first rows that sample: where the next step finds them."""
+        slots = self.sampling_slots[: len(sampled)].to(torch.int64)
+        self.last_tokens.index_copy_(0, slots, sampled)
+
+    def arrays_of(self, batch: StepBatch) -> Mapping[str, tuple[np.ndarray, int]]:
+        """What each part holds of the batch, and what it is filled with behind that."""
+        table = np.zeros((len(batch.rows), self.limits.pages_per_seq), np.int32)
+        table[:, : batch.block_table.shape[1]] = batch.block_table
+        return {
+            "token_ids": (batch.token_ids, 0),
+            "positions": (batch.positions, 0),
+            "token_sources": (batch.token_sources, FROM_HOST),
+            "slot_mapping": (batch.slot_mapping(self.limits.block_size), -1),
+            "query_start_loc": (batch.query_start_loc, batch.num_tokens),
+            "seq_lens": (batch.seq_lens, 0),
+            "slots": (batch.slots, NO_SLOT),
+            "logits_rows": (batch.logits_rows, 0),
+            "sampling_slots": (batch.sampling_slots, self.limits.max_num_seqs),
+            "block_table": (table.reshape(-1), 0),
+        }
+
+
+class PackedInputs(StepInputs):
+    """All of a step in one pinned upload, which nobody waits for."""
+
+    def __init__(self, limits: Limits, device: torch.device) -> None:
+        super().__init__(limits, device)
+        self._ring = StagingRing((self.size,), torch.int32, STEPS_IN_FLIGHT)
+
+    def upload(self, batch: StepBatch) -> None:
+        packed = np.zeros(self.size, np.int32)
+        end = 0
+        for name, (values, behind) in self.arrays_of(batch).items():
+            place = self.places[name]
+            end = place.start + len(values)
+            packed[place.start : end] = values
+            if behind:
+                packed[end : place.stop] = behind
+        # The table comes last: rows of it that no request has need not travel.
+        self._ring.upload(torch.from_numpy(packed[:end]), self.numbers[:end])
+
+
+class SeparateInputs(StepInputs):
+    """As it was: an upload for each part, from pageable memory, and the host waits for each."""
+
+    def upload(self, batch: StepBatch) -> None:
+        for name, (values, behind) in self.arrays_of(batch).items():
+            part = self.numbers[self.places[name]]
+            part[: len(values)] = torch.tensor(
+                values.tolist(), dtype=torch.int32, device=self.device
+            )
+            if name != "block_table":
+                part[len(values) :] = behind
+
+
+def _layout(limits: Limits) -> tuple[dict[str, slice], int]:
+    """Where each part is among the numbers, and how many there are."""
+    tokens, seqs = limits.max_num_batched_tokens, limits.max_num_seqs
+    sizes = dict.fromkeys(("token_ids", "positions", "token_sources", "slot_mapping"), tokens)
+    sizes |= {"query_start_loc": seqs + 1}
+    sizes |= dict.fromkeys(("seq_lens", "slots", "logits_rows", "sampling_slots"), seqs)
+    sizes |= {"block_table": seqs * limits.pages_per_seq}
+    places, end = {}, 0
+    for name, size in sizes.items():
+        places[name] = slice(end, end + size)
+        end += -(-size // ALIGNMENT) * ALIGNMENT
+    return places, end

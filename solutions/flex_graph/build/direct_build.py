@@ -1,0 +1,90 @@
+"""Which pages each group of tokens needs, in torch ops: what the kernels of device_build do."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from ..steps.limits import Limits
+from ..mask import Mask
+from .physical_to_logical import is_page_of
+
+
+def kv_blocks(
+    block_table: torch.Tensor,
+    query_start_loc: torch.Tensor,
+    seq_lens: torch.Tensor,
+    doc_ids: torch.Tensor,
+    limits: Limits,
+    mask: Mask,
+    num_tokens: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(kv_num_blocks [G'], kv_indices [G', q_block * C + 1]), int32, new, and without a wait.
+
+    For each of the G' groups of q_block tokens how many pages it needs, and which, each once: those
+    of its tokens' requests that a token may see by `mask`, but for its logical_mask_mod. They are
+    in ascending order, and -1 from there on; device_build has the same pages, in the order of
+    requests and of the pages within them, and behind the first -1 whatever it had before.
+
+    `block_table` [R, C], `query_start_loc` [R + 1], `seq_lens` [R], and of `doc_ids` at least
+    `num_tokens`: int32, on the device. A table of groups by blocks, [G', num_gpu_blocks], is made
+    nowhere: with long requests it doesn't fit.
+    """
+    token = torch.arange(num_tokens, dtype=torch.int32, device=doc_ids.device)
+    request = doc_ids[:num_tokens]
+    is_own = is_page_of(block_table, seq_lens, limits.block_size, limits.num_gpu_blocks)
+    is_own = is_own & is_last_of_its_block(block_table, is_own)
+    first, end = _reach(token, request, query_start_loc, seq_lens, limits.block_size, mask)
+    place = torch.arange(block_table.shape[1], dtype=torch.int32, device=doc_ids.device)
+    is_needed = is_own[request] & (place >= first[:, None]) & (place < end[:, None])
+    needed = torch.where(is_needed, block_table[request], limits.num_gpu_blocks)
+    filling = -num_tokens % limits.q_block
+    of_tokens = F.pad(needed, (0, 0, 0, filling), value=limits.num_gpu_blocks)
+    of_groups = of_tokens.view(limits.groups_of(num_tokens), -1)
+    return _each_once(of_groups, limits.num_gpu_blocks)
+
+
+def is_last_of_its_block(block_table: torch.Tensor, is_page: torch.Tensor) -> torch.Tensor:
+    """[R, C] bool: of several pages of a request that are one block, the last, which is where
+    physical_to_logical says that the block is. Any value where `is_page` is False."""
+    # Stable, so that entries of one block stay in their order, the last behind the others.
+    blocks, places = torch.where(is_page, block_table, -1).sort(dim=1, stable=True)
+    is_last = F.pad(blocks[:, 1:] != blocks[:, :-1], (0, 1), value=True)
+    return torch.empty_like(is_last).scatter_(1, places, is_last)
+
+
+def _reach(
+    token: torch.Tensor,
+    request: torch.Tensor,
+    query_start_loc: torch.Tensor,
+    seq_lens: torch.Tensor,
+    page: int,
+    mask: Mask,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """[num_tokens] each: the first page that a token may see, and the end of those; none for
+    tokens that fill a captured size."""
+    decode_offset = seq_lens - query_start_loc.diff()
+    position = token - query_start_loc[request] + decode_offset[request]
+    first, end = torch.zeros_like(position), seq_lens[request]
+    if mask.causal:
+        end = position + 1
+    if mask.sliding_window is not None:
+        first = (position - mask.sliding_window + 1).clamp(min=0)
+    if mask.sliding_window is not None and not mask.causal:
+        end = torch.minimum(end, position + mask.sliding_window)
+    end = torch.where(token < query_start_loc[-1], end, 0)
+    return first // page, (end + page - 1) // page
+
+
+def _each_once(blocks: torch.Tensor, none: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """How many different blocks each row has, and which: ascending, then at least one -1. `none`
+    is larger than any block and stands for no block."""
+    num_groups, columns = blocks.shape
+    ascending = blocks.sort(dim=1).values
+    is_first = F.pad(ascending[:, 1:] != ascending[:, :-1], (1, 0), value=True)
+    is_first = is_first & (ascending < none)
+    # All others go where no block can be: behind as many different ones as there are columns.
+    place = torch.where(is_first, is_first.cumsum(1) - 1, columns)
+    packed = blocks.new_full((num_groups, columns + 1), -1)
+    packed.scatter_(1, place, torch.where(is_first, ascending, -1))
+    return is_first.sum(1, dtype=torch.int32), packed

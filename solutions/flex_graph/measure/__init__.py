@@ -1,0 +1,1 @@
+"""What the full graph is compared with."""

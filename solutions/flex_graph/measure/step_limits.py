@@ -1,0 +1,120 @@
+"""What a step is held against: reading the weights once, and what its metadata costs the device."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from debubble.accelerator import Accelerator, launch
+from solutions.measure.benchmark import fits, write_record
+
+from ..buffers import buffer_shapes
+from ..builder import FlexAttentionMetadataBuilder
+from ..model.config import FlexConfig
+from ..steps.batch import CommonAttentionMetadata
+from ..steps.limits import Limits
+from .read_once_kernel import read_once_kernel
+
+NAME = "flex_graph_limits"
+REQUESTS, BLOCKS = 256, 1024
+"""Of the metadata that is built: one token of each request, which has so many pages."""
+BLOCK, PROGRAMS = 4096, 132 * 8
+LOAD_MS = 5.0
+"""Longer than the host needs to queue what is measured."""
+RUNS = 21
+
+
+def measure_limits(accelerator: Accelerator, console: Console, folder: Path | None) -> None:
+    """Prints both, and writes `folder`/NAME.json. Without a GPU it says so."""
+    weights = FlexConfig.llama_3_8b().weight_bytes
+    if not fits(accelerator, 2 * weights):
+        console.print("The limits of a step are measured on a GPU with 32 GB or more.")
+        return
+    reading_us = read_once_us(accelerator, weights)
+    building_us = build_us(accelerator)
+    console.print(
+        f"The weights of Llama-3-8B that a step reads, {weights / 1e9:.1f} GB, are read once in "
+        f"{reading_us / 1e3:.2f} ms.\nThe metadata of {REQUESTS} requests with {BLOCKS} blocks is "
+        f"built in {building_us:.0f} µs."
+    )
+    if folder is None:
+        return
+    contents = {
+        "weights": {"bytes": weights, "read_once_us": reading_us},
+        "build": {
+            "requests": REQUESTS,
+            "blocks": BLOCKS,
+            "device_us": building_us,
+            "buffers": buffer_shapes(build_limits()),
+        },
+    }
+    path = write_record(folder / f"{NAME}.json", NAME, accelerator, contents)
+    console.print(f"written to {path}")
+
+
+def read_once_us(accelerator: Accelerator, nbytes: int) -> float:
+    """Device time to read so many bytes, far more than an L2 holds."""
+    num_blocks = nbytes // (4 * BLOCK)
+    numbers = torch.zeros(num_blocks * BLOCK, dtype=torch.int32, device=accelerator.device)
+    seen = torch.zeros(PROGRAMS, dtype=torch.int32, device=accelerator.device)
+    read = lambda: launch(read_once_kernel, (PROGRAMS,), numbers, seen, num_blocks, BLOCK=BLOCK)
+    return _device_us(accelerator, read)
+
+
+def build_limits() -> Limits:
+    return Limits(
+        max_num_seqs=REQUESTS,
+        max_num_batched_tokens=REQUESTS,
+        max_model_len=16 * BLOCKS,
+        num_gpu_blocks=REQUESTS * BLOCKS + 1,
+    )
+
+
+def build_us(accelerator: Accelerator) -> float:
+    """Device time of one build. Every block lies elsewhere than in the build before."""
+    limits, device = build_limits(), accelerator.device
+    builder = FlexAttentionMetadataBuilder(limits, device)
+    ones = torch.arange(REQUESTS + 1, dtype=torch.int32, device=device)
+    seq_lens = torch.full((REQUESTS,), limits.max_model_len, dtype=torch.int32, device=device)
+    steps = [
+        CommonAttentionMetadata(
+            query_start_loc=ones,
+            seq_lens=seq_lens,
+            block_table=_shuffled_blocks(limits, device),
+            num_actual_tokens=REQUESTS,
+            max_seq_len=limits.max_model_len,
+        )
+        for _ in range(2)
+    ]
+
+    def build() -> None:
+        builder.build(steps[0])
+        steps.reverse()
+
+    return _device_us(accelerator, build)
+
+
+def _shuffled_blocks(limits: Limits, device: torch.device) -> torch.Tensor:
+    """[REQUESTS, BLOCKS] int32: each block belongs to one request."""
+    blocks = torch.randperm(limits.num_gpu_blocks - 1, device=device).add_(1)
+    return blocks.to(torch.int32).view(REQUESTS, BLOCKS)
+
+
+def _device_us(accelerator: Accelerator, call: Callable[[], object]) -> float:
+    """Median, behind a loaded queue."""
+    call()
+    times = []
+    for _ in range(RUNS):
+        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        accelerator.synchronize()
+        accelerator.sleep(LOAD_MS)
+        first.record()
+        call()
+        last.record()
+        accelerator.synchronize()
+        times.append(first.elapsed_time(last) * 1e3)
+    return statistics.median(times)

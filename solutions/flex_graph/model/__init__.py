@@ -1,0 +1,1 @@
+"""The decoder whose attention is FlexAttention."""

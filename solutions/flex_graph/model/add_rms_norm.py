@@ -1,0 +1,69 @@
+"""Where a residual sum is taken: with the norm that comes next, in one launch."""
+
+from __future__ import annotations
+
+import torch
+import triton
+
+from debubble.accelerator import Work, launch
+from solutions.common.floats import FLOATS
+
+from .add_rms_norm_kernel import add_rms_norm_kernel
+
+TILE = 2048
+"""Numbers of one program, of several rows where they are short."""
+LARGEST = 32_768
+"""Numbers of a row, which a program holds in its registers."""
+
+
+def add_rms_norm(
+    residual: torch.Tensor, update: torch.Tensor | None, weight: torch.Tensor, eps: float
+) -> torch.Tensor:
+    """Adds `update` to `residual` in place; then residual / sqrt(mean(residual²) + eps) * weight
+    over the last dimension. Computed in float32. Without an update it is the norm alone.
+
+    `residual`, `update`: [T, size], `weight`: [size]; of one type, contiguous. ValueError for
+    others.
+    """
+    _check(residual, update, weight)
+    num_rows, size = residual.shape
+    normed = torch.empty_like(residual)
+    block = triton.next_power_of_2(size)
+    rows = max(1, TILE // block)
+    passes = 2 if update is None else 4
+    launch(
+        add_rms_norm_kernel,
+        (triton.cdiv(num_rows, rows),),
+        normed,
+        residual,
+        residual if update is None else update,
+        weight,
+        eps,
+        num_rows,
+        SIZE=size,
+        HAS_UPDATE=update is not None,
+        ROWS=rows,
+        BLOCK=block,
+        num_warps=16 if block > TILE else 8,
+        work=lambda: Work(5.0 * residual.numel(), passes * residual.nbytes, tensor_cores=False),
+    )
+    return normed
+
+
+def _check(residual: torch.Tensor, update: torch.Tensor | None, weight: torch.Tensor) -> None:
+    if residual.dim() != 2 or not residual.is_contiguous() or residual.dtype not in FLOATS:
+        raise ValueError(
+            f"residual is {residual.dtype} {list(residual.shape)}: make it [T, size], contiguous, "
+            "of bfloat16, float16 or float32"
+        )
+    size = residual.shape[1]
+    if not 1 <= size <= LARGEST:
+        raise ValueError(f"rows of {size} numbers: this kernel holds 1 to {LARGEST}")
+    for name, tensor, shape in (("update", update, residual.shape), ("weight", weight, (size,))):
+        if tensor is None:
+            continue
+        if tensor.shape != shape or tensor.dtype != residual.dtype or not tensor.is_contiguous():
+            raise ValueError(
+                f"{name} is {tensor.dtype} {list(tensor.shape)}: for this residual make it "
+                f"{residual.dtype} {list(shape)}, contiguous"
+            )

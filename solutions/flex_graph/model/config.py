@@ -1,0 +1,73 @@
+"""The shape of a decoder: what its weights are, and how far each layer sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from solutions.common.decoder_shape import DecoderShape
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlexConfig(DecoderShape):
+    """ValueError for a shape that no decoder has."""
+
+    windows: tuple[int | None, ...] = (None,)
+    """Layer i sees windows[i % len(windows)] tokens, its own included; None is all of them."""
+    rope_theta: float = 500_000.0
+    norm_eps: float = 1e-5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.head_size < 2 or self.head_size % 2:
+            raise ValueError(
+                f"head size {self.head_size}: rotary positions turn pairs, make it even"
+            )
+        if not self.windows or any(window is not None and window < 1 for window in self.windows):
+            raise ValueError(
+                f"windows {self.windows}: give at least one, each None or at least 1 token"
+            )
+
+    @classmethod
+    def tiny(cls) -> FlexConfig:
+        """Takes a fraction of a second on sim, and is exact enough to compare numbers."""
+        return cls(
+            num_layers=2,
+            hidden_size=32,
+            intermediate_size=64,
+            num_heads=2,
+            num_kv_heads=1,
+            head_size=16,
+            vocab_size=64,
+            dtype=torch.float32,
+        )
+
+    @classmethod
+    def small(cls) -> FlexConfig:
+        """So small that on a GPU the host is the bottleneck of a decode step."""
+        return cls(
+            num_layers=12,
+            hidden_size=768,
+            intermediate_size=3072,
+            num_heads=12,
+            num_kv_heads=12,
+            head_size=64,
+            vocab_size=32_000,
+        )
+
+    @classmethod
+    def llama_3_8b(cls) -> FlexConfig:
+        """The shape of Llama-3-8B: 16 GB of weights."""
+        return cls(
+            num_layers=32,
+            hidden_size=4096,
+            intermediate_size=14_336,
+            num_heads=32,
+            num_kv_heads=8,
+            head_size=128,
+            vocab_size=128_256,
+        )
+
+    def window_of_layer(self, index: int) -> int | None:
+        return self.windows[index % len(self.windows)]

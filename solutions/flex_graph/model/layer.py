@@ -1,0 +1,87 @@
+"""A decoder layer in two halves: what comes before attention, and what comes after it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+
+from solutions.common.decoder_shape import DecoderShape
+
+from ..steps.limits import Limits
+from .add_rms_norm import add_rms_norm
+from .attention import FlexAttention
+from .config import FlexConfig
+from .kv_cache import KVCache
+from .silu_and_mul import silu_and_mul
+
+
+class Hidden(NamedTuple):
+    """What one layer hands to the next: a sum that is still to be taken, since the norm behind it
+    takes it in the same launch. Give it to one successor: that one writes the sum to `residual`."""
+
+    residual: torch.Tensor
+    """[T, hidden_size]."""
+    update: torch.Tensor | None
+    """[T, hidden_size], or None where there is nothing to add yet."""
+
+
+class DecoderLayer:
+    """Random weights, of PyTorch's seed as it is. Attention lies between the halves, so that each
+    half can be captured without it."""
+
+    def __init__(
+        self, config: FlexConfig, limits: Limits, cos_sin: torch.Tensor, device: torch.device
+    ) -> None:
+        self.eps = config.norm_eps
+        self.attention_norm = norm_weight(config, device)
+        self.qkv_proj = projection(config.qkv_size, config.hidden_size, config, device)
+        self.o_proj = projection(config.hidden_size, config.query_size, config, device)
+        self.mlp = Mlp(config, device)
+        cache = KVCache(
+            limits.num_gpu_blocks,
+            limits.block_size,
+            config.num_kv_heads,
+            config.head_size,
+            config.dtype,
+            device,
+        )
+        self.attention = FlexAttention(config.num_heads, cache, cos_sin)
+
+    def before_attention(self, hidden: Hidden) -> torch.Tensor:
+        """[T, (num_heads + 2 * num_kv_heads) * head_size]: queries, keys, values."""
+        normed = add_rms_norm(hidden.residual, hidden.update, self.attention_norm, self.eps)
+        return F.linear(normed, self.qkv_proj)
+
+    def after_attention(self, hidden: Hidden, attended: torch.Tensor) -> Hidden:
+        """`hidden` is what `before_attention` was given, `attended` [T, num_heads * head_size]."""
+        return self.mlp.forward(Hidden(hidden.residual, F.linear(attended, self.o_proj)))
+
+
+class Mlp:
+    """The second half of every layer: norm, gates, and back to hidden_size."""
+
+    def __init__(self, config: FlexConfig, device: torch.device) -> None:
+        self.eps = config.norm_eps
+        self.norm = norm_weight(config, device)
+        self.gate_up_proj = projection(
+            2 * config.intermediate_size, config.hidden_size, config, device
+        )
+        self.down_proj = projection(config.hidden_size, config.intermediate_size, config, device)
+
+    def forward(self, hidden: Hidden) -> Hidden:
+        normed = add_rms_norm(hidden.residual, hidden.update, self.norm, self.eps)
+        gated = silu_and_mul(F.linear(normed, self.gate_up_proj))
+        return Hidden(hidden.residual, F.linear(gated, self.down_proj))
+
+
+def projection(rows: int, columns: int, config: DecoderShape, device: torch.device) -> torch.Tensor:
+    """[rows, columns]: what is of size 1 stays so."""
+    return torch.randn(rows, columns, dtype=config.dtype, device=device).mul_(columns**-0.5)
+
+
+def norm_weight(config: DecoderShape, device: torch.device) -> torch.Tensor:
+    """[hidden_size], around 1."""
+    weight = torch.randn(config.hidden_size, dtype=config.dtype, device=device)
+    return weight.mul_(0.1).add_(1.0)

@@ -1,0 +1,97 @@
+"""Between projection and attention: queries and keys are turned, keys and values cached."""
+
+from __future__ import annotations
+
+import torch
+import triton
+
+from debubble.accelerator import Work, launch
+from solutions.common.floats import FLOATS
+
+from .kv_cache import KVCache
+from .rotate_and_cache_kernel import rotate_and_cache_kernel
+
+TILE = 1024
+"""Pairs of one program: a few heads, so that it has enough to load at once."""
+
+
+def rotate_and_cache(
+    qkv: torch.Tensor,
+    positions: torch.Tensor,
+    slots: torch.Tensor,
+    cos_sin: torch.Tensor,
+    cache: KVCache,
+    num_heads: int,
+) -> torch.Tensor:
+    """The turned queries, [T, num_heads, head_size], where they stood in `qkv`; turned keys and the
+    values as they are go to their slots of the cache, in the same launch (vLLM #36298).
+
+    qkv        [T, (num_heads + 2 * num_kv_heads) * head_size] of the cache's type, a token's heads
+               contiguous
+    positions  [T] int32, rows of cos_sin
+    slots      [T] int32: block * page + place in the block; nothing is written for -1
+    cos_sin    [num_positions, head_size] float32, of cos_sin_table
+
+    ValueError for others. The values of positions and slots are the caller's to check.
+    """
+    num_kv_heads, size = cache.key.shape[2:]
+    num_rows = len(qkv) * (num_heads + 2 * num_kv_heads)
+    _check(qkv, positions, slots, cos_sin, cache, num_heads)
+    block = triton.next_power_of_2(size // 2)
+    rows = max(1, TILE // block)
+    launch(
+        rotate_and_cache_kernel,
+        (triton.cdiv(num_rows, rows),),
+        qkv,
+        cache.key,
+        cache.value,
+        positions,
+        slots,
+        cos_sin,
+        num_rows,
+        qkv.stride(0),
+        QUERY_HEADS=num_heads,
+        KV_HEADS=num_kv_heads,
+        SIZE=size,
+        ROWS=rows,
+        BLOCK=block,
+        num_warps=4,
+        work=lambda: Work(3.0 * qkv.numel(), 2 * qkv.nbytes, tensor_cores=False),
+    )
+    return qkv[:, : num_heads * size].unflatten(1, (num_heads, size))
+
+
+def _check(
+    qkv: torch.Tensor,
+    positions: torch.Tensor,
+    slots: torch.Tensor,
+    cos_sin: torch.Tensor,
+    cache: KVCache,
+    num_heads: int,
+) -> None:
+    num_kv_heads, size = cache.key.shape[2:]
+    width = (num_heads + 2 * num_kv_heads) * size
+    if qkv.dim() != 2 or qkv.shape[1] != width or qkv.stride(1) != 1:
+        raise ValueError(
+            f"qkv of shape {list(qkv.shape)} and strides {qkv.stride()}: for {num_heads} heads, "
+            f"{num_kv_heads} KV heads and head size {size} make it [T, {width}], a token's heads "
+            "contiguous"
+        )
+    if qkv.dtype not in FLOATS or not qkv.dtype == cache.key.dtype == cache.value.dtype:
+        raise ValueError(
+            f"qkv of {qkv.dtype} for a cache of {cache.key.dtype}: use one type, bfloat16, float16 "
+            "or float32"
+        )
+    for name, tensor in (("positions", positions), ("slots", slots)):
+        right = tensor.shape == (len(qkv),) and tensor.dtype == torch.int32
+        if not right or not tensor.is_contiguous():
+            raise ValueError(
+                f"{name} is {tensor.dtype} {list(tensor.shape)}: make it torch.int32 "
+                f"[{len(qkv)}], contiguous"
+            )
+    right = cos_sin.dim() == 2 and cos_sin.shape[1] == size and cos_sin.dtype == torch.float32
+    if not right or not cos_sin.is_contiguous():
+        raise ValueError(
+            f"cos_sin is {cos_sin.dtype} {list(cos_sin.shape)}: make it torch.float32 "
+            f"[num_positions, {size}], contiguous"
+        )

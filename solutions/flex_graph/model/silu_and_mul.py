@@ -1,0 +1,49 @@
+"""Inside an MLP: what the gates let through."""
+
+from __future__ import annotations
+
+import torch
+import triton
+
+from debubble.accelerator import Work, launch
+from solutions.common.floats import FLOATS
+
+from .silu_and_mul_kernel import silu_and_mul_kernel
+
+TILE = 1024
+"""Results of one program: a part of a long row, or several short ones."""
+
+
+def silu_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
+    """silu(gate) * up, [T, size], in one launch. Computed in float32.
+
+    `gate_up`: [T, 2 * size], the gates first, contiguous, of bfloat16, float16 or float32.
+    ValueError for others.
+    """
+    _check(gate_up)
+    num_rows, size = len(gate_up), gate_up.shape[1] // 2
+    output = gate_up.new_empty(num_rows, size)
+    block = min(triton.next_power_of_2(size), TILE)
+    rows = TILE // block
+    launch(
+        silu_and_mul_kernel,
+        (triton.cdiv(num_rows, rows), triton.cdiv(size, block)),
+        output,
+        gate_up,
+        num_rows,
+        SIZE=size,
+        ROWS=rows,
+        BLOCK=block,
+        num_warps=4,
+        work=lambda: Work(5.0 * output.numel(), 3 * output.nbytes, tensor_cores=False),
+    )
+    return output
+
+
+def _check(gate_up: torch.Tensor) -> None:
+    right = gate_up.dim() == 2 and gate_up.shape[1] % 2 == 0 and gate_up.is_contiguous()
+    if not right or gate_up.dtype not in FLOATS:
+        raise ValueError(
+            f"gate_up is {gate_up.dtype} {list(gate_up.shape)}: make it [T, 2 * size], contiguous, "
+            "of bfloat16, float16 or float32"
+        )

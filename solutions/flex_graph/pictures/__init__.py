@@ -1,0 +1,1 @@
+"""The chapter's drawing of pages and masks."""

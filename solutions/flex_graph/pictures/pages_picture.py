@@ -1,0 +1,227 @@
+"""A step's pages as a picture: where requests keep theirs, and the list of each group of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+
+import numpy as np
+import torch
+
+from solutions.measure.svg_shapes import (
+    BAR,
+    FAINT,
+    GROUND,
+    INK,
+    box,
+    colour_of,
+    counted,
+    label,
+    line,
+)
+
+from ..build.direct_build import kv_blocks
+from ..build.physical_to_logical import physical_to_logical_mapping
+from ..mask import CAUSAL, Mask
+from ..steps.limits import Limits
+
+WIDTH = 760
+LEFT, RIGHT = 96, 744
+"""Where what is drawn begins and ends, right of the rows' names."""
+TABLES_TOP, CACHE_TOP, TOKENS_TOP, LISTS_TOP = 34, 136, 216, 254
+ROW = 28
+NULL, NOBODY = "#c4ccd4", "#eef1f4"
+"""The colours of block 0, and of what belongs to no request."""
+PAGE = 16
+NUM_BLOCKS, PAGES_PER_SEQ = 16, 5
+MOST_TOKENS = 48
+"""Of a step: three groups."""
+CELL = (RIGHT - LEFT) / NUM_BLOCKS
+
+
+@dataclass(frozen=True)
+class PagesPicture:
+    """Of up to three requests of at most 80 tokens each, in a cache of 16 blocks of 16 tokens."""
+
+    seq_lens: Sequence[int]
+    """Of each request, the new tokens included."""
+    query_lens: Sequence[int]
+    """New tokens of each request; 0 for one that is not in the step. 1 to 48 in all."""
+    order: int = 0
+    """Another number is another order of the blocks."""
+    mask: Mask = CAUSAL
+
+    @property
+    def text(self) -> str:
+        """Block tables, the cache from its own side, and the lists of the groups."""
+        lines = [self.title]
+        for request, (length, new) in enumerate(zip(self.seq_lens, self.query_lens, strict=True)):
+            own = " ".join(map(str, self.pages_of(request)))
+            lines.append(f"request {request}: {length} tokens, {new} new, blocks {own}".rstrip())
+        for name, row in (("request", self.owners), ("page", self.places)):
+            cells = " ".join(f"{'.' if number < 0 else number:>2}" for number in row)
+            lines.append(f"{name + ' of block':17}{cells}")
+        for group, blocks in enumerate(self.lists):
+            listed = " ".join(map(str, [*blocks, -1]))
+            lines.append(f"group {group}: {counted(len(blocks), 'page')}: {listed}")
+        return "\n".join(lines)
+
+    @property
+    def svg(self) -> str:
+        parts = [
+            label(LEFT, 18, self.title, anchor="start", weight=600),
+            *self._tables(),
+            *self._cache(),
+            *self._tokens(),
+            *self._lists(),
+            *self._caption(),
+        ]
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" '
+            f'width="{WIDTH}" role="img" aria-label="{escape(self.text)}" '
+            f'style="max-width: 100%; height: auto" '
+            f'font-family="system-ui, sans-serif" font-size="12" fill="{INK}">'
+            f'<rect width="{WIDTH}" height="{self.height}" fill="{GROUND}"/>{"".join(parts)}</svg>'
+        )
+
+    @property
+    def height(self) -> float:
+        return LISTS_TOP + ROW * (MOST_TOKENS // self.limits.q_block) + 40
+
+    @property
+    def title(self) -> str:
+        in_step = sum(new > 0 for new in self.query_lens)
+        return (
+            f"{counted(self.num_tokens, 'token')} of {counted(in_step, 'request')} in "
+            f"{counted(len(self.lists), 'group')} of {self.limits.q_block}, pages of {PAGE}"
+        )
+
+    @cached_property
+    def limits(self) -> Limits:
+        return Limits(
+            max_num_seqs=len(self.seq_lens),
+            max_num_batched_tokens=MOST_TOKENS,
+            max_model_len=PAGE * PAGES_PER_SEQ,
+            num_gpu_blocks=NUM_BLOCKS,
+            block_size=PAGE,
+        )
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(self.query_lens)
+
+    @cached_property
+    def requests(self) -> list[int]:
+        """The request of each token."""
+        return np.repeat(np.arange(len(self.query_lens)), self.query_lens).tolist()
+
+    @cached_property
+    def block_table(self) -> np.ndarray:
+        """[R, PAGES_PER_SEQ] int32: no block in two rows, but for the garbage behind lengths."""
+        random = np.random.default_rng(self.order)
+        table = random.permutation(np.arange(1, NUM_BLOCKS, dtype=np.int32))
+        table = table[: len(self.seq_lens) * PAGES_PER_SEQ].reshape(-1, PAGES_PER_SEQ)
+        is_garbage = np.arange(PAGES_PER_SEQ) >= -(-np.array(self.seq_lens)[:, None] // PAGE)
+        return np.where(is_garbage, np.roll(table, 1, axis=0)[:, ::-1], table)
+
+    def pages_of(self, request: int) -> list[int]:
+        used = self.limits.pages_of(self.seq_lens[request])
+        return self.block_table[request, :used].tolist()
+
+    @cached_property
+    def logical(self) -> np.ndarray:
+        """[R, NUM_BLOCKS]: which of its pages a block is to each request, or -1."""
+        seq_lens = torch.tensor(self.seq_lens, dtype=torch.int32)
+        table = torch.from_numpy(self.block_table)
+        return physical_to_logical_mapping(table, seq_lens, PAGE, NUM_BLOCKS).numpy()
+
+    @property
+    def owners(self) -> list[int]:
+        """Of each block: the request that it belongs to, or -1."""
+        return np.where(self.logical.max(0) >= 0, self.logical.argmax(0), -1).tolist()
+
+    @property
+    def places(self) -> list[int]:
+        """Of each block: which page of its owner it is, or -1."""
+        return self.logical.max(0).tolist()
+
+    @cached_property
+    def lists(self) -> list[list[int]]:
+        """The pages of each group, without the -1 behind them."""
+        starts = np.concatenate([[0], np.cumsum(self.query_lens)]).astype(np.int32)
+        counts, indices = kv_blocks(
+            torch.from_numpy(self.block_table),
+            torch.from_numpy(starts),
+            torch.tensor(self.seq_lens, dtype=torch.int32),
+            torch.tensor(self.requests, dtype=torch.int32),
+            self.limits,
+            self.mask,
+            self.num_tokens,
+        )
+        return [row[:count] for row, count in zip(indices.tolist(), counts.tolist(), strict=True)]
+
+    def _tables(self) -> Iterator[str]:
+        for request, (length, new) in enumerate(zip(self.seq_lens, self.query_lens, strict=True)):
+            top, colour = TABLES_TOP + ROW * request, colour_of(request)
+            yield row_name(top, f"request {request}", colour)
+            used = self.limits.pages_of(length)
+            for page, block in enumerate(self.block_table[request].tolist()):
+                yield from _page(page, top, str(block), colour if page < used else NOBODY)
+            words = f"{counted(length, 'token')}, {new} new" if new else "not in this step"
+            yield label(LEFT + CELL * PAGES_PER_SEQ + 10, top + 15, words, anchor="start")
+
+    def _cache(self) -> Iterator[str]:
+        yield row_name(CACHE_TOP, "KV cache")
+        yield row_name(CACHE_TOP + BAR + 1, "request")
+        yield row_name(CACHE_TOP + BAR + 17, "page")
+        for block, (owner, place) in enumerate(zip(self.owners, self.places, strict=True)):
+            colour = NULL if block == 0 else NOBODY if owner < 0 else colour_of(owner)
+            yield from _page(block, CACHE_TOP, str(block), colour)
+            if owner < 0:
+                continue
+            middle = LEFT + CELL * (block + 0.5)
+            yield label(middle, CACHE_TOP + BAR + 16, str(owner), colour=colour, weight=600)
+            yield label(middle, CACHE_TOP + BAR + 32, str(place))
+
+    def _tokens(self) -> Iterator[str]:
+        yield row_name(TOKENS_TOP, "tokens")
+        width, group = (RIGHT - LEFT) / MOST_TOKENS, self.limits.q_block
+        for token in range(len(self.lists) * group):
+            is_token = token < self.num_tokens
+            colour = colour_of(self.requests[token]) if is_token else NOBODY
+            left = LEFT + width * token
+            yield box(left, left + width, TOKENS_TOP, colour)
+        for number in range(len(self.lists)):
+            left = LEFT + width * group * number
+            yield line(left - 0.5, TOKENS_TOP - 14, left - 0.5, TOKENS_TOP + BAR, INK)
+            yield label(left + 4, TOKENS_TOP - 4, f"group {number}", anchor="start", colour=FAINT)
+
+    def _lists(self) -> Iterator[str]:
+        for group, blocks in enumerate(self.lists):
+            top = LISTS_TOP + ROW * group
+            yield row_name(top, f"group {group}: {len(blocks)}")
+            for place, block in enumerate(blocks):
+                yield from _page(place, top, str(block), colour_of(self.owners[block]))
+            yield label(LEFT + CELL * (len(blocks) + 0.5), top + 15, "-1", colour=FAINT)
+
+    def _caption(self) -> Iterator[str]:
+        words = (
+            "Grey: block 0, the null block. Pale: of no request, and garbage behind a length.",
+            "A group: how many pages it reads, which ones, and the -1 behind the last.",
+        )
+        for row, sentence in enumerate(words):
+            y = self.height - 24 + 17 * row
+            yield label(LEFT, y, sentence, anchor="start", colour=FAINT)
+
+
+def row_name(top: float, name: str, colour: str = INK) -> str:
+    return label(LEFT - 12, top + 15, name, anchor="end", colour=colour)
+
+
+def _page(place: int, top: float, number: str, colour: str) -> Iterator[str]:
+    left = LEFT + CELL * place
+    yield box(left, left + CELL, top, colour)
+    on_pale = colour in (NULL, NOBODY)
+    yield label(left + CELL / 2 - 1, top + 15, number, colour=FAINT if on_pale else GROUND)

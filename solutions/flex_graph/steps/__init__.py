@@ -1,0 +1,1 @@
+"""The batches that are served, and the limits of a step."""

@@ -1,0 +1,44 @@
+"""Ops that make the table by themselves: every one of them, in every layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ...before import prepare_chunk_indices
+from ..chunk_decays import chunk_ends
+
+
+def decays_of_layers(
+    gates: Sequence[torch.Tensor], cu_seqlens: torch.Tensor, cu_seqlens_cpu: torch.Tensor
+) -> list[torch.Tensor]:
+    """`decay_until_end` of each layer's gates, [num_tokens] float32."""
+    return [decay_until_end(g, cu_seqlens) for g in gates]
+
+
+def decay_until_end(
+    g: torch.Tensor, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor | None = None
+) -> torch.Tensor:
+    """[num_tokens] float32: the gates behind each token, added up to the end of its chunk."""
+    decay = chunk_local_cumsum(g, cu_seqlens)
+    return last_of_chunk(decay, cu_seqlens) - decay
+
+
+def chunk_local_cumsum(
+    g: torch.Tensor, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor | None = None
+) -> torch.Tensor:
+    """[num_tokens] float32: the gates of each token's chunk, added up to this token."""
+    chunk_indices = prepare_chunk_indices(cu_seqlens)
+    first, _ = chunk_ends(cu_seqlens, chunk_indices, len(g))
+    total = g.cumsum(0)
+    return total - (total - g)[first]
+
+
+def last_of_chunk(
+    x: torch.Tensor, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor | None = None
+) -> torch.Tensor:
+    """[num_tokens] like `x`: what the last token of each token's chunk has."""
+    chunk_indices = prepare_chunk_indices(cu_seqlens)
+    _, last = chunk_ends(cu_seqlens, chunk_indices, len(x))
+    return x[last]

@@ -1,0 +1,19 @@
+"""Both tables by way of the host, which reads the lengths and sends what it makes of them."""
+
+from __future__ import annotations
+
+import torch
+
+from ...before import prepare_chunk_indices, prepare_chunk_offsets
+from ...chunk_tables import FLA_CHUNK_SIZE, ChunkTables, most_chunks
+
+
+def search_chunk_tables(
+    cu_seqlens: torch.Tensor, num_tokens: int, chunk_size: int = FLA_CHUNK_SIZE
+) -> ChunkTables:
+    """Both tables, `chunk_indices` with as many rows as there can be."""
+    indices = prepare_chunk_indices(cu_seqlens, chunk_size)
+    num_rows = most_chunks(len(cu_seqlens) - 1, num_tokens, chunk_size)
+    padding = indices.new_full((num_rows - len(indices), 2), -1)
+    offsets = prepare_chunk_offsets(cu_seqlens, chunk_size)
+    return ChunkTables(torch.cat([indices, padding]), offsets)

@@ -1,0 +1,71 @@
+"""Ops of all layers that share one chunk table: it is made once a step, and handed on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ..chunk_tables import FLA_CHUNK_SIZE
+from .single_tables import prepare_chunk_indices
+
+
+def decays_of_layers(
+    gates: Sequence[torch.Tensor], cu_seqlens: torch.Tensor, cu_seqlens_cpu: torch.Tensor
+) -> list[torch.Tensor]:
+    """`decay_until_end` of each layer's gates, [num_tokens] float32 (vLLM #38361).
+
+    `cu_seqlens` and `cu_seqlens_cpu`: [num_seqs + 1] int32, on the device and on the host: where
+    each sequence starts, then the end of the last one.
+    """
+    chunk_indices = prepare_chunk_indices(cu_seqlens, cu_seqlens_cpu)
+    return [decay_until_end(g, cu_seqlens, chunk_indices) for g in gates]
+
+
+def decay_until_end(
+    g: torch.Tensor, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor | None = None
+) -> torch.Tensor:
+    """[num_tokens] float32: the gates behind each token, added up to the end of its chunk: what its
+    writing loses until then.
+
+    `chunk_indices` [NT, 2] int32 on the device: the rows of these cu_seqlens for chunks of 64
+    tokens, or None to have them made here.
+    """
+    if chunk_indices is None:
+        chunk_indices = prepare_chunk_indices(cu_seqlens, cu_seqlens.cpu())
+    decay = chunk_local_cumsum(g, cu_seqlens, chunk_indices)
+    return last_of_chunk(decay, cu_seqlens, chunk_indices) - decay
+
+
+def chunk_local_cumsum(
+    g: torch.Tensor, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor | None = None
+) -> torch.Tensor:
+    """[num_tokens] float32: the gates of each token's chunk, added up to this token."""
+    if chunk_indices is None:
+        chunk_indices = prepare_chunk_indices(cu_seqlens, cu_seqlens.cpu())
+    first, _ = chunk_ends(cu_seqlens, chunk_indices, len(g))
+    total = g.cumsum(0)
+    return total - (total - g)[first]
+
+
+def last_of_chunk(
+    x: torch.Tensor, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor | None = None
+) -> torch.Tensor:
+    """[num_tokens] like `x`: what the last token of each token's chunk has."""
+    if chunk_indices is None:
+        chunk_indices = prepare_chunk_indices(cu_seqlens, cu_seqlens.cpu())
+    _, last = chunk_ends(cu_seqlens, chunk_indices, len(x))
+    return x[last]
+
+
+def chunk_ends(
+    cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor, num_tokens: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """([num_tokens], [num_tokens]) int64: the places of the first and of the last token of each
+    token's chunk. Nobody waits, since the host knows `num_tokens`."""
+    sequence, chunk = chunk_indices.long().unbind(1)
+    first = cu_seqlens[sequence] + chunk * FLA_CHUNK_SIZE
+    end = torch.minimum(first + FLA_CHUNK_SIZE, cu_seqlens[sequence + 1])
+    token = torch.arange(num_tokens, device=cu_seqlens.device)
+    chunk_of_token = torch.searchsorted(end[:-1], token, right=True)
+    return first[chunk_of_token], end[chunk_of_token] - 1

@@ -1,0 +1,1 @@
+"""What a prefill is compared with, and how long its planning takes."""

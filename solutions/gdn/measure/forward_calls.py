@@ -1,0 +1,106 @@
+"""Random sequences, and the forwards that are called with them: ours and the peer's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+
+from ..chunk_tables import ChunkTables, upload_chunk_tables
+from ..model.delta_inputs import DeltaArguments
+from ..rule.chunk_gated_delta_rule import chunk_gated_delta_rule
+from .peer import peer_forward
+
+HEADS, SIZE = 16, 128
+"""Of queries, keys and values alike."""
+
+
+class ForwardArguments(DeltaArguments):
+    """Arguments that each forward takes under the same names."""
+
+    output_final_state: bool
+
+
+Forward = Callable[[], tuple[torch.Tensor, torch.Tensor | None]]
+"""(o, final states): states are as each forward keeps them."""
+
+
+class Sequences:
+    """Of such lengths: where they start, as each forward wants to be told. Made once a step, and
+    not by the layers, so no call is charged with it."""
+
+    def __init__(self, lengths: Sequence[int], device: torch.device) -> None:
+        starts = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32)
+        self.number, self.num_tokens, self.device = len(lengths), sum(lengths), device
+        self.starts, self.starts_of_peer = starts.to(device), starts.long().to(device)
+        self.tables: ChunkTables = upload_chunk_tables(starts, device)
+
+
+class Inputs(NamedTuple):
+    """q, k, v [1, T, H, 128] and beta [1, T, H] bfloat16, g [1, T, H] float32, and states
+    [N, H, 128, 128] float32."""
+
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    g: torch.Tensor
+    beta: torch.Tensor
+    states: torch.Tensor
+
+    @classmethod
+    def random(cls, sequences: Sequences, normalizes: bool) -> Inputs:
+        """`normalizes`: whether the forward does it; if not, queries and keys have length 1."""
+
+        def numbers(*shape: int) -> torch.Tensor:
+            return torch.randn(shape, device=sequences.device)
+
+        shape = (1, sequences.num_tokens, HEADS, SIZE)
+        q, k, v = (numbers(*shape) for _ in range(3))
+        if not normalizes:
+            q, k = F.normalize(q, dim=-1), F.normalize(k, dim=-1)
+        return cls(
+            q.bfloat16(),
+            k.bfloat16(),
+            v.bfloat16(),
+            F.logsigmoid(numbers(*shape[:3])),
+            numbers(*shape[:3]).sigmoid().bfloat16(),
+            numbers(sequences.number, HEADS, SIZE, SIZE),
+        )
+
+
+def forwards(
+    sequences: Sequences, inputs: Inputs, normalizes: bool, with_states: bool, with_peer: bool
+) -> dict[str, Forward]:
+    """By name: ours with the tables of the step, ours that makes them anew, and the peer."""
+    given: ForwardArguments = {
+        "q": inputs.q,
+        "k": inputs.k,
+        "v": inputs.v,
+        "g": inputs.g,
+        "beta": inputs.beta,
+        "use_qk_l2norm_in_kernel": normalizes,
+        "output_final_state": with_states,
+    }
+    states = inputs.states if with_states else None
+
+    def ours(
+        chunk_indices: torch.Tensor | None = None, chunk_offsets: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        return chunk_gated_delta_rule(
+            **given,
+            initial_state=states,
+            cu_seqlens=sequences.starts,
+            chunk_indices=chunk_indices,
+            chunk_offsets=chunk_offsets,
+        )
+
+    found: dict[str, Forward] = {"ours": lambda: ours(*sequences.tables), "no tables": ours}
+    if with_peer:
+        peer, starts = peer_forward(), sequences.starts_of_peer
+        # It keeps the transposed states.
+        states_of_peer = None if states is None else states.transpose(2, 3).contiguous()
+        found["peer"] = lambda: peer(**given, initial_state=states_of_peer, cu_seqlens=starts)
+    return found

@@ -1,0 +1,204 @@
+"""How fast the forward is, beside its peer's: `python -m solutions.gdn.measure.forward_comparison`.
+
+Both get the same random inputs, new ones in every run, take turns, and are measured in one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from debubble.accelerator import Accelerator, current
+from solutions.measure.benchmark import no_garbage
+
+from ..rule.recurrent import fused_recurrent_gated_delta_rule
+from .forward_calls import HEADS, SIZE, Forward, Inputs, Sequences, forwards
+from .forward_report import Case, Comparison, Errors, Times, tables_of, write_record
+from .peer import missing_peer, peer_version
+from .planning_time import planning_us
+
+LENGTHS = {
+    "8192": [8192],
+    "2 x 4096": [4096, 4096],
+    "2048, 6144": [2048, 6144],
+    "1024, 7168": [1024, 7168],
+    "128 x 64": [64] * 128,
+    "7 x 1, 8185": [1] * 7 + [8185],
+}
+SHORT = [1, 63, 64, 65, 300]
+"""Tokens of the sequences whose errors are taken."""
+RUNS, QUICK_RUNS = 41, 5
+WARM_UPS = 3
+"""Calls that compile, choose among configurations, and let the allocator grow."""
+LOAD_MS = 5.0
+"""Longer than the host needs to queue a call."""
+PLANNED_SEQUENCES = (8, 256, 4096)
+OTHER_BYTES = 256 * 2**20
+"""Several times what an L2 holds: none of the inputs are left there."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--output", type=Path, help="folder for the figures, as JSON")
+    parser.add_argument("--quick", action="store_true", help="few runs")
+    options = parser.parse_args(arguments)
+    compare_forward(current(), Console(), options.output, options.quick)
+
+
+def compare_forward(
+    accelerator: Accelerator, console: Console, folder: Path | None = None, quick: bool = False
+) -> None:
+    """Prints tables, and writes `folder`/gdn_forward.json. Without a GPU it says so, and without
+    the peer it measures ours alone."""
+    if accelerator.modelled:
+        console.print(
+            "Our forward is compared with its peer on a GPU only: a model's times prove nothing."
+        )
+        return
+    missing = missing_peer()
+    if missing:
+        console.print(missing)
+    comparison = measure(accelerator, QUICK_RUNS if quick else RUNS, with_peer=not missing)
+    for table in tables_of(comparison):
+        console.print(table)
+    if folder:
+        console.print(f"written to {write_record(folder, comparison)}")
+
+
+@torch.no_grad()
+def measure(accelerator: Accelerator, runs: int, with_peer: bool) -> Comparison:
+    clock = Clock(accelerator)
+    times = {
+        Case(name, normalizes, with_states): times_of(
+            clock, Sequences(lengths, accelerator.device), normalizes, with_states, runs, with_peer
+        )
+        for name, lengths in LENGTHS.items()
+        for normalizes in (True, False)
+        for with_states in (True, False)
+    }
+    return Comparison(
+        accelerator=accelerator.description,
+        shape={"heads": HEADS, "key_size": SIZE, "value_size": SIZE, "dtype": "bfloat16"},
+        lengths=LENGTHS,
+        runs=runs,
+        peer=peer_version() if with_peer else None,
+        times=times,
+        errors=errors_of(Sequences(SHORT, accelerator.device), with_peer),
+        planning_us={number: planning_us(number) for number in PLANNED_SEQUENCES},
+    )
+
+
+class Clock:
+    """Microseconds between two events around a call."""
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self.accelerator = accelerator
+        self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        self.other_data = torch.empty(OTHER_BYTES, dtype=torch.uint8, device=accelerator.device)
+
+    def as_called(self, call: Forward) -> float:
+        """On an idle device, which waits for the host."""
+        self.other_data.zero_()
+        self.accelerator.synchronize()
+        return self._time(call)
+
+    def gpu_alone(self, call: Forward) -> float:
+        """Behind a load that lasts until the host has queued the call."""
+        self.other_data.zero_()
+        self.accelerator.sleep(LOAD_MS)
+        return self._time(call)
+
+    def _time(self, call: Forward) -> float:
+        first, last = self.events
+        first.record()
+        call()
+        last.record()
+        self.accelerator.synchronize()
+        return first.elapsed_time(last) * 1e3
+
+
+def times_of(
+    clock: Clock,
+    sequences: Sequences,
+    normalizes: bool,
+    with_states: bool,
+    runs: int,
+    with_peer: bool,
+) -> dict[str, Times]:
+    """Medians by the forward's name."""
+
+    def new_calls() -> dict[str, Forward]:
+        inputs = Inputs.random(sequences, normalizes)
+        return forwards(sequences, inputs, normalizes, with_states, with_peer)
+
+    for call in new_calls().values():
+        for _ in range(WARM_UPS):
+            call()
+    ways = {"as_called_us": clock.as_called, "gpu_us": clock.gpu_alone}
+    took: dict[str, dict[str, list[float]]] = {
+        name: {way: [] for way in ways} for name in new_calls()
+    }
+    with no_garbage():
+        for run in range(runs):
+            for name, call in in_turn(new_calls(), run):
+                for way, measured in ways.items():
+                    took[name][way].append(measured(call))
+    return {
+        name: Times(**{way: statistics.median(values) for way, values in of_ways.items()})
+        for name, of_ways in took.items()
+    }
+
+
+def in_turn(calls: Mapping[str, Forward], run: int) -> Iterator[tuple[str, Forward]]:
+    """Who comes first changes from run to run."""
+    names = list(calls)
+    at = run % len(names)
+    for name in names[at:] + names[:at]:
+        yield name, calls[name]
+
+
+def errors_of(sequences: Sequences, with_peer: bool) -> dict[str, dict[str, Errors]]:
+    """By the way of normalising and the forward's name: against the recurrence in float32."""
+    found = {}
+    for normalizes in (True, False):
+        inputs = Inputs.random(sequences, normalizes)
+        right = recurrence(sequences, inputs, normalizes)
+        of_case = {}
+        for name, call in forwards(sequences, inputs, normalizes, True, with_peer).items():
+            o, states = call()
+            assert states is not None  # They were asked for.
+            states = states.transpose(2, 3) if name == "peer" else states
+            of_case[name] = Errors(relative_error(o, right[0]), relative_error(states, right[1]))
+        found[Case("", normalizes, True).normalized] = of_case
+    return found
+
+
+def recurrence(
+    sequences: Sequences, inputs: Inputs, normalizes: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(o, states), token by token, of the same inputs; the tests hold it against plain PyTorch."""
+    states = inputs.states.clone()
+    o, _ = fused_recurrent_gated_delta_rule(
+        inputs.q.float(),
+        inputs.k.float(),
+        inputs.v.float(),
+        inputs.g.float(),
+        inputs.beta.float(),
+        initial_state=states,
+        cu_seqlens=sequences.starts,
+        use_qk_l2norm_in_kernel=normalizes,
+    )
+    return o, states
+
+
+def relative_error(found: torch.Tensor, right: torch.Tensor) -> float:
+    return float((found.float() - right).norm() / right.norm())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""What a comparison of forwards found: tables to read, and a record to keep."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.box import SIMPLE
+from rich.table import Table
+
+from solutions.measure.benchmark import versions
+
+from .peer import NAME
+
+WAYS = {
+    "as_called_us": "as called, on an idle device",
+    "gpu_us": "GPU alone, behind a loaded queue",
+}
+
+
+class Case(NamedTuple):
+    sequences: str
+    normalizes: bool
+    """Whether the forward normalises queries and keys; if not, they come normalised."""
+    with_states: bool
+    """Whether it goes on from states and returns those that it ends in."""
+
+    @property
+    def normalized(self) -> str:
+        return "in the kernel" if self.normalizes else "before"
+
+
+@dataclass(frozen=True)
+class Times:
+    """Microseconds of one call, medians."""
+
+    as_called_us: float
+    """With the host's own time, where the device waits for it."""
+    gpu_us: float
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Of norms, relative to the recurrence in float32."""
+
+    o: float
+    final_state: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Of the forwards "ours", with the tables of the step, "no tables", where it makes them anew in
+    the call, and "peer" where there is one."""
+
+    accelerator: str
+    shape: Mapping[str, int | str]
+    lengths: Mapping[str, Sequence[int]]
+    """Of the sequences, by what they are called."""
+    runs: int
+    peer: str | None
+    """Its version."""
+    times: Mapping[Case, Mapping[str, Times]]
+    errors: Mapping[str, Mapping[str, Errors]]
+    """By the way of normalising, and the forward's name."""
+    planning_us: Mapping[int, float]
+    """Of the host, for the tables of so many sequences."""
+
+
+def ratios(comparison: Comparison, way: str, name: str = "ours") -> list[float]:
+    """How many times as long the peer takes, by case; none without a peer."""
+    return [
+        getattr(forwards["peer"], way) / getattr(forwards[name], way)
+        for forwards in comparison.times.values()
+        if "peer" in forwards
+    ]
+
+
+def mean_ratios(comparison: Comparison) -> dict[str, dict[str, float]]:
+    """Geometric means, by way of measuring and the forward that the peer is compared with."""
+    if comparison.peer is None:
+        return {}
+    return {
+        way: {
+            name: statistics.geometric_mean(ratios(comparison, way, name))
+            for name in ("ours", "no tables")
+        }
+        for way in WAYS
+    }
+
+
+def tables_of(comparison: Comparison) -> Iterator[Table]:
+    for way, words in WAYS.items():
+        yield _times_table(comparison, way, words)
+    yield _errors_table(comparison)
+
+
+def _times_table(comparison: Comparison, way: str, words: str) -> Table:
+    peer = f"{NAME} {comparison.peer}" if comparison.peer else "no peer"
+    table = Table(title=f"Forward, µs {words}\n{comparison.accelerator}, {peer}", box=SIMPLE)
+    for column in ("sequences", "normalised", "states"):
+        table.add_column(column, no_wrap=True)
+    for column in ("ours", "no tables", "peer", "ratio"):
+        table.add_column(column, justify="right", no_wrap=True)
+    of_peer = ratios(comparison, way)
+    for row, (case, forwards) in enumerate(comparison.times.items()):
+        table.add_row(
+            case.sequences,
+            case.normalized,
+            "yes" if case.with_states else "no",
+            *(f"{getattr(forwards[name], way):.0f}" for name in ("ours", "no tables")),
+            f"{getattr(forwards['peer'], way):.0f}" if of_peer else "",
+            f"{of_peer[row]:.2f}" if of_peer else "",
+        )
+    if of_peer:
+        mean = mean_ratios(comparison)[way]["ours"]
+        table.add_row("geometric mean", "", "", "", "", "", f"{mean:.2f}")
+    return table
+
+
+def _errors_table(comparison: Comparison) -> Table:
+    table = Table(title="Relative errors against the recurrence in float32", box=SIMPLE)
+    for column in ("normalised", "forward", "o", "final state"):
+        table.add_column(column, no_wrap=True)
+    for normalized, forwards in comparison.errors.items():
+        for name, errors in forwards.items():
+            table.add_row(normalized, name, f"{errors.o:.1e}", f"{errors.final_state:.1e}")
+    return table
+
+
+def write_record(folder: Path, comparison: Comparison) -> Path:
+    """`folder`/gdn_forward.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "gdn_forward.json"
+    record = {
+        "benchmark": "gdn_forward",
+        "accelerator": comparison.accelerator,
+        "versions": versions() | {NAME: comparison.peer},
+        "shape": dict(comparison.shape),
+        "lengths": {name: list(lengths) for name, lengths in comparison.lengths.items()},
+        "runs": comparison.runs,
+        "cases": [
+            {
+                "sequences": case.sequences,
+                "normalized": case.normalized,
+                "with_states": case.with_states,
+                "forwards": {name: asdict(times) for name, times in forwards.items()},
+            }
+            for case, forwards in comparison.times.items()
+        ],
+        "geometric_means_of_peer_over": mean_ratios(comparison),
+        "relative_errors": {
+            normalized: {name: asdict(errors) for name, errors in forwards.items()}
+            for normalized, forwards in comparison.errors.items()
+        },
+        "planning_us": {str(number): took for number, took in comparison.planning_us.items()},
+    }
+    path.write_text(json.dumps(record, indent=2) + "\n")
+    return path

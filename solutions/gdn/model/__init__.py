@@ -1,0 +1,1 @@
+"""A Gated DeltaNet layer, what it is made of, and a model of such layers."""

@@ -1,0 +1,72 @@
+"""The gates of the delta rule: how much of the state stays, and how strongly a token writes."""
+
+from __future__ import annotations
+
+import torch
+import triton
+
+from debubble.accelerator import Work, launch
+from solutions.common.floats import FLOATS
+
+from .gating_kernel import gating_kernel
+
+BLOCK = 256
+LINEAR_FROM = 20.0
+"""Beyond it log(1 + exp(x)) is x in float32."""
+
+
+def fused_gdn_gating(
+    A_log: torch.Tensor, a: torch.Tensor, b: torch.Tensor, dt_bias: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(g, beta), [1, T, HV] float32 both, in one launch (vLLM #38361).
+
+    g = -exp(A_log) softplus(a + dt_bias) is the logarithm of the decay, beta = sigmoid(b).
+    `a` and `b`: [T, HV], the heads of a token contiguous; `A_log` and `dt_bias`: [HV], contiguous;
+    each of bfloat16, float16 or float32. ValueError for others.
+    """
+    _check(A_log, a, b, dt_bias)
+    num_tokens, num_heads = a.shape
+    g = torch.empty(1, num_tokens, num_heads, dtype=torch.float32, device=a.device)
+    beta = torch.empty_like(g)
+    num_gates = num_tokens * num_heads
+    launch(
+        gating_kernel,
+        (triton.cdiv(num_gates, BLOCK),),
+        g,
+        beta,
+        A_log,
+        a,
+        b,
+        dt_bias,
+        num_gates,
+        a.stride(0),
+        b.stride(0),
+        HV=num_heads,
+        LINEAR_FROM=LINEAR_FROM,
+        BLOCK=BLOCK,
+        num_warps=4,
+        work=lambda: Work(20.0 * num_gates, g.nbytes * 2 + a.nbytes * 2, tensor_cores=False),
+    )
+    return g, beta
+
+
+def _check(A_log: torch.Tensor, a: torch.Tensor, b: torch.Tensor, dt_bias: torch.Tensor) -> None:
+    for name, tensor in (("a", a), ("b", b)):
+        if tensor.dim() != 2 or tensor.shape != a.shape:
+            raise ValueError(
+                f"{name} of shape {list(tensor.shape)}, with a of {list(a.shape)}: both must be "
+                "[num_tokens, num_value_heads]"
+            )
+        if tensor.shape[1] > 1 and tensor.stride(1) != 1:
+            raise ValueError(
+                f"{name} of strides {tensor.stride()}: the heads of a token must be contiguous"
+            )
+    for name, tensor in (("A_log", A_log), ("dt_bias", dt_bias)):
+        if tensor.shape != a.shape[1:] or not tensor.is_contiguous():
+            raise ValueError(
+                f"{name} of shape {list(tensor.shape)} for {a.shape[1]} heads: make it "
+                f"[{a.shape[1]}], contiguous"
+            )
+    for name, tensor in (("A_log", A_log), ("a", a), ("b", b), ("dt_bias", dt_bias)):
+        if tensor.dtype not in FLOATS:
+            raise ValueError(f"{name} of {tensor.dtype}: use bfloat16, float16 or float32")

@@ -1,0 +1,1 @@
+"""The chapter's drawing of a batch cut into chunks."""

@@ -1,0 +1,1 @@
+"""The gated delta rule, chunk by chunk and token by token."""

@@ -1,0 +1,105 @@
+"""What the three kernels of the chunked rule work on, and how they are tiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from debubble.accelerator import Work
+
+from ..chunk_tables import FLA_CHUNK_SIZE
+from .chunk_stages import product_constants, product_type
+
+BLOCK_V = {True: 64, False: 32}
+"""Values of one program, by whether products run on tensor cores: with K = 128 a state then lies
+in 64 or 32 registers of each thread. Below 64 rows an H100's faster products aren't used."""
+FEW_CHUNKS = 3
+"""On average per sequence: with fewer there is nothing to load ahead for."""
+MANY_PROGRAMS = 264
+"""More than two for each SM of an H200."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What all three kernels work on, and what follows from it."""
+
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    cu_seqlens: torch.Tensor
+    chunk_indices: torch.Tensor
+    normalize: bool
+
+    @property
+    def num_tokens(self) -> int:
+        return self.v.shape[1]
+
+    @property
+    def num_seqs(self) -> int:
+        return self.cu_seqlens.shape[0] - 1
+
+    @property
+    def num_chunks(self) -> int:
+        """Or more, if the table was made on the device."""
+        return self.chunk_indices.shape[0]
+
+    @property
+    def num_value_heads(self) -> int:
+        return self.v.shape[2]
+
+    @property
+    def on_tensor_cores(self) -> bool:
+        return self.q.dtype != torch.float32
+
+    @property
+    def block_v(self) -> int:
+        return min(BLOCK_V[self.on_tensor_cores], self.v.shape[3])
+
+    @property
+    def stages(self) -> int:
+        """Chunks in shared memory, of the one kernel that goes from chunk to chunk. Few programs
+        need them early, many need the room for each other. Measured on an H200, 8192 tokens: of
+        sequences of 64 tokens 132 us in one stage and 197 us in four, of 256 tokens 77 us in three
+        and 96 us in four, of 1 and of 8185 tokens 331 us in three and 200 us in four."""
+        if not self.on_tensor_cores or self.num_chunks < FEW_CHUNKS * self.num_seqs:
+            return 1
+        programs = self.num_seqs * self.num_value_heads * (self.v.shape[3] // self.block_v)
+        return 3 if programs > MANY_PROGRAMS else 4
+
+    @property
+    def constants(self) -> dict[str, int | str | bool]:
+        return {
+            "GROUP": self.num_value_heads // self.q.shape[2],
+            "CHUNK": FLA_CHUNK_SIZE,
+            "K": self.q.shape[3],
+            **product_constants(self.q.dtype),
+        }
+
+    def empty(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """Uninitialised, of the products' type."""
+        dtype = product_type(self.q.dtype) if dtype is None else dtype
+        return torch.empty(shape, dtype=dtype, device=self.q.device)
+
+    def work(self, flops: float, *read_or_written: torch.Tensor) -> Work:
+        """`flops` per chunk and value head; each tensor read or written once."""
+        return Work(
+            flops=flops * self.num_chunks * self.num_value_heads,
+            bytes=sum(tensor.numel() * tensor.element_size() for tensor in read_or_written),
+            tensor_cores=self.on_tensor_cores,
+        )
+
+
+class ChunkSolution(NamedTuple):
+    """Of all chunks, what their states and outputs need."""
+
+    solved: torch.Tensor
+    """[T, HV, FLA_CHUNK_SIZE] like the products."""
+    decays: torch.Tensor
+    """This and the next three: [HV, T] float32."""
+    key_norms: torch.Tensor
+    read_scales: torch.Tensor
+    write_scales: torch.Tensor
+    chunk_decays: torch.Tensor
+    """[NT, HV] float32."""

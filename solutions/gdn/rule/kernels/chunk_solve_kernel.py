@@ -1,0 +1,85 @@
+"""First kernel of the chunked rule: what the tokens of a chunk owe one another, for all chunks."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from ..chunk_stages import (
+    decay_within,
+    inverse_length,
+    inverse_of_unit_lower,
+    load_rows,
+    locate_chunk,
+    product,
+)
+
+
+@triton.jit(
+    # These lie where a batch's number of tokens puts them, and it is the same compiled kernel.
+    do_not_specialize=["num_tokens"],
+    do_not_specialize_on_alignment=[
+        "decays",
+        "key_norms",
+        "read_scales",
+        "write_scales",
+        "g",
+        "beta",
+        "cu_seqlens",
+        "chunk_indices",
+    ],
+)
+def chunk_solve_kernel(
+    solved,  # [num_tokens, HV, CHUNK]: T, row by row
+    decays,  # [HV, num_tokens] float32: running sums of g inside the chunk
+    key_norms,  # [HV, num_tokens] float32: what a key has to be multiplied by
+    read_scales,  # [HV, num_tokens] float32: of a key that reads the state, to take that away
+    write_scales,  # [HV, num_tokens] float32: of a key that writes the state after the chunk
+    chunk_decays,  # [num_chunks, HV] float32
+    k,  # [num_tokens, H, K], heads contiguous
+    g,  # [num_tokens, HV], heads contiguous
+    beta,  # [num_tokens, HV], heads contiguous
+    cu_seqlens,  # [num_seqs + 1] int32
+    chunk_indices,  # [num_chunks, 2] int32
+    num_tokens,
+    k_stride,
+    g_stride,
+    beta_stride,
+    GROUP: tl.constexpr,
+    NORMALIZE: tl.constexpr,
+    CHUNK: tl.constexpr,
+    K: tl.constexpr,
+    KIND: tl.constexpr,
+    PRECISION: tl.constexpr,
+    UPCAST: tl.constexpr,
+):
+    """One program: one chunk, one value head."""
+    chunk = tl.program_id(0).to(tl.int64)
+    head = tl.program_id(1)
+    num_heads = tl.num_programs(1)
+    sequence, first, length = locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK)
+    if sequence < 0:
+        return
+    row = tl.arange(0, CHUNK)
+    exists = row < length
+    token = (first + row).to(tl.int64)
+
+    keys = load_rows(k, token, k_stride, head // GROUP * K, exists, K)
+    gate = tl.load(g + token * g_stride + head, mask=exists, other=0.0).to(tl.float32)
+    strength = tl.load(beta + token * beta_stride + head, mask=exists, other=0.0).to(tl.float32)
+    decay = tl.cumsum(gate, 0)
+    last = tl.sum(gate, 0)
+    key_norm = inverse_length(keys) if NORMALIZE else tl.full([CHUNK], 1.0, tl.float32)
+    in_vector = head.to(tl.int64) * num_tokens + token
+    tl.store(decays + in_vector, decay, mask=exists)
+    tl.store(key_norms + in_vector, key_norm, mask=exists)
+    tl.store(read_scales + in_vector, -key_norm * tl.exp(decay), mask=exists)
+    tl.store(write_scales + in_vector, key_norm * tl.exp(last - decay), mask=exists)
+    tl.store(chunk_decays + chunk * num_heads + head, tl.exp(last))
+
+    A = product(keys, tl.trans(keys), None, PRECISION, UPCAST) * decay_within(decay, CHUNK)
+    A = A * (strength * key_norm)[:, None] * key_norm[None, :]
+    A = tl.where(row[:, None] == row[None, :], 0.0, A)
+    T = inverse_of_unit_lower(A, CHUNK, KIND, UPCAST) * strength[None, :]
+    place = ((token * num_heads + head) * CHUNK)[:, None] + row[None, :]
+    tl.store(solved + place, T.to(solved.dtype.element_ty), mask=exists[:, None])

@@ -1,0 +1,155 @@
+"""The gated delta rule token by token: what a decode step runs, and a step with drafted tokens."""
+
+from __future__ import annotations
+
+import torch
+import triton
+
+from debubble.accelerator import Work, launch
+
+from .kernels.recurrent_kernel import recurrent_kernel
+from .state_slots import check_state_slots
+from .strides import is_dense
+from .token_shapes import check_tokens
+
+BLOCK_V = 32
+"""Values of one program: with K = 128 a state then lies in 32 registers of each of 128 threads."""
+
+
+def fused_recurrent_gated_delta_rule(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    g: torch.Tensor,
+    beta: torch.Tensor,
+    scale: float | None = None,
+    initial_state: torch.Tensor | None = None,
+    cu_seqlens: torch.Tensor | None = None,
+    ssm_state_indices: torch.Tensor | None = None,
+    num_accepted_tokens: torch.Tensor | None = None,
+    use_qk_l2norm_in_kernel: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """(o [1, T, HV, V] like `v`, `initial_state`) of N sequences, in one launch (vLLM #38361).
+
+    Each sequence reads its state from a slot of `initial_state` and leaves the new one there; with
+    None it starts from zeros, and leaves nothing.
+
+    q, k                 [1, T, H, K], K up to 256; bfloat16, float16 or float32
+    v                    [1, T, HV, V] of the same type; HV a multiple of H
+    g                    [1, T, HV] float32: the logarithm of the decay
+    beta                 [1, T, HV]; bfloat16, float16 or float32
+    scale                of the queries, by default K ** -0.5
+    initial_state        [num_slots, HV, V, K] float32
+    cu_seqlens           [N + 1] int32: where each sequence starts, then the end of the last one;
+                         None if each has one token
+    ssm_state_indices    [N] int32: the slot of each sequence, by default 0 to N - 1;
+                         or [N, 1 + drafts]: its slots, a token each
+    num_accepted_tokens  [N] int32, with the latter. Sequence n goes on from the state behind the
+                         last token accepted, in slot ssm_state_indices[n, num_accepted_tokens[n]
+                         - 1], and leaves the state behind its token j in slot
+                         ssm_state_indices[n, j]: the next step can go back to any of them.
+
+    The heads of a token lie side by side in all of them, and a slot's numbers too.
+
+    A sequence whose slot is < 0 or beyond the pool, or whose number of accepted tokens has no
+    column, gives zeros and writes nothing. So do tokens behind the last sequence. A token whose own
+    slot is such a one leaves no state. A sequence without tokens leaves its slots alone.
+
+    ValueError for shapes, strides and types that don't fit, before anything is launched.
+    """
+    check_tokens(q, k, v, g, beta)
+    num_seqs = v.shape[1] if cu_seqlens is None else cu_seqlens.numel() - 1
+    check_state_slots(
+        num_seqs,
+        {"cu_seqlens": cu_seqlens},
+        {"ssm_state_indices": ssm_state_indices},
+        num_accepted_tokens,
+    )
+    _check_states(initial_state, num_seqs, ssm_state_indices, q, v)
+    _, num_tokens, num_heads, key_size = q.shape
+    num_value_heads, value_size = v.shape[2:]
+    if not num_seqs:
+        return torch.zeros_like(v, memory_format=torch.contiguous_format), initial_state
+    o = torch.empty_like(v, memory_format=torch.contiguous_format)
+    # What is not given is not read either.
+    states = o if initial_state is None else initial_state
+    indices = o if ssm_state_indices is None else ssm_state_indices
+    block_v = min(BLOCK_V, triton.next_power_of_2(value_size))
+    launch(
+        recurrent_kernel,
+        # In this order: of the second dimension a GPU takes 65535 programs at most.
+        (num_seqs * num_value_heads, triton.cdiv(value_size, block_v)),
+        o,
+        q,
+        k,
+        v,
+        g,
+        beta,
+        states,
+        o if cu_seqlens is None else cu_seqlens,
+        indices,
+        o if num_accepted_tokens is None else num_accepted_tokens,
+        key_size**-0.5 if scale is None else scale,
+        num_tokens,
+        len(states),
+        indices.shape[1] if indices.dim() == 2 else 1,
+        indices.stride(0),
+        *(tensor.stride(1) for tensor in (q, k, v, g, beta)),
+        0 if initial_state is None else initial_state.stride(0),
+        HV=num_value_heads,
+        GROUP=num_value_heads // num_heads,
+        K=key_size,
+        V=value_size,
+        HAS_STATES=initial_state is not None,
+        HAS_STARTS=cu_seqlens is not None,
+        HAS_INDICES=ssm_state_indices is not None,
+        SPECULATIVE=num_accepted_tokens is not None,
+        NORMALIZE=use_qk_l2norm_in_kernel,
+        BLOCK_K=triton.next_power_of_2(key_size),
+        BLOCK_V=block_v,
+        num_warps=4,
+        work=lambda: _work(q, v, initial_state, num_seqs, num_accepted_tokens is not None),
+    )
+    return o, initial_state
+
+
+def _check_states(
+    states: torch.Tensor | None,
+    num_seqs: int,
+    indices: torch.Tensor | None,
+    q: torch.Tensor,
+    v: torch.Tensor,
+) -> None:
+    if states is None:
+        if indices is not None:
+            raise ValueError("ssm_state_indices are slots of initial_state, which is None")
+        return
+    expected = (*v.shape[2:], q.shape[3])
+    if states.dim() != 4 or states.shape[1:] != expected or states.dtype != torch.float32:
+        raise ValueError(
+            f"initial_state is {states.dtype} {list(states.shape)}: make it torch.float32 "
+            f"[num_slots, {', '.join(map(str, expected))}]"
+        )
+    if not is_dense(states, first_dimension=1):
+        raise ValueError(
+            f"initial_state of strides {states.stride()}: each slot must be contiguous"
+        )
+    if indices is None and len(states) < num_seqs:
+        raise ValueError(
+            f"{len(states)} states for {num_seqs} sequences: give one for each, or "
+            "ssm_state_indices"
+        )
+
+
+def _work(
+    q: torch.Tensor, v: torch.Tensor, states: torch.Tensor | None, num_seqs: int, speculative: bool
+) -> Work:
+    """Each state read once, and written once for the sequence, or for each of its tokens."""
+    numbers = 2 * q.numel() + 2 * v.numel()
+    state = v.shape[2] * v.shape[3] * q.shape[3]
+    moved = 0 if states is None else num_seqs + (v.shape[1] if speculative else num_seqs)
+    return Work(
+        flops=8.0 * v.numel() * q.shape[3],
+        bytes=numbers * q.element_size() + 4 * moved * state,
+        tensor_cores=False,
+    )

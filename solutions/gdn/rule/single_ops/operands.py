@@ -1,0 +1,46 @@
+"""What a single op is given: checked by shape, type and strides before anything is launched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from solutions.common.floats import FLOATS
+
+from ..strides import is_dense
+
+FLOAT32 = (torch.float32,)
+
+
+def check_operand(
+    name: str,
+    tensor: torch.Tensor,
+    shape: Sequence[int | str],
+    device: torch.device,
+    dtypes: Sequence[torch.dtype] = FLOATS,
+    dense_from: int = 1,
+) -> None:
+    """ValueError unless `tensor` is of this shape, in which a word stands for any size, and of one
+    of these types, and lies on the device, contiguous from dimension `dense_from` on."""
+    fits = tensor.dim() == len(shape) and all(
+        isinstance(expected, str) or size == expected
+        for size, expected in zip(tensor.shape, shape, strict=True)
+    )
+    on_device = tensor.device == device
+    if fits and on_device and tensor.dtype in dtypes and is_dense(tensor, dense_from):
+        return
+    sizes, types = ", ".join(map(str, shape)), ", ".join(map(str, dtypes))
+    extent = "contiguous" if dense_from == 1 else "what belongs to one token contiguous"
+    raise ValueError(
+        f"{name} is {tensor.dtype} {list(tensor.shape)} with strides {list(tensor.stride())} on "
+        f"{tensor.device}: make it [{sizes}] on {device}, {types}, {extent}"
+    )
+
+
+def check_groups(num_heads: int, num_value_heads: int) -> None:
+    """ValueError unless each key head serves as many value heads."""
+    if not num_heads or num_value_heads % num_heads:
+        raise ValueError(
+            f"{num_value_heads} value heads for {num_heads} key heads: make it a multiple of them"
+        )

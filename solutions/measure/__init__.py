@@ -1,0 +1,1 @@
+"""How a step is measured, and how what was measured is laid out."""

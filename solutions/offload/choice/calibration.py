@@ -1,0 +1,103 @@
+"""`debubble calibrate`: which path is the fastest on this GPU, for how many pieces of what size."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from functools import partial
+from importlib.metadata import version
+
+import torch
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from debubble.accelerator import Accelerator
+
+from ..measure.byte_sizes import short_size
+from ..measure.grid import ROUNDS, Advance, measure_grid
+from ..paths.descriptors import Descriptors
+from ..selection import copy_along
+from ..swap_blocks import Launch
+from .crossover import PATH_WORDS, PATHS, Crossover, cache_path
+
+KIB = 1024
+SIZES = tuple(kib * KIB for kib in (4, 8, 16, 24, 28, 32, 64, 128))
+COUNTS = (1, 4, *(1 << power for power in range(4, 13)))
+LETTERS = {"dma": "D", "kernel": "K", "kernel_uploaded": "U"}
+"""Of the paths, in a table that has to fit into a terminal."""
+
+
+def calibrate(accelerator: Accelerator, console: Console) -> None:
+    """Measures this GPU, shows what was found, and keeps it for this user."""
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("copying small pieces", total=len(SIZES) * len(COUNTS))
+        crossover = measure_crossover(accelerator, advance=partial(progress.advance, task))
+    console.print(table_of(crossover))
+    path = cache_path(crossover.gpu)
+    crossover.save(path)
+    console.print(f"written to {path}", soft_wrap=True)
+
+
+def measure_crossover(
+    accelerator: Accelerator,
+    sizes: Sequence[int] = SIZES,
+    counts: Sequence[int] = COUNTS,
+    *,
+    rounds: int = ROUNDS,
+    advance: Advance = lambda: None,
+) -> Crossover:
+    """Of pieces of `sizes` bytes, multiples of 8. It takes about half a minute, and wants a GPU
+    that nobody else uses. `advance` is called after each of len(sizes) * len(counts) cells.
+
+    RuntimeError on sim, and where the memory for the largest copy is missing.
+    """
+    paths = {path: partial(copy_columns, path) for path in PATHS}
+    grid = measure_grid(accelerator, paths, sizes, counts, rounds=rounds, advance=advance)
+    return Crossover(
+        gpu=accelerator.description,
+        sizes=list(sizes),
+        counts=list(counts),
+        times_us={
+            path: [[round(time, 2) for time in row] for row in grid.rows(path, "wall_us")]
+            for path in PATHS
+        },
+        versions={"torch": torch.__version__, "triton": version("triton")},
+        date=datetime.date.today().isoformat(),
+    )
+
+
+def copy_columns(
+    path: str, src_addrs: torch.Tensor, dst_addrs: torch.Tensor, sizes: torch.Tensor
+) -> None:
+    """As when the path is selected for pages of this size."""
+    columns = (src_addrs, dst_addrs, sizes)
+    how = Launch.for_pieces(int(sizes[0]))
+    copy_along(path, columns, Descriptors.of(*columns), how)
+
+
+def table_of(crossover: Crossover) -> Table:
+    """A row for each size, a column for each number of pieces: the fastest path and its GB/s."""
+    legend = ", ".join(f"{LETTERS[path]}: {words}" for path, words in PATH_WORDS.items())
+    table = Table(
+        title=f"{crossover.gpu}: the fastest path, and its GB/s with submission",
+        caption=f"columns: pieces of a copy; {legend}",
+        box=SIMPLE,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+    table.add_column("a piece", no_wrap=True)
+    for count in crossover.counts:
+        table.add_column(str(count), justify="right", no_wrap=True)
+    for nbytes in crossover.sizes:
+        table.add_row(
+            short_size(nbytes), *(_cell(crossover, nbytes, count) for count in crossover.counts)
+        )
+    return table
+
+
+def _cell(crossover: Crossover, nbytes: int, count: int) -> str:
+    path = crossover.best(nbytes, count)
+    bandwidth = nbytes * count / crossover.time_us(path, nbytes, count) / 1e3
+    return f"{LETTERS[path]} {bandwidth:.3g}"

@@ -1,0 +1,39 @@
+"""Descriptors that are safe from the next transfer, since the host waits before it writes them."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import torch
+
+from debubble.accelerator import Event
+
+from ...descriptor_buffers import _new_descriptor_buffers
+
+
+class DescriptorPool:
+    """Waits for all transfers before each."""
+
+    def __init__(self, most_buffers: int | None = None) -> None:
+        self.most_buffers = most_buffers
+        self._free: list[torch.Tensor] = []
+        self._in_flight: deque[tuple[torch.Tensor, Event]] = deque()
+
+    def take(self, num_descriptors: int) -> torch.Tensor:
+        """As large as need be."""
+        self.reclaim()
+        for index, buffers in enumerate(self._free):
+            if buffers.shape[1] >= num_descriptors:
+                return self._free.pop(index)
+        return _new_descriptor_buffers(num_descriptors)
+
+    def give_back(self, buffers: torch.Tensor, event: Event) -> None:
+        """To be waited for."""
+        self._in_flight.append((buffers, event))
+
+    def reclaim(self) -> None:
+        """Whatever is in flight."""
+        while self._in_flight:
+            buffers, event = self._in_flight.popleft()
+            event.synchronize()
+            self._free.append(buffers)

@@ -1,0 +1,42 @@
+"""The path that a list of pieces takes, by what was measured: the choice by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from ..paths.descriptors import WORD
+from ..paths.merging import merge_adjacent
+
+CopyPieces = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
+"""Copies sizes[i] bytes from address src[i] to address dst[i]; each is int64 [N]."""
+
+
+def select_path(
+    page_sizes: Sequence[int],
+    paths: Mapping[str, CopyPieces],
+    time_us: Callable[[str, float, int], float],
+) -> CopyPieces:
+    """Copies lists of pieces by "dma" or by "kernel" of `paths`, neighbours that continue one
+    another as one piece, each list by the path that is the fastest for it (vLLM #42212).
+
+    `page_sizes`: bytes of a page in each tensor of the cache. `time_us(path, nbytes, count)` was
+    measured on this GPU: microseconds for `count` pieces, at least 1, of `nbytes` bytes on average.
+    The kernel copies words of 8 bytes: sizes and addresses that are multiples of 8.
+    """
+    if any(page % WORD for page in page_sizes):
+        return lambda *columns: paths["dma"](*merge_adjacent(*columns))
+
+    def copy(src: np.ndarray, dst: np.ndarray, sizes: np.ndarray) -> None:
+        columns = src, dst, sizes = merge_adjacent(src, dst, sizes)
+        count = len(sizes)
+        if count == 0:
+            return
+        fits_kernel = not any((column % WORD).any() for column in columns)
+        mean = float(sizes.mean())
+        among = paths if fits_kernel else ["dma"]
+        fastest = min(among, key=lambda path: time_us(path, mean, count))
+        paths[fastest](*columns)
+
+    return copy

@@ -1,0 +1,1 @@
+"""A grid of copies, and requests served a second."""

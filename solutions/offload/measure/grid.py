@@ -1,0 +1,238 @@
+"""Copies of so many pieces of so many bytes each, timed on a GPU by every path in turn."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from debubble.accelerator import Accelerator, current
+from solutions.measure.benchmark import no_garbage
+
+from ..descriptor_buffers import _new_descriptor_buffers
+
+Copy = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]
+"""Queues a copy on the current stream: (source addresses, target addresses, sizes), int64 [N]
+each, in pinned memory that is left alone until the copy is done."""
+Call = Callable[[], object]
+Advance = Callable[[], object]
+
+MEMORY = 1 << 30
+"""Bytes to copy from and to: far beyond what a GPU's L2 cache holds."""
+ROUNDS = 11
+"""Of measuring times on the device; the host's vary more, and are measured WALLS times as often."""
+WALLS = 3
+DESCRIPTOR_SETS = 3
+LONGER_LOADS = 4
+
+
+@dataclass(frozen=True)
+class CopyTimes:
+    """Microseconds, medians."""
+
+    device_us: float
+    """From the first piece to the last, all of them submitted before the device gets there."""
+    wall_us: float
+    """On an idle device, from the call until all has arrived."""
+    host_us: float
+    """Of wall_us: until the call returns."""
+    event_us: float
+    """The same as wall_us as the device's own events have it, one before the call and one behind:
+    submission counts where the device waits for it."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    sizes: Sequence[int]
+    """[S] bytes a piece."""
+    counts: Sequence[int]
+    """[C] pieces."""
+    times: Mapping[str, Sequence[Sequence[CopyTimes]]]
+    """Of each path: [S][C]."""
+
+    def rows(self, path: str, kind: str) -> list[list[float]]:
+        """[S][C] of one kind: the name of a field of CopyTimes."""
+        return [[getattr(cell, kind) for cell in row] for row in self.times[path]]
+
+
+class Meter(Protocol):
+    """Calls `write`, which is not measured, and then `copy`: a transfer's descriptors, too, are
+    written a moment before it begins."""
+
+    def wall(self, write: Call, copy: Call) -> tuple[float, float, float]:
+        """wall_us, host_us and event_us."""
+
+    def device(self, write: Call, copy: Call, host_us: float) -> float:
+        """device_us; the call takes the host about `host_us`."""
+
+
+def measure_grid(
+    accelerator: Accelerator,
+    paths: Mapping[str, Copy],
+    sizes: Sequence[int],
+    counts: Sequence[int],
+    *,
+    rounds: int = ROUNDS,
+    advance: Advance = lambda: None,
+    dense: Collection[str] = (),
+) -> Grid:
+    """On a side stream of a GPU that nobody else uses; `advance` is called after each cell. The
+    paths in `dense` get three lists without gaps, the others what a pool hands out.
+
+    RuntimeError on sim, whose clock would only say what it was told, and where the memory for the
+    largest copy is missing.
+    """
+    if accelerator.modelled:
+        raise RuntimeError(
+            f"copies are measured on a real GPU, and this is {accelerator.description}"
+        )
+    memory = CopiedMemory.for_grid(accelerator, sizes, counts)
+    with no_garbage():
+        meter = CudaMeter(accelerator)
+        return measure_cells(memory, meter, paths, sizes, counts, rounds, advance, dense)
+
+
+def measure_cells(
+    memory: CopiedMemory,
+    meter: Meter,
+    paths: Mapping[str, Copy],
+    sizes: Sequence[int],
+    counts: Sequence[int],
+    rounds: int,
+    advance: Advance,
+    dense: Collection[str] = (),
+) -> Grid:
+    times: dict[str, list[list[CopyTimes]]] = {path: [[] for _ in sizes] for path in paths}
+    for (row, nbytes), count in product(enumerate(sizes), counts):
+        for path, cell in measure_cell(memory, meter, paths, nbytes, count, rounds, dense).items():
+            times[path][row].append(cell)
+        advance()
+    return Grid(tuple(sizes), tuple(counts), times)
+
+
+def measure_cell(
+    memory: CopiedMemory,
+    meter: Meter,
+    paths: Mapping[str, Copy],
+    nbytes: int,
+    count: int,
+    rounds: int,
+    dense: Collection[str] = (),
+) -> dict[str, CopyTimes]:
+    """The paths take turns, so that a slow moment of the machine is one for all of them."""
+    sets = [memory.descriptors(nbytes, count) for _ in range(DESCRIPTOR_SETS)]
+    lists = {path: _lists(count, path in dense) for path in paths}
+    copies = {path: partial(copy, *lists[path]) for path, copy in paths.items()}
+    for path, copy in copies.items():
+        meter.wall(partial(lists[path].copy_, sets[0]), copy)  # compiles
+    walls: dict[str, list[tuple[float, float, float]]] = {path: [] for path in paths}
+    devices: dict[str, list[float]] = {path: [] for path in paths}
+    random = np.random.default_rng(0)
+    for turn in range(WALLS * rounds):
+        # In another order each time: whoever follows a copy of the same kind is faster.
+        for path in random.permutation(list(paths)).tolist():
+            write = partial(lists[path].copy_, sets[turn % len(sets)])
+            walls[path].append(meter.wall(write, copies[path]))
+            if turn < rounds:
+                devices[path].append(meter.device(write, copies[path], walls[path][-1][1]))
+    return {path: _medians(walls[path], devices[path]) for path in paths}
+
+
+def _lists(count: int, dense: bool) -> torch.Tensor:
+    """Pinned int64 [3, count], dense or as a pool has it. Each copy of it ends before the next
+    descriptors are written."""
+    if dense:
+        return torch.empty((3, count), dtype=torch.int64, pin_memory=current().pin_memory)
+    return _new_descriptor_buffers(count)
+
+
+class CopiedMemory:
+    """Pinned host memory and device memory of `nbytes` each, cut into blocks anew for each copy."""
+
+    def __init__(self, accelerator: Accelerator, nbytes: int) -> None:
+        pin_memory = accelerator.pin_memory
+        self.host = torch.empty(nbytes, dtype=torch.int8, pin_memory=pin_memory)
+        self.device = torch.empty(nbytes, dtype=torch.int8, device=accelerator.device)
+        self._random = np.random.default_rng(0)
+
+    @classmethod
+    def for_grid(
+        cls, accelerator: Accelerator, sizes: Sequence[int], counts: Sequence[int]
+    ) -> CopiedMemory:
+        """Less than MEMORY where there is not so much, but enough for the largest copy."""
+        largest = max(sizes) * max(counts)
+        nbytes = max(MEMORY, largest)
+        while True:
+            try:
+                return cls(accelerator, nbytes)
+            except RuntimeError as error:
+                if nbytes == largest:
+                    raise RuntimeError(
+                        f"a copy of {max(counts)} pieces of {max(sizes)} bytes needs {largest} "
+                        "bytes of pinned memory and as many on the device: measure smaller ones"
+                    ) from error
+                nbytes = max(largest, nbytes // 2)
+
+    def descriptors(self, nbytes: int, count: int) -> torch.Tensor:
+        """[3, count] int64: source addresses, target addresses and sizes of blocks in
+        random places, none of them twice."""
+        blocks = np.stack(
+            [self._random.choice(len(self.host) // nbytes, count, replace=False) for _ in range(2)]
+        )
+        starts = np.array([[self.host.data_ptr()], [self.device.data_ptr()]])
+        table = torch.empty(3, count, dtype=torch.int64)
+        table[:2] = torch.from_numpy(starts + nbytes * blocks)
+        table[2] = nbytes
+        return table
+
+
+class CudaMeter:
+    def __init__(self, accelerator: Accelerator) -> None:
+        self._accelerator = accelerator
+        self._stream = accelerator.stream()
+        self._first, self._last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+    def wall(self, write: Call, copy: Call) -> tuple[float, float, float]:
+        self._stream.synchronize()
+        write()
+        with self._stream:
+            self._first.record()
+            started = time.perf_counter()
+            copy()
+            submitted = time.perf_counter()
+            self._last.record()
+        self._stream.synchronize()
+        arrived = time.perf_counter()
+        event_us = self._first.elapsed_time(self._last) * 1e3
+        return (arrived - started) * 1e6, (submitted - started) * 1e6, event_us
+
+    def device(self, write: Call, copy: Call, host_us: float) -> float:
+        """Behind a kernel that runs for longer than the host needs to submit the copy. Where the
+        host is never done before it, the longest load is as near as one gets."""
+        load_ms = 0.3 + 1.5e-3 * host_us
+        for _ in range(1 + LONGER_LOADS):
+            self._stream.synchronize()
+            write()
+            with self._stream:
+                self._accelerator.sleep(load_ms)
+                self._first.record()
+                copy()
+                is_behind = not self._first.query()
+                self._last.record()
+            self._stream.synchronize()
+            if is_behind:
+                break
+            load_ms *= 2
+        return self._first.elapsed_time(self._last) * 1e3
+
+
+def _medians(walls: Sequence[tuple[float, float, float]], devices: Sequence[float]) -> CopyTimes:
+    wall_us, host_us, event_us = (statistics.median(column) for column in zip(*walls, strict=True))
+    return CopyTimes(statistics.median(devices), wall_us, host_us, event_us)

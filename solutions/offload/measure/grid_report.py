@@ -1,0 +1,213 @@
+"""The paths side by side over a grid of copies: tables to read, and a record to keep."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import torch
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from debubble.accelerator import Accelerator
+from solutions.measure.benchmark import write_record
+
+from ..choice.calibration import COUNTS, SIZES, copy_columns, measure_crossover
+from ..choice.crossover import PATHS, Crossover
+from ..choice.presets import UPSTREAM, Preset
+from ..selection import PresetSwap, SwapBlocks, _select_swap_blocks_fn, next_power_of_2
+from .byte_sizes import short_size
+from .grid import ROUNDS, Advance, CopiedMemory, Copy, CudaMeter, Grid, measure_cell, measure_grid
+
+NAME = "offload_grid"
+FEWEST = 16
+"""Pieces of a copy in the grid."""
+LARGE_COPY = 256 << 20
+"""Bytes of one copy: what the link can do."""
+RUN, RUN_PIECE, RUN_PIECES = 16, 8192, 4096
+"""Blocks of RUN_PIECE bytes that lie side by side, RUN at a time, RUN_PIECES in all."""
+UPSTREAMS = ("preset", "preset_kernel")
+"""Paths that upload three lists."""
+IN_TABLES = ("dma", "preset_kernel", "kernel", "selected")
+KINDS = {"device_us": "on the device alone", "wall_us": "with submission"}
+
+
+@dataclass(frozen=True)
+class GridReport:
+    large_copy_us: float
+    """Device time of LARGE_COPY bytes."""
+    grid: Grid
+    """Of PATHS, "preset", which is upstream's choice, "preset_kernel", which is upstream's kernel
+    at every size, and "selected"."""
+    runs_us: Mapping[str, float]
+    """Device time of RUN_PIECES pieces of RUN_PIECE bytes that lie in runs, by path."""
+
+    @property
+    def large_copy(self) -> float:
+        """Bytes a microsecond."""
+        return LARGE_COPY / self.large_copy_us
+
+
+def report_grid(
+    accelerator: Accelerator, console: Console, folder: Path | None, quick: bool = False
+) -> None:
+    """Prints what a GPU measured, and writes it to `folder`. Without a GPU it says so."""
+    if accelerator.modelled:
+        console.print("Copies of small pieces are measured on a GPU.")
+        return
+    sizes = SIZES[:2] if quick else SIZES
+    counts = tuple(count for count in COUNTS if count >= FEWEST)[: 2 if quick else None]
+    rounds = 3 if quick else ROUNDS
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("copies", total=2 * len(sizes) * len(counts))
+        advance = partial(progress.advance, task)
+        report = measure_report(accelerator, sizes, counts, rounds, advance)
+    for table in tables_of(report, accelerator):
+        console.print(table)
+    if folder is not None:
+        path = write_record(folder / f"{NAME}.json", NAME, accelerator, contents_of(report))
+        console.print(f"written to {path}")
+
+
+def measure_report(
+    accelerator: Accelerator,
+    sizes: Sequence[int],
+    counts: Sequence[int],
+    rounds: int,
+    advance: Advance,
+) -> GridReport:
+    """The selected path goes by a crossover that is measured first, on this very machine."""
+    crossover = measure_crossover(accelerator, sizes, counts, rounds=rounds, advance=advance)
+    paths = paths_with(crossover, sizes)
+    grid = measure_grid(
+        accelerator, paths, sizes, counts, rounds=rounds, advance=advance, dense=UPSTREAMS
+    )
+    return GridReport(
+        large_copy_us(accelerator, rounds), grid, runs_us(accelerator, crossover, rounds)
+    )
+
+
+def paths_with(crossover: Crossover, sizes: Sequence[int]) -> dict[str, Copy]:
+    """All that are compared, ready for pages of `sizes` bytes."""
+    by_preset, by_kernel, selected = (
+        {size: choose(size) for size in sizes}
+        for choose in (
+            partial(_select, preset=UPSTREAM),
+            _preset_kernel,
+            partial(_select, crossover=crossover),
+        )
+    )
+    return {
+        **{path: partial(copy_columns, path) for path in PATHS},
+        "preset": partial(_copy_pages, by_preset),
+        "preset_kernel": partial(_copy_pages, by_kernel),
+        "selected": partial(_copy_pages, selected),
+    }
+
+
+def _select(
+    size: int, crossover: Crossover | None = None, preset: Preset | None = None
+) -> SwapBlocks:
+    return _select_swap_blocks_fn([size], gpu_to_cpu=False, crossover=crossover, preset=preset)
+
+
+def _preset_kernel(size: int) -> SwapBlocks:
+    """Upstream's kernel, also where its constants leave the copy to the DMA engine."""
+    chunk = min(next_power_of_2(size), UPSTREAM.bytes_per_chunk)
+    return PresetSwap(replace(UPSTREAM, bytes_per_chunk=chunk))
+
+
+def _copy_pages(
+    swaps: Mapping[int, SwapBlocks], src: torch.Tensor, dst: torch.Tensor, sizes: torch.Tensor
+) -> None:
+    swaps[int(sizes[0])](src, dst, sizes)
+
+
+def large_copy_us(accelerator: Accelerator, rounds: int) -> float:
+    """Device time of one pinned copy of LARGE_COPY bytes, median."""
+    memory, meter = CopiedMemory(accelerator, LARGE_COPY), CudaMeter(accelerator)
+    copy = partial(memory.device.copy_, memory.host, non_blocking=True)
+    nothing_to_write = bool
+    _, host_us, _ = meter.wall(nothing_to_write, copy)
+    return statistics.median(meter.device(nothing_to_write, copy, host_us) for _ in range(rounds))
+
+
+def runs_us(accelerator: Accelerator, crossover: Crossover, rounds: int) -> dict[str, float]:
+    """Device time by path, where RUN pieces at a time lie side by side on both sides. "selected"
+    gets them merged, as from a handler, the others as they are listed."""
+    meter, nbytes = CudaMeter(accelerator), RUN_PIECES * RUN_PIECE
+    listed = paths_with(crossover, [RUN_PIECE])
+    del listed["selected"]
+    runs = _Runs(accelerator, RUN * nbytes)
+    cell = measure_cell(runs, meter, listed, RUN_PIECE, RUN_PIECES, rounds, dense=UPSTREAMS)
+    merged = paths_with(crossover, [RUN * RUN_PIECE])["selected"]
+    apart = CopiedMemory(accelerator, RUN * nbytes)
+    cell |= measure_cell(
+        apart, meter, {"selected": merged}, RUN * RUN_PIECE, RUN_PIECES // RUN, rounds
+    )
+    return {path: times.device_us for path, times in cell.items()}
+
+
+class _Runs(CopiedMemory):
+    def descriptors(self, nbytes: int, count: int) -> torch.Tensor:
+        runs = super().descriptors(RUN * nbytes, count // RUN)
+        table = torch.empty(3, count, dtype=torch.int64)
+        offsets = nbytes * torch.arange(RUN)
+        table[:2] = (runs[:2, :, None] + offsets).flatten(1)
+        table[2] = nbytes
+        return table
+
+
+def tables_of(report: GridReport, accelerator: Accelerator) -> Iterator[Table]:
+    for kind, words in KINDS.items():
+        table = Table(
+            title=f"{accelerator.description}: GB/s {words}; one large copy "
+            f"{report.large_copy / 1e3:.1f}",
+            caption="D DMA batch, U upstream's kernel, K kernel, S selected",
+            box=SIMPLE,
+            padding=(0, 1, 0, 0),
+            pad_edge=False,
+        )
+        table.add_column("D/U/K/S", no_wrap=True)
+        for count in report.grid.counts:
+            table.add_column(str(count), justify="right", no_wrap=True)
+        for row, size in enumerate(report.grid.sizes):
+            table.add_row(
+                short_size(size),
+                *(
+                    _cell(report.grid, kind, row, column)
+                    for column in range(len(report.grid.counts))
+                ),
+            )
+        yield table
+
+
+def _cell(grid: Grid, kind: str, row: int, column: int) -> str:
+    num_bytes = grid.sizes[row] * grid.counts[column]
+    return "/".join(
+        f"{num_bytes / grid.rows(path, kind)[row][column] / 1e3:.0f}" for path in IN_TABLES
+    )
+
+
+def contents_of(report: GridReport) -> dict[str, object]:
+    grid = report.grid
+    return {
+        "large_copy": {"bytes": LARGE_COPY, "device_us": report.large_copy_us},
+        "sizes": list(grid.sizes),
+        "counts": list(grid.counts),
+        "times": {
+            path: {kind: grid.rows(path, kind) for kind in (*KINDS, "host_us", "event_us")}
+            for path in grid.times
+        },
+        "runs": {
+            "run": RUN,
+            "piece_bytes": RUN_PIECE,
+            "pieces": RUN_PIECES,
+            "device_us": dict(report.runs_us),
+        },
+    }

@@ -1,0 +1,89 @@
+"""How a copy by a kernel grew faster, step by step: the chapter tells it, a GPU measures it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+
+from debubble.accelerator import Accelerator, ByAddress, Work, current, launch
+from solutions.measure.benchmark import write_record
+
+from ..choice.presets import Preset
+from ..choice.upstream_scheme import swap_with_preset
+from ..swap_blocks_kernel import _swap_blocks_kernel
+from .grid import ROUNDS, Copy, Grid, measure_grid
+
+NAME = "offload_steps"
+SIZE, COUNTS = 8192, (64, 4096)
+"""Bytes of a piece, and pieces of a copy, that the steps are measured with."""
+
+
+def by_chunks(num_programs: int, num_stages: int, vectors: bool) -> Copy:
+    """A copy by the list of chunks: 4,096 bytes each, descriptors in one upload."""
+
+    def copy(src: torch.Tensor, dst: torch.Tensor, sizes: torch.Tensor) -> None:
+        chunks_per_piece = -(-int(sizes.max()) // 4096)
+        columns = torch.stack([src, dst, sizes])
+        if current().pin_memory:
+            columns = columns.pin_memory()
+        launch(
+            _swap_blocks_kernel,
+            (min(num_programs, len(src) * chunks_per_piece),),
+            *columns.to(current().device, non_blocking=True),
+            num_jobs=len(src),
+            stride=1,
+            chunks_per_job=chunks_per_piece,
+            WORDS=4096 // 8,
+            VECTOR=vectors,
+            STAGES=num_stages,
+            num_warps=4,
+            work=lambda: Work(by_address=ByAddress(*np.stack([src, dst, sizes]))),
+        )
+
+    return copy
+
+
+def by_pieces(num_programs: int) -> Copy:
+    """A copy by so many programs that take whole pieces, descriptors in three uploads."""
+    preset = Preset(num_programs, threshold_bytes=28 * 1024, min_n=0, bytes_per_chunk=8192)
+    return lambda src, dst, sizes: swap_with_preset(src, dst, sizes, preset)
+
+
+STEPS: dict[str, Copy] = {
+    "whole pieces, 1 program": by_pieces(1),
+    "whole pieces, 12 programs": by_pieces(12),
+    "a list of chunks": by_chunks(12, num_stages=1, vectors=False),
+    "16 bytes at a time": by_chunks(12, num_stages=1, vectors=True),
+    "3 chunks under way": by_chunks(12, num_stages=3, vectors=True),
+    "and 64 programs": by_chunks(64, num_stages=3, vectors=True),
+}
+
+
+def report_steps(accelerator: Accelerator, console: Console, folder: Path | None) -> None:
+    """Prints what a GPU measured, and writes it to `folder`. Without a GPU it does nothing."""
+    if accelerator.modelled:
+        return
+    grid = measure_steps(accelerator)
+    for name in STEPS:
+        rates = [
+            SIZE * count / us / 1e3 for count, us in zip(COUNTS, _row(grid, name), strict=True)
+        ]
+        console.print(f"{name:26}", *(f"{rate:5.1f} GB/s" for rate in rates))
+    if folder is not None:
+        kinds = ("device_us", "wall_us", "host_us", "event_us")
+        times = {name: {kind: grid.rows(name, kind) for kind in kinds} for name in STEPS}
+        contents = {"sizes": [SIZE], "counts": list(COUNTS), "times": times}
+        path = write_record(folder / f"{NAME}.json", NAME, accelerator, contents)
+        console.print(f"written to {path}")
+
+
+def measure_steps(accelerator: Accelerator, *, rounds: int = ROUNDS) -> Grid:
+    """`rounds` as `measure_grid` takes it."""
+    return measure_grid(accelerator, STEPS, [SIZE], COUNTS, rounds=rounds, dense=STEPS)
+
+
+def _row(grid: Grid, name: str) -> list[float]:
+    return grid.rows(name, "device_us")[0]

@@ -1,0 +1,1 @@
+"""Where KV blocks lie, in device memory and in host memory."""

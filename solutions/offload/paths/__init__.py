@@ -1,0 +1,1 @@
+"""What a list of pieces may hold, and how it gets shorter."""

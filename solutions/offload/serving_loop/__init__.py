@@ -1,0 +1,1 @@
+"""A model that is served with its KV blocks in host memory."""

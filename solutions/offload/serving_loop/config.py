@@ -1,0 +1,137 @@
+"""What is served: one GPU's share of a decoder, and requests that share long prefixes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from solutions.common.decoder_shape import DecoderShape, check_counts
+
+COUNTS = (
+    "block_size",
+    "prefix_tokens",
+    "new_tokens",
+    "num_prefixes",
+    "num_requests",
+    "max_running",
+    "loads_ahead",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingConfig(DecoderShape):
+    """Sizes are of this GPU's share. ValueError for what nobody can serve."""
+
+    block_size: int = 16
+    """Tokens of a KV block."""
+    prefix_tokens: int
+    """That a request finds in CPU memory: whole blocks."""
+    new_tokens: int
+    """That a request generates."""
+    num_prefixes: int
+    """Different ones: request i has prefix i % num_prefixes."""
+    num_requests: int
+    max_running: int
+    """Requests in one step."""
+    loads_ahead: int
+    """Requests whose prefix may be on its way while others run."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_counts(self, COUNTS)
+        if self.prefix_tokens % self.block_size:
+            raise ValueError(
+                f"a prefix of {self.prefix_tokens} tokens in blocks of {self.block_size}: only "
+                "full blocks are offloaded"
+            )
+
+    @classmethod
+    def tiny(cls) -> ServingConfig:
+        """Takes a few seconds on sim, and is exact enough to compare tokens."""
+        return cls(
+            num_layers=2,
+            hidden_size=32,
+            intermediate_size=64,
+            num_heads=2,
+            num_kv_heads=1,
+            head_size=16,
+            vocab_size=64,
+            block_size=4,
+            prefix_tokens=8,
+            new_tokens=3,
+            num_prefixes=2,
+            num_requests=5,
+            max_running=2,
+            loads_ahead=2,
+            dtype=torch.float32,
+        )
+
+    @classmethod
+    def small(cls) -> ServingConfig:
+        """So small that on a GPU a batch of 1536 pieces keeps the host longer than a step."""
+        return cls(
+            num_layers=24,
+            hidden_size=1024,
+            intermediate_size=2816,
+            num_heads=8,
+            num_kv_heads=1,
+            head_size=128,
+            vocab_size=32_000,
+            prefix_tokens=1024,
+            new_tokens=8,
+            num_prefixes=4,
+            num_requests=16,
+            max_running=4,
+            loads_ahead=2,
+        )
+
+    @classmethod
+    def llama_3_70b_rank(cls) -> ServingConfig:
+        """One of eight GPUs that share Llama-3-70B: 1 KV head, so 8 KiB of keys and values a
+        block and layer. Prefixes of 8192 tokens are 40,960 such pieces, 335 MB."""
+        return cls(
+            num_layers=80,
+            hidden_size=8192,
+            intermediate_size=28_672 // 8,
+            num_heads=8,
+            num_kv_heads=1,
+            head_size=128,
+            vocab_size=128_256 // 8,
+            prefix_tokens=8192,
+            new_tokens=16,
+            num_prefixes=12,
+            num_requests=48,
+            max_running=8,
+            loads_ahead=4,
+        )
+
+    @property
+    def prefix_blocks(self) -> int:
+        return self.prefix_tokens // self.block_size
+
+    @property
+    def blocks_per_request(self) -> int:
+        return -(-(self.prefix_tokens + self.new_tokens) // self.block_size)
+
+    @property
+    def num_gpu_blocks(self) -> int:
+        """For all requests that run or are on their way; block 0 is nobody's."""
+        return 1 + self.blocks_per_request * (self.max_running + self.loads_ahead)
+
+    @property
+    def block_shape(self) -> tuple[int, ...]:
+        """Of one block of one layer: keys, then values."""
+        return (2, self.block_size, self.num_kv_heads, self.head_size)
+
+    @property
+    def page_bytes(self) -> int:
+        """Of one block of one layer."""
+        return 2 * self.block_size * self.num_kv_heads * self.head_size * self.dtype.itemsize
+
+    @property
+    def gpu_bytes(self) -> int:
+        """Of weights and KV cache, and about as much as a step needs beside them."""
+        embedding = self.vocab_size * self.hidden_size * self.dtype.itemsize
+        cache = self.num_layers * self.num_gpu_blocks * self.page_bytes
+        return self.weight_bytes + embedding + cache + 4 * 2**30

@@ -1,0 +1,170 @@
+"""Serving requests whose prefix waits in CPU memory: loads beside steps, as an engine does it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from debubble.accelerator import current
+
+from ..handler import SingleDirectionOffloadingHandler
+from ..memory.host_memory import pinned_blocks
+from ..memory.kv_tensors import KVGroup, KVTensors
+from ..memory.lru_blocks import LRUBlockManager, prefix_hashes
+from .config import ServingConfig
+from .model import SlotDecoder
+
+STEPS_IN_FLIGHT = 2
+"""Steps that the host is ahead of the device."""
+
+LoadingHandler = Callable[[Sequence[KVGroup]], SingleDirectionOffloadingHandler]
+"""Makes the handler of the loads: what the variants of a serving loop differ in."""
+
+
+@dataclass
+class Request:
+    index: int
+    hashes: list[bytes]
+    """Of the blocks of its prefix."""
+    blocks: list[int]
+    """On the GPU, from the moment its prefix is on its way."""
+    steps_left: int
+
+
+class Server:
+    """Prefixes in CPU memory, a decoder with `max_running` slots, and what moves between them."""
+
+    def __init__(self, config: ServingConfig, device: torch.device) -> None:
+        self.config = config
+        self.decoder = SlotDecoder(config, device)
+        self.decoder.capture()
+        self.manager = LRUBlockManager(config.num_prefixes * config.prefix_blocks)
+        row = config.page_bytes
+        num_cpu_blocks = config.num_prefixes * config.prefix_blocks
+        pairs = [
+            KVTensors(
+                cache.view(config.num_gpu_blocks, -1).view(torch.int8),
+                pinned_blocks(num_cpu_blocks, row),
+            )
+            for cache in self.decoder.caches
+        ]
+        self.groups = [KVGroup(pairs)]
+        self.hashes = [
+            prefix_hashes(self._prefix(number), config.block_size)
+            for number in range(config.num_prefixes)
+        ]
+        self._jobs = itertools.count()
+        self._under_way: deque[Request] = deque()
+        self._offload_prefixes()
+
+    def serve(self, load: SingleDirectionOffloadingHandler) -> torch.Tensor:
+        """All requests once, their prefixes brought by `load`: the tokens that they generate,
+        int64 [num_requests, new_tokens] on the device. The host waits for no load while there is a
+        step to run."""
+        config = self.config
+        waiting = deque(range(config.num_requests))
+        loading: dict[Hashable, Request] = {}
+        ready: deque[Request] = deque()
+        running: dict[int, Request] = {}
+        free_blocks = self._free_blocks()
+        tokens = torch.zeros(
+            (config.num_requests, config.new_tokens), dtype=torch.int64, device=self.decoder.device
+        )
+        pace = _Pace()
+        while waiting or loading or ready or running:
+            while waiting and len(loading) + len(ready) < config.loads_ahead:
+                request = self._request(waiting.popleft(), free_blocks)
+                loading[request.index] = request
+                self._load(request, load)
+            if not (running or ready):
+                load.wait({next(iter(loading))})
+            for result in load.get_finished():
+                request = loading.pop(result.job_id)
+                if not result.success:
+                    raise RuntimeError(f"request {request.index}: {result.error}")
+                self.manager.complete_load(request.hashes)
+                ready.append(request)
+            for slot in range(config.max_running):
+                if ready and slot not in running:
+                    running[slot] = request = ready.popleft()
+                    self._start(slot, request)
+            if not running:
+                continue
+            self.decoder.step()
+            pace.keep()
+            for slot, request in list(running.items()):
+                request.steps_left -= 1
+                if not request.steps_left:
+                    tokens[request.index] = self.decoder.output[slot]
+                    self.decoder.stop(slot)
+                    free_blocks += running.pop(slot).blocks
+        return tokens
+
+    def load_one(self, load: SingleDirectionOffloadingHandler) -> None:
+        """A prefix; the current stream waits for it, the host does not."""
+        for _ in load.get_finished():
+            self.manager.complete_load(self._under_way.popleft().hashes)
+        request = self._request(next(self._jobs), self._free_blocks())
+        self._load(request, load)
+        load.make_stream_wait({request.index}, current().current_stream())
+        self._under_way.append(request)
+
+    def _free_blocks(self) -> list[int]:
+        """In no order, as they are after hours of serving."""
+        blocks = list(range(1, self.config.num_gpu_blocks))
+        random.Random(self.config.seed).shuffle(blocks)
+        return blocks
+
+    def _request(self, index: int, free_blocks: list[int]) -> Request:
+        blocks = [free_blocks.pop() for _ in range(self.config.blocks_per_request)]
+        hashes = self.hashes[index % self.config.num_prefixes]
+        return Request(index, hashes, blocks, self.config.new_tokens)
+
+    def _load(self, request: Request, load: SingleDirectionOffloadingHandler) -> None:
+        found = self.manager.lookup(request.hashes)
+        assert found == len(request.hashes), "all prefixes were offloaded"
+        cpu_blocks = self.manager.prepare_load(request.hashes)
+        gpu_blocks = request.blocks[: self.config.prefix_blocks]
+        load.transfer_async(request.index, [gpu_blocks], [cpu_blocks])
+
+    def _start(self, slot: int, request: Request) -> None:
+        token = request.index % self.config.vocab_size
+        self.decoder.start(slot, request.blocks, self.config.prefix_tokens, token)
+
+    def _prefix(self, number: int) -> list[int]:
+        """Token ids; no two prefixes begin alike."""
+        vocab_size = self.config.vocab_size
+        return [(number + place) % vocab_size for place in range(self.config.prefix_tokens)]
+
+    def _offload_prefixes(self) -> None:
+        """Random keys and values take the place of prefills: stored from the GPU, as after one."""
+        store = SingleDirectionOffloadingHandler(self.groups, gpu_to_cpu=True)
+        gpu_blocks = list(range(1, 1 + self.config.prefix_blocks))
+        for number, hashes in enumerate(self.hashes):
+            for cache in self.decoder.caches:
+                cache.normal_()
+            plan = self.manager.prepare_store(hashes)
+            assert plan is not None, "there is room for all prefixes"
+            store.transfer_async(number, [gpu_blocks], [plan.block_ids])
+            store.wait({number})
+            self.manager.complete_store(hashes)
+        store.get_finished()
+
+
+class _Pace:
+    """Lets the host be so many steps ahead, and no more."""
+
+    def __init__(self) -> None:
+        self._events = deque(current().event() for _ in range(STEPS_IN_FLIGHT))
+
+    def keep(self) -> None:
+        """To be called behind each step."""
+        self._events.rotate(-1)
+        event = self._events[-1]
+        event.synchronize()
+        event.record()

@@ -1,0 +1,1 @@
+"""One transfer: its blocks, their addresses, and what came of it."""

@@ -1,0 +1,1 @@
+"""The decoder with image prompts that the ranges of this lesson are for."""

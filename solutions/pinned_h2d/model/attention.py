@@ -1,0 +1,184 @@
+"""Attention over a paged KV cache: checks what it is given, chooses a tile, launches the kernel."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+import triton
+
+from debubble.accelerator import Work, launch
+from solutions.common.floats import FLOATS
+
+from ..metadata import RangeState
+from .attention_kernel import prefix_attention_kernel
+from .batch import Batch
+
+LOG2_E = math.log2(math.e)
+
+
+def prefix_attention(
+    query: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    batch: Batch,
+    *,
+    ranges: torch.Tensor | RangeState | None,
+    scale: float | None = None,
+    window: int | None = None,
+    clamp_to_window: bool = False,
+    output: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """[num_tokens, num_heads, head_size] like `query`, whose heads must be contiguous; in `output`
+    where one is given, contiguous, whose rows are left as they are where the batch has no tokens.
+
+    Caches: [num_blocks, block_size, num_kv_heads, head_size], contiguous. `ranges`: [num_seqs,
+    max_ranges, 2] int32, contiguous, or None without any range; TypeError for NOT_COMPUTED. With
+    `clamp_to_window` a range reaches no further than the window.
+    """
+    _, num_heads, head_size = query.shape
+    _, page, num_kv_heads, _ = key_cache.shape
+    check_shapes(query, key_cache, value_cache, window, clamp_to_window)
+    ranges = checked_ranges(ranges)
+    group = num_heads // num_kv_heads
+    if output is None:
+        output = torch.empty_like(query, memory_format=torch.contiguous_format)
+    if not batch.max_query_len:
+        return output
+    shared_memory = shared_memory_of(query.device)
+    tile = choose_tile(query.dtype, head_size, group, batch.max_query_len, shared_memory)
+    query_tiles = triton.cdiv(batch.max_query_len, tile.block_m // group)
+    launch(
+        prefix_attention_kernel,
+        (query_tiles, batch.num_seqs, num_kv_heads),
+        output,
+        query,
+        key_cache,
+        value_cache,
+        batch.block_table,
+        batch.seq_lens,
+        batch.query_start_loc,
+        batch.seq_lens if ranges is None else ranges,
+        0 if ranges is None else ranges.shape[1],
+        (head_size**-0.5 if scale is None else scale) * LOG2_E,
+        output.stride(0),
+        query.stride(0),
+        key_cache.stride(0),
+        key_cache.stride(1),
+        batch.block_table.stride(0),
+        GROUP=group,
+        HEAD_SIZE=head_size,
+        HEAD_PADDED=triton.next_power_of_2(head_size),
+        PAGE=page,
+        WINDOW=window or 0,
+        CLAMP_TO_WINDOW=clamp_to_window,
+        HAS_RANGES=ranges is not None,
+        UPCAST=shared_memory == INTERPRETED and query.dtype == torch.bfloat16,
+        BLOCK_M=tile.block_m,
+        BLOCK_N=tile.block_n,
+        num_warps=tile.num_warps,
+        num_stages=tile.num_stages,
+        work=lambda: attention_work(query, num_kv_heads, batch.scheduled, window),
+    )
+    return output
+
+
+class Tile(NamedTuple):
+    block_m: int
+    block_n: int
+    num_warps: int
+    num_stages: int
+
+
+def choose_tile(
+    dtype: torch.dtype, head_size: int, group: int, max_query_len: int, shared_memory: int
+) -> Tile:
+    """As large as an SM's registers and `shared_memory` bytes allow, and no larger than the
+    longest query needs. Measured on an H200: of the tiles that fit, the fastest."""
+    if shared_memory == INTERPRETED:
+        tile = Tile(128, 128, 1, 1)  # There a large tile takes as long as a small one.
+    elif dtype == torch.float32:
+        tile = Tile(16, 16, 8, 1)  # IEEE products don't run on tensor cores.
+    elif head_size <= 128:
+        tile = Tile(128, 64, 4, 2)
+    else:
+        tile = next(tile for least, tile in WIDE_HEADS.items() if shared_memory >= least)
+    largest = triton.next_power_of_2(max(16, max_query_len * group))
+    if largest < tile.block_m:
+        tile = tile._replace(block_m=largest, num_warps=8 if head_size > 128 else 4)
+    return tile._replace(block_m=max(tile.block_m, triton.next_power_of_2(group)))
+
+
+INTERPRETED = 0
+WIDE_HEADS = {192 << 10: Tile(128, 64, 8, 2), 128 << 10: Tile(128, 32, 8, 2), 0: Tile(64, 32, 8, 2)}
+"""By the bytes of shared memory that they take at most, for heads of 256 in 2-byte numbers: a tile
+of queries, and two stages of keys and values. The last one is for GPUs of 99 KiB, as an A10G is."""
+
+
+@functools.cache
+def shared_memory_of(device: torch.device) -> int:
+    """Bytes that one block can have, or INTERPRETED where kernels run on the CPU."""
+    if triton.knobs.runtime.interpret:
+        return INTERPRETED
+    properties = torch.cuda.get_device_properties(device)
+    return properties.shared_memory_per_block_optin  # type: ignore[attr-defined]  # stub lacks it
+
+
+def check_shapes(
+    query: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    window: int | None,
+    clamp_to_window: bool,
+) -> None:
+    _, num_heads, head_size = query.shape
+    num_kv_heads = key_cache.shape[2]
+    if query.dtype not in FLOATS:
+        raise TypeError(f"queries of {query.dtype}: use bfloat16, float16 or float32")
+    if key_cache.dtype != query.dtype or value_cache.dtype != query.dtype:
+        raise TypeError(f"a cache of {key_cache.dtype} for queries of {query.dtype}: use one type")
+    if not 16 <= head_size <= 256:
+        raise ValueError(f"head size {head_size}: this kernel holds 16 to 256")
+    if num_heads % num_kv_heads:
+        raise ValueError(f"{num_heads} heads for {num_kv_heads} KV heads: must be a multiple")
+    if key_cache.shape != value_cache.shape or key_cache.shape[3] != head_size:
+        raise ValueError(
+            f"caches of {tuple(key_cache.shape)} and {tuple(value_cache.shape)} for head size "
+            f"{head_size}: both must be [num_blocks, block_size, num_kv_heads, head_size]"
+        )
+    if query.stride()[1:] != (head_size, 1):
+        raise ValueError(f"query strides {query.stride()}: each token's heads must be contiguous")
+    if not (key_cache.is_contiguous() and value_cache.is_contiguous()):
+        raise ValueError("the caches must be contiguous")
+    if window is not None and window < 1:
+        raise ValueError(f"window {window}: must be at least 1, or None")
+    if clamp_to_window and window is None:
+        raise ValueError("clamp_to_window needs a window")
+
+
+def checked_ranges(ranges: torch.Tensor | RangeState | None) -> torch.Tensor | None:
+    """TypeError for ranges that are not computed yet, ValueError for a tensor with gaps."""
+    if not isinstance(ranges, torch.Tensor | None):
+        raise TypeError(f"ranges {ranges}: give the metadata its ranges before the first layer")
+    if ranges is not None and not ranges.is_contiguous():
+        raise ValueError(f"range strides {ranges.stride()}: the ranges must be contiguous")
+    return ranges
+
+
+def attention_work(
+    query: torch.Tensor, num_kv_heads: int, scheduled: Sequence[range], window: int | None
+) -> Work:
+    """Operations of the causal, windowed part, and each byte of Q, K, V and output once."""
+    num_tokens, num_heads, head_size = query.shape
+    reach = math.inf if window is None else window
+    pairs = sum(len(p) * min((p.start + p.stop + 1) / 2, reach) for p in scheduled)
+    kv_tokens = sum(min(p.stop, len(p) + reach) for p in scheduled)
+    vectors = 2 * num_tokens * num_heads + 2 * kv_tokens * num_kv_heads
+    return Work(
+        flops=4.0 * pairs * num_heads * head_size,
+        bytes=int(vectors * head_size * query.element_size()),
+        tensor_cores=query.dtype != torch.float32,
+    )

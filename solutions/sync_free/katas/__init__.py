@@ -1,0 +1,1 @@
+"""What only the exercises need: a decode loop, and a detector of waits."""

@@ -1,0 +1,1 @@
+"""What those exercises begin with."""

@@ -1,0 +1,65 @@
+"""The decode loop with two steps in flight: the host prepares one while the device computes one.
+
+Host and device share the buffers of the uploads and the downloads, and two streams share the
+tokens. An event says when each of them changes hands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from debubble.accelerator import current
+from solutions.common.read_back import ReadBack
+from solutions.common.staging_ring import StagingRing
+
+Decode = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+STEPS_IN_FLIGHT = 2
+
+
+class DecodeLoop:
+    """Tokens stay on the device from step to step; the host gets them one step late (vLLM #41429).
+
+    `decode(tokens, positions)` returns the next tokens. All three are [num_requests] int64 on the
+    device, the first tokens are zeros, and it queues its kernels on the current stream.
+    """
+
+    def __init__(self, decode: Decode, num_requests: int) -> None:
+        accelerator = current()
+        self.decode = decode
+        self.tokens = torch.zeros(num_requests, dtype=torch.int64, device=accelerator.device)
+        self.staging = StagingRing((num_requests,), torch.int64, STEPS_IN_FLIGHT)
+        self.copying = accelerator.stream()
+        self.on_its_way: ReadBack | None = None
+
+    def step(self, positions: torch.Tensor) -> list[int] | None:
+        """Queues a step, then returns the tokens of the step before it; None if there is none.
+
+        `positions` are [num_requests] int64 on the host, and may be changed at once.
+        """
+        if positions.shape != self.tokens.shape:
+            raise ValueError(
+                f"positions of shape {list(positions.shape)}: this loop has {len(self.tokens)} "
+                "requests, and wants a position for each"
+            )
+        uploaded = torch.empty_like(self.tokens)
+        self.staging.upload(positions, uploaded)
+        self.tokens = self.decode(self.tokens, uploaded)
+        of_step_before, self.on_its_way = self.on_its_way, self._read_back()
+        return None if of_step_before is None else of_step_before.read().tolist()
+
+    def finish(self) -> list[int] | None:
+        """The tokens of the last step; None if there is none."""
+        return None if self.on_its_way is None else self.on_its_way.read().tolist()
+
+    def _read_back(self) -> ReadBack:
+        """Behind the kernels that write the tokens, and beside those of the next step."""
+        self.copying.wait_stream(current().current_stream())
+        with self.copying:
+            on_its_way = ReadBack(self.tokens)
+        # Memory belongs to the stream that asked for it. Another one that reads it has to say so,
+        # or it may be given away, and written to, before that copy is done.
+        self.tokens.record_stream(self.copying)  # type: ignore[arg-type]  # or a stream of sim's
+        return on_its_way

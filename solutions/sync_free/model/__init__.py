@@ -1,0 +1,1 @@
+"""The step that meets all eight sites, and what it computes with."""

@@ -1,0 +1,118 @@
+"""The eight sites of a step, each called by itself: as it was, or as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from importlib import import_module
+
+import torch
+
+from solutions.common.packed_upload import DeviceArrays, upload_packed
+from solutions.common.read_back import ReadBack
+
+from ..sites.conv_metadata import ConvMetadata, prepare_conv_metadata
+from ..sites.logprobs import LogprobsTensors
+from .ngram_batch import NgramBatch
+from .step_inputs import StepInputs
+from .tables import Tables
+from .workload import ScheduledStep
+
+SITES = (
+    "ngram",
+    "penalties",
+    "token_types",
+    "causal_conv1d",
+    "data_parallel",
+    "kv_sharing",
+    "bad_words",
+    "logprobs",
+)
+"""Modules of this package, and of `before`."""
+
+
+class SeparateSites:
+    """One step's calls. Each uploads what it needs, if anything, when its turn comes."""
+
+    def __init__(
+        self,
+        scheduled: ScheduledStep,
+        inputs: StepInputs,
+        tables: Tables,
+        fixed: Collection[str] = SITES,
+    ) -> None:
+        """`fixed`: sites whose code is as it is now; that of the others is as it was."""
+        self.scheduled, self.inputs, self.tables = scheduled, inputs, tables
+        self.device = tables.token_ids.device
+        package = __name__.rpartition(".")[0]
+        self.site = {
+            name: import_module(
+                f"{package}.{name}" if name in fixed else f"{package}.before.{name}"
+            )
+            for name in SITES
+        }
+        self.plans_convolution = "causal_conv1d" in fixed
+
+    @property
+    def run_ar(self) -> Callable[..., ReadBack]:
+        return self.site["data_parallel"]._run_ar
+
+    def upload(self) -> DeviceArrays:
+        """The step's own inputs, which are no site."""
+        self.on_device = upload_packed(self.inputs.arrays, self.device)
+        return self.on_device
+
+    def update_ngram(self) -> None:
+        scheduled, tables = self.scheduled, self.tables
+        batch = NgramBatch(scheduled.names, scheduled.token_table, scheduled.seq_lens)
+        tables.row_of = self.site["ngram"].update_ngram_gpu_tensors_incremental(
+            batch, tables.token_ids, tables.num_tokens, tables.row_of, scheduled.arrived
+        )
+
+    def bincount(self) -> None:
+        rows, tables = self.inputs.recounted, self.tables
+        self.site["penalties"].bincount(
+            rows,
+            tables.token_ids,
+            self.scheduled.prompt_lens[rows],
+            self.scheduled.seq_lens[rows],
+            tables.prompt_bin_mask,
+            tables.output_bin_counts,
+        )
+
+    def token_types(self) -> torch.Tensor:
+        """[num_tokens] int32."""
+        model_kwargs = self.site["token_types"]._init_model_kwargs(
+            self.scheduled.token_type_starts,
+            self.on_device["sequence_lens"],
+            torch.from_numpy(self.scheduled.sequence_lens),
+            len(self.scheduled.sequence_lens),
+        )
+        return model_kwargs["token_type_ids"]
+
+    def conv_metadata(self) -> ConvMetadata | None:
+        """None as it was: then each layer makes its own."""
+        if not self.plans_convolution:
+            return None
+        return prepare_conv_metadata(
+            self.scheduled.query_start_loc, self.device, self.scheduled.cache_indices
+        )
+
+    @property
+    def causal_conv1d_fn(self) -> Callable[..., torch.Tensor]:
+        return self.site["causal_conv1d"].causal_conv1d_fn
+
+    def logits_rows(self, num_padded: int) -> torch.Tensor:
+        """[num_padded] int32."""
+        return self.site["kv_sharing"]._prepare_kv_sharing_fast_prefill(
+            self.tables.logits_rows, self.on_device["logits_indices"], num_padded
+        )
+
+    def apply_bad_words(self, logits: torch.Tensor) -> None:
+        scheduled = self.scheduled
+        self.site["bad_words"].apply_bad_words(logits, scheduled.bad_words, scheduled.past_tokens)
+
+    def logprobs(self, logits: torch.Tensor, sampled: torch.Tensor) -> LogprobsTensors | None:
+        """None when no request asks."""
+        return self.site["logprobs"].gather_specific_token_logprobs(
+            logits, self.scheduled.asked_ids, sampled
+        )

@@ -1,0 +1,66 @@
+"""What a step needs on the device besides what its eight sites ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from solutions.common.packed_upload import DeviceArrays, HostArrays
+
+from .tables import Tables
+from .workload import ScheduledStep
+
+
+@dataclass(frozen=True)
+class StepInputs:
+    """`sequence_lens`, `query_start_loc`, `cache_indices`: int32, and `has_initial_state`: bool, of
+    all sequences, that of padding included. `logits_indices`: [num_requests] int32.
+    `token_places`: int64, where in the table of tokens the ones lie that this step runs.
+    `new_places` and `new_tokens`: what was said last, by requests that did not just arrive.
+    `said_places`: int64, the counts that grow by one.
+    """
+
+    arrays: HostArrays
+    recounted: np.ndarray
+    """Rows whose request just arrived, or came from another row: int64."""
+
+    def write_new_tokens(self, on_device: DeviceArrays, tables: Tables) -> None:
+        places, tokens = on_device["new_places"], on_device["new_tokens"]
+        tables.token_ids.view(-1).index_copy_(0, places, tokens)
+        said = on_device["said_places"]
+        ones = torch.ones_like(said, dtype=torch.int32)
+        tables.output_bin_counts.view(-1).index_add_(0, said, ones)
+
+
+def plan_inputs(
+    scheduled: ScheduledStep, row_of: Mapping[str, int] | None, vocab_size: int
+) -> StepInputs:
+    """`row_of`: each request's row in the last step."""
+    rows = np.arange(scheduled.num_requests)
+    max_len = scheduled.token_table.shape[1]
+    start_loc = scheduled.query_start_loc
+    first_place = rows * max_len + scheduled.num_computed
+    token_places = np.zeros(scheduled.num_tokens + scheduled.num_padding, dtype=np.int64)
+    token_places[: scheduled.num_tokens] = np.arange(scheduled.num_tokens)
+    token_places[: scheduled.num_tokens] += np.repeat(
+        first_place - start_loc[:-2], scheduled.query_lens
+    )
+    here = ~scheduled.has_arrived
+    last_rows = [(row_of or {}).get(name, -1) for name in scheduled.names]
+    stays = here & (rows == np.array(last_rows))
+    new_tokens = scheduled.token_table.reshape(-1)[first_place]
+    arrays = {
+        "sequence_lens": scheduled.sequence_lens,
+        "query_start_loc": start_loc,
+        "cache_indices": scheduled.cache_indices,
+        "has_initial_state": np.append(here, False),
+        "logits_indices": start_loc[1:-1] - 1,
+        "token_places": token_places,
+        "new_places": first_place[here],
+        "new_tokens": new_tokens[here],
+        "said_places": (rows * vocab_size + new_tokens)[stays],
+    }
+    return StepInputs(arrays, np.flatnonzero(~stays))

@@ -1,0 +1,188 @@
+"""The scheduler's part: who runs in each step, and what each request wants. All on the host.
+
+What a request says is settled before the first step, so that the code as it was and as it is
+compute the same, and preparing a step needs no result of the step before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..sites.conv_metadata import PAD_SLOT
+from .config import StepConfig
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request for as long as it lives."""
+
+    name: str
+    slot: int
+    """Where its counts live on the device: the same in all its steps, unlike its row."""
+    tokens: np.ndarray
+    """[max_len] int32: the prompt and all that it will say."""
+    prompt_len: int
+    asked_ids: list[int]
+    bad_words: list[list[int]]
+
+
+@dataclass(frozen=True)
+class ScheduledStep:
+    """One step. Rows are places in the batch; a request's row may change from step to step."""
+
+    requests: list[Request]
+    """By row."""
+    arrived: frozenset[str]
+    """Names of those that run for the first time, with their whole prompt."""
+    num_computed: np.ndarray
+    """[num_requests] int32: tokens of each that earlier steps have run."""
+    query_lens: np.ndarray
+    """[num_requests] int32: tokens of each that this step runs."""
+    num_padding: int
+    """Tokens that only pad the batch: behind all others, a sequence that belongs to no request."""
+
+    @property
+    def num_requests(self) -> int:
+        return len(self.requests)
+
+    @property
+    def num_tokens(self) -> int:
+        """Those of padding left out."""
+        return int(self.query_lens.sum())
+
+    # What a scheduler keeps up to date anyway is made once, and not at a step's expense.
+
+    @cached_property
+    def names(self) -> list[str]:
+        return [request.name for request in self.requests]
+
+    @cached_property
+    def has_arrived(self) -> np.ndarray:
+        """[num_requests] bool."""
+        return np.array([name in self.arrived for name in self.names])
+
+    @cached_property
+    def cache_indices(self) -> np.ndarray:
+        """[num_requests + 1] int32: where each sequence's state lies; that of padding has none."""
+        return np.array([*(request.slot for request in self.requests), PAD_SLOT], dtype=np.int32)
+
+    @cached_property
+    def seq_lens(self) -> np.ndarray:
+        """[num_requests] int32: tokens of each at the end of this step."""
+        return self.num_computed + self.query_lens
+
+    @cached_property
+    def prompt_lens(self) -> np.ndarray:
+        """[num_requests] int32."""
+        return np.array([request.prompt_len for request in self.requests], dtype=np.int32)
+
+    @cached_property
+    def sequence_lens(self) -> np.ndarray:
+        """[num_requests + 1] int32: query_lens, and the padding."""
+        return np.append(self.query_lens, np.int32(self.num_padding))
+
+    @cached_property
+    def query_start_loc(self) -> np.ndarray:
+        """[num_requests + 2] int32: where each sequence's tokens begin, and the end of the last."""
+        return np.append(0, np.cumsum(self.sequence_lens)).astype(np.int32)
+
+    @cached_property
+    def token_table(self) -> np.ndarray:
+        """[num_requests, max_len] int32: every row's tokens."""
+        return np.stack([request.tokens for request in self.requests])
+
+    @cached_property
+    def past_tokens(self) -> list[list[int]]:
+        """What each request has said so far, its prompt left out, by row."""
+        ends = self.seq_lens.tolist()
+        said = (r.tokens[r.prompt_len : end] for r, end in zip(self.requests, ends, strict=True))
+        return [tokens.tolist() for tokens in said]
+
+    @cached_property
+    def token_type_starts(self) -> dict[int, int]:
+        """The second half of a prompt is of type 1, by row."""
+        return {
+            row: request.prompt_len // 2
+            for row, request in enumerate(self.requests)
+            if request.name in self.arrived
+        }
+
+    @cached_property
+    def asked_ids(self) -> dict[int, list[int]]:
+        return {row: request.asked_ids for row, request in enumerate(self.requests)}
+
+    @cached_property
+    def bad_words(self) -> dict[int, list[list[int]]]:
+        return {row: request.bad_words for row, request in enumerate(self.requests)}
+
+    def prepared(self) -> ScheduledStep:
+        """Itself, with all of the above at hand."""
+        for name, value in vars(type(self)).items():
+            if isinstance(value, cached_property):
+                getattr(self, name)
+        return self
+
+
+class Workload:
+    """An endless, repeatable stream of steps."""
+
+    def __init__(self, config: StepConfig) -> None:
+        self.config = config
+        self.random = np.random.default_rng(config.seed)
+        self.born = 0
+
+    def steps(self, count: int) -> Iterator[ScheduledStep]:
+        """The first `count` steps. In the first one everybody arrives."""
+        config = self.config
+        running: list[Request] = []
+        computed: list[int] = []
+        for _ in range(count):
+            leaving = config.arrivals if running else 0
+            free = self._end(running, computed, leaving) if leaving else range(config.num_requests)
+            arrived = [self._request(slot) for slot in free]
+            running += arrived
+            computed += [0] * len(arrived)
+            names = frozenset(request.name for request in arrived)
+            lens = [r.prompt_len if r.name in names else 1 for r in running]
+            yield ScheduledStep(
+                list(running),
+                names,
+                num_computed=np.array(computed, dtype=np.int32),
+                query_lens=np.array(lens, dtype=np.int32),
+                num_padding=-sum(lens) % config.padded_to,
+            ).prepared()
+            computed = [done + length for done, length in zip(computed, lens, strict=True)]
+
+    def _end(self, running: list[Request], computed: list[int], count: int) -> list[int]:
+        """Takes out those that are at their end, or else any; the last rows move into the holes."""
+        full = [row for row, done in enumerate(computed) if done >= self.config.max_len - 1]
+        others = self.random.permutation(len(running)).tolist()
+        rows = list(dict.fromkeys([*full, *others]))[: max(count, len(full))]
+        slots = []
+        for row in sorted(rows, reverse=True):
+            slots.append(running[row].slot)
+            running[row], computed[row] = running[-1], computed[-1]
+            running.pop()
+            computed.pop()
+        return slots
+
+    def _request(self, slot: int) -> Request:
+        config, draw = self.config, self.random.integers
+        self.born += 1
+        tokens = draw(config.vocab_size, size=config.max_len, dtype=np.int32)
+        prompt_len = int(draw(1, config.prompt_tokens + 1))
+        said_first = tokens[prompt_len : prompt_len + 2].tolist()
+        return Request(
+            f"request {self.born}",
+            slot,
+            tokens,
+            prompt_len,
+            draw(config.vocab_size, size=config.asked_ids).tolist(),
+            # One word that is ruled out after the first tokens said, the others at all times.
+            [[*said_first, int(draw(config.vocab_size))]]
+            + [[int(draw(config.vocab_size))] for _ in range(config.bad_words - 1)],
+        )

@@ -1,0 +1,1 @@
+"""The eight places as they are now, each beside its twin in `before`."""

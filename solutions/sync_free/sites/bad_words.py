@@ -1,0 +1,148 @@
+"""Bad words: an id that would complete a forbidden sequence is never sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import torch
+
+from solutions.common.packed_upload import DeviceArrays, HostArrays, upload_packed
+
+BadWordsTokenIds = Mapping[int, Sequence[Sequence[int]]]
+"""{row: the sequences that are forbidden there}."""
+
+
+def apply_bad_words(
+    logits: torch.Tensor,
+    bad_words_token_ids: BadWordsTokenIds,
+    past_tokens_ids: Sequence[Sequence[int]],
+) -> None:
+    """Sets logits to -inf where sampling the id would complete a bad word (vLLM #41429).
+
+    logits:              [B, V] float on the device, changed in place.
+    bad_words_token_ids: {row: [sequence of token ids, ...]}.
+    past_tokens_ids:     what each of the B rows has generated so far, on the CPU.
+
+    A sequence forbids its last id while its row has just generated all the ids before it; one of
+    a single id always does. ValueError for a row or an id that the logits don't have, or for an
+    empty sequence, whether it matches now or not: then no logit has changed.
+    """
+    words = BadWords.of(bad_words_token_ids, *logits.shape)
+    plan = plan_bad_words(words, past_tokens_ids)
+    plan.apply(upload_packed(plan.arrays, logits.device), logits)
+
+
+@dataclass(frozen=True, slots=True)
+class BadWords:
+    """All sequences of a batch side by side, checked. It can be kept while the batch stays."""
+
+    num_rows: int
+    sequences: list[Sequence[int]]
+    rows: np.ndarray  # [num_sequences] int64: the row that each belongs to
+    lengths: np.ndarray  # [num_sequences] int64
+    last_ids: np.ndarray  # [num_sequences] int64: what each forbids
+    ids_before: np.ndarray  # [num_sequences] int64: what must be newest; no meaning at length 1
+
+    @classmethod
+    def of(cls, bad_words_token_ids: BadWordsTokenIds, num_rows: int, vocab_size: int) -> BadWords:
+        of_rows = bad_words_token_ids.values()
+        sequences = list(chain.from_iterable(of_rows))
+        rows = np.fromiter(bad_words_token_ids, np.int64, len(of_rows))
+        lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
+        ids = np.fromiter(chain.from_iterable(sequences), np.int64, lengths.sum())
+        rows_exist = ((rows >= 0) & (rows < num_rows)).all()
+        ids_exist = ((ids >= 0) & (ids < vocab_size)).all()
+        if not (rows_exist and ids_exist and lengths.all()):
+            # The slow way finds the one to name.
+            check_bad_words(bad_words_token_ids, num_rows, vocab_size)
+        ends = lengths.cumsum()
+        return cls(
+            num_rows,
+            sequences,
+            rows.repeat(np.fromiter(map(len, of_rows), np.int64, len(of_rows))),
+            lengths,
+            last_ids=ids[ends - 1],
+            ids_before=ids[ends - 2],
+        )
+
+
+def check_bad_words(bad_words_token_ids: BadWordsTokenIds, num_rows: int, vocab_size: int) -> None:
+    """Raises ValueError with the first row, sequence or id that can't be right."""
+    for row, sequences in bad_words_token_ids.items():
+        if not 0 <= row < num_rows:
+            raise ValueError(f"bad words for row {row}: the logits have {num_rows} rows")
+        for sequence in sequences:
+            if not len(sequence):
+                raise ValueError(f"an empty bad word for row {row}: it needs at least one id")
+            for token_id in sequence:
+                if not 0 <= token_id < vocab_size:
+                    raise ValueError(
+                        f"token id {token_id} in a bad word for row {row}: "
+                        f"the vocabulary has {vocab_size} ids"
+                    )
+
+
+FEW = 4
+"""So many logits are filled one by one: that costs less than an upload and a scatter."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadWordsPlan:
+    """Which logits to forbid: `few` of them as (row, id), or more in `arrays`."""
+
+    few: Sequence[tuple[int, int]]
+    arrays: HostArrays
+
+    def apply(self, on_device: DeviceArrays, logits: torch.Tensor) -> None:
+        """A kernel for each of a few logits, or one for all. `logits`: [B, V] float, of any
+        strides."""
+        for row, token_id in self.few:
+            # A slice is filled, and a kernel takes the number as its argument. Assigned to a
+            # single element, it would be uploaded, and waited for.
+            logits[row, token_id : token_id + 1] = -torch.inf
+        if self.arrays:
+            places = (on_device["rows"], on_device["ids"])
+            # A Python number would be uploaded here, and waited for.
+            logits.index_put_(places, on_device["forbidden"].to(logits.dtype))
+
+
+def plan_bad_words(words: BadWords, past_tokens_ids: Sequence[Sequence[int]]) -> BadWordsPlan:
+    """Finds the sequences that the next id could complete; ValueError if a row has no past."""
+    if len(past_tokens_ids) != words.num_rows:
+        raise ValueError(
+            f"past tokens of {len(past_tokens_ids)} rows for logits of {words.num_rows}: "
+            "give every row a list, be it empty"
+        )
+    if not words.sequences:
+        return BadWordsPlan([], {})
+    completed = _completed(words, past_tokens_ids)
+    rows, ids = words.rows[completed], words.last_ids[completed]
+    if len(rows) <= FEW:
+        return BadWordsPlan(list(zip(rows.tolist(), ids.tolist(), strict=True)), {})
+    forbidden = np.array(-np.inf, np.float32)
+    return BadWordsPlan([], {"rows": rows, "ids": ids, "forbidden": forbidden})
+
+
+def _completed(words: BadWords, past_tokens_ids: Sequence[Sequence[int]]) -> np.ndarray:
+    """[num_sequences] bool: whether all but the last id are the newest ones of the row.
+
+    Few sequences get past a look at one id, so only these few are compared as a whole.
+    """
+    newest = np.fromiter(
+        (past[-1] if len(past) else NOTHING_YET for past in past_tokens_ids),
+        np.int64,
+        words.num_rows,
+    )
+    completed = (words.lengths == 1) | (newest[words.rows] == words.ids_before)
+    for number in np.flatnonzero(completed & (words.lengths > 2)).tolist():
+        *prefix, _ = words.sequences[number]
+        past = past_tokens_ids[words.rows[number]]
+        completed[number] = list(past[-len(prefix) :]) == prefix
+    return completed
+
+
+NOTHING_YET = -1
+"""No token id, so that it is equal to none."""

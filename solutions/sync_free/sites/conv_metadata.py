@@ -1,0 +1,128 @@
+"""Which chunk of which sequence each program of the convolution works on: planned once a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from solutions.common.host_integers import HostIntegers, host_integers
+from solutions.common.packed_upload import DeviceArrays, HostArrays, upload_packed
+from solutions.common.sequence_lengths import sequence_lengths
+
+CHUNK_TOKENS = 8
+"""Tokens of one sequence that one program convolves. A power of two, and at least as many as the
+inputs that the widest kernel looks back, so that only a sequence's first chunk needs its state."""
+PAD_SLOT = -1
+"""The cache index of a sequence that is there for its size only: nothing of it is computed."""
+
+
+@dataclass(frozen=True)
+class ConvMetadata:
+    """The same for all layers of a step. `batch_of_chunk`, `chunk_offset`: [num_chunks] int32 on
+    the device, the sequence of each chunk, and its first token's place in that sequence. Tables
+    that were made on the device may be longer: where the sequence is below 0, there is no chunk."""
+
+    batch_of_chunk: torch.Tensor
+    chunk_offset: torch.Tensor
+    num_seqs: int
+    num_tokens: int
+    highest_slot: int = PAD_SLOT
+    """Of the cache indices that were given on the host: what the states of a layer must hold."""
+
+
+Layer = Callable[..., torch.Tensor]
+"""(tokens, ConvMetadata) to the tokens, convolved."""
+
+
+def convolve_layers(
+    layers: Sequence[Layer],
+    tokens: torch.Tensor,
+    query_start_loc: torch.Tensor,
+    query_start_loc_cpu: torch.Tensor,
+) -> torch.Tensor:
+    """The tokens after all layers, each of them called as `layer(tokens, metadata)`
+    (vLLM #41429).
+
+    `query_start_loc` and `query_start_loc_cpu`: [num_seqs + 1] int32, on the device and on the
+    host: where in `tokens` each sequence starts, then the end of the last one.
+    """
+    metadata = prepare_conv_metadata(query_start_loc_cpu, tokens.device)
+    for layer in layers:
+        tokens = layer(tokens, metadata)
+    return tokens
+
+
+def prepare_conv_metadata(
+    query_start_loc_cpu: HostIntegers,
+    device: torch.device,
+    cache_indices_cpu: HostIntegers | None = None,
+) -> ConvMetadata:
+    """The metadata of one step, by one upload that nobody waits for. Arguments and errors are
+    those of `plan_conv_metadata`."""
+    plan = plan_conv_metadata(query_start_loc_cpu, cache_indices_cpu)
+    return plan.apply(upload_packed(plan.arrays, device))
+
+
+def plan_conv_metadata(
+    query_start_loc_cpu: HostIntegers, cache_indices_cpu: HostIntegers | None = None
+) -> ConvMetadataPlan:
+    """`query_start_loc_cpu` [num_seqs + 1] and `cache_indices_cpu` [num_seqs], integers on the
+    host, and the same numbers that the layers get on the device.
+
+    ValueError if the starts don't begin at 0 or decrease, if a cache index is below PAD_SLOT, or
+    if two sequences with tokens have the same one, since each writes the state it has there.
+    """
+    lengths = sequence_lengths("query_start_loc_cpu", query_start_loc_cpu)
+    highest_slot = PAD_SLOT
+    if cache_indices_cpu is not None:
+        slots = host_integers("cache_indices_cpu", cache_indices_cpu)
+        _check_slots(slots, lengths)
+        highest_slot = int(slots.max(initial=PAD_SLOT))
+    chunks = -(-lengths // CHUNK_TOKENS)
+    first_chunks = np.cumsum(chunks) - chunks
+    offset = (np.arange(chunks.sum()) - np.repeat(first_chunks, chunks)) * CHUNK_TOKENS
+    arrays = {
+        "batch_of_chunk": np.repeat(np.arange(len(chunks), dtype=np.int32), chunks),
+        "chunk_offset": offset.astype(np.int32),
+    }
+    return ConvMetadataPlan(arrays, len(lengths), int(lengths.sum()), highest_slot)
+
+
+@dataclass(frozen=True)
+class ConvMetadataPlan:
+    """`arrays`: those of ConvMetadata, under the same names."""
+
+    arrays: HostArrays
+    num_seqs: int
+    num_tokens: int
+    highest_slot: int
+
+    def apply(self, on_device: DeviceArrays) -> ConvMetadata:
+        return ConvMetadata(
+            **on_device,
+            num_seqs=self.num_seqs,
+            num_tokens=self.num_tokens,
+            highest_slot=self.highest_slot,
+        )
+
+
+def _check_slots(slots: np.ndarray, lengths: np.ndarray) -> None:
+    if len(slots) != len(lengths):
+        raise ValueError(f"{len(slots)} cache indices for {len(lengths)} sequences: give each one")
+    below = np.flatnonzero(slots < PAD_SLOT)
+    if below.size:
+        sequence = int(below[0])
+        raise ValueError(
+            f"sequence {sequence} has cache index {slots[sequence]}: use a slot, or {PAD_SLOT} for "
+            "a sequence without one"
+        )
+    used = np.sort(slots[(lengths > 0) & (slots != PAD_SLOT)])
+    shared = used[1:][used[1:] == used[:-1]]
+    if shared.size:
+        raise ValueError(
+            f"cache index {shared[0]} belongs to more than one sequence: each needs a slot of its "
+            "own, for it overwrites the state there"
+        )
