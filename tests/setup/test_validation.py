@@ -195,7 +195,7 @@ def all_of_them(tmp_path_factory):
             {"tests-gdn", "katas-gdn", "chapter-03_gdn", "benchmark-gdn", "tests-truth"},
         ),
         (
-            "solutions/offload/crossovers/nvidia-h200.json",
+            "solutions/offload/choice/crossovers/nvidia-h200.json",
             {"tests-offload", "chapter-05_offload", "benchmark-engine"},
             {"tests-gdn", "chapter-03_gdn"},
         ),
