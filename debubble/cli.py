@@ -129,6 +129,19 @@ def hint(kata: KataName) -> None:
 
 
 @app.command()
+def lesson(
+    system: Annotated[str, typer.Argument(help="A folder of solutions/, such as gdn.")],
+    site: Annotated[
+        str | None, typer.Argument(help="One of its places, where it has several.")
+    ] = None,
+) -> None:
+    """Show what a system changed, before against after, and why it is faster."""
+    from .commands.lesson import lesson
+
+    lesson(system, site)
+
+
+@app.command()
 def reset(
     kata: KataName,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,

@@ -1,0 +1,110 @@
+"""The lessons of the workbook: pairs of files whose difference is what a system teaches.
+
+Each `solutions/<system>/lesson.toml` names its own, relative to its folder:
+
+    [[pair]]
+    site = "kv_sharing"     # where a system has several
+    before = "sites/before/kv_sharing.py"
+    after = "sites/kv_sharing.py"
+    idea = "The last index stays on the device instead of coming to the host as a number."
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from .catalogue import WorkshopError
+
+FILE = "lesson.toml"
+CONTEXT = 3
+"""Lines shown around a change."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Two files that run in the same place, and what their difference shows."""
+
+    system: str
+    site: str
+    """Empty where a system has only one lesson."""
+    idea: str
+    before: Path
+    after: Path
+    root: Path
+
+    @property
+    def name(self) -> str:
+        return f"{self.system} {self.site}".strip()
+
+    def diff(self) -> list[str]:
+        """The lines of a unified diff, with both files' paths in its head."""
+        before, after = (self._lines(path) for path in (self.before, self.after))
+        heads = (self._shown(self.before), self._shown(self.after))
+        return list(difflib.unified_diff(before, after, *heads, lineterm="", n=CONTEXT))
+
+    @property
+    def changed_lines(self) -> int:
+        """How many lines go and come."""
+        return sum(line.startswith(("-", "+")) for line in self.diff()[2:])
+
+    def _lines(self, path: Path) -> list[str]:
+        try:
+            return path.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            sentence = f"{self._shown(path)} is not there: the lesson {self.name!r}"
+            raise WorkshopError(f"{sentence} in {self.system}/{FILE} names it") from None
+
+    def _shown(self, path: Path) -> str:
+        return path.relative_to(self.root).as_posix()
+
+
+def lessons(root: Path) -> list[Lesson]:
+    """All of them, a system after another."""
+    files = sorted((root / "solutions").glob(f"*/{FILE}"))
+    return [lesson for file in files for lesson in _lessons_in(file, root)]
+
+
+def find_lessons(root: Path, system: str, site: str | None = None) -> list[Lesson]:
+    """Those of a system, or the one of a site. WorkshopError names what there is instead."""
+    everything = lessons(root)
+    found = [lesson for lesson in everything if lesson.system == system]
+    if not found:
+        raise WorkshopError(_unknown("system", system, [one.system for one in everything]))
+    if site is None:
+        return found
+    of_site = [lesson for lesson in found if lesson.site == site]
+    if not of_site:
+        raise WorkshopError(_unknown(f"site of {system}", site, [one.site for one in found]))
+    return of_site
+
+
+def _lessons_in(file: Path, root: Path) -> list[Lesson]:
+    folder = file.parent
+    try:
+        return [
+            Lesson(
+                system=folder.name,
+                site=pair.get("site", ""),
+                idea=pair["idea"],
+                before=folder / pair["before"],
+                after=folder / pair["after"],
+                root=root,
+            )
+            for pair in tomllib.loads(file.read_text(encoding="utf-8"))["pair"]
+        ]
+    except tomllib.TOMLDecodeError as error:
+        raise WorkshopError(f"{file.relative_to(root)} is not valid TOML: {error}") from error
+    except KeyError as error:
+        raise WorkshopError(f"{file.relative_to(root)}: a [[pair]] has no {error}") from error
+
+
+def _unknown(kind: str, name: str, there: list[str]) -> str:
+    known = [*dict.fromkeys(filter(None, there))]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    way_out = (
+        f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(known) or 'none'}"
+    )
+    return f"there is no {kind} {name!r} with a lesson: {way_out}"
