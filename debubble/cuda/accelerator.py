@@ -19,23 +19,23 @@ from ..contract.host_syncs import allow_host_sync
 from ..contract.protocol import Event, Stream, Work
 from ..contract.triton_mode import check_launch
 from ..timeline.data import TimelineData
-from . import follow, interposition
-from .addresses import Addresses
-from .byte_copies import ByteCopies
-from .driver import Driver
+from .driver.addresses import Addresses
+from .driver.byte_copies import ByteCopies
+from .driver.driver import Driver
 from .flex_attention import FlexAttention
 from .graph import CudaGraph
-from .kineto import events_of
-from .marks import BEGIN, END, Marks, annotate, marked
+from .guard import follow, interposition
+from .guard.watch import SyncWatch
 from .memory_limit import limit_memory
 from .sleep import sleep
-from .watch import SyncWatch
+from .trace.kineto import events_of
+from .trace.marks import BEGIN, END, Marks, annotate, marked
 
 if TYPE_CHECKING:
     import numpy as np
     from torch.nn.attention.flex_attention import BlockMask
 
-    from .kineto_rows import Trace
+    from .trace.kineto_rows import Trace
 
 ACTIVITIES = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
 

@@ -13,8 +13,8 @@ import torch
 from ..contract.capture_error import CaptureError
 from ..contract.flex_call import FlexCall
 from ..contract.host_syncs import allow_host_sync
-from .marks import marked
-from .modes import without_modes
+from .guard.modes import without_modes
+from .trace.marks import marked
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask

@@ -10,7 +10,7 @@ import torch
 
 from ..contract.capture_error import IS_EMPTY, IS_FULL, NESTED, CaptureError
 from ..contract.host_syncs import allow_host_sync
-from .marks import marked
+from .trace.marks import marked
 
 
 class CudaGraph:

@@ -8,9 +8,9 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from debubble.cuda.addresses import MEMORY_TYPE, RANGE_SIZE, RANGE_START, Addresses
-from debubble.cuda.batch_copy import BatchCopy
-from debubble.cuda.driver import FUNCTIONS, Driver, DriverError
+from debubble.cuda.driver.addresses import MEMORY_TYPE, RANGE_SIZE, RANGE_START, Addresses
+from debubble.cuda.driver.batch_copy import BatchCopy
+from debubble.cuda.driver.driver import FUNCTIONS, Driver, DriverError
 
 CONTEXT = 77
 INVALID = 1

@@ -12,8 +12,8 @@ import torch
 from debubble.accelerator import CaptureError
 from debubble.contract.flex_call import FlexCall
 from debubble.cuda.flex_attention import FlexAttention
-from debubble.cuda.marks import Marks
-from debubble.cuda.watch import SyncWatch
+from debubble.cuda.guard.watch import SyncWatch
+from debubble.cuda.trace.marks import Marks
 
 from .paged_batch import PagedBatch, expect_close
 

@@ -11,10 +11,10 @@ from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile
 
 import debubble
-from debubble.cuda import follow
-from debubble.cuda.driver_calls import unrecorded_copy_calls
-from debubble.cuda.kineto import events_of
-from debubble.cuda.marks import BEGIN, COPY, END, FAILED, PREFIX, Marks, marked_copy
+from debubble.cuda.guard import follow
+from debubble.cuda.trace.driver_calls import unrecorded_copy_calls
+from debubble.cuda.trace.kineto import events_of
+from debubble.cuda.trace.marks import BEGIN, COPY, END, FAILED, PREFIX, Marks, marked_copy
 from debubble.timeline.threads import ANOTHER
 
 

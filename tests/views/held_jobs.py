@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 
-from debubble.views.dashboard_run import Run
+from debubble.views.dashboard.run import Run
 from tests.timeline.recordings import transformer_step
 
 TOGGLES = {"pinned": "One pinned upload", "graph": "One graph"}

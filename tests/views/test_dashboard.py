@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from debubble.views.dashboard import Dashboard
-from debubble.views.dashboard_run import Run
-from debubble.views.dashboard_settings import Choices
+from debubble.views.dashboard.run import Run
+from debubble.views.dashboard.settings import Choices
 from tests.timeline.recordings import transformer_step
 
 from .held_jobs import SLIDERS, TOGGLES, HeldJobs, run

@@ -2,8 +2,8 @@
 
 import pytest
 
-from debubble.views.dashboard_run import Run
-from debubble.views.dashboard_table import FigureTable, caption, format_figure, groups
+from debubble.views.dashboard.run import Run
+from debubble.views.dashboard.table import FigureTable, caption, format_figure, groups
 from tests.timeline.recordings import transformer_step
 
 

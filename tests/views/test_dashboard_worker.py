@@ -9,8 +9,8 @@ import torch
 
 import debubble
 from debubble.views.dashboard import Dashboard
-from debubble.views.dashboard_run import Run
-from debubble.views.dashboard_worker import Worker, check_that_it_can_be_sent
+from debubble.views.dashboard.run import Run
+from debubble.views.dashboard.worker import Worker, check_that_it_can_be_sent
 
 SLIDERS = {"reads": (1, 2, 3, 4)}
 

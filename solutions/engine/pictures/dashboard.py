@@ -8,7 +8,7 @@ from typing import NamedTuple
 import debubble
 from debubble.accelerator import Accelerator
 from debubble.timeline import Timeline
-from debubble.views.dashboard_run import Run
+from debubble.views.dashboard.run import Run
 from solutions.measure.benchmark import no_garbage
 
 from ..measure.moment import Moment, Seen, Setting

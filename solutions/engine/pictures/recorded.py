@@ -10,7 +10,7 @@ import debubble
 from debubble.accelerator import Accelerator
 from debubble.assets import ASSETS
 from debubble.timeline import Timeline
-from debubble.views.dashboard_run import Run
+from debubble.views.dashboard.run import Run
 from solutions.measure.benchmark import no_garbage
 
 from ..engine import Engine

@@ -13,13 +13,13 @@ import ipywidgets
 from debubble.assets import slug
 from debubble.timeline.perfetto import save_perfetto
 
-from .dashboard_queue import LastWanted
-from .dashboard_run import Run, RunCall
-from .dashboard_settings import Choices, Settings
-from .dashboard_status import State, Status
-from .dashboard_table import FigureTable
-from .dashboard_worker import check_that_it_can_be_sent, shared_worker
-from .widget import TimelineWidget
+from ..widget import TimelineWidget
+from .queue import LastWanted
+from .run import Run, RunCall
+from .settings import Choices, Settings
+from .status import State, Status
+from .table import FigureTable
+from .worker import check_that_it_can_be_sent, shared_worker
 
 PATIENCE = 300.0
 """Seconds: a process's first run also imports PyTorch, and on a GPU compiles kernels."""

@@ -8,10 +8,11 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from ..contract.addresses import NEEDS_A_STREAM, check_pieces
+from debubble.contract.addresses import NEEDS_A_STREAM, check_pieces
+
+from ..trace.marks import marked, marked_copy
 from .batch_copy import BatchCopy
 from .driver import Driver
-from .marks import marked, marked_copy
 
 LEGACY = (0, 1)
 """The default stream, by both of its handles."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from debubble.timeline.data import TimelineData
 
-from .dashboard_settings import Settings
+from .settings import Settings
 
 
 @dataclass(frozen=True, repr=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 from typing import Literal
 
-from ..contract.addresses import MemoryRange, check_registration
+from debubble.contract.addresses import MemoryRange, check_registration
+
 from .driver import Driver, DriverError
 
 MEMORY_TYPE, RANGE_START, RANGE_SIZE = 2, 11, 12

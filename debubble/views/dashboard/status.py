@@ -14,7 +14,7 @@ State = Literal["shown", "running", "failed"]
 class Status(anywidget.AnyWidget):
     """A live region: a screen reader reads it out when it changes."""
 
-    _esm = Path(__file__).parent / "dashboard_status.js"
+    _esm = Path(__file__).parent / "status.js"
 
     # One trait, so that a state never goes without its words.
     line = traitlets.Dict().tag(sync=True)

@@ -8,9 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypedDict
 
-from ..contract.source_line import SourceLine
-from ..timeline.event import HOST_LANE, CopyKind, Event, EventKind
-from ..timeline.threads import ANOTHER
+from debubble.contract.source_line import SourceLine
+from debubble.timeline.event import HOST_LANE, CopyKind, Event, EventKind
+from debubble.timeline.threads import ANOTHER
+
 from .driver_calls import HOST_CATEGORIES, unrecorded_copy_calls
 from .marks import BEGIN, COPY, END, FAILED, PREFIX, UNMARKED, Mark, Marks
 

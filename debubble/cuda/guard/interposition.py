@@ -8,10 +8,11 @@ from typing import ParamSpec, TypeVar
 
 import torch
 
-from ..contract.capture_error import CaptureError, waits
-from ..contract.host_syncs import refuse, syncs_are_forbidden
-from ..contract.source_line import source_line
-from .marks import marked
+from debubble.contract.capture_error import CaptureError, waits
+from debubble.contract.host_syncs import refuse, syncs_are_forbidden
+from debubble.contract.source_line import source_line
+
+from ..trace.marks import marked
 
 Taken = ParamSpec("Taken")
 Given = TypeVar("Given")

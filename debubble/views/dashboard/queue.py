@@ -7,8 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from functools import partial
 
-from .dashboard_run import Failure, Run, RunCall, in_a_line, perform
-from .dashboard_settings import Settings
+from .run import Failure, Run, RunCall, in_a_line, perform
+from .settings import Settings
 
 ENDED = (
     "The process that ran it has ended (it crashed, was killed, or memory ran out): "

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..contract.host_syncs import syncs_are_allowed
-from ..contract.source_line import SourceLine, source_line
-from ..timeline.threads import ANOTHER, name_of
+from debubble.contract.host_syncs import syncs_are_allowed
+from debubble.contract.source_line import SourceLine, source_line
+from debubble.timeline.threads import ANOTHER, name_of
 
 PREFIX = "debubble:"
 BEGIN, END = f"{PREFIX}begin", f"{PREFIX}end"

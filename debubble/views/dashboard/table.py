@@ -12,9 +12,9 @@ import traitlets
 
 from debubble.timeline.comparison import COUNT_WORDS
 
-from .dashboard_run import Run
-from .tables import Row
-from .words import format_share
+from ..tables import Row
+from ..words import format_share
+from .run import Run
 
 HEADINGS: Row = ("figure", "before", "after", "change")
 NONE = "–"
@@ -28,9 +28,9 @@ class Group(TypedDict):
 
 
 class FigureTable(anywidget.AnyWidget):
-    """Drawn by dashboard_table.js; a line in bold is one that has changed."""
+    """Drawn by table.js; a line in bold is one that has changed."""
 
-    _esm = Path(__file__).parent / "dashboard_table.js"
+    _esm = Path(__file__).parent / "table.js"
 
     content = traitlets.Dict().tag(sync=True)
 

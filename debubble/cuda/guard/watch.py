@@ -8,12 +8,12 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..contract.host_syncs import refuse, syncs_are_forbidden
-from ..rules.action import SYNC, Action, copy, kernel
-from ..rules.composition import name_of, parts_of
-from ..rules.copies import download, nbytes_of, upload
-from ..rules.operators import effects_of
-from ..rules.refusal import refusal
+from debubble.contract.host_syncs import refuse, syncs_are_forbidden
+from debubble.rules.action import SYNC, Action, copy, kernel
+from debubble.rules.composition import name_of, parts_of
+from debubble.rules.copies import download, nbytes_of, upload
+from debubble.rules.operators import effects_of
+from debubble.rules.refusal import refusal
 
 if TYPE_CHECKING:
     from torch._ops import OpOverload

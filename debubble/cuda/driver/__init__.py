@@ -1,0 +1,1 @@
+"""What the driver says of addresses, and the copies that it makes by address."""

@@ -1,0 +1,12 @@
+"""The panel of an engine: its switches, what it is asked to run, and what a run showed."""
+
+from typing import TYPE_CHECKING
+
+from ...lazy import make_lazy
+
+if TYPE_CHECKING:
+    from .dashboard import Dashboard
+
+__all__ = ["Dashboard"]
+
+make_lazy(__name__, {"Dashboard": "dashboard"})
