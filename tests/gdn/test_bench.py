@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from debubble.timeline import Timeline
-from solutions.gdn import bench
-from solutions.gdn.bench import Workload
-from solutions.gdn.measure import forward_calls, forward_comparison
+from solutions.gdn.measure import bench, forward_calls, forward_comparison
+from solutions.gdn.measure.bench import Workload
 from solutions.gdn.step import MOST_TOKENS, VARIANTS
 from solutions.measure import benchmark
 

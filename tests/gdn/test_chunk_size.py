@@ -12,8 +12,8 @@ from solutions.gdn.chunk_tables import (
     upload_chunk_tables,
 )
 from solutions.gdn.device_tables import prepare_chunk_tables_on_device
-from solutions.gdn.katas.local_cumsum_kernel import local_cumsum_kernel
 from solutions.gdn.rule.chunk_gated_delta_rule import chunk_gated_delta_rule
+from solutions.gdn.rule.local_cumsum_kernel import local_cumsum_kernel
 from solutions.gdn.rule.single_ops import (
     chunk_fwd_o,
     chunk_gated_delta_rule_fwd_h,

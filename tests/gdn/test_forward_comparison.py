@@ -244,7 +244,7 @@ from pathlib import Path
 from rich.console import Console
 
 import debubble
-from solutions.gdn import forward_comparison
+from solutions.gdn.measure import forward_comparison
 
 forward_comparison.LENGTHS = {"512, 512": [512, 512], "64 x 16": [64] * 16}
 gpu = debubble.accelerator("cuda")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
+from .arguments import check_chunked_sizes, check_tokens
 from .chunk_batch import Batch
 from .chunk_launches import pass_states, read_outputs, solve_chunks
 from .sequence_states import SequenceStates
 from .sequence_tables import check_sequences, sequences_of
-from .token_shapes import check_chunked_sizes, check_tokens
 
 
 def chunk_gated_delta_rule(

@@ -9,10 +9,10 @@ from debubble.accelerator import launch
 from ..chunk_tables import FLA_CHUNK_SIZE
 from .chunk_batch import Batch, ChunkSolution
 from .chunk_stages import inverse_type
-from .kernels.chunk_output_kernel import chunk_output_kernel
-from .kernels.chunk_solve_kernel import chunk_solve_kernel
-from .kernels.state_pass_kernel import state_pass_kernel
+from .pass_states import state_pass_kernel
+from .read_outputs import chunk_output_kernel
 from .sequence_states import SequenceStates
+from .solve_chunks import chunk_solve_kernel
 
 MOST_REGISTERS = 168
 """Of a thread that solves a chunk, so that an SM holds three blocks. Measured on an H200: 47 us

@@ -7,10 +7,10 @@ import triton
 
 from debubble.accelerator import Work, launch
 
-from .kernels.recurrent_kernel import recurrent_kernel
+from .arguments import check_tokens
+from .recurrent_kernel import recurrent_kernel
 from .state_slots import check_state_slots
 from .strides import is_dense
-from .token_shapes import check_tokens
 
 BLOCK_V = 32
 """Values of one program: with K = 128 a state then lies in 32 registers of each of 128 threads."""

@@ -139,11 +139,11 @@ LAUNCHES = {
     "solutions.gdn.katas.before.chunk_cumsum_kernel:chunk_cumsum_kernel": {
         "3 heads": partial(chunk_cumsum, 16, 3),
     },
-    "solutions.gdn.katas.local_cumsum_kernel:local_cumsum_kernel": {
+    "solutions.gdn.rule.local_cumsum_kernel:local_cumsum_kernel": {
         "32 heads": partial(local_cumsum, 64, 32),
         "3 heads": partial(local_cumsum, 16, 3),
     },
-    "solutions.gdn.rule.kernels.recurrent_kernel:recurrent_kernel": {
+    "solutions.gdn.rule.recurrent_kernel:recurrent_kernel": {
         "bf16, decode": partial(gated_delta_steps, "bf16", 128, 128),
         "bf16, drafts": partial(gated_delta_steps, "bf16", 128, 128, speculative=True),
         "fp16, any lengths": partial(gated_delta_steps, "fp16", 64, 80, starts=True),
@@ -172,11 +172,11 @@ VARIES = {
         ["first", "length"],
         [],
     ),
-    "solutions.gdn.katas.local_cumsum_kernel:local_cumsum_kernel": (
+    "solutions.gdn.rule.local_cumsum_kernel:local_cumsum_kernel": (
         [],
         ["cu_seqlens", "chunk_indices"],
     ),
-    "solutions.gdn.rule.kernels.recurrent_kernel:recurrent_kernel": (
+    "solutions.gdn.rule.recurrent_kernel:recurrent_kernel": (
         ["num_tokens", "num_columns", "index_stride"],
         ["g", "beta", "cu_seqlens", "state_indices", "num_accepted_tokens"],
     ),

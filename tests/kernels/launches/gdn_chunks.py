@@ -170,12 +170,12 @@ def chunk_states(dtype: str, key_size: int, value_size: int, *, shared_memory: i
 
 
 LAUNCHES = {
-    "solutions.gdn.rule.kernels.chunk_solve_kernel:chunk_solve_kernel": {
+    "solutions.gdn.rule.solve_chunks:chunk_solve_kernel": {
         "bf16, keys of 128": partial(chunk_solve, "bf16", 128),
         "fp16, keys of 64": partial(chunk_solve, "fp16", 64),
         "fp32, keys of 128": partial(chunk_solve, "fp32", 128),
     },
-    "solutions.gdn.rule.kernels.state_pass_kernel:state_pass_kernel": {
+    "solutions.gdn.rule.pass_states:state_pass_kernel": {
         **{
             f"bf16, {stages} stages": partial(state_pass, "bf16", 128, 128, stages)
             for stages in (1, 3, 4)
@@ -183,7 +183,7 @@ LAUNCHES = {
         "fp16, from zeros": partial(state_pass, "fp16", 16, 32, 1, states=False),
         "fp32": partial(state_pass, "fp32", 128, 128, 1),
     },
-    "solutions.gdn.rule.kernels.chunk_output_kernel:chunk_output_kernel": {
+    "solutions.gdn.rule.read_outputs:chunk_output_kernel": {
         "bf16, heads of 128": partial(chunk_output, "bf16", 128, 128),
         "fp16, small heads": partial(chunk_output, "fp16", 16, 32, normalize=False),
         "fp32, heads of 128": partial(chunk_output, "fp32", 128, 128),
@@ -208,11 +208,11 @@ LAUNCHES = {
 }
 GATES_AND_TABLE = ["g", "beta", "cu_seqlens", "chunk_indices"]
 VARIES = {
-    "solutions.gdn.rule.kernels.chunk_solve_kernel:chunk_solve_kernel": (
+    "solutions.gdn.rule.solve_chunks:chunk_solve_kernel": (
         ["num_tokens"],
         ["decays", "key_norms", "read_scales", "write_scales", *GATES_AND_TABLE],
     ),
-    "solutions.gdn.rule.kernels.state_pass_kernel:state_pass_kernel": (
+    "solutions.gdn.rule.pass_states:state_pass_kernel": (
         ["num_tokens", "num_chunks", "num_slots"],
         [
             "read_scales",
@@ -223,7 +223,7 @@ VARIES = {
             "has_initial_state",
         ],
     ),
-    "solutions.gdn.rule.kernels.chunk_output_kernel:chunk_output_kernel": (
+    "solutions.gdn.rule.read_outputs:chunk_output_kernel": (
         ["num_tokens"],
         ["decays", "key_norms", "cu_seqlens", "chunk_indices"],
     ),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from ...chunk_tables import most_chunks
+from ..arguments import check_chunked_sizes
 from ..chunk_batch import Batch
 from ..chunk_launches import read_outputs
 from ..sequence_tables import check_sequences, chunks_of
-from ..token_shapes import check_chunked_sizes
 from .operands import FLOAT32, check_groups, check_operand
 
 

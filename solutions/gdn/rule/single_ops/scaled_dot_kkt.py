@@ -9,6 +9,7 @@ import triton.language as tl
 from debubble.accelerator import Work, launch
 
 from ...chunk_tables import FLA_CHUNK_SIZE
+from ..arguments import check_chunked_sizes
 from ..chunk_stages import (
     decay_within,
     load_rows,
@@ -18,7 +19,6 @@ from ..chunk_stages import (
     token_or_last,
 )
 from ..sequence_tables import check_sequences, chunks_of
-from ..token_shapes import check_chunked_sizes
 from .operands import FLOAT32, check_groups, check_operand
 
 

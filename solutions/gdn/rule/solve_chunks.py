@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ..chunk_stages import (
+from .chunk_stages import (
     decay_within,
     inverse_length,
     inverse_of_unit_lower,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ..chunk_tables import FLA_CHUNK_SIZE, ChunkTables, most_chunks
-from .single_tables import prepare_chunk_offsets
+from .chunk_indices import prepare_chunk_offsets
 
 
 def search_chunk_tables(

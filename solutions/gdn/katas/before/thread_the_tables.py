@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from ...before import prepare_chunk_indices
-from ..chunk_decays import chunk_ends
+from ..thread_the_tables import chunk_ends
 
 
 def decays_of_layers(

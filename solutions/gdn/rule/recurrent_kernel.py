@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ..slot_stages import first_slot, slot_behind, store_zeros
+from .slot_stages import first_slot, slot_behind, store_zeros
 
 
 @triton.jit(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ..rule.chunk_stages import locate_chunk
+from .chunk_stages import locate_chunk
 
 
 @triton.jit(

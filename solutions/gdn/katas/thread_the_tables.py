@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from ..chunk_tables import FLA_CHUNK_SIZE
-from .single_tables import prepare_chunk_indices
+from .chunk_indices import prepare_chunk_indices
 
 
 def decays_of_layers(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ..chunk_stages import load_rows, product
+from .chunk_stages import load_rows, product
 
 
 @triton.jit(

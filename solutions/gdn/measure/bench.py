@@ -1,0 +1,93 @@
+"""What a step of prompts costs, its chunk tables made in four ways, and how fast the forward itself
+is: `python -m solutions.gdn.bench`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+
+from rich.console import Console
+
+import debubble
+from debubble.accelerator import Accelerator
+from solutions.measure import benchmark
+from solutions.measure.benchmark import Advance, Benchmark, StepCost
+
+from ..model.config import GDNConfig
+from ..step import VARIANTS, GDNStep
+from .forward_comparison import compare_forward
+
+SMALL_LOAD_MS = {True: 25.0, False: benchmark.PROFILED_LOAD_MS}
+"""By whether times are modelled: enough for the host to queue a small step, under a profiler."""
+SERVING_BYTES = 16 * 2**30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload(GDNConfig):
+    """A model, and the prompts of its step."""
+
+    prompt_lens: tuple[int, ...]
+
+    @classmethod
+    def small(cls) -> Workload:
+        """Few tokens, since sim computes them all."""
+        return cls(**asdict(GDNConfig.small()), prompt_lens=(9, 5, 3))
+
+    @classmethod
+    def serving(cls) -> Workload:
+        """8192 tokens."""
+        prompt_lens = (3072, 1536, 1024, 512, 512, 512, 512, 512)
+        return cls(**asdict(GDNConfig.qwen3_next_like()), prompt_lens=prompt_lens)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    columns = {
+        "d2h": lambda cost: str(cost.counts["d2h"]),
+        "syncs": lambda cost: str(cost.counts["host_syncs"]),
+        "pageable": lambda cost: str(cost.counts["h2d_pageable"]),
+        "pinned": lambda cost: str(cost.counts["h2d_pinned"]),
+    }
+    options, accelerator = benchmark.parse_options(__doc__, arguments), debubble.accelerator()
+    presets = choose_presets(accelerator, options.quick)
+    own = Benchmark("gdn", presets, measure, len(VARIANTS), columns, record_small_steps)
+    benchmark.run(own, accelerator, options)
+    compare_forward(accelerator, Console(), options.output, options.quick)
+
+
+def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, Workload]:
+    presets = {"small": Workload.small()}
+    if not quick and benchmark.fits(accelerator, SERVING_BYTES):
+        presets["serving"] = Workload.serving()
+    return presets
+
+
+def measure(
+    accelerator: Accelerator, workload: Workload, runs: int, advance: Advance
+) -> dict[str, dict[str, StepCost]]:
+    variants = steps(workload, accelerator)
+    return {"prefill": benchmark.measure_step(accelerator, variants, runs, advance)[0]}
+
+
+def steps(workload: Workload, accelerator: Accelerator) -> dict[str, Callable[[], benchmark.Step]]:
+    """All prompts at once, by variant: of one model and with the same inputs."""
+    step = GDNStep(workload, accelerator.device)
+    prefill = partial(step.run, step.schedule(workload.prompt_lens))
+
+    def ready(variant: str) -> benchmark.Step:
+        step.use(variant)
+        return prefill
+
+    return {variant: partial(ready, variant) for variant in VARIANTS}
+
+
+def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
+    """One small step of each variant."""
+    for variant, ready in steps(Workload.small(), accelerator).items():
+        step = ready()
+        step()
+        yield variant, benchmark.record_step(accelerator, step, SMALL_LOAD_MS[accelerator.modelled])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""The Triton kernels of the rule."""
