@@ -13,15 +13,14 @@ katas ask for them.
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
 from debubble.contract.triton_mode import missing_triton
 
-from .chunk_tables import (
-    FLA_CHUNK_SIZE,
-    ChunkTables,
+from .host_tables import (
     plan_chunk_tables,
     prepare_chunk_indices,
     prepare_chunk_offsets,
     upload_chunk_tables,
 )
 from .requests.batch import CommonAttentionMetadata
+from .rule.chunks import FLA_CHUNK_SIZE, ChunkTables
 
 try:
     from .device_tables import prepare_chunk_tables_on_device

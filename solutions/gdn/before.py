@@ -1,4 +1,4 @@
-"""The tables as they were: made in the forward, from what the device says the starts are."""
+"""The tables as they were: made in each layer, from starts that are read back from the device."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import Any
 
 import torch
 
-from .chunk_tables import FLA_CHUNK_SIZE
-from .rule.chunk_gated_delta_rule import (
-    chunk_gated_delta_rule as chunk_gated_delta_rule_with_tables,
-)
+from .rule import chunk_gated_delta_rule as with_tables
+from .rule.chunks import FLA_CHUNK_SIZE, ChunkTables
 
 
 def prepare_chunk_indices(
@@ -40,6 +38,12 @@ def prepare_chunk_offsets(
     return torch.cat([torch.tensor([0], device=cu_seqlens.device), chunks.cumsum(0)])
 
 
+def prepare_chunk_tables(cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE) -> ChunkTables:
+    """Both tables of the same `cu_seqlens`."""
+    indices = prepare_chunk_indices(cu_seqlens, chunk_size)
+    return ChunkTables(indices, prepare_chunk_offsets(cu_seqlens, chunk_size))
+
+
 def identity_cache(make: Callable) -> Callable:
     """`make`, of positional arguments, called only when they are other objects than the last time.
     What they hold may have changed by then, and they live for as long as they are remembered."""
@@ -59,47 +63,15 @@ def _same_objects(some: tuple, others: tuple) -> bool:
     return len(some) == len(others) and all(a is b for a, b in zip(some, others, strict=True))
 
 
-cached_prepare_chunk_indices = identity_cache(prepare_chunk_indices)
-cached_prepare_chunk_offsets = identity_cache(prepare_chunk_offsets)
+cached_chunk_tables = identity_cache(prepare_chunk_tables)
 
 
 def chunk_gated_delta_rule(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    g: torch.Tensor,
-    beta: torch.Tensor,
-    scale: float | None = None,
-    initial_state: torch.Tensor | None = None,
-    output_final_state: bool = False,
-    cu_seqlens: torch.Tensor | None = None,
-    chunk_indices: torch.Tensor | None = None,
-    chunk_offsets: torch.Tensor | None = None,
-    use_qk_l2norm_in_kernel: bool = False,
-    state_indices: torch.Tensor | None = None,
-    has_initial_state: torch.Tensor | None = None,
-    cached: bool = False,
+    *arguments: Any, cached: bool = False, **named: Any
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """(o, final_state), with tables that each call makes: three host syncs. `cached` leaves them to
-    the first of the layers that share one `cu_seqlens`. Tables that are given are not looked at."""
-    if cu_seqlens is not None:
-        indices = cached_prepare_chunk_indices if cached else prepare_chunk_indices
-        offsets = cached_prepare_chunk_offsets if cached else prepare_chunk_offsets
-        chunk_indices = indices(cu_seqlens, FLA_CHUNK_SIZE)
-        chunk_offsets = offsets(cu_seqlens, FLA_CHUNK_SIZE)
-    return chunk_gated_delta_rule_with_tables(
-        q,
-        k,
-        v,
-        g,
-        beta,
-        scale,
-        initial_state,
-        output_final_state,
-        cu_seqlens,
-        chunk_indices,
-        chunk_offsets,
-        use_qk_l2norm_in_kernel,
-        state_indices,
-        has_initial_state,
-    )
+    """The rule with tables that each call makes of `cu_seqlens`, given by name: three host syncs.
+    `cached` leaves them to the first of the layers that share one `cu_seqlens`."""
+    if named.get("cu_seqlens") is not None:
+        prepare = cached_chunk_tables if cached else prepare_chunk_tables
+        named |= prepare(named["cu_seqlens"])._asdict()
+    return with_tables.chunk_gated_delta_rule(*arguments, **named)

@@ -12,11 +12,15 @@ from solutions.common.packed_upload import upload_plans
 from solutions.common.staging_ring import StagingRing
 from solutions.sync_free.sites.conv_metadata import ConvMetadata
 
-from .requests.batch import CommonAttentionMetadata, checked_lengths
+from .requests.batch import (
+    CommonAttentionMetadata,
+    RequestSplit,
+    checked_lengths,
+    checked_speculation,
+    split_requests,
+)
 from .requests.reordering import Reordering, plan_reordering, reorder_on_device
-from .requests.request_split import RequestSplit, split_requests
 from .requests.sequence_parts import SequenceParts, decode_sequences, plan_sequences, scan_sequences
-from .requests.speculation import checked_speculation
 
 Tables = Literal["host", "device"]
 """Where the chunk tables are made."""

@@ -17,8 +17,7 @@ from .metadata import GDNAttentionMetadataBuilder, Tables
 from .model.config import GDNConfig
 from .model.layer import GDNState
 from .model.model import GDNModel
-from .requests.batch import CommonAttentionMetadata
-from .requests.request_split import starts_of
+from .requests.batch import CommonAttentionMetadata, starts_of
 from .rule.chunk_gated_delta_rule import chunk_gated_delta_rule
 
 MOST_TOKENS = 16384

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import torch
 import torch.nn.functional as F
 
-from solutions.gdn.chunk_tables import ChunkTables, upload_chunk_tables
 from solutions.gdn.device_tables import prepare_chunk_tables_on_device
+from solutions.gdn.host_tables import upload_chunk_tables
+from solutions.gdn.rule.chunks import ChunkTables
 
 from .chunks import starts_of
 from .oracle import recurrence, relative_error

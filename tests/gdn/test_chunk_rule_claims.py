@@ -7,8 +7,8 @@ import pytest
 import torch
 import triton
 
-from solutions.gdn.chunk_tables import ChunkTables
 from solutions.gdn.device_tables import prepare_chunk_tables_on_device
+from solutions.gdn.rule.chunks import ChunkTables
 from tests.sync_free import claims
 
 from .batches import TABLES

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import debubble
-from solutions.gdn import chunk_tables
-from solutions.gdn.chunk_tables import ChunkTables, plan_chunk_tables, upload_chunk_tables
+from solutions import gdn
+from solutions.gdn.host_tables import plan_chunk_tables, upload_chunk_tables
 from solutions.gdn.measure import planning_time
+from solutions.gdn.rule.chunks import ChunkTables, check_tables, most_chunks
 from tests.instructions import instructions_of
 from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused
@@ -26,8 +27,8 @@ def host_tables(lengths, chunk_size=64):
     """As upstream's two functions make them, and the plan of both at once."""
     starts = starts_of(lengths)
     apart = ChunkTables(
-        chunk_tables.prepare_chunk_indices(starts, chunk_size),
-        chunk_tables.prepare_chunk_offsets(starts, chunk_size),
+        gdn.prepare_chunk_indices(starts, chunk_size),
+        gdn.prepare_chunk_offsets(starts, chunk_size),
     )
     assert apart.chunk_indices.dtype == torch.int32
     assert apart.chunk_offsets.dtype == torch.int64
@@ -107,7 +108,7 @@ def test_trap_3_the_upload_is_pinned_and_its_source_is_free_at_once(accelerator)
 
     def naive_upload():
         """Does not block, it says; but what it sends is pageable."""
-        table = chunk_tables.prepare_chunk_indices(starts)
+        table = gdn.prepare_chunk_indices(starts)
         return table.to(device, non_blocking=True)
 
     counts = claims.counts_of(accelerator, naive_upload)
@@ -176,18 +177,18 @@ def test_most_chunks_is_reached_and_never_exceeded(chunk_size):
             chunks = sum(-(-length // chunk_size) for length in lengths)
             reached[sum(lengths)] = max(reached.get(sum(lengths), 0), chunks)
         for num_tokens in range(longest + 1):
-            most = chunk_tables.most_chunks(num_seqs, num_tokens, chunk_size)
+            most = most_chunks(num_seqs, num_tokens, chunk_size)
             assert most == reached[num_tokens], (num_seqs, num_tokens)
 
 
 def test_no_sequences_have_no_chunks():
-    assert chunk_tables.most_chunks(0, 0) == 0
+    assert most_chunks(0, 0) == 0
 
 
 @pytest.mark.parametrize(("num_seqs", "num_tokens"), [(0, 3), (2, -1)])
 def test_tokens_that_cannot_be_are_refused(num_seqs, num_tokens):
     with pytest.raises(ValueError, match=f"{num_tokens} tokens in {num_seqs} sequences"):
-        chunk_tables.most_chunks(num_seqs, num_tokens)
+        most_chunks(num_seqs, num_tokens)
 
 
 BAD_STARTS = {
@@ -204,7 +205,7 @@ BAD_STARTS = {
 def test_starts_that_cannot_be_are_refused(accelerator, message):
     call = lambda: upload_chunk_tables(BAD_STARTS[message], accelerator.device)
     expect_refused(accelerator, call, message, unchanged=())
-    for prepare in (chunk_tables.prepare_chunk_indices, chunk_tables.prepare_chunk_offsets):
+    for prepare in (gdn.prepare_chunk_indices, gdn.prepare_chunk_offsets):
         with pytest.raises(ValueError, match=message):
             prepare(BAD_STARTS[message])
 
@@ -232,7 +233,7 @@ LENGTHS = [100, 0, 300]
 
 def checked(accelerator, num_seqs=3, num_tokens=400, chunk_size=64, **other):
     tables = upload_chunk_tables(starts_of(LENGTHS), accelerator.device)._asdict()
-    return lambda: chunk_tables.check_tables(
+    return lambda: check_tables(
         **tables | other,
         **{"num_seqs": num_seqs, "num_tokens": num_tokens, "chunk_size": chunk_size},
     )

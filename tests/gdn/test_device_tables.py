@@ -7,13 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solutions.gdn import device_tables
-from solutions.gdn.chunk_tables import (
-    ChunkTables,
-    check_tables,
-    most_chunks,
-    upload_chunk_tables,
-)
 from solutions.gdn.device_tables import prepare_chunk_tables_on_device, scan_chunks
+from solutions.gdn.host_tables import upload_chunk_tables
+from solutions.gdn.rule.chunks import ChunkTables, check_tables, most_chunks
 from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused
 

@@ -10,13 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solutions.gdn import before
-from solutions.gdn.chunk_tables import ChunkTables, upload_chunk_tables
+from solutions.gdn.host_tables import upload_chunk_tables
 from solutions.gdn.rule.chunk_gated_delta_rule import chunk_gated_delta_rule
+from solutions.gdn.rule.chunks import ChunkTables
 from tests.sync_free import claims
 
 from .chunks import expect_tables, starts_of
 
 LAYERS = 24
+CACHED = (
+    before.identity_cache(before.prepare_chunk_indices),
+    before.identity_cache(before.prepare_chunk_offsets),
+)
 
 
 def on_device(accelerator, lengths):
@@ -50,7 +55,7 @@ def test_the_tables_were_right(accelerator, lengths, chunk_size):
     starts = on_device(accelerator, lengths)
     for indices, offsets in (
         (before.prepare_chunk_indices, before.prepare_chunk_offsets),
-        (before.cached_prepare_chunk_indices, before.cached_prepare_chunk_offsets),
+        CACHED,
     ):
         tables = ChunkTables(indices(starts, chunk_size), offsets(starts, chunk_size))
         assert {table.device.type for table in tables} == {accelerator.device.type}
@@ -73,7 +78,7 @@ def test_a_cache_left_the_waits_to_the_first_of_24_layers(accelerator):
 
     on_device_already = on_device(accelerator, [100, 0, 300])
     uncached = before.prepare_chunk_indices, before.prepare_chunk_offsets
-    cached = before.cached_prepare_chunk_indices, before.cached_prepare_chunk_offsets
+    cached = CACHED
     assert waits(accelerator, lambda: step(*uncached)) == (3 * LAYERS, LAYERS, 2 * LAYERS)
     assert waits(accelerator, lambda: step(*cached)) == (3, 1, 2)
 

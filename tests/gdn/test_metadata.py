@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from solutions.gdn.chunk_tables import FLA_CHUNK_SIZE, prepare_chunk_indices
+from solutions.gdn.host_tables import prepare_chunk_indices
 from solutions.gdn.metadata import GDNAttentionMetadataBuilder
 from solutions.gdn.requests.reordering import mask_on_device
+from solutions.gdn.rule.chunks import FLA_CHUNK_SIZE
 from solutions.pinned_h2d import StagingRing
 from tests.sync_free import claims
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from solutions.gdn.chunk_tables import ChunkTables, most_chunks, upload_chunk_tables
 from solutions.gdn.device_tables import prepare_chunk_tables_on_device
+from solutions.gdn.host_tables import upload_chunk_tables
 from solutions.gdn.rule.chunk_gated_delta_rule import chunk_gated_delta_rule
+from solutions.gdn.rule.chunks import ChunkTables, most_chunks
 from solutions.gdn.rule.single_ops import (
     chunk_fwd_o,
     chunk_gated_delta_rule_fwd_h,

@@ -11,7 +11,8 @@ from hypothesis.extra import numpy as arrays_of
 
 import debubble
 from solutions.common.packed_upload import Plan, upload_packed, upload_plans
-from solutions.gdn.chunk_tables import ChunkTables, plan_chunk_tables
+from solutions.gdn.host_tables import plan_chunk_tables
+from solutions.gdn.rule.chunks import ChunkTables
 from solutions.pinned_h2d import StagingRing
 from solutions.sync_free.sites.bad_words import BadWords, plan_bad_words
 

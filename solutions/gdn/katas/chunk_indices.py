@@ -7,7 +7,7 @@ import torch
 from solutions.common.h2d import async_tensor_h2d
 
 from .. import chunk_tables
-from ..chunk_tables import FLA_CHUNK_SIZE, check_chunk_size
+from ..rule.chunks import FLA_CHUNK_SIZE, check_chunk_size
 
 
 def prepare_chunk_indices(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ..chunk_tables import FLA_CHUNK_SIZE, ChunkTables, most_chunks
+from ..rule.chunks import FLA_CHUNK_SIZE, ChunkTables, most_chunks
 from .chunk_indices import prepare_chunk_offsets
 
 

@@ -9,9 +9,8 @@ import torch
 from solutions.common.host_integers import host_integers
 from solutions.common.packed_upload import upload_plans
 
-from ..chunk_tables import plan_chunk_tables
-from ..requests.batch import CommonAttentionMetadata, checked_lengths
-from ..requests.request_split import split_requests, starts_of
+from ..host_tables import plan_chunk_tables
+from ..requests.batch import CommonAttentionMetadata, checked_lengths, split_requests, starts_of
 
 
 @dataclass(frozen=True)

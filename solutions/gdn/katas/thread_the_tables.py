@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from ..chunk_tables import FLA_CHUNK_SIZE
+from ..rule.chunks import FLA_CHUNK_SIZE
 from .chunk_indices import prepare_chunk_indices
 
 

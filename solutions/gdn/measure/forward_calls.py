@@ -9,9 +9,10 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 
-from ..chunk_tables import ChunkTables, upload_chunk_tables
+from ..host_tables import upload_chunk_tables
 from ..model.delta_inputs import DeltaArguments
 from ..rule.chunk_gated_delta_rule import chunk_gated_delta_rule
+from ..rule.chunks import ChunkTables
 from .peer import peer_forward
 
 HEADS, SIZE = 16, 128

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from ..chunk_tables import plan_chunk_tables
+from ..host_tables import plan_chunk_tables
 
 
 def planning_us(num_seqs: int, longest: int = 128, runs: int = 101) -> float:

@@ -21,7 +21,8 @@ from solutions.measure.svg_shapes import (
     line,
 )
 
-from ..chunk_tables import FLA_CHUNK_SIZE, prepare_chunk_indices, prepare_chunk_offsets
+from ..host_tables import prepare_chunk_indices, prepare_chunk_offsets
+from ..rule.chunks import FLA_CHUNK_SIZE
 
 WIDTH, HEIGHT = 760, 298
 LEFT, RIGHT = 112, 744

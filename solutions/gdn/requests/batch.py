@@ -1,4 +1,4 @@
-"""One step's batch, as a scheduler hands it over: the same on the host and on the device."""
+"""The requests of one step: handed over by a scheduler, checked once, and told apart by kind."""
 
 from __future__ import annotations
 
@@ -104,3 +104,137 @@ def _check_state_indices(slots: torch.Tensor, num_requests: int, device: torch.d
             f"state_indices is {slots.dtype} {list(slots.shape)} on {slots.device}: make it "
             f"torch.int32 [{num_requests}, 1 + most draft tokens], on {device}"
         )
+
+
+NOT_SPECULATIVE = -1
+"""The number of draft tokens of any other request."""
+
+
+def checked_speculation(
+    query_lens: np.ndarray,
+    state_indices: torch.Tensor,
+    num_accepted_tokens: torch.Tensor | None,
+    num_decode_draft_tokens_cpu: HostIntegers | None,
+) -> np.ndarray:
+    """[num_requests] bool on the host. Without draft tokens nobody is speculative.
+
+    ValueError for drafts that don't fit the batch, and if nobody says how many tokens of the last
+    step's drafts were accepted.
+    """
+    num_requests = len(query_lens)
+    if num_accepted_tokens is not None:
+        device = state_indices.device
+        check_on_device("num_accepted_tokens", num_accepted_tokens, num_requests, device)
+    if num_decode_draft_tokens_cpu is None:
+        return np.zeros(num_requests, bool)
+    drafts = host_integers("num_decode_draft_tokens_cpu", num_decode_draft_tokens_cpu)
+    _check_drafts(drafts, query_lens, num_slots=state_indices.shape[1])
+    is_speculative = drafts >= 0
+    if num_accepted_tokens is None and is_speculative.any():
+        raise ValueError(
+            f"num_accepted_tokens is None, and request {np.argmax(is_speculative)} is speculative: "
+            "it tells which of a request's states to go on from"
+        )
+    return is_speculative
+
+
+def _check_drafts(drafts: np.ndarray, query_lens: np.ndarray, num_slots: int) -> None:
+    if len(drafts) != len(query_lens):
+        raise ValueError(
+            f"num_decode_draft_tokens_cpu has {len(drafts)} entries for {len(query_lens)} "
+            f"requests: give each one, {NOT_SPECULATIVE} where it is not speculative"
+        )
+    unknown = drafts < NOT_SPECULATIVE
+    if unknown.any():
+        at = int(np.argmax(unknown))
+        raise ValueError(
+            f"request {at} has {drafts[at]} draft tokens: use {NOT_SPECULATIVE} for a request that "
+            "is not speculative"
+        )
+    mismatched = (drafts >= 0) & (query_lens != 1 + drafts)
+    if mismatched.any():
+        at = int(np.argmax(mismatched))
+        raise ValueError(
+            f"request {at} has {query_lens[at]} tokens in this step and {drafts[at]} draft tokens: "
+            f"a speculative request has 1 + its drafts, here {1 + drafts[at]}"
+        )
+    if drafts.max(initial=NOT_SPECULATIVE) >= num_slots:
+        at = int(np.argmax(drafts))
+        raise ValueError(
+            f"request {at} has {drafts[at]} draft tokens, and state_indices {num_slots} columns: a "
+            f"state is kept after each of its {1 + drafts[at]} tokens"
+        )
+
+
+@dataclass(frozen=True)
+class RequestSplit:
+    """The counts are those of GDNAttentionMetadata. `is_speculative`: [num_requests] bool."""
+
+    lengths: RequestLengths
+    is_speculative: np.ndarray
+    num_decodes: int
+    num_prefills: int
+    num_prefill_tokens: int
+    num_spec_decodes: int
+    num_spec_decode_tokens: int
+    num_padding: int
+
+    @property
+    def num_tokens(self) -> int:
+        return self.num_decodes + self.num_prefill_tokens + self.num_spec_decode_tokens
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether tokens of both kinds, speculative and not, lie between one another."""
+        return bool(self.num_spec_decodes and self.num_prefills)
+
+    @property
+    def is_speculative_alone(self) -> bool:
+        """Whether all others are padding, or there are none."""
+        return bool(self.num_spec_decodes and not self.num_prefills)
+
+    @property
+    def non_spec_query_lens(self) -> np.ndarray:
+        """[num_seqs] int64."""
+        return self.lengths.query_lens[~self.is_speculative]
+
+
+def split_requests(lengths: RequestLengths, is_speculative: np.ndarray) -> RequestSplit:
+    """A decode has one token and goes on from a state. From the first request on for which that
+    is not so, all are prefills: a decode is one with a single token, and a state.
+
+    Next to speculative requests nothing is counted as a decode.
+    """
+    query_lens = lengths.query_lens
+    num_spec_decodes = int(is_speculative.sum())
+    num_spec_decode_tokens = int(query_lens[is_speculative].sum())
+    num_other_tokens = int(query_lens.sum()) - num_spec_decode_tokens
+    num_decodes = 0 if num_spec_decodes else _leading_decodes(lengths)
+    num_prefill_tokens = num_other_tokens - num_decodes
+    # Padding stays where it is, at the end: behind prefills it is prefills without tokens.
+    num_others = len(query_lens) - num_spec_decodes - num_decodes
+    num_prefills, num_padding = (num_others, 0) if num_prefill_tokens else (0, num_others)
+    return RequestSplit(
+        lengths,
+        is_speculative,
+        num_decodes,
+        num_prefills,
+        num_prefill_tokens,
+        num_spec_decodes,
+        num_spec_decode_tokens,
+        num_padding,
+    )
+
+
+def _leading_decodes(lengths: RequestLengths) -> int:
+    # A prompt of one token is none: the kernels of a decode always go on from the slot's state,
+    # which here is that of whoever had the slot before.
+    is_decode = (lengths.query_lens == 1) & (lengths.num_computed > 0)
+    return int(np.argmin(np.append(is_decode, False)))
+
+
+def starts_of(lengths: np.ndarray) -> np.ndarray:
+    """[n + 1] int32: where each of so many tokens starts, then the end of the last one."""
+    starts = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=starts[1:])
+    return starts

@@ -9,7 +9,7 @@ import torch
 
 from solutions.common.packed_upload import HostArrays
 
-from .request_split import RequestSplit, starts_of
+from .batch import RequestSplit, starts_of
 
 BITS = 64
 """Requests that one int64 tells apart."""

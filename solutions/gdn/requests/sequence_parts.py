@@ -9,16 +9,12 @@ from typing import NamedTuple
 import torch
 
 from solutions.common.packed_upload import DeviceArrays, HostArrays
-from solutions.sync_free.sites.conv_metadata import (
-    CHUNK_TOKENS,
-    ConvMetadata,
-    ConvMetadataPlan,
-    plan_conv_metadata,
-)
+from solutions.sync_free.sites.conv_metadata import CHUNK_TOKENS, ConvMetadata
 
-from ..chunk_tables import ChunkTables, ChunkTablesPlan, plan_chunk_tables
+from ..chunk_tables import prepare_chunk_indices, prepare_chunk_tables
 from ..device_tables import prepare_chunk_tables_on_device, scan_chunks
-from .request_split import RequestSplit, starts_of
+from ..rule.chunks import ChunkTables
+from .batch import RequestSplit, starts_of
 
 
 class SequenceParts(NamedTuple):
@@ -31,34 +27,44 @@ class SequenceParts(NamedTuple):
 
 
 def plan_sequences(split: RequestSplit, with_tables: bool) -> SequencePlan:
-    """Of a batch with prefills."""
+    """Of a batch with prefills, whose lengths were checked when they came in."""
     starts = starts_of(split.non_spec_query_lens)
     # The prefills' tokens are cut out of the batch's, so they are counted from their first one.
     prefill_starts = starts[split.num_decodes :] - starts[split.num_decodes]
     num_computed = split.lengths.num_computed[~split.is_speculative]
-    requests = {"has_initial_state": num_computed > 0, "prefill_query_start_loc": prefill_starts}
-    tables = plan_chunk_tables(prefill_starts) if with_tables else None
-    return SequencePlan(requests, plan_conv_metadata(starts), tables)
+    chunks = prepare_chunk_indices(torch.from_numpy(starts), CHUNK_TOKENS).numpy()
+    plans: dict[str, HostArrays] = {
+        "requests": {
+            "has_initial_state": num_computed > 0,
+            "prefill_query_start_loc": prefill_starts,
+        },
+        "convolution": {
+            "batch_of_chunk": chunks[:, 0],
+            "chunk_offset": chunks[:, 1] * CHUNK_TOKENS,
+        },
+    }
+    if with_tables:
+        tables = prepare_chunk_tables(torch.from_numpy(prefill_starts))
+        plans["tables"] = {name: table.numpy() for name, table in tables._asdict().items()}
+    return SequencePlan(plans, len(starts) - 1, int(starts[-1]))
 
 
 @dataclass(frozen=True)
 class SequencePlan:
-    """Three plans of one upload."""
+    """`plans`: what is sent in one upload with all else that the step needs."""
 
-    requests: HostArrays
-    convolution: ConvMetadataPlan
-    tables: ChunkTablesPlan | None
-
-    @property
-    def plans(self) -> dict[str, HostArrays]:
-        plans = {"requests": self.requests, "convolution": self.convolution.arrays}
-        return plans | ({"tables": self.tables.arrays} if self.tables else {})
+    plans: dict[str, HostArrays]
+    num_seqs: int
+    num_tokens: int
 
     def apply(self, on_device: dict[str, DeviceArrays]) -> SequenceParts:
+        chunks = on_device["convolution"]
         return SequenceParts(
             **on_device["requests"],
-            conv_metadata=self.convolution.apply(on_device["convolution"]),
-            chunk_tables=self.tables.apply(on_device["tables"]) if self.tables else None,
+            conv_metadata=ConvMetadata(
+                chunks["batch_of_chunk"], chunks["chunk_offset"], self.num_seqs, self.num_tokens
+            ),
+            chunk_tables=ChunkTables(**on_device["tables"]) if "tables" in on_device else None,
         )
 
 

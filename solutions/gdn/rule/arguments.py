@@ -1,12 +1,31 @@
-"""What the delta rule takes for each token, in the chunked and in the recurrent form."""
+"""What the delta rule is given, in the chunked and in the recurrent form: checked, and completed.
+
+Only shapes, types, strides and devices are looked at, which the host knows: to read a value would
+be to wait. So a wrong value on the device is nobody's error.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 
 from solutions.common.floats import FLOATS
 
-from .strides import is_dense
+from ..device_tables import prepare_chunk_tables_on_device
+from .chunks import FLA_CHUNK_SIZE, ChunkTables, check_chunk_size, check_tables
+
+
+def is_dense(tensor: torch.Tensor, first_dimension: int) -> bool:
+    """Whether the dimensions from `first_dimension` (at least 1) on lie as in contiguous memory."""
+    expected = 1
+    for dimension in range(tensor.dim() - 1, first_dimension - 1, -1):
+        size = tensor.shape[dimension]
+        if size != 1 and tensor.stride(dimension) != expected:
+            return False
+        expected *= size
+    return True
+
 
 CHUNKED_SIZES = (16, 32, 64, 128)
 LARGEST_KEY = 256
@@ -57,3 +76,141 @@ def check_chunked_sizes(q: torch.Tensor, v: torch.Tensor) -> None:
         if size not in CHUNKED_SIZES:
             sizes = ", ".join(map(str, CHUNKED_SIZES))
             raise ValueError(f"{name} of size {size}: the chunked kernels take one of {sizes}")
+
+
+STATE_TYPES = (torch.float32, torch.bfloat16)
+STATE_ARGUMENTS = ("initial_state", "state_indices", "has_initial_state")
+"""What a caller knows the three parts of SequenceStates as."""
+
+
+class SequenceStates(NamedTuple):
+    """One state for each sequence, or a pool with a slot for each; see `chunk_gated_delta_rule`."""
+
+    initial: torch.Tensor | None
+    slots: torch.Tensor | None
+    has_initial: torch.Tensor | None
+
+    def check(self, num_seqs: int, shape: tuple[int, int, int], device: torch.device) -> None:
+        """`shape`: [HV, V, K] of one state. ValueError; values on the device are not read."""
+        for name, tensor in zip(STATE_ARGUMENTS, self, strict=True):
+            if tensor is not None and tensor.device != device:
+                raise ValueError(
+                    f"{name} is on {tensor.device}, and the tokens on {device}: use one device"
+                )
+        for name, tensor, dtype in (
+            ("state_indices", self.slots, torch.int32),
+            ("has_initial_state", self.has_initial, torch.bool),
+        ):
+            if tensor is None:
+                continue
+            if self.initial is None:
+                raise ValueError(f"{name} without initial_state: give the states that it is about")
+            if tensor.shape != (num_seqs,) or tensor.dtype != dtype or not tensor.is_contiguous():
+                raise ValueError(
+                    f"{name} is {tensor.dtype} {list(tensor.shape)}: for {num_seqs} sequences make "
+                    f"it {dtype} [{num_seqs}], contiguous"
+                )
+        if self.initial is None:
+            return
+        count = "num_slots" if self.slots is not None else str(num_seqs)
+        fits = self.initial.dim() == 4 and self.initial.shape[1:] == shape
+        if self.slots is None:
+            fits = fits and len(self.initial) == num_seqs
+        if not fits or self.initial.dtype not in STATE_TYPES or not is_dense(self.initial, 1):
+            raise ValueError(
+                f"initial_state is {self.initial.dtype} {list(self.initial.shape)} with strides "
+                f"{self.initial.stride()}: make it float32 or bfloat16 "
+                f"[{count}, {', '.join(map(str, shape))}], each state contiguous"
+            )
+
+    def room_for_final(
+        self, num_seqs: int, shape: tuple[int, int, int], device: torch.device
+    ) -> torch.Tensor:
+        """The pool itself, or [num_seqs, *shape] float32, uninitialised."""
+        if self.initial is not None and self.slots is not None:
+            return self.initial
+        return torch.empty(num_seqs, *shape, dtype=torch.float32, device=device)
+
+
+def check_sequences(
+    tokens: torch.Tensor,
+    cu_seqlens: torch.Tensor | None,
+    chunk_indices: torch.Tensor | None,
+    chunk_offsets: torch.Tensor | None = None,
+    chunk_size: int = FLA_CHUNK_SIZE,
+    needs_offsets: bool = False,
+) -> int:
+    """How many sequences there are. ValueError if these can't be the starts and the tables of
+    `tokens` [1, T, ...], or not all that is needed is given; None is what `sequences_of` makes."""
+    check_chunk_size(chunk_size)
+    num_seqs = 1 if cu_seqlens is None else _count(cu_seqlens, tokens.device)
+    for name, table, other in (
+        ("chunk_indices", chunk_indices, chunk_offsets if needs_offsets else chunk_indices),
+        ("chunk_offsets", chunk_offsets, chunk_indices),
+    ):
+        if table is None:
+            continue
+        if other is None:
+            raise ValueError(f"{name} alone: give both tables, of the same cu_seqlens, or none")
+        if table.device != tokens.device:
+            raise ValueError(
+                f"{name} is on {table.device}, and the tokens on {tokens.device}: upload the "
+                "tables once a step, with upload_chunk_tables"
+            )
+    if chunk_indices is not None:
+        check_tables(chunk_indices, chunk_offsets, num_seqs, tokens.shape[1], chunk_size)
+    return num_seqs
+
+
+def sequences_of(
+    tokens: torch.Tensor,
+    cu_seqlens: torch.Tensor | None,
+    chunk_indices: torch.Tensor | None,
+    chunk_offsets: torch.Tensor | None,
+    chunk_size: int = FLA_CHUNK_SIZE,
+) -> tuple[torch.Tensor, ChunkTables]:
+    """(cu_seqlens, tables), checked before. Without starts there is one sequence of all tokens,
+    without tables they are made on the device: nothing is uploaded, and nobody waits."""
+    cu_seqlens = _starts(tokens, cu_seqlens)
+    if chunk_indices is None or chunk_offsets is None:
+        tables = prepare_chunk_tables_on_device(cu_seqlens, tokens.shape[1], chunk_size)
+        return cu_seqlens, tables
+    return cu_seqlens, ChunkTables(chunk_indices, chunk_offsets)
+
+
+def chunks_of(
+    tokens: torch.Tensor,
+    cu_seqlens: torch.Tensor | None,
+    chunk_indices: torch.Tensor | None,
+    chunk_size: int = FLA_CHUNK_SIZE,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(cu_seqlens [num_seqs + 1] int32, chunk_indices [NT, 2] int32) as `sequences_of` gives them,
+    for an op that works on each chunk by itself and needs no offsets."""
+    cu_seqlens = _starts(tokens, cu_seqlens)
+    if chunk_indices is None:
+        tables = prepare_chunk_tables_on_device(cu_seqlens, tokens.shape[1], chunk_size)
+        return cu_seqlens, tables.chunk_indices
+    return cu_seqlens, chunk_indices
+
+
+def _starts(tokens: torch.Tensor, cu_seqlens: torch.Tensor | None) -> torch.Tensor:
+    """`cu_seqlens`, or where that is None the [2] int32 of one sequence of all tokens."""
+    if cu_seqlens is not None:
+        return cu_seqlens
+    return torch.arange(2, dtype=torch.int32, device=tokens.device) * tokens.shape[1]
+
+
+def _count(cu_seqlens: torch.Tensor, device: torch.device) -> int:
+    if (
+        cu_seqlens.dim() != 1
+        or not len(cu_seqlens)
+        or cu_seqlens.dtype != torch.int32
+        or cu_seqlens.device != device
+        or not cu_seqlens.is_contiguous()
+    ):
+        raise ValueError(
+            f"cu_seqlens is {cu_seqlens.dtype} {list(cu_seqlens.shape)} with strides "
+            f"{list(cu_seqlens.stride())} on {cu_seqlens.device}: make it torch.int32 "
+            f"[sequences + 1] on {device}, contiguous"
+        )
+    return len(cu_seqlens) - 1

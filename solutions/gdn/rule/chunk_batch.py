@@ -9,8 +9,8 @@ import torch
 
 from debubble.accelerator import Work
 
-from ..chunk_tables import FLA_CHUNK_SIZE
 from .chunk_stages import product_constants, product_type
+from .chunks import FLA_CHUNK_SIZE
 
 BLOCK_V = {True: 64, False: 32}
 """Values of one program, by whether products run on tensor cores: with K = 128 a state then lies

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import torch
 
-from .arguments import check_chunked_sizes, check_tokens
+from .arguments import (
+    SequenceStates,
+    check_chunked_sizes,
+    check_sequences,
+    check_tokens,
+    sequences_of,
+)
 from .chunk_batch import Batch
-from .chunk_launches import pass_states, read_outputs, solve_chunks
-from .sequence_states import SequenceStates
-from .sequence_tables import check_sequences, sequences_of
+from .pass_states import pass_states
+from .read_outputs import read_outputs
+from .solve_chunks import solve_chunks
 
 
 def chunk_gated_delta_rule(

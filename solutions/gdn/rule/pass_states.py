@@ -6,10 +6,16 @@ products and stays in registers; all that is loaded for a chunk is the right ope
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 
+from debubble.accelerator import launch
+
+from .arguments import SequenceStates
+from .chunk_batch import Batch, ChunkSolution
 from .chunk_stages import load_rows, product
+from .chunks import FLA_CHUNK_SIZE
 
 
 @triton.jit(
@@ -118,3 +124,66 @@ def state_pass_kernel(
             keeps &= end > tl.load(cu_seqlens + sequence)
         final = final_state + slot * final_stride + head * (V * K)
         tl.store(final + in_state, state.to(final_state.dtype.element_ty), mask=keeps)
+
+
+def pass_states(
+    batch: Batch,
+    chunk_offsets: torch.Tensor,
+    solution: ChunkSolution,
+    states: SequenceStates,
+    final_state: torch.Tensor | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(states before each chunk [NT, HV, V, K], what each token writes [T, HV, V]), both like the
+    products. Fills `final_state`."""
+    tokens, heads, value_size = batch.v.shape[1:]
+    key_size = batch.k.shape[3]
+    before = batch.empty(batch.num_chunks, heads, value_size, key_size)
+    written = batch.empty(tokens, heads, value_size)
+    if not batch.num_seqs:
+        return before, written
+    # What is not given is not read either.
+    initial = written if states.initial is None else states.initial
+    launch(
+        state_pass_kernel,
+        (batch.num_seqs * (value_size // batch.block_v), heads),
+        before,
+        written,
+        written if final_state is None else final_state,
+        batch.k,
+        batch.v,
+        solution.solved,
+        solution.read_scales,
+        solution.write_scales,
+        solution.chunk_decays,
+        initial,
+        batch.cu_seqlens if states.slots is None else states.slots,
+        batch.cu_seqlens if states.has_initial is None else states.has_initial,
+        batch.cu_seqlens,
+        chunk_offsets,
+        tokens,
+        batch.num_chunks,
+        len(initial),
+        batch.k.stride(1),
+        batch.v.stride(1),
+        initial.stride(0),
+        written.stride(0) if final_state is None else final_state.stride(0),
+        **batch.constants,
+        HAS_INITIAL=states.initial is not None,
+        HAS_FLAGS=states.has_initial is not None,
+        IN_POOL=states.slots is not None,
+        STORE_FINAL=final_state is not None,
+        V=value_size,
+        BLOCK_V=batch.block_v,
+        STAGES=batch.stages,
+        num_warps=4,
+        work=lambda: batch.work(
+            2.0 * FLA_CHUNK_SIZE * value_size * 2 * (key_size + FLA_CHUNK_SIZE),
+            batch.k,
+            batch.v,
+            before,
+            written,
+            *solution,
+            *(tensor for tensor in (states.initial, final_state) if tensor is not None),
+        ),
+    )
+    return before, written

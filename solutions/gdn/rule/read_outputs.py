@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 
+from debubble.accelerator import launch
+
+from .chunk_batch import Batch
 from .chunk_stages import (
     decay_within,
     inverse_length,
@@ -13,6 +17,7 @@ from .chunk_stages import (
     product,
     token_or_last,
 )
+from .chunks import FLA_CHUNK_SIZE
 
 
 @triton.jit(
@@ -73,3 +78,50 @@ def chunk_output_kernel(
     out = product(P, new, out, PRECISION, UPCAST) * (query_norm * scale)[:, None]
     place = (in_head * V)[:, None] + value[None, :]
     tl.store(o + place, out.to(o.dtype.element_ty), mask=exists[:, None])
+
+
+def read_outputs(
+    batch: Batch,
+    decays: torch.Tensor,
+    key_norms: torch.Tensor,
+    states_before: torch.Tensor,
+    written: torch.Tensor,
+    scale: float,
+) -> torch.Tensor:
+    """[1, T, HV, V] like the queries, contiguous. `decays` and `key_norms`: a ChunkSolution's."""
+    o = batch.empty(*batch.v.shape, dtype=batch.q.dtype)
+    if not batch.num_chunks:
+        return o
+    value_size, key_size = states_before.shape[2:]
+    launch(
+        chunk_output_kernel,
+        (batch.num_chunks * (value_size // batch.block_v), batch.num_value_heads),
+        o,
+        batch.q,
+        batch.k,
+        states_before,
+        written,
+        decays,
+        key_norms,
+        batch.cu_seqlens,
+        batch.chunk_indices,
+        batch.num_tokens,
+        scale,
+        batch.q.stride(1),
+        batch.k.stride(1),
+        **batch.constants,
+        NORMALIZE=batch.normalize,
+        V=value_size,
+        BLOCK_V=batch.block_v,
+        num_warps=4,
+        num_stages=1,
+        work=lambda: batch.work(
+            2.0 * FLA_CHUNK_SIZE * (FLA_CHUNK_SIZE + value_size) * (key_size + FLA_CHUNK_SIZE),
+            o,
+            batch.q,
+            batch.k,
+            states_before,
+            written,
+        ),
+    )
+    return o

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 
+from debubble.accelerator import launch
+
+from .chunk_batch import Batch, ChunkSolution
 from .chunk_stages import (
     decay_within,
     inverse_length,
     inverse_of_unit_lower,
+    inverse_type,
     load_rows,
     locate_chunk,
     product,
 )
+from .chunks import FLA_CHUNK_SIZE
 
 
 @triton.jit(
@@ -83,3 +89,48 @@ def chunk_solve_kernel(
     T = inverse_of_unit_lower(A, CHUNK, KIND, UPCAST) * strength[None, :]
     place = ((token * num_heads + head) * CHUNK)[:, None] + row[None, :]
     tl.store(solved + place, T.to(solved.dtype.element_ty), mask=exists[:, None])
+
+
+MOST_REGISTERS = 168
+"""Of a thread that solves a chunk, so that an SM holds three blocks. Measured on an H200: 47 us
+instead of 55 us with the 174 that the compiler would take."""
+
+
+def solve_chunks(batch: Batch, g: torch.Tensor, beta: torch.Tensor) -> ChunkSolution:
+    heads, tokens = batch.num_value_heads, batch.num_tokens
+    solved = batch.empty(tokens, heads, FLA_CHUNK_SIZE)
+    decays, key_norms, read_scales, write_scales = batch.empty(
+        4, heads, tokens, dtype=torch.float32
+    )
+    chunk_decays = batch.empty(batch.num_chunks, heads, dtype=torch.float32)
+    solution = ChunkSolution(solved, decays, key_norms, read_scales, write_scales, chunk_decays)
+    if not batch.num_chunks:
+        return solution
+    key_size = batch.k.shape[3]
+    launch(
+        chunk_solve_kernel,
+        (batch.num_chunks, heads),
+        *solution,
+        batch.k,
+        g,
+        beta,
+        batch.cu_seqlens,
+        batch.chunk_indices,
+        tokens,
+        batch.k.stride(1),
+        g.stride(1),
+        beta.stride(1),
+        **batch.constants,
+        NORMALIZE=batch.normalize,
+        KIND=inverse_type(batch.q.dtype),
+        num_warps=4,
+        maxnreg=MOST_REGISTERS,
+        work=lambda: batch.work(
+            2.0 * FLA_CHUNK_SIZE**2 * (key_size + 10 * FLA_CHUNK_SIZE),
+            batch.k,
+            g,
+            beta,
+            *solution,
+        ),
+    )
+    return solution

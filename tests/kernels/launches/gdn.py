@@ -135,55 +135,55 @@ def gated_norms(dtype: str, size: int, *, shared_memory: int) -> dict:
 
 
 LAUNCHES = {
-    "solutions.gdn.device_tables_kernel:chunk_tables_kernel": {"as it is": chunk_tables},
-    "solutions.gdn.katas.before.chunk_cumsum_kernel:chunk_cumsum_kernel": {
+    "solutions.gdn.device_tables:chunk_tables_kernel": {"as it is": chunk_tables},
+    "solutions.gdn.katas.before.local_cumsum:chunk_cumsum_kernel": {
         "3 heads": partial(chunk_cumsum, 16, 3),
     },
-    "solutions.gdn.rule.local_cumsum_kernel:local_cumsum_kernel": {
+    "solutions.gdn.rule.local_cumsum:local_cumsum_kernel": {
         "32 heads": partial(local_cumsum, 64, 32),
         "3 heads": partial(local_cumsum, 16, 3),
     },
-    "solutions.gdn.rule.recurrent_kernel:recurrent_kernel": {
+    "solutions.gdn.rule.recurrent:recurrent_kernel": {
         "bf16, decode": partial(gated_delta_steps, "bf16", 128, 128),
         "bf16, drafts": partial(gated_delta_steps, "bf16", 128, 128, speculative=True),
         "fp16, any lengths": partial(gated_delta_steps, "fp16", 64, 80, starts=True),
         "fp32, no states": partial(gated_delta_steps, "fp32", 256, 16, states=False, starts=True),
     },
-    "solutions.gdn.model.conv_update_kernel:conv_update_kernel": {
+    "solutions.gdn.model.conv_update:conv_update_kernel": {
         "bf16, width 4": partial(convolution_update, "bf16", 4),
         "bf16, width 4, drafts": partial(convolution_update, "bf16", 4, speculative=True),
         "fp32, width 2": partial(convolution_update, "fp32", 2),
     },
-    "solutions.gdn.model.gating_kernel:gating_kernel": {
+    "solutions.gdn.model.gating:gating_kernel": {
         "bf16": partial(gates, "bf16"),
         "fp32": partial(gates, "fp32"),
     },
-    "solutions.gdn.model.gated_norm_kernel:gated_norm_kernel": {
+    "solutions.gdn.model.gated_norm:gated_norm_kernel": {
         "bf16, heads of 128": partial(gated_norms, "bf16", 128),
         "fp32, heads of 80": partial(gated_norms, "fp32", 80),
     },
 }
 VARIES = {
-    "solutions.gdn.device_tables_kernel:chunk_tables_kernel": (
+    "solutions.gdn.device_tables:chunk_tables_kernel": (
         ["num_rows", "num_seqs", "bisections"],
         ["chunk_indices", "chunk_offsets", "cu_seqlens"],
     ),
-    "solutions.gdn.katas.before.chunk_cumsum_kernel:chunk_cumsum_kernel": (
+    "solutions.gdn.katas.before.local_cumsum:chunk_cumsum_kernel": (
         ["first", "length"],
         [],
     ),
-    "solutions.gdn.rule.local_cumsum_kernel:local_cumsum_kernel": (
+    "solutions.gdn.rule.local_cumsum:local_cumsum_kernel": (
         [],
         ["cu_seqlens", "chunk_indices"],
     ),
-    "solutions.gdn.rule.recurrent_kernel:recurrent_kernel": (
+    "solutions.gdn.rule.recurrent:recurrent_kernel": (
         ["num_tokens", "num_columns", "index_stride"],
         ["g", "beta", "cu_seqlens", "state_indices", "num_accepted_tokens"],
     ),
-    "solutions.gdn.model.conv_update_kernel:conv_update_kernel": (
+    "solutions.gdn.model.conv_update:conv_update_kernel": (
         ["num_tokens", "num_columns", "index_stride"],
         ["query_start_loc", "state_indices", "num_accepted_tokens"],
     ),
-    "solutions.gdn.model.gating_kernel:gating_kernel": (["num_gates"], ["a", "b"]),
-    "solutions.gdn.model.gated_norm_kernel:gated_norm_kernel": (["num_rows"], []),
+    "solutions.gdn.model.gating:gating_kernel": (["num_gates"], ["a", "b"]),
+    "solutions.gdn.model.gated_norm:gated_norm_kernel": (["num_rows"], []),
 }

@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from solutions.gdn.chunk_tables import FLA_CHUNK_SIZE
 from solutions.gdn.rule.chunk_batch import BLOCK_V as BLOCK_V_OF_STATES
-from solutions.gdn.rule.chunk_launches import MOST_REGISTERS
+from solutions.gdn.rule.chunks import FLA_CHUNK_SIZE
 from solutions.gdn.rule.single_ops import state_pass as single_state_pass
+from solutions.gdn.rule.solve_chunks import MOST_REGISTERS
 
 from .arguments import pointers
 

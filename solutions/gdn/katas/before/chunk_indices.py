@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ...chunk_tables import FLA_CHUNK_SIZE
+from ...rule.chunks import FLA_CHUNK_SIZE
 
 
 def prepare_chunk_indices(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ...before import prepare_chunk_indices, prepare_chunk_offsets
-from ...chunk_tables import FLA_CHUNK_SIZE, ChunkTables, most_chunks
+from ...rule.chunks import FLA_CHUNK_SIZE, ChunkTables, most_chunks
 
 
 def search_chunk_tables(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from ..arguments import check_sequences, chunks_of
 from ..local_cumsum import chunk_local_cumsum as cumsum_of_chunks
-from ..sequence_tables import check_sequences, chunks_of
 from .operands import FLOAT32, check_operand
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from ...chunk_tables import most_chunks
-from ..arguments import check_chunked_sizes
+from ..arguments import check_chunked_sizes, check_sequences, chunks_of
 from ..chunk_batch import Batch
-from ..chunk_launches import read_outputs
-from ..sequence_tables import check_sequences, chunks_of
+from ..chunks import most_chunks
+from ..read_outputs import read_outputs
 from .operands import FLOAT32, check_groups, check_operand
 
 

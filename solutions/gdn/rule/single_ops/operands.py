@@ -8,7 +8,7 @@ import torch
 
 from solutions.common.floats import FLOATS
 
-from ..strides import is_dense
+from ..arguments import is_dense
 
 FLOAT32 = (torch.float32,)
 

@@ -8,8 +8,7 @@ import triton.language as tl
 
 from debubble.accelerator import Work, launch
 
-from ...chunk_tables import FLA_CHUNK_SIZE
-from ..arguments import check_chunked_sizes
+from ..arguments import check_chunked_sizes, check_sequences, chunks_of
 from ..chunk_stages import (
     decay_within,
     load_rows,
@@ -18,7 +17,7 @@ from ..chunk_stages import (
     product_constants,
     token_or_last,
 )
-from ..sequence_tables import check_sequences, chunks_of
+from ..chunks import FLA_CHUNK_SIZE
 from .operands import FLOAT32, check_groups, check_operand
 
 

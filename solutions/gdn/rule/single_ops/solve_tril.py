@@ -9,8 +9,8 @@ import triton.language as tl
 from debubble.accelerator import Work, launch
 from solutions.common.floats import FLOATS
 
+from ..arguments import check_sequences, chunks_of
 from ..chunk_stages import inverse_of_unit_lower, inverse_type, load_rows, locate_chunk
-from ..sequence_tables import check_sequences, chunks_of
 from .operands import FLOAT32, check_operand
 
 SOLVED_SIZES = (16, 32, 64)

@@ -8,11 +8,9 @@ import triton.language as tl
 
 from debubble.accelerator import Work, launch
 
-from ...chunk_tables import FLA_CHUNK_SIZE
-from ..arguments import check_chunked_sizes
+from ..arguments import SequenceStates, check_chunked_sizes, check_sequences, sequences_of
 from ..chunk_stages import load_rows, product, product_constants, product_type
-from ..sequence_states import SequenceStates
-from ..sequence_tables import check_sequences, sequences_of
+from ..chunks import FLA_CHUNK_SIZE
 from .operands import FLOAT32, check_groups, check_operand
 
 BLOCK_V = 32

@@ -1,0 +1,75 @@
+"""The chunk tables for whoever has starts of their own: checked first, then made on the host, then
+sent by one upload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from solutions.common.host_integers import HostIntegers, host_integers
+from solutions.common.packed_upload import DeviceArrays, HostArrays, upload_packed
+from solutions.common.sequence_lengths import sequence_lengths
+
+from . import chunk_tables
+from .rule.chunks import FLA_CHUNK_SIZE, ChunkTables, check_chunk_size
+
+
+def prepare_chunk_indices(
+    cu_seqlens: HostIntegers, chunk_size: int = FLA_CHUNK_SIZE
+) -> torch.Tensor:
+    """[NT, 2] int32 on the host: (sequence, chunk in this sequence), in order (vLLM #38361).
+
+    `cu_seqlens` [num_seqs + 1], integers on the host: where each sequence starts, then the end of
+    the last one. Errors are those of `plan_chunk_tables`.
+    """
+    return chunk_tables.prepare_chunk_indices(_checked(cu_seqlens, chunk_size), chunk_size)
+
+
+def prepare_chunk_offsets(
+    cu_seqlens: HostIntegers, chunk_size: int = FLA_CHUNK_SIZE
+) -> torch.Tensor:
+    """[num_seqs + 1] int64 on the host: how many chunks come before each sequence, then how many
+    there are (vLLM #38361). Arguments and errors are those of `prepare_chunk_indices`."""
+    return chunk_tables.prepare_chunk_offsets(_checked(cu_seqlens, chunk_size), chunk_size)
+
+
+def upload_chunk_tables(
+    cu_seqlens: HostIntegers, device: torch.device, chunk_size: int = FLA_CHUNK_SIZE
+) -> ChunkTables:
+    """Both tables on the device, by one upload that nobody waits for."""
+    plan = plan_chunk_tables(cu_seqlens, chunk_size)
+    return plan.apply(upload_packed(plan.arrays, device))
+
+
+def plan_chunk_tables(
+    cu_seqlens: HostIntegers, chunk_size: int = FLA_CHUNK_SIZE, num_tokens: int | None = None
+) -> ChunkTablesPlan:
+    """Both tables on the host, to be uploaded with whatever else a step needs.
+
+    ValueError if `cu_seqlens` doesn't start at 0, decreases, or doesn't end at `num_tokens`, and if
+    the chunk size is no power of two or below SMALLEST_CHUNK.
+    """
+    starts = _checked(cu_seqlens, chunk_size, num_tokens)
+    tables = chunk_tables.prepare_chunk_tables(starts, chunk_size)
+    return ChunkTablesPlan({name: table.numpy() for name, table in tables._asdict().items()})
+
+
+@dataclass(frozen=True)
+class ChunkTablesPlan:
+    """`arrays`: those of ChunkTables, under the same names."""
+
+    arrays: HostArrays
+
+    def apply(self, on_device: DeviceArrays) -> ChunkTables:
+        return ChunkTables(**on_device)
+
+
+def _checked(
+    cu_seqlens: HostIntegers, chunk_size: int, num_tokens: int | None = None
+) -> torch.Tensor:
+    """`cu_seqlens` as an int64 tensor on the host. ValueError as `plan_chunk_tables` says."""
+    check_chunk_size(chunk_size)
+    starts = host_integers("cu_seqlens", cu_seqlens)
+    sequence_lengths("cu_seqlens", starts, num_tokens)
+    return torch.from_numpy(starts)

@@ -1,0 +1,73 @@
+"""What a chunk is to every kernel, and what a table of chunks looks like, wherever it was made."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+FLA_CHUNK_SIZE = 64
+"""Tokens of a chunk, in every kernel that shares a table: one with chunks of another size would
+work on other tokens than the table says."""
+SMALLEST_CHUNK = 16
+"""Tokens: the blocks by which a chunk's triangular system is solved."""
+
+
+class ChunkTables(NamedTuple):
+    """The same for all layers of a step, on the device. A row of `chunk_indices` is (-1, -1) where
+    there is no chunk: only tables that were made on the device have such rows, at their end."""
+
+    chunk_indices: torch.Tensor
+    """[NT, 2] int32: (sequence, chunk in this sequence), in order."""
+    chunk_offsets: torch.Tensor
+    """[num_seqs + 1] int64: how many chunks come before each sequence, then how many there are."""
+
+
+def most_chunks(num_seqs: int, num_tokens: int, chunk_size: int = FLA_CHUNK_SIZE) -> int:
+    """Chunks that so many sequences of so many tokens in all can have: what the host knows without
+    their lengths. All but one sequence have a single token, and the last one the others."""
+    if num_tokens < 0 or (num_tokens and not num_seqs):
+        raise ValueError(f"{num_tokens} tokens in {num_seqs} sequences: each belongs to one")
+    if num_tokens <= num_seqs:
+        return num_tokens
+    return num_seqs - 1 + -(-(num_tokens - num_seqs + 1) // chunk_size)
+
+
+def check_chunk_size(chunk_size: int) -> None:
+    if chunk_size < SMALLEST_CHUNK or chunk_size & (chunk_size - 1):
+        raise ValueError(
+            f"chunks of {chunk_size} tokens: use a power of two, {SMALLEST_CHUNK} or more"
+        )
+
+
+def check_tables(
+    chunk_indices: torch.Tensor,
+    chunk_offsets: torch.Tensor | None,
+    num_seqs: int,
+    num_tokens: int,
+    chunk_size: int = FLA_CHUNK_SIZE,
+) -> None:
+    """ValueError unless tables of these shapes can be those of so many sequences and tokens. Their
+    values are not read: that would be to wait. `chunk_offsets` is None where only rows are used."""
+    rows = chunk_indices.shape[:1].numel()
+    fewest, most = -(-num_tokens // chunk_size), most_chunks(num_seqs, num_tokens, chunk_size)
+    fits = chunk_indices.shape == (rows, 2) and fewest <= rows <= most
+    if not fits or chunk_indices.dtype != torch.int32 or not chunk_indices.is_contiguous():
+        raise ValueError(
+            f"chunk_indices is {_described(chunk_indices)}: {num_seqs} sequences with {num_tokens} "
+            f"tokens have {fewest} to {most} chunks of {chunk_size}, so make it torch.int32 "
+            "[chunks, 2], contiguous, from the same cu_seqlens and chunk size"
+        )
+    if chunk_offsets is None:
+        return
+    fits = chunk_offsets.shape == (num_seqs + 1,)
+    if not fits or chunk_offsets.dtype != torch.int64 or not chunk_offsets.is_contiguous():
+        raise ValueError(
+            f"chunk_offsets is {_described(chunk_offsets)}: for {num_seqs} sequences make it "
+            f"torch.int64 [{num_seqs + 1}], contiguous, from the same cu_seqlens and chunk size"
+        )
+
+
+def _described(tensor: torch.Tensor) -> str:
+    layout = "" if tensor.is_contiguous() else f" with strides {list(tensor.stride())}"
+    return f"{tensor.dtype} {list(tensor.shape)}{layout}"
