@@ -25,11 +25,10 @@ FLA_CHUNK_SIZE = 64
 def prepare_chunk_offsets(
     cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
 ) -> torch.Tensor:
-    """[num_seqs + 1] int64 on the device: how many chunks come before each sequence, then how many
-    there are (vLLM #38361).
+    """[num_seqs + 1] int64 where `cu_seqlens` is, on the host or on the device: how many chunks
+    come before each sequence, then how many there are (vLLM #38361). Nothing travels.
 
-    `cu_seqlens` [num_seqs + 1] int32 on the device: where each sequence starts, then the end of the
-    last one.
+    `cu_seqlens` [num_seqs + 1] int32: where each sequence starts, then the end of the last one.
     """
     chunks = (cu_seqlens.diff() + (chunk_size - 1)) // chunk_size
     return torch.cat([torch.tensor([0], device=cu_seqlens.device), chunks.cumsum(0)])

@@ -1,13 +1,5 @@
-"""Gated DeltaNet prefill whose chunk tables cost no wait (vLLM #38361).
-
-chunk_tables plans the tables on the host, device_tables makes them on the device, and before is how
-they were made. What a step's layers know of its batch is in batch and metadata. The chunked rule
-that reads the tables is chunk_gated_delta_rule, with chunk_stages and its three kernels; single_ops
-has its stages one by one, recurrent is the rule token by token. A layer is in layer, with gating,
-conv_update and gated_norm; model and step put layers together, and bench measures them, with
-forward_comparison beside another library's. single_tables, searched_tables, prefill_metadata,
-chunk_decays and local_cumsum stand by themselves, and so does what they were in first_attempts: the
-katas ask for them.
+"""Gated DeltaNet prefill whose chunk tables cost no wait (vLLM #38361): they are made once a step, on
+the host or on the device. README.md says in which order to read the files.
 """
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
@@ -26,8 +18,8 @@ try:
     from .device_tables import prepare_chunk_tables_on_device
     from .metadata import GDNAttentionMetadata, GDNAttentionMetadataBuilder
     from .model.config import GDNConfig
-    from .model.layer import GDNLayer, GDNState
-    from .model.model import GDNModel
+    from .model.conv_update import causal_conv1d_update
+    from .model.layer import GDNLayer, GDNModel, GDNState
     from .rule.chunk_gated_delta_rule import chunk_gated_delta_rule
     from .rule.recurrent import fused_recurrent_gated_delta_rule
     from .rule.single_ops import (
@@ -54,6 +46,7 @@ __all__ = [
     "GDNModel",
     "GDNState",
     "GDNStep",
+    "causal_conv1d_update",
     "chunk_fwd_o",
     "chunk_gated_delta_rule",
     "chunk_gated_delta_rule_fwd_h",

@@ -1,4 +1,9 @@
-"""The chunk tables where the host doesn't know the lengths: made on the device, by one kernel."""
+"""The chunk tables where the host doesn't know the lengths: made on the device, by one kernel.
+
+A program writes some rows of the table, and to find their sequences it needs the offsets. Programs
+can't wait for one another, so each of them computes all offsets. All write the same numbers to the
+same places, and each reads only what it has written itself.
+"""
 
 from __future__ import annotations
 

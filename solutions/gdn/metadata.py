@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypedDict, get_args
+from typing import Literal, NamedTuple, TypedDict, get_args
 
 import torch
 
 from solutions.common.host_integers import HostIntegers
 from solutions.common.packed_upload import upload_plans
 from solutions.common.staging_ring import StagingRing
-from solutions.sync_free.sites.conv_metadata import ConvMetadata
+from solutions.sync_free.sites.conv_metadata import CHUNK_TOKENS, ConvMetadata
 
+from .chunk_tables import prepare_chunk_indices
+from .device_tables import prepare_chunk_tables_on_device, scan_chunks
 from .requests.batch import (
     CommonAttentionMetadata,
     RequestSplit,
     checked_lengths,
     checked_speculation,
     split_requests,
+    starts_of,
 )
+from .requests.prefills import PrefillMetadata, plan_prefills
 from .requests.reordering import Reordering, plan_reordering, reorder_on_device
-from .requests.sequence_parts import SequenceParts, decode_sequences, plan_sequences, scan_sequences
 
 Tables = Literal["host", "device"]
 """Where the chunk tables are made."""
@@ -93,11 +96,11 @@ class NonSpecFields(TypedDict, total=False):
     non_spec_state_indices: torch.Tensor
     has_initial_state: torch.Tensor
     conv_metadata: ConvMetadata
-    prefill_query_start_loc: torch.Tensor
+    prefill_query_start_loc: torch.Tensor | None
     prefill_state_indices: torch.Tensor
-    prefill_has_initial_state: torch.Tensor
-    chunk_indices: torch.Tensor
-    chunk_offsets: torch.Tensor
+    prefill_has_initial_state: torch.Tensor | None
+    chunk_indices: torch.Tensor | None
+    chunk_offsets: torch.Tensor | None
 
 
 class SpecFields(TypedDict, total=False):
@@ -181,13 +184,33 @@ class GDNAttentionMetadataBuilder:
         return self._uploaded(split)
 
     def _uploaded(self, split: RequestSplit) -> tuple[Reordering | None, SequenceParts]:
-        sequences = plan_sequences(split, with_tables=self.tables == "host")
-        plans = sequences.plans
+        """All that is planned on the host, by one copy that nobody waits for."""
+        prefills = plan_prefills(split, with_tables=self.tables == "host")
+        starts = torch.from_numpy(starts_of(split.non_spec_query_lens))
+        chunks = prepare_chunk_indices(starts, CHUNK_TOKENS).numpy()
+        plans = {
+            "prefills": prefills.arrays,
+            "convolution": {"sequence": chunks[:, 0], "offset": chunks[:, 1] * CHUNK_TOKENS},
+        }
         if split.is_mixed:
             plans["reordering"] = plan_reordering(split)
         on_device = upload_plans(plans, self.device, self.ring)
         reordering = Reordering(**on_device["reordering"]) if split.is_mixed else None
-        return reordering, sequences.apply(on_device)
+        sequence, offset = on_device["convolution"].values()
+        return reordering, SequenceParts(
+            on_device["prefills"]["has_initial_state"],
+            ConvMetadata(sequence, offset, len(starts) - 1, split.num_non_spec_tokens),
+            prefills.apply(on_device["prefills"]),
+        )
+
+
+class SequenceParts(NamedTuple):
+    """Of the requests that are not speculative, on the device."""
+
+    has_initial_state: torch.Tensor
+    """[num_seqs] bool: whether tokens were computed before."""
+    conv_metadata: ConvMetadata
+    prefills: PrefillMetadata | None = None
 
 
 def _computed(
@@ -198,6 +221,51 @@ def _computed(
     reordering = reorder_on_device(split, common.query_start_loc)
     seq_lens = common.seq_lens.index_select(0, reordering.non_spec_rows)
     return reordering, scan_sequences(split, reordering.non_spec_query_start_loc, seq_lens)
+
+
+def scan_sequences(
+    split: RequestSplit, query_start_loc: torch.Tensor, seq_lens: torch.Tensor
+) -> SequenceParts:
+    """The same without an upload, of [num_seqs + 1] and [num_seqs] int32 on the device."""
+    has_initial_state = seq_lens > query_start_loc.diff()
+    prefill_starts = query_start_loc[split.num_decodes :]
+    if split.num_decodes:
+        prefill_starts = prefill_starts - split.num_decodes
+    num_tokens = split.num_non_spec_tokens
+    conv_chunks = scan_chunks(query_start_loc, num_tokens, CHUNK_TOKENS).chunk_indices
+    return SequenceParts(
+        has_initial_state,
+        ConvMetadata(
+            batch_of_chunk=conv_chunks[:, 0].contiguous(),
+            chunk_offset=conv_chunks[:, 1] * CHUNK_TOKENS,
+            num_seqs=len(seq_lens),
+            num_tokens=num_tokens,
+        ),
+        PrefillMetadata(
+            split.num_decodes,
+            split.num_prefills,
+            split.num_prefill_tokens,
+            prefill_starts,
+            has_initial_state[split.num_decodes :],
+            *prepare_chunk_tables_on_device(prefill_starts, split.num_prefill_tokens),
+        ),
+    )
+
+
+def decode_sequences(
+    split: RequestSplit, query_start_loc: torch.Tensor, seq_lens: torch.Tensor
+) -> SequenceParts:
+    """Of a batch without prefills. Nothing is uploaded: each decode is one chunk of one token."""
+    num_decodes, device = split.num_decodes, seq_lens.device
+    return SequenceParts(
+        seq_lens > query_start_loc.diff(),
+        ConvMetadata(
+            batch_of_chunk=torch.arange(num_decodes, dtype=torch.int32, device=device),
+            chunk_offset=torch.zeros(num_decodes, dtype=torch.int32, device=device),
+            num_seqs=len(seq_lens),
+            num_tokens=num_decodes,
+        ),
+    )
 
 
 def _non_spec_fields(
@@ -219,13 +287,15 @@ def _non_spec_fields(
         "has_initial_state": parts.has_initial_state,
         "conv_metadata": parts.conv_metadata,
     }
-    if parts.prefill_query_start_loc is not None:
-        fields["prefill_query_start_loc"] = parts.prefill_query_start_loc
-        fields["prefill_state_indices"] = slots[split.num_decodes :]
-        fields["prefill_has_initial_state"] = parts.has_initial_state[split.num_decodes :]
-    if parts.chunk_tables:
-        fields["chunk_indices"], fields["chunk_offsets"] = parts.chunk_tables
-    return fields
+    if (prefills := parts.prefills) is None:
+        return fields
+    return fields | {
+        "prefill_query_start_loc": prefills.query_start_loc,
+        "prefill_state_indices": slots[split.num_decodes :],
+        "prefill_has_initial_state": prefills.has_initial_state,
+        "chunk_indices": prefills.chunk_indices,
+        "chunk_offsets": prefills.chunk_offsets,
+    }
 
 
 def _spec_fields(

@@ -15,8 +15,7 @@ from solutions.common.staging_ring import StagingRing
 from . import before
 from .metadata import GDNAttentionMetadataBuilder, Tables
 from .model.config import GDNConfig
-from .model.layer import GDNState
-from .model.model import GDNModel
+from .model.layer import GDNModel, GDNState
 from .requests.batch import CommonAttentionMetadata, starts_of
 from .rule.chunk_gated_delta_rule import chunk_gated_delta_rule
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import debubble
 from solutions import gdn
 from solutions.gdn.host_tables import plan_chunk_tables, upload_chunk_tables
-from solutions.gdn.measure import planning_time
+from solutions.gdn.measure import forward_comparison
 from solutions.gdn.rule.chunks import ChunkTables, check_tables, most_chunks
 from tests.instructions import instructions_of
 from tests.sync_free import claims
@@ -162,8 +162,8 @@ def test_trap_7_thousands_of_sequences_are_no_more_python_than_eight():
 
 def test_planning_is_timed_with_zero_lengths_among_them(monkeypatch):
     planned = []
-    monkeypatch.setattr(planning_time, "plan_chunk_tables", planned.append)
-    assert planning_time.planning_us(LARGE, longest=128, runs=3) > 0
+    monkeypatch.setattr(forward_comparison, "plan_chunk_tables", planned.append)
+    assert forward_comparison.planning_us(LARGE, longest=128, runs=3) > 0
     assert len(planned) == 3
     lengths = np.diff(planned[0])
     assert (len(lengths), lengths.min(), lengths.max()) == (LARGE, 0, 128)

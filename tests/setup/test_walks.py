@@ -2,10 +2,11 @@
 
 import pytest
 
-from .walks import addition, kata
+from .walks import addition, gdn, kata
 
 MOST_FILES_OF_AN_ADDITION = 12
 MOST_FILES_OF_A_KATA = 9
+MOST_FILES_OF_GDN_TABLES = 7
 
 
 @pytest.mark.sim
@@ -13,6 +14,13 @@ def test_an_addition_on_sim_meets_few_files():
     walk = addition()
     assert "debubble/sim/operators/computing.py" in walk.calls
     assert len(walk.calls) <= MOST_FILES_OF_AN_ADDITION, f"the walk of a + 1:\n{walk}"
+
+
+@pytest.mark.sim
+def test_the_lengths_of_a_gdn_step_meet_few_files_on_their_way_to_its_tables():
+    walk = gdn()
+    assert "solutions/gdn/chunk_tables.py" in walk.calls
+    assert len(walk.calls) <= MOST_FILES_OF_GDN_TABLES, f"from lengths to tables:\n{walk}"
 
 
 @pytest.mark.sim

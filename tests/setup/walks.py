@@ -1,8 +1,10 @@
 """How many of our files a newcomer has to open to follow one thing from its call to its end.
 
-`python -m tests.setup.walks` prints both walks, file by file in the order in which they are met:
+`python -m tests.setup.walks` prints these walks, file by file in the order in which they are met:
 
 - `a + 1` on sim, inside a recording, once such an addition has been seen;
+- the lengths of a Gated DeltaNet step, from the metadata builder to the upload of its tables; only
+  files of `solutions` count;
 - a kata from its source to its verdict, as `pytest katas/first_steps/test_upload_without_waiting.py
   --device sim` runs it: the stub, which fails and is explained, and with `--impl solutions` ours,
   which passes. Only the workshop's files count. The accelerator, the timeline and the drawing of
@@ -69,6 +71,20 @@ def addition() -> Walk:
     return walk
 
 
+def gdn() -> Walk:
+    """Of two prompts' lengths, from the metadata builder to the upload that the kernels read."""
+    import debubble
+    from solutions import gdn
+
+    sim = debubble.accelerator("sim")
+    batch = gdn.GDNStep(gdn.GDNConfig.small(), sim.device).schedule([70, 9])
+    builder = gdn.GDNAttentionMetadataBuilder(sim.device)
+    builder.build(batch.common)
+    with Walk((str(ROOT / "solutions"),)) as walk:
+        builder.build(batch.common)
+    return walk
+
+
 def kata(whose: Literal["learner", "solutions"]) -> Walk:
     """Of pytest on a kata, run on the learner's file or on our solution, in a fresh process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
@@ -90,6 +106,7 @@ def _kata(whose: str) -> Walk:
 
 def main() -> None:
     print(f"a + 1 on sim: {addition()}\n")
+    print(f"Gated DeltaNet, from lengths to tables: {gdn()}\n")
     print(f"{KATA} on the stub: {kata('learner')}\n")
     print(f"{KATA} on our solution: {kata('solutions')}")
 

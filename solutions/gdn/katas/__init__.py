@@ -1,1 +1,1 @@
-"""What only the exercises need."""
+"""Exercises whose solution is not what the system runs; each says why."""

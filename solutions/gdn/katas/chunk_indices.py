@@ -1,4 +1,8 @@
-"""One table at a time: from what the host knows, or from what the device knows itself."""
+"""One table from the host to the device by itself.
+
+It stands here because the system never sends a table alone: `plan_prefills` makes it by the same
+`prepare_chunk_indices` of `chunk_tables`, and the step sends it with all else.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import torch
 from solutions.common.h2d import async_tensor_h2d
 
 from .. import chunk_tables
-from ..rule.chunks import FLA_CHUNK_SIZE, check_chunk_size
+from ..rule.chunks import FLA_CHUNK_SIZE
 
 
 def prepare_chunk_indices(
@@ -20,17 +24,3 @@ def prepare_chunk_indices(
     """
     rows = chunk_tables.prepare_chunk_indices(cu_seqlens_cpu, chunk_size)
     return async_tensor_h2d(rows, cu_seqlens.device)
-
-
-def prepare_chunk_offsets(
-    cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
-) -> torch.Tensor:
-    """[num_seqs + 1] int64 on the device: how many chunks come before each sequence, then how many
-    there are (vLLM #38361).
-
-    `cu_seqlens` [num_seqs + 1] int32 on the device: where each sequence starts, then the end of the
-    last one.
-    """
-    check_chunk_size(chunk_size)
-    chunks = (cu_seqlens.diff() + (chunk_size - 1)) // chunk_size
-    return torch.nn.functional.pad(chunks.cumsum(0), (1, 0))

@@ -1,4 +1,8 @@
-"""Ops of all layers that share one chunk table: it is made once a step, and handed on."""
+"""Ops of all layers that share one chunk table: it is made once a step, and handed on.
+
+They stand here because the system's ops are kernels, where the handing on would be lost among
+strides: these compute the same sums by PyTorch's operators.
+"""
 
 from __future__ import annotations
 

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import torch
 from rich.console import Console
 
 from debubble.accelerator import Accelerator, current
 from solutions.measure.benchmark import no_garbage
 
+from ..host_tables import plan_chunk_tables
 from ..rule.recurrent import fused_recurrent_gated_delta_rule
 from .forward_calls import HEADS, SIZE, Forward, Inputs, Sequences, forwards
 from .forward_report import Case, Comparison, Errors, Times, tables_of, write_record
 from .peer import missing_peer, peer_version
-from .planning_time import planning_us
 
 LENGTHS = {
     "8192": [8192],
@@ -198,6 +200,18 @@ def recurrence(
 
 def relative_error(found: torch.Tensor, right: torch.Tensor) -> float:
     return float((found.float() - right).norm() / right.norm())
+
+
+def planning_us(num_seqs: int, longest: int = 128, runs: int = 101) -> float:
+    """Microseconds for both tables of `num_seqs` sequences of 0 to `longest` tokens: the median."""
+    lengths = np.random.default_rng(0).integers(0, longest + 1, num_seqs)
+    cu_seqlens = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    took = []
+    for _ in range(runs):
+        started = time.perf_counter()
+        plan_chunk_tables(cu_seqlens)
+        took.append(time.perf_counter() - started)
+    return statistics.median(took) * 1e6
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""A Gated DeltaNet layer: projections, a short convolution, and both forms of the delta rule."""
+"""A Gated DeltaNet layer: projections, a short convolution, and both forms of the delta rule; and a
+model of such layers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -173,6 +175,33 @@ class GDNLayer:
             ssm_state_indices=slots[:num_decodes],
         )
         return torch.cat([of_decodes, o], 1).squeeze(0)
+
+
+class GDNModel:
+    """`config.num_layers` Gated DeltaNet layers with random weights, each behind an RMS norm and a
+    residual sum, and nothing else of a model."""
+
+    def __init__(self, config: GDNConfig, device: torch.device) -> None:
+        torch.manual_seed(config.seed)
+        self.config = config
+        shape = (config.num_layers, config.hidden_size)
+        self.norm_weights = torch.randn(shape, dtype=config.dtype, device=device).mul_(0.1).add_(1)
+        self.layers = [GDNLayer(config, device) for _ in range(config.num_layers)]
+
+    def forward(
+        self,
+        hidden: torch.Tensor,
+        metadata: GDNAttentionMetadata,
+        states: Sequence[GDNState],
+    ) -> torch.Tensor:
+        """[T, hidden_size] to the same. `states`: one for each layer, changed in place."""
+        shape, eps = hidden.shape[1:], self.config.norm_eps
+        for layer, weight, state in zip(
+            self.layers, self.norm_weights.unbind(), states, strict=True
+        ):
+            normed = F.rms_norm(hidden, shape, weight, eps)
+            hidden = hidden + layer.forward(normed, metadata, state)
+        return hidden
 
 
 def _check_hidden(hidden: torch.Tensor, hidden_size: int, num_tokens: int) -> None:

@@ -1,1 +1,1 @@
-"""Who is in a batch, in which order, and what each request brings."""
+"""Who is in a batch, of which kind, and what the chunked rule is told of it."""

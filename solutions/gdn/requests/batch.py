@@ -180,8 +180,12 @@ class RequestSplit:
     num_padding: int
 
     @property
+    def num_non_spec_tokens(self) -> int:
+        return self.num_decodes + self.num_prefill_tokens
+
+    @property
     def num_tokens(self) -> int:
-        return self.num_decodes + self.num_prefill_tokens + self.num_spec_decode_tokens
+        return self.num_non_spec_tokens + self.num_spec_decode_tokens
 
     @property
     def is_mixed(self) -> bool:

@@ -1,4 +1,6 @@
-"""The running sums of the gates inside each chunk, of all chunks by one launch."""
+"""The running sums of the gates inside each chunk, of all chunks by one launch: each program finds
+its own in the table. The single op `chunk_local_cumsum` runs this once it has checked its arguments.
+"""
 
 from __future__ import annotations
 

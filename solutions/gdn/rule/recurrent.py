@@ -1,4 +1,9 @@
-"""The gated delta rule token by token: what a decode step runs, and a step with drafted tokens."""
+"""The gated delta rule token by token: what a decode step runs, and a step with drafted tokens.
+
+Each program carries a part of one state through a sequence. A row of a state, the K numbers of one
+value, is read and changed by that value alone. So programs share the values of a head among them,
+and none waits for another.
+"""
 
 from __future__ import annotations
 

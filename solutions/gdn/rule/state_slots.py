@@ -2,7 +2,8 @@
 
 A sequence has one slot, where its state is read and overwritten. Or, with drafted tokens, a row of
 slots: it goes on from the state behind the last token accepted, in column num_accepted_tokens - 1,
-and leaves the state behind its token j in column j, so that the next step can go back to any.
+and leaves the state behind its token j in column j, so that the next step can go back to any. The
+host checks shapes and types; the functions below that are Triton's are called by kernels.
 """
 
 from __future__ import annotations

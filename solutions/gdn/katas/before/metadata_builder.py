@@ -6,7 +6,7 @@ import torch
 
 from ...before import prepare_chunk_indices, prepare_chunk_offsets
 from ...requests.batch import CommonAttentionMetadata
-from ..metadata_builder import PrefillMetadata
+from ...requests.prefills import PrefillMetadata
 
 
 def build_prefill_metadata(

@@ -1,0 +1,92 @@
+"""What the chunked rule is told of a step: its prefills alone, planned on the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from solutions.common.host_integers import host_integers
+from solutions.common.packed_upload import DeviceArrays, HostArrays, upload_packed
+
+from ..chunk_tables import prepare_chunk_tables
+from .batch import (
+    CommonAttentionMetadata,
+    RequestSplit,
+    checked_lengths,
+    split_requests,
+    starts_of,
+)
+
+
+@dataclass(frozen=True)
+class PrefillMetadata:
+    """Without prefills there are no tensors."""
+
+    num_decodes: int
+    """Requests of one token that go on from a state, ahead of all others; 0 next to speculative
+    requests, where they are prefills."""
+    num_prefills: int
+    """With the requests without tokens that pad a batch in which there are prefills."""
+    num_prefill_tokens: int
+    query_start_loc: torch.Tensor | None = None
+    """[num_prefills + 1] int32 on the device, from 0 to num_prefill_tokens: starts among the
+    prefills' tokens."""
+    has_initial_state: torch.Tensor | None = None
+    """[num_prefills] bool on the device: whether tokens were computed before."""
+    chunk_indices: torch.Tensor | None = None
+    """[NT, 2] int32 on the device, of this query_start_loc."""
+    chunk_offsets: torch.Tensor | None = None
+    """[num_prefills + 1] int64 on the device, of this query_start_loc."""
+
+
+def build_prefill_metadata(
+    common: CommonAttentionMetadata, num_draft_tokens_cpu: torch.Tensor
+) -> PrefillMetadata:
+    """The prefills of a step, in chunks of 64 tokens (vLLM #38361).
+
+    `num_draft_tokens_cpu` [num_requests] integers on the host: the draft tokens of a speculative
+    request, 0 or more, and -1 for any other one. Speculative requests are no part of this, and
+    their tokens are taken out before the prefills are computed.
+    """
+    device = common.query_start_loc.device
+    lengths = checked_lengths(common, device)
+    is_speculative = host_integers("num_draft_tokens_cpu", num_draft_tokens_cpu) >= 0
+    plan = plan_prefills(split_requests(lengths, is_speculative))
+    return plan.apply(upload_packed(plan.arrays, device))
+
+
+def plan_prefills(split: RequestSplit, with_tables: bool = True) -> PrefillPlan:
+    """Of lengths that were checked when they came in. `with_tables`: whether the host makes the
+    chunk tables; if not, `chunk_indices` and `chunk_offsets` stay None."""
+    if not split.num_prefills:
+        return PrefillPlan({}, split)
+    starts = starts_of(split.non_spec_query_lens)
+    # The prefills' tokens are cut out of the batch's, so they are counted from their first one.
+    prefill_starts = starts[split.num_decodes :] - starts[split.num_decodes]
+    arrays = {
+        "query_start_loc": prefill_starts,
+        "has_initial_state": split.lengths.num_computed[~split.is_speculative] > 0,
+    }
+    if with_tables:
+        tables = prepare_chunk_tables(torch.from_numpy(prefill_starts))
+        arrays |= {name: table.numpy() for name, table in tables._asdict().items()}
+    return PrefillPlan(arrays, split)
+
+
+@dataclass(frozen=True)
+class PrefillPlan:
+    """`arrays`: the tensors of PrefillMetadata, under the same names; `has_initial_state` is of the
+    decodes ahead of the prefills too. Empty without prefills."""
+
+    arrays: HostArrays
+    split: RequestSplit
+
+    def apply(self, on_device: DeviceArrays) -> PrefillMetadata:
+        split = self.split
+        tensors = dict(on_device)
+        if tensors:
+            tensors["has_initial_state"] = tensors["has_initial_state"][split.num_decodes :]
+        return PrefillMetadata(
+            split.num_decodes, split.num_prefills, split.num_prefill_tokens, **tensors
+        )
