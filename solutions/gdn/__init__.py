@@ -1,5 +1,5 @@
-"""Gated DeltaNet prefill whose chunk tables cost no wait (vLLM #38361): they are made once a step, on
-the host or on the device. README.md says in which order to read the files.
+"""Gated DeltaNet prefill whose chunk tables are made once a step, without a wait (vLLM #38361).
+README.md says in which order to read the files.
 """
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.

@@ -1,5 +1,5 @@
 """The running sums of the gates inside each chunk, of all chunks by one launch: each program finds
-its own in the table. The single op `chunk_local_cumsum` runs this once it has checked its arguments.
+its own in the table. The single op of the same name checks its arguments and runs this.
 """
 
 from __future__ import annotations
