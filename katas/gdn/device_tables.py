@@ -27,8 +27,9 @@ FLA_CHUNK_SIZE = 64
 
 
 class ChunkTables(NamedTuple):
-    """The same for all layers of a step, on the device. A row of `chunk_indices` is (-1, -1) where
-    there is no chunk: only tables that were made on the device have such rows, at their end."""
+    """Which chunk of which sequence each program works on: the same for all layers of a step. A row
+    of `chunk_indices` is (-1, -1) where there is no chunk: only tables that were made on the device
+    have such rows, at their end."""
 
     chunk_indices: torch.Tensor
     """[NT, 2] int32: (sequence, chunk in this sequence), in order."""

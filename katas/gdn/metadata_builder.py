@@ -58,7 +58,8 @@ class CommonAttentionMetadata:
 
 @dataclass(frozen=True)
 class PrefillMetadata:
-    """Without prefills there are no tensors."""
+    """Which requests of a step are prefills, and what the chunked rule is told of them. Without
+    prefills the four tensors are None."""
 
     num_decodes: int
     """Requests of one token that go on from a state, ahead of all others; 0 next to speculative

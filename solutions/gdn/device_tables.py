@@ -97,7 +97,8 @@ def prepare_chunk_tables_on_device(
 def scan_chunks(
     cu_seqlens: torch.Tensor, num_tokens: int, chunk_size: int, out: ChunkTables | None = None
 ) -> ChunkTables:
-    """The same for chunks of any size, at least 1, unchecked."""
+    """Both tables for chunks of any size, at least 1 token, by one launch: what
+    `prepare_chunk_tables_on_device` does once it has checked its arguments."""
     num_seqs, device = len(cu_seqlens) - 1, cu_seqlens.device
     if out is None:
         num_rows = most_chunks(num_seqs, num_tokens, chunk_size)

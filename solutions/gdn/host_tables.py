@@ -57,11 +57,12 @@ def plan_chunk_tables(
 
 @dataclass(frozen=True)
 class ChunkTablesPlan:
-    """`arrays`: those of ChunkTables, under the same names."""
+    """Both tables on the host, in `arrays` under their names in ChunkTables: to be uploaded."""
 
     arrays: HostArrays
 
     def apply(self, on_device: DeviceArrays) -> ChunkTables:
+        """`on_device`: `arrays`, uploaded."""
         return ChunkTables(**on_device)
 
 

@@ -139,7 +139,7 @@ class GDNAttentionMetadataBuilder:
         num_accepted_tokens: torch.Tensor | None = None,
         num_decode_draft_tokens_cpu: HostIntegers | None = None,
     ) -> GDNAttentionMetadata:
-        """Nothing is waited for (vLLM #38361).
+        """The metadata of a step, for all of its layers, without a wait (vLLM #38361).
 
         num_accepted_tokens          [num_requests] int32 on the device: how many of the last step's
                                      tokens were accepted, at least 1 for a speculative request
@@ -174,7 +174,8 @@ class GDNAttentionMetadataBuilder:
     def _made_anew(
         self, split: RequestSplit, common: CommonAttentionMetadata
     ) -> tuple[Reordering | None, SequenceParts | None]:
-        """On the device, what the scheduler didn't put there."""
+        """What the layers need on the device and the scheduler didn't put there: who is of which
+        kind, None unless kinds are mixed, and SequenceParts, None where all are speculative."""
         if split.is_speculative_alone:
             return None, None
         if not split.num_prefills:
@@ -184,7 +185,8 @@ class GDNAttentionMetadataBuilder:
         return self._uploaded(split)
 
     def _uploaded(self, split: RequestSplit) -> tuple[Reordering | None, SequenceParts]:
-        """All that is planned on the host, by one copy that nobody waits for."""
+        """A batch with prefills is planned on the host and sent by one copy that nobody waits
+        for."""
         prefills = plan_prefills(split, with_tables=self.tables == "host")
         starts = torch.from_numpy(starts_of(split.non_spec_query_lens))
         chunks = prepare_chunk_indices(starts, CHUNK_TOKENS).numpy()
@@ -205,7 +207,7 @@ class GDNAttentionMetadataBuilder:
 
 
 class SequenceParts(NamedTuple):
-    """Of the requests that are not speculative, on the device."""
+    """What the layers need of the decodes and prefills of a step, on the device."""
 
     has_initial_state: torch.Tensor
     """[num_seqs] bool: whether tokens were computed before."""
@@ -226,7 +228,9 @@ def _computed(
 def scan_sequences(
     split: RequestSplit, query_start_loc: torch.Tensor, seq_lens: torch.Tensor
 ) -> SequenceParts:
-    """The same without an upload, of [num_seqs + 1] and [num_seqs] int32 on the device."""
+    """The parts of a batch with prefills, made on the device: nothing is uploaded.
+    `query_start_loc` [num_seqs + 1] and `seq_lens` [num_seqs] int32, of the requests that are not
+    speculative."""
     has_initial_state = seq_lens > query_start_loc.diff()
     prefill_starts = query_start_loc[split.num_decodes :]
     if split.num_decodes:
@@ -255,7 +259,8 @@ def scan_sequences(
 def decode_sequences(
     split: RequestSplit, query_start_loc: torch.Tensor, seq_lens: torch.Tensor
 ) -> SequenceParts:
-    """Of a batch without prefills. Nothing is uploaded: each decode is one chunk of one token."""
+    """The parts of a batch without prefills, made on the device: nothing is uploaded, since each
+    decode is one chunk of one token. Arguments are those of `scan_sequences`."""
     num_decodes, device = split.num_decodes, seq_lens.device
     return SequenceParts(
         seq_lens > query_start_loc.diff(),

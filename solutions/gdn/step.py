@@ -25,6 +25,8 @@ STEPS_IN_FLIGHT = 2
 
 
 class Way(NamedTuple):
+    """How a variant of the step comes by its chunk tables."""
+
     tables: Tables | None
     """Where the builder makes the tables; None leaves them to the rule, in each layer."""
     rule: Callable[..., tuple[torch.Tensor, torch.Tensor | None]]
@@ -53,7 +55,7 @@ class ScheduledBatch:
 
 
 class GDNStep:
-    """A model, what its layers remember of the sequences, and the steps that these take."""
+    """A model and the states of its layers, which take one batch a step in any of VARIANTS."""
 
     def __init__(self, config: GDNConfig, device: torch.device, variant: str = "after") -> None:
         self.config, self.device = config, device

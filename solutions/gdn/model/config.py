@@ -57,12 +57,12 @@ class GDNConfig:
 
     @property
     def key_size(self) -> int:
-        """Of all key heads."""
+        """Channels of the keys, or of the queries, of all heads."""
         return self.num_k_heads * self.head_k_dim
 
     @property
     def value_size(self) -> int:
-        """Of all value heads."""
+        """Channels of the values of all heads."""
         return self.num_v_heads * self.head_v_dim
 
     @property

@@ -23,23 +23,25 @@ class DeltaArguments(TypedDict):
 
 @dataclass(frozen=True)
 class DeltaInputs:
-    """All of the same tokens. `qkv`: [T, conv_dim], before or behind the short convolution; the
-    gates `g` and `beta`: [1, T, num_v_heads] float32."""
+    """Queries, keys, values and gates of the same tokens. `qkv`: [T, conv_dim], before or behind
+    the short convolution; the gates `g` and `beta`: [1, T, num_v_heads] float32."""
 
     qkv: torch.Tensor
     g: torch.Tensor
     beta: torch.Tensor
 
     def rows(self, start: int, end: int) -> DeltaInputs:
+        """Those of the tokens from `start` to before `end`: views."""
         gates = (gate[:, start:end] for gate in (self.g, self.beta))
         return DeltaInputs(self.qkv[start:end], *gates)
 
     def at(self, token_indices: torch.Tensor) -> DeltaInputs:
-        """A copy. `token_indices`: integers on the device."""
+        """A copy of those of some tokens. `token_indices`: integers on the device."""
         gates = (gate.index_select(1, token_indices) for gate in (self.g, self.beta))
         return DeltaInputs(self.qkv.index_select(0, token_indices), *gates)
 
     def with_qkv(self, qkv: torch.Tensor) -> DeltaInputs:
+        """The same gates beside another `qkv`, say that behind the convolution."""
         return DeltaInputs(qkv, self.g, self.beta)
 
     def arguments(self, config: GDNConfig) -> DeltaArguments:

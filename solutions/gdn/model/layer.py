@@ -110,9 +110,9 @@ class GDNLayer:
     def _token_by_token(
         self, inputs: DeltaInputs, metadata: GDNAttentionMetadata, state: GDNState
     ) -> torch.Tensor:
-        """Of the speculative requests' tokens, or, where nobody is speculative, of a batch of
-        decodes alone. The starts say which requests are there: in a graph's batch others may be
-        than when it was captured."""
+        """[T, num_v_heads, head_v_dim] of the speculative requests' tokens, or, where nobody is
+        speculative, of a batch of decodes alone. The starts say which requests are there: in a
+        graph's batch others may be than when it was captured."""
         if metadata.num_spec_decodes:
             slots, starts = metadata.spec_state_indices, metadata.spec_query_start_loc
         else:
@@ -140,7 +140,8 @@ class GDNLayer:
     def _with_prefills(
         self, inputs: DeltaInputs, metadata: GDNAttentionMetadata, state: GDNState
     ) -> torch.Tensor:
-        """Of the tokens that are not speculative: decodes, then prefills."""
+        """[T, num_v_heads, head_v_dim] of the tokens that are not speculative: decodes, then
+        prefills, of which there are some."""
         slots, starts = metadata.non_spec_state_indices, metadata.non_spec_query_start_loc
         has_initial_state = metadata.has_initial_state
         assert slots is not None and starts is not None and has_initial_state is not None

@@ -45,7 +45,9 @@ class RequestLengths:
 
 
 def checked_lengths(common: CommonAttentionMetadata, device: torch.device) -> RequestLengths:
-    """ValueError for a batch that cannot be: by the values of what is on the host, by the shapes
+    """How many tokens each request has in this step, and had before.
+
+    ValueError for a batch that cannot be: by the values of what is on the host, by the shapes
     and types alone of what is on the device."""
     query_lens = sequence_lengths(
         "query_start_loc_cpu", common.query_start_loc_cpu, common.num_actual_tokens, "request"
@@ -61,6 +63,7 @@ def checked_lengths(common: CommonAttentionMetadata, device: torch.device) -> Re
 
 
 def check_on_device(name: str, tensor: torch.Tensor, size: int, device: torch.device) -> None:
+    """ValueError unless `tensor` is int32 [size], contiguous, on `device`."""
     right = tensor.shape == (size,) and tensor.dtype == torch.int32 and tensor.device == device
     if not right or not tensor.is_contiguous():
         raise ValueError(
@@ -168,7 +171,8 @@ def _check_drafts(drafts: np.ndarray, query_lens: np.ndarray, num_slots: int) ->
 
 @dataclass(frozen=True)
 class RequestSplit:
-    """The counts are those of GDNAttentionMetadata. `is_speculative`: [num_requests] bool."""
+    """How many requests and tokens of a step are of which kind; the counts are those of
+    GDNAttentionMetadata. `is_speculative`: [num_requests] bool on the host."""
 
     lengths: RequestLengths
     is_speculative: np.ndarray
@@ -189,23 +193,25 @@ class RequestSplit:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether tokens of both kinds, speculative and not, lie between one another."""
+        """True if there are speculative requests and prefills, whose tokens have to be
+        separated."""
         return bool(self.num_spec_decodes and self.num_prefills)
 
     @property
     def is_speculative_alone(self) -> bool:
-        """Whether all others are padding, or there are none."""
+        """True if there are speculative requests, and all others are padding."""
         return bool(self.num_spec_decodes and not self.num_prefills)
 
     @property
     def non_spec_query_lens(self) -> np.ndarray:
-        """[num_seqs] int64."""
+        """[num_seqs] int64 on the host: tokens of each request that is not speculative."""
         return self.lengths.query_lens[~self.is_speculative]
 
 
 def split_requests(lengths: RequestLengths, is_speculative: np.ndarray) -> RequestSplit:
-    """A decode has one token and goes on from a state. From the first request on for which that
-    is not so, all are prefills: a decode is one with a single token, and a state.
+    """Counts the requests of each kind. A decode has one token and goes on from a state. From the
+    first request on for which that is not so, all are prefills: a decode is one with a single
+    token, and a state.
 
     Next to speculative requests nothing is counted as a decode.
     """

@@ -21,7 +21,8 @@ from .batch import (
 
 @dataclass(frozen=True)
 class PrefillMetadata:
-    """Without prefills there are no tensors."""
+    """Which requests of a step are prefills, and what the chunked rule is told of them. Without
+    prefills the four tensors are None."""
 
     num_decodes: int
     """Requests of one token that go on from a state, ahead of all others; 0 next to speculative
@@ -57,8 +58,8 @@ def build_prefill_metadata(
 
 
 def plan_prefills(split: RequestSplit, with_tables: bool = True) -> PrefillPlan:
-    """Of lengths that were checked when they came in. `with_tables`: whether the host makes the
-    chunk tables; if not, `chunk_indices` and `chunk_offsets` stay None."""
+    """The prefills of a batch whose lengths were checked when it came in, on the host. Without
+    `with_tables` no chunk tables are made: `chunk_indices` and `chunk_offsets` stay None."""
     if not split.num_prefills:
         return PrefillPlan({}, split)
     starts = starts_of(split.non_spec_query_lens)
@@ -83,6 +84,7 @@ class PrefillPlan:
     split: RequestSplit
 
     def apply(self, on_device: DeviceArrays) -> PrefillMetadata:
+        """`on_device`: `arrays`, uploaded. Nothing is copied: the tensors are theirs, or views."""
         split = self.split
         tensors = dict(on_device)
         if tensors:

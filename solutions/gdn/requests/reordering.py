@@ -16,9 +16,10 @@ BITS = 64
 
 
 class Reordering(NamedTuple):
-    """On the device. Rows are requests' places in the batch: [num_spec_decodes] and
-    [num_prefills] int64; starts are [... + 1] int32; token indices are tokens' places in the
-    batch: [num_spec_decode_tokens] and [num_prefill_tokens] int64. All in the batch's order."""
+    """Which requests and tokens are speculative, on the device. Rows are requests' places in the
+    batch: [num_spec_decodes] and [num_prefills] int64; starts are [... + 1] int32; token indices
+    are tokens' places in the batch: [num_spec_decode_tokens] and [num_prefill_tokens] int64. All in
+    the batch's order."""
 
     spec_rows: torch.Tensor
     non_spec_rows: torch.Tensor
@@ -43,8 +44,9 @@ def plan_reordering(split: RequestSplit) -> HostArrays:
 
 
 def reorder_on_device(split: RequestSplit, query_start_loc: torch.Tensor) -> Reordering:
-    """The same without an upload: stable sorts of masks, of which the host knows how many of each
-    kind there are. `query_start_loc`: [num_requests + 1] int32 on the device."""
+    """A Reordering that is made on the device, without an upload: stable sorts of masks, of which
+    the host knows how many of each kind there are. `query_start_loc`: [num_requests + 1] int32 on
+    the device."""
     query_lens = query_start_loc.diff()
     is_speculative = mask_on_device(split.is_speculative, query_lens.device)
     token_is_speculative = torch.repeat_interleave(

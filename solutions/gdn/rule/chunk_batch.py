@@ -23,7 +23,9 @@ MANY_PROGRAMS = 264
 
 @dataclass(frozen=True)
 class Batch:
-    """What all three kernels work on, and what follows from it."""
+    """The arguments that all three kernels share: q, k [1, T, H, K], v [1, T, HV, V], cu_seqlens
+    [N + 1] int32 and chunk_indices [NT, 2] int32; `normalize`: whether the kernels scale keys and
+    queries to length 1. And what follows from them: tile sizes, and constants of the kernels."""
 
     q: torch.Tensor
     k: torch.Tensor
@@ -42,7 +44,7 @@ class Batch:
 
     @property
     def num_chunks(self) -> int:
-        """Or more, if the table was made on the device."""
+        """Rows of the table: more than there are chunks if it was made on the device."""
         return self.chunk_indices.shape[0]
 
     @property
@@ -78,7 +80,7 @@ class Batch:
         }
 
     def empty(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Uninitialised, of the products' type."""
+        """An uninitialised tensor on the batch's device, by default of the products' type."""
         dtype = product_type(self.q.dtype) if dtype is None else dtype
         return torch.empty(shape, dtype=dtype, device=self.q.device)
 
@@ -92,7 +94,7 @@ class Batch:
 
 
 class ChunkSolution(NamedTuple):
-    """Of all chunks, what their states and outputs need."""
+    """What the first kernel finds out about each chunk by itself, for the two that follow."""
 
     solved: torch.Tensor
     """[T, HV, FLA_CHUNK_SIZE] like the products."""

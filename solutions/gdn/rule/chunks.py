@@ -14,8 +14,9 @@ SMALLEST_CHUNK = 16
 
 
 class ChunkTables(NamedTuple):
-    """The same for all layers of a step, on the device. A row of `chunk_indices` is (-1, -1) where
-    there is no chunk: only tables that were made on the device have such rows, at their end."""
+    """Which chunk of which sequence each program works on: the same for all layers of a step. A row
+    of `chunk_indices` is (-1, -1) where there is no chunk: only tables that were made on the device
+    have such rows, at their end."""
 
     chunk_indices: torch.Tensor
     """[NT, 2] int32: (sequence, chunk in this sequence), in order."""
@@ -34,6 +35,7 @@ def most_chunks(num_seqs: int, num_tokens: int, chunk_size: int = FLA_CHUNK_SIZE
 
 
 def check_chunk_size(chunk_size: int) -> None:
+    """ValueError unless it is a power of two, SMALLEST_CHUNK tokens or more."""
     if chunk_size < SMALLEST_CHUNK or chunk_size & (chunk_size - 1):
         raise ValueError(
             f"chunks of {chunk_size} tokens: use a power of two, {SMALLEST_CHUNK} or more"

@@ -97,6 +97,7 @@ instead of 55 us with the 174 that the compiler would take."""
 
 
 def solve_chunks(batch: Batch, g: torch.Tensor, beta: torch.Tensor) -> ChunkSolution:
+    """One launch for all chunks and value heads. `g` [1, T, HV] float32 and `beta` [1, T, HV]."""
     heads, tokens = batch.num_value_heads, batch.num_tokens
     solved = batch.empty(tokens, heads, FLA_CHUNK_SIZE)
     decays, key_norms, read_scales, write_scales = batch.empty(
