@@ -58,6 +58,11 @@ class Batch:
         return max((len(positions) for positions in self.scheduled), default=0)
 
 
+def spans_of(ranges: PrefixRanges | None, requests: range) -> list[Sequence[Span]]:
+    """The spans of these requests, in order; an empty sequence for a request without any."""
+    return [(ranges or {}).get(request, ()) for request in requests]
+
+
 def touches(spans: Sequence[Span], positions: range) -> bool:
     """Whether a valid span holds one of the consecutive positions."""
     return any(
@@ -78,7 +83,7 @@ def range_tensors_by_micro_batch(
     """
     tensors = []
     for batch in batches:
-        own = [(ranges or {}).get(request, ()) for request in batch.requests]
+        own = spans_of(ranges, batch.requests)
         matters = any(map(touches, own, batch.scheduled))
         tensors.append(upload(dict(enumerate(own)) if matters else None, batch.num_seqs))
     return tensors

@@ -26,6 +26,11 @@ PrefixRanges = Mapping[int, Sequence[Span]]
 Upload = Callable[[PrefixRanges | None, int], torch.Tensor | None]
 
 
+def spans_of(ranges: PrefixRanges | None, requests: range) -> list[Sequence[Span]]:
+    """The spans of these requests, in order; an empty sequence for a request without any."""
+    return [(ranges or {}).get(request, ()) for request in requests]
+
+
 def _set_mm_prefix_range_for_metadata(
     attn_metadata: dict | list[dict], ranges: PrefixRanges | None, upload: Upload
 ) -> None:
@@ -36,6 +41,6 @@ def _set_mm_prefix_range_for_metadata(
     for layers in micro_batches:
         for metadata in layers.values():
             batch = metadata.batch
-            own = [(ranges or {}).get(request, ()) for request in batch.requests]
+            own = spans_of(ranges, batch.requests)
             tensor = upload(dict(enumerate(own)), batch.num_seqs)
             metadata.mm_prefix_range_tensor = tensor

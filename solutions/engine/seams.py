@@ -20,8 +20,8 @@ from solutions.offload.handler import SingleDirectionOffloadingHandler
 from solutions.offload.memory.kv_tensors import KVGroup
 from solutions.offload.serving_loop.serving import LoadingHandler
 from solutions.pinned_h2d import before as ranges_before
+from solutions.pinned_h2d.metadata import ModelRunner as RangeRunner
 from solutions.pinned_h2d.metadata import TritonAttentionMetadata
-from solutions.pinned_h2d.runner import ModelRunner as RangeRunner
 from solutions.sync_free.before import bad_words as bad_words_before
 from solutions.sync_free.before import data_parallel as data_parallel_before
 from solutions.sync_free.before import logprobs as logprobs_before

@@ -1,20 +1,21 @@
-"""Multimodal prefix ranges: one pinned upload a step instead of one per layer and request.
-
-Read in this order: ranges, batch, before, metadata, staging_ring, range_buffer, runner, attention,
-attention_kernel; then config, model and step, which run it all, and bench, which measures it. The
-katas begin with first_attempts.
+"""Multimodal prefix ranges (vLLM #38794): one pinned upload a step tells all attention layers where
+the images of a prompt lie. README.md says in which order to read the files.
 """
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
 from debubble.contract.triton_mode import missing_triton
 from solutions.common.staging_ring import StagingRing
 
-from .metadata import NOT_COMPUTED, TritonAttentionMetadata, compute_mm_prefix_range_tensor
+from .metadata import ModelRunner, TritonAttentionMetadata
+from .metadata import _set_mm_prefix_range_for_metadata as _set_mm_prefix_range_for_metadata
 from .model.batch import Batch, PagedRequests
 from .model.config import StepConfig
-from .range_buffer import PrefixRangeBuffer
-from .ranges import PrefixRanges, check_ranges
-from .runner import ModelRunner, range_tensors_by_micro_batch
+from .range_buffer import (
+    PrefixRangeBuffer,
+    compute_mm_prefix_range_tensor,
+    range_tensors_by_micro_batch,
+)
+from .ranges import NOT_COMPUTED, PrefixRanges, check_ranges
 
 try:
     from .model.attention import prefix_attention

@@ -1,7 +1,7 @@
-"""The metadata as it was: a property, evaluated in the forward of every layer.
+"""The layers make the range tensor, each for itself, while it runs.
 
-Each evaluation uploads one small tensor per request. Each of these uploads is pageable: the host
-waits until the device has done all that was queued before it, then the device waits for the host.
+Layers × requests uploads in a step, each from pageable memory: the host waits until the device has
+done all that was queued before, and then the device has nothing to do until the host goes on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from .model.batch import Batch
-from .ranges import PrefixRanges, ranges_by_row
+from .ranges import PrefixRanges, check_ranges, ranges_by_row, spans_of
 
 
 def compute_mm_prefix_range_tensor(
@@ -35,16 +35,29 @@ class TritonAttentionMetadata:
 
     @property
     def mm_prefix_range_tensor(self) -> torch.Tensor | None:
-        return compute_mm_prefix_range_tensor(
-            self.mm_prefix_range, self.batch.num_seqs, self.batch.seq_lens.device
-        )
+        device = self.batch.seq_lens.device
+        return compute_mm_prefix_range_tensor(self.mm_prefix_range, self.batch.num_seqs, device)
 
 
 class ModelRunner:
-    """Hands the ranges on as they are, and leaves the rest to the layers."""
+    """Hands a step's prefix ranges to the metadata of all layers, before the first layer runs."""
 
     def _set_mm_prefix_range_for_metadata(
-        self, attn_metadata: dict[str, TritonAttentionMetadata], ranges: PrefixRanges | None
+        self, attn_metadata: dict | list[dict], ranges: PrefixRanges | None
     ) -> None:
-        for metadata in attn_metadata.values():
-            metadata.mm_prefix_range = ranges
+        """`ranges`: by the request's index in the whole step. Errors: those of check_ranges."""
+        _set_mm_prefix_range_for_metadata(attn_metadata, ranges)
+
+
+def _set_mm_prefix_range_for_metadata(
+    attn_metadata: dict | list[dict], ranges: PrefixRanges | None
+) -> None:
+    """Sets `mm_prefix_range` of all metadata: by layer, or a list of such dicts, one for each
+    micro-batch. The layers do the rest: each calls for an upload whenever it reads its tensor.
+    """
+    check_ranges(ranges)
+    micro_batches = attn_metadata if isinstance(attn_metadata, list) else [attn_metadata]
+    for layers in micro_batches:
+        for metadata in layers.values():
+            spans = spans_of(ranges, metadata.batch.requests)
+            metadata.mm_prefix_range = dict(enumerate(spans))

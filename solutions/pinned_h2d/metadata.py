@@ -1,54 +1,19 @@
-"""The metadata: holds the step's range tensor, and computes nothing when a layer reads it."""
+"""The runner makes the range tensor, once a step: the layers read what lies there.
+
+One upload in a step, from pinned memory, that nobody waits for; and none at all if no image holds
+one of the step's tokens, as in decode steps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 
 import torch
 
-from debubble.accelerator import current
-
 from .model.batch import Batch
-from .ranges import PrefixRanges, Span, check_ranges, ranges_by_row
-
-
-class RangeState(Enum):
-    """Not the same as None, which says: computed, and no range matters in this step."""
-
-    NOT_COMPUTED = "not computed yet"
-
-
-NOT_COMPUTED = RangeState.NOT_COMPUTED
-Upload = Callable[[PrefixRanges | None, int], torch.Tensor | None]
-"""Of ranges and num_seqs: [num_seqs, max_ranges, 2] int32 on the device, or None."""
-
-
-def compute_mm_prefix_range_tensor(
-    ranges: PrefixRanges | None, num_seqs: int, device: torch.device
-) -> torch.Tensor | None:
-    """[num_seqs, max_ranges, 2] int32 on the device, zero padded, or None without any range."""
-    check_ranges(ranges)
-    rows = ranges_by_row(ranges, num_seqs)
-    if rows is None:
-        return None
-    padded = torch.zeros(
-        num_seqs,
-        max(len(spans) for spans in rows),
-        2,
-        dtype=torch.int32,
-        pin_memory=current().pin_memory,
-    )
-    fill_rows(padded, rows)
-    # The buffer is fresh, so it may be dropped at once: PyTorch keeps it until its copy is done.
-    return padded.to(device, non_blocking=True)
-
-
-def fill_rows(padded: torch.Tensor, rows: list[list[Span]]) -> None:
-    """Writes the rows' spans into `padded`, [num_seqs, max_ranges, 2] int32 zeros on the host."""
-    for row, spans in zip(padded.numpy(), rows, strict=False):
-        row[: len(spans)] = spans
+from .range_buffer import PrefixRangeBuffer, Upload, range_tensors_by_micro_batch
+from .range_buffer import compute_mm_prefix_range_tensor as compute_mm_prefix_range_tensor
+from .ranges import NOT_COMPUTED, PrefixRanges, RangeState, check_ranges
 
 
 @dataclass
@@ -59,3 +24,41 @@ class TritonAttentionMetadata:
     mm_prefix_range_tensor: torch.Tensor | RangeState | None = NOT_COMPUTED
 
     compute_mm_prefix_range_tensor = staticmethod(compute_mm_prefix_range_tensor)
+
+
+class ModelRunner:
+    """Hands a step's prefix ranges to the metadata of all layers, before the first layer runs."""
+
+    def __init__(
+        self,
+        max_num_seqs: int,
+        max_ranges: int,
+        device: torch.device,
+        *,
+        steps_in_flight: int = 2,
+        for_graphs: bool = False,
+    ) -> None:
+        self.prefix_ranges = PrefixRangeBuffer(
+            max_num_seqs, max_ranges, device, steps_in_flight=steps_in_flight, for_graphs=for_graphs
+        )
+
+    def _set_mm_prefix_range_for_metadata(
+        self, attn_metadata: dict | list[dict], ranges: PrefixRanges | None
+    ) -> None:
+        """`ranges`: by the request's index in the whole step. Errors: those of check_ranges."""
+        _set_mm_prefix_range_for_metadata(attn_metadata, ranges, self.prefix_ranges.update)
+
+
+def _set_mm_prefix_range_for_metadata(
+    attn_metadata: dict | list[dict], ranges: PrefixRanges | None, upload: Upload
+) -> None:
+    """Sets `mm_prefix_range_tensor` of all metadata: by layer, or a list of such dicts, one for
+    each micro-batch. `upload(ranges, num_seqs)` is called once a step, however many there are.
+    """
+    check_ranges(ranges)
+    micro_batches = attn_metadata if isinstance(attn_metadata, list) else [attn_metadata]
+    batches = [next(iter(layers.values())).batch for layers in micro_batches]
+    tensors = range_tensors_by_micro_batch(ranges, batches, upload)
+    for layers, tensor in zip(micro_batches, tensors, strict=True):
+        for metadata in layers.values():
+            metadata.mm_prefix_range_tensor = tensor

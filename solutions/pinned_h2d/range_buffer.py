@@ -1,13 +1,49 @@
-"""The range tensor of all steps: its address never changes, so a captured graph can read it."""
+"""A step's ranges on the device: one padded tensor, brought there by one upload from pinned memory.
+
+`compute_mm_prefix_range_tensor` brings a tensor of its own, `PrefixRangeBuffer` writes to one that
+stays where it is, and `range_tensors_by_micro_batch` shares one upload among micro-batches.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import torch
 
+from debubble.accelerator import current
 from solutions.common.staging_ring import StagingRing
 
-from .metadata import fill_rows
-from .ranges import PrefixRanges, Span, check_ranges, ranges_by_row
+from .model.batch import Batch
+from .ranges import PrefixRanges, Span, check_ranges, ranges_by_row, spans_of, touches
+
+Upload = Callable[[PrefixRanges | None, int], torch.Tensor | None]
+"""Of ranges and num_seqs: [num_seqs, max_ranges, 2] int32 on the device, or None."""
+
+
+def compute_mm_prefix_range_tensor(
+    ranges: PrefixRanges | None, num_seqs: int, device: torch.device
+) -> torch.Tensor | None:
+    """[num_seqs, max_ranges, 2] int32 on the device, zero padded, or None without any range."""
+    check_ranges(ranges)
+    rows = ranges_by_row(ranges, num_seqs)
+    if rows is None:
+        return None
+    padded = torch.zeros(
+        num_seqs,
+        max(len(spans) for spans in rows),
+        2,
+        dtype=torch.int32,
+        pin_memory=current().pin_memory,
+    )
+    fill_rows(padded, rows)
+    # The buffer is fresh, so it may be dropped at once: PyTorch keeps it until its copy is done.
+    return padded.to(device, non_blocking=True)
+
+
+def fill_rows(padded: torch.Tensor, rows: list[list[Span]]) -> None:
+    """Writes the rows' spans into `padded`, [num_seqs, max_ranges, 2] int32 zeros on the host."""
+    for row, spans in zip(padded.numpy(), rows, strict=False):
+        row[: len(spans)] = spans
 
 
 class PrefixRangeBuffer:
@@ -60,3 +96,25 @@ class PrefixRangeBuffer:
                 raise ValueError(
                     f"request {request} has {len(spans)} ranges: this buffer holds {max_ranges}"
                 )
+
+
+def range_tensors_by_micro_batch(
+    ranges: PrefixRanges | None, batches: Sequence[Batch], upload: Upload
+) -> list[torch.Tensor | None]:
+    """For each micro-batch, in order, the rows of its own sequences; zero rows may be None.
+
+    `ranges` is keyed by the request's index in the whole step, and `batch.requests` are those of
+    one micro-batch; its rows beyond them are padding, and zero. `upload(ranges, num_seqs)` is
+    called once, and with None if no span holds a scheduled position.
+    """
+    rows: dict[int, Sequence[Span]] = {}
+    first_row, matters = 0, False
+    for batch in batches:
+        spans = spans_of(ranges, batch.requests)
+        rows.update(enumerate(spans, start=first_row))
+        matters = matters or any(map(touches, spans, batch.scheduled))
+        first_row += batch.num_seqs
+    tensor = upload(rows if matters else None, first_row)
+    if tensor is None:
+        return [None] * len(batches)
+    return list(tensor.split([batch.num_seqs for batch in batches]))

@@ -7,6 +7,7 @@ inclusive, absolute prompt positions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 
 import numpy as np
 
@@ -15,6 +16,18 @@ PrefixRanges = Mapping[int, Sequence[Span]]
 
 NO_RANGE: Span = (0, 0)
 LAST_POSITION = np.iinfo(np.int32).max
+
+
+class RangeState(Enum):
+    """What stands where a range tensor will be, until the runner has made one.
+
+    It is not None: None says that the runner is done, and that no range matters in this step.
+    """
+
+    NOT_COMPUTED = "not computed yet"
+
+
+NOT_COMPUTED = RangeState.NOT_COMPUTED
 
 
 def check_ranges(ranges: PrefixRanges | None) -> None:
@@ -67,6 +80,11 @@ def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]
     if all(row == [NO_RANGE] for row in rows):
         return None
     return rows
+
+
+def spans_of(ranges: PrefixRanges | None, requests: range) -> list[Sequence[Span]]:
+    """The spans of these requests, in order; an empty sequence for a request without any."""
+    return [(ranges or {}).get(request, ()) for request in requests]
 
 
 def touches(spans: Sequence[Span], positions: range) -> bool:

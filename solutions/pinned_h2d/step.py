@@ -8,7 +8,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 
 import torch
 
-from . import before, metadata, runner
+from . import before, metadata
 from .model.batch import Batch, PagedRequests
 from .model.config import StepConfig
 from .model.model import Decoder, PrefixMetadata
@@ -78,7 +78,9 @@ class Engine:
         if variant == "before":
             self.preparation = Preparation(before.TritonAttentionMetadata, before.ModelRunner())
         elif variant == "after":
-            now = runner.ModelRunner(self.config.num_requests, self.config.max_ranges, self.device)
+            now = metadata.ModelRunner(
+                self.config.num_requests, self.config.max_ranges, self.device
+            )
             self.preparation = Preparation(metadata.TritonAttentionMetadata, now)
         else:
             raise ValueError(f"variant {variant!r}: choose 'before' or 'after'")

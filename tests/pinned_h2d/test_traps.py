@@ -20,8 +20,8 @@ from solutions.pinned_h2d import (
     TritonAttentionMetadata,
     compute_mm_prefix_range_tensor,
 )
+from solutions.pinned_h2d.metadata import _set_mm_prefix_range_for_metadata
 from solutions.pinned_h2d.model import attention
-from solutions.pinned_h2d.runner import _set_mm_prefix_range_for_metadata
 from tests.gate import LONG_MS, SHORT_MS, closed_gate
 
 from .oracle import AttentionCase, holds_both, padded

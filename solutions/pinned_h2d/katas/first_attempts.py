@@ -11,9 +11,9 @@ import torch
 
 from debubble.accelerator import current
 
-from ..metadata import Upload
 from ..model.batch import Batch
-from ..ranges import PrefixRanges, ranges_by_row, touches
+from ..range_buffer import Upload
+from ..ranges import PrefixRanges, ranges_by_row, spans_of, touches
 
 
 def _set_mm_prefix_range_for_metadata(
@@ -24,7 +24,7 @@ def _set_mm_prefix_range_for_metadata(
     for layers in micro_batches:
         for metadata in layers.values():
             batch = metadata.batch
-            own = [(ranges or {}).get(request, ()) for request in batch.requests]
+            own = spans_of(ranges, batch.requests)
             tensor = upload(dict(enumerate(own)), batch.num_seqs)
             metadata.mm_prefix_range_tensor = tensor
 
@@ -35,7 +35,7 @@ def range_tensors_by_micro_batch(
     """One upload for each micro-batch."""
     tensors = []
     for batch in batches:
-        own = [(ranges or {}).get(request, ()) for request in batch.requests]
+        own = spans_of(ranges, batch.requests)
         matters = any(map(touches, own, batch.scheduled))
         tensors.append(upload(dict(enumerate(own)) if matters else None, batch.num_seqs))
     return tensors

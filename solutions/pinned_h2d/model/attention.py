@@ -13,7 +13,7 @@ import triton
 from debubble.accelerator import Work, launch
 from solutions.common.floats import FLOATS
 
-from ..metadata import RangeState
+from ..ranges import RangeState
 from .attention_kernel import prefix_attention_kernel
 from .batch import Batch
 

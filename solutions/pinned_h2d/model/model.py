@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 import torch.nn.functional as F
 
-from ..metadata import RangeState
+from ..ranges import RangeState
 from .attention import prefix_attention
 from .batch import Batch
 from .config import StepConfig
