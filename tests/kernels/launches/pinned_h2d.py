@@ -50,7 +50,7 @@ def attention(
 
 
 LAUNCHES = {
-    "solutions.pinned_h2d.model.attention_kernel:prefix_attention_kernel": {
+    "solutions.pinned_h2d.model.attention:prefix_attention_kernel": {
         "bf16, head 256": partial(attention, "bf16", 256, group=2, window=1024),
         "bf16, head 128, clamped": partial(attention, "bf16", 128, group=4, window=256, clamp=True),
         "bf16, head 80": partial(attention, "bf16", 80, group=5, window=0),
@@ -65,7 +65,7 @@ LAUNCHES = {
     },
 }
 VARIES = {
-    "solutions.pinned_h2d.model.attention_kernel:prefix_attention_kernel": (
+    "solutions.pinned_h2d.model.attention:prefix_attention_kernel": (
         ["max_ranges"],
         ["ranges"],
     ),
