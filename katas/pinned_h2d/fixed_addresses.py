@@ -28,7 +28,7 @@ NO_RANGE: Span = (0, 0)
 
 
 def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]] | None:
-    """The spans of requests 0 to num_seqs - 1, or None when that says nothing.
+    """The spans of requests 0 to num_seqs - 1, or None when none of them has any.
 
     A request without spans has the one span (0, 0). Keys may be missing, or lie past num_seqs.
     """
@@ -43,8 +43,8 @@ def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]
 class PrefixRangeBuffer:
     """[max_num_seqs, max_ranges, 2] int32 on the device, with the capacity of the largest step.
 
-    A captured graph reads the buffer in every replay. With `for_graphs` a step without ranges is
-    zeros too; otherwise it is None and uploads nothing.
+    A captured graph reads this memory in every replay. So with `for_graphs` a step without ranges
+    writes zeros to it; otherwise `update` gives None for such a step, and uploads nothing.
     """
 
     def __init__(
@@ -63,7 +63,8 @@ class PrefixRangeBuffer:
     def update(self, ranges: PrefixRanges | None, num_seqs: int) -> torch.Tensor | None:
         """[num_seqs, max_ranges, 2], the first rows of the buffer; zero padded. At most one upload.
 
-        Queued on the current stream, behind the kernels that still read the last step's ranges.
+        It is queued on the current stream, behind the kernels that still read the last step's
+        ranges. ValueError if there are more sequences or ranges than the buffer holds.
         """
         rows = ranges_by_row(ranges, num_seqs)
         if rows is None and not self.for_graphs:

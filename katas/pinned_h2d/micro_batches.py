@@ -29,7 +29,7 @@ Upload = Callable[[PrefixRanges | None, int], torch.Tensor | None]
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows are requests, in order, then padding rows that have no tokens.
+    """What attention layers read of a step. Rows: requests, in order, then padding without tokens.
 
     On the device: query_start_loc [num_seqs + 1] int32, seq_lens [num_seqs] int32, block_table
     [num_seqs, max_blocks] int32, slot_mapping [num_tokens] int64. On the host: `requests`, the
@@ -46,7 +46,7 @@ class Batch:
 
     @property
     def num_seqs(self) -> int:
-        """Rows, those of padding included."""
+        """How many rows there are, padding included."""
         return self.seq_lens.shape[0]
 
     @property
@@ -64,7 +64,7 @@ def spans_of(ranges: PrefixRanges | None, requests: range) -> list[Sequence[Span
 
 
 def touches(spans: Sequence[Span], positions: range) -> bool:
-    """Whether a valid span holds one of the consecutive positions."""
+    """True if a valid span (start < end) holds one of the positions, which have no gaps."""
     return any(
         start < end and start < positions.stop and end >= positions.start
         for start, end in spans
@@ -75,7 +75,8 @@ def touches(spans: Sequence[Span], positions: range) -> bool:
 def range_tensors_by_micro_batch(
     ranges: PrefixRanges | None, batches: Sequence[Batch], upload: Upload
 ) -> list[torch.Tensor | None]:
-    """For each micro-batch, in order, the rows of its own sequences; zero rows may be None.
+    """For each micro-batch, in order, its own rows of the one tensor that `upload` makes:
+    [num_seqs, max_ranges, 2] int32. All are None if that gives None.
 
     `ranges` is keyed by the request's index in the whole step, and `batch.requests` are those of
     one micro-batch; its rows beyond them are padding, and zero. `upload(ranges, num_seqs)` is

@@ -27,7 +27,7 @@ NO_RANGE: Span = (0, 0)
 
 
 def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]] | None:
-    """The spans of requests 0 to num_seqs - 1, or None when that says nothing.
+    """The spans of requests 0 to num_seqs - 1, or None when none of them has any.
 
     A request without spans has the one span (0, 0). Keys may be missing, or lie past num_seqs.
     """

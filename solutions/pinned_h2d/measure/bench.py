@@ -12,8 +12,8 @@ from debubble.accelerator import Accelerator
 from solutions.measure import benchmark
 from solutions.measure.benchmark import Advance, Benchmark, StepCost
 
-from .model.config import StepConfig
-from .step import Engine, Variant
+from ..model.config import StepConfig
+from ..step import Engine, Variant
 
 KINDS = ("prefill", "decode")
 VARIANTS: tuple[Variant, ...] = ("before", "after")
@@ -24,7 +24,7 @@ ATTENTION = "prefix_attention_kernel"
 @dataclass(frozen=True)
 class PrefixStepCost(StepCost):
     attention_us: float
-    """Of one layer's attention kernel."""
+    """Microseconds of one layer's attention kernel, the median of a recorded step's layers."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -81,7 +81,3 @@ def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble
         step = ready(engine, "prefill", variant)
         step()
         yield variant, benchmark.record_step(accelerator, step)
-
-
-if __name__ == "__main__":
-    main()

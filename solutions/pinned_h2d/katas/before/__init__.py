@@ -1,1 +1,1 @@
-"""What only the exercises need."""
+"""What an exercise begins with, where no step runs it."""

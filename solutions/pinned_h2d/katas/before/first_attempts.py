@@ -1,6 +1,7 @@
-"""The parts of the solution as one would write them first: right, and slower than need be.
+"""Parts of the step as one would write them first: right, and slower than need be.
 
-Each has the name and the signature of the part that it became.
+Each has the name and the signature of the part that it became. They lie here and not in before.py,
+since no step ever ran them: the step as it was had no runner that uploads, no staging, no buffer.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ import torch
 
 from debubble.accelerator import current
 
-from ..model.batch import Batch
-from ..range_buffer import Upload
-from ..ranges import PrefixRanges, ranges_by_row, spans_of, touches
+from ...model.batch import Batch
+from ...range_buffer import Upload
+from ...ranges import PrefixRanges, ranges_by_row, spans_of, touches
 
 
 def _set_mm_prefix_range_for_metadata(
     attn_metadata: dict | list[dict], ranges: PrefixRanges | None, upload: Upload
 ) -> None:
-    """One upload for each layer."""
+    """One upload for each layer of each micro-batch, however alike they are."""
     micro_batches = attn_metadata if isinstance(attn_metadata, list) else [attn_metadata]
     for layers in micro_batches:
         for metadata in layers.values():
@@ -32,7 +33,7 @@ def _set_mm_prefix_range_for_metadata(
 def range_tensors_by_micro_batch(
     ranges: PrefixRanges | None, batches: Sequence[Batch], upload: Upload
 ) -> list[torch.Tensor | None]:
-    """One upload for each micro-batch."""
+    """One upload for each micro-batch that has an image among its scheduled tokens."""
     tensors = []
     for batch in batches:
         own = spans_of(ranges, batch.requests)
@@ -42,7 +43,7 @@ def range_tensors_by_micro_batch(
 
 
 class StagingRing:
-    """No staging at all: each upload is pageable, and waits."""
+    """Stages nothing: each upload is pageable, and the host waits until it is done."""
 
     def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, depth: int) -> None:
         self.shape, self.dtype, self.depth = shape, dtype, depth
@@ -52,7 +53,7 @@ class StagingRing:
 
 
 class PrefixRangeBuffer:
-    """A new tensor for each step, at a new address."""
+    """Makes a new tensor in each step, where no graph that was captured before looks for it."""
 
     def __init__(
         self,
