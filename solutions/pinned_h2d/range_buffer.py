@@ -24,6 +24,8 @@ def compute_mm_prefix_range_tensor(
     ranges: PrefixRanges | None, num_seqs: int, device: torch.device
 ) -> torch.Tensor | None:
     """[num_seqs, max_ranges, 2] int32 on the device, zero padded, or None without any range."""
+    # vLLM's answer, and an exercise. The runner does without: pinning anew in each step may stall,
+    # so it has a PrefixRangeBuffer, which pins once.
     check_ranges(ranges)
     rows = ranges_by_row(ranges, num_seqs)
     if rows is None:
@@ -49,8 +51,8 @@ def fill_rows(padded: torch.Tensor, rows: list[list[Span]]) -> None:
 class PrefixRangeBuffer:
     """[max_num_seqs, max_ranges, 2] int32 on the device, with the capacity of the largest step.
 
-    A captured graph reads the buffer in every replay. With `for_graphs` a step without ranges is
-    zeros too; otherwise it is None and uploads nothing.
+    A captured graph reads this memory in every replay. So with `for_graphs` a step without ranges
+    writes zeros to it; otherwise `update` gives None for such a step, and uploads nothing.
     """
 
     def __init__(
@@ -71,7 +73,8 @@ class PrefixRangeBuffer:
     def update(self, ranges: PrefixRanges | None, num_seqs: int) -> torch.Tensor | None:
         """[num_seqs, max_ranges, 2], the first rows of the buffer; zero padded. At most one upload.
 
-        Queued on the current stream, behind the kernels that still read the last step's ranges.
+        It is queued on the current stream, behind the kernels that still read the last step's
+        ranges. ValueError if there are more sequences or ranges than the buffer holds.
         """
         check_ranges(ranges)
         rows = ranges_by_row(ranges, num_seqs)
@@ -101,7 +104,8 @@ class PrefixRangeBuffer:
 def range_tensors_by_micro_batch(
     ranges: PrefixRanges | None, batches: Sequence[Batch], upload: Upload
 ) -> list[torch.Tensor | None]:
-    """For each micro-batch, in order, the rows of its own sequences; zero rows may be None.
+    """For each micro-batch, in order, its own rows of the one tensor that `upload` makes:
+    [num_seqs, max_ranges, 2] int32. All are None if that gives None.
 
     `ranges` is keyed by the request's index in the whole step, and `batch.requests` are those of
     one micro-batch; its rows beyond them are padding, and zero. `upload(ranges, num_seqs)` is

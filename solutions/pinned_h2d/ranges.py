@@ -12,6 +12,7 @@ from enum import Enum
 import numpy as np
 
 Span = tuple[int, int]
+"""(start, end), both inside. It counts as a range only if start < end."""
 PrefixRanges = Mapping[int, Sequence[Span]]
 
 NO_RANGE: Span = (0, 0)
@@ -31,7 +32,8 @@ NOT_COMPUTED = RangeState.NOT_COMPUTED
 
 
 def check_ranges(ranges: PrefixRanges | None) -> None:
-    """Raises TypeError or ValueError, naming the request and the value, unless all is well."""
+    """TypeError or ValueError, with the request and the value, for what is no dict from request
+    indices to spans of prompt positions. None is fine: there is no range at all."""
     if ranges is None:
         return
     if not isinstance(ranges, Mapping):
@@ -50,6 +52,8 @@ def check_ranges(ranges: PrefixRanges | None) -> None:
 
 
 def check_span(request: int, span: Span) -> None:
+    """TypeError unless `span` is a pair of integers, ValueError unless 0 <= start <= end and both
+    fit int32. `request` is for the message."""
     if not isinstance(span, Sequence) or isinstance(span, str | bytes) or len(span) != 2:
         raise TypeError(f"request {request}: span {span!r} must be a pair (start, end)")
     start, end = span
@@ -66,11 +70,12 @@ def check_span(request: int, span: Span) -> None:
 
 
 def is_integer(value: object) -> bool:
+    """True for integers of Python and numpy, but not for True and False."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]] | None:
-    """The spans of requests 0 to num_seqs - 1, or None when that says nothing.
+    """The spans of requests 0 to num_seqs - 1, or None when none of them has any.
 
     A request without spans has the one span (0, 0). Keys may be missing, or lie past num_seqs.
     """
@@ -88,7 +93,7 @@ def spans_of(ranges: PrefixRanges | None, requests: range) -> list[Sequence[Span
 
 
 def touches(spans: Sequence[Span], positions: range) -> bool:
-    """Whether a valid span holds one of the consecutive positions."""
+    """True if a valid span (start < end) holds one of the positions, which have no gaps."""
     return any(
         start < end and start < positions.stop and end >= positions.start
         for start, end in spans

@@ -19,6 +19,8 @@ Metadata = TypeVar("Metadata", bound=PrefixMetadata)
 
 
 class Runner(Protocol[Metadata]):
+    """A ModelRunner: that of before.py, or that of metadata.py."""
+
     def _set_mm_prefix_range_for_metadata(
         self, attn_metadata: dict[str, Metadata], ranges: PrefixRanges | None
     ) -> None: ...
@@ -34,7 +36,7 @@ class Preparation(Generic[Metadata]):
     def metadata_of(
         self, batch: Batch, layers: Iterable[str], ranges: PrefixRanges | None
     ) -> dict[str, Metadata]:
-        """By layer name."""
+        """The metadata of each of these layers, by layer name, with the step's ranges."""
         attn_metadata = {name: self.metadata_class(batch) for name in layers}
         self.runner._set_mm_prefix_range_for_metadata(attn_metadata, ranges)
         return attn_metadata
@@ -74,7 +76,8 @@ class Engine:
         return batch, torch.randn(shape, dtype=self.config.dtype, device=self.device)
 
     def use(self, variant: Variant) -> None:
-        """Switches to the code as it was, or as it is; model and requests stay."""
+        """Switches to before.py or to metadata.py ("after"); model and requests stay. ValueError
+        for another name."""
         if variant == "before":
             self.preparation = Preparation(before.TritonAttentionMetadata, before.ModelRunner())
         elif variant == "after":
@@ -94,6 +97,6 @@ class Engine:
         return self.step(*self.decode_batch)
 
     def step(self, batch: Batch, hidden: torch.Tensor) -> torch.Tensor:
-        """[num_tokens, hidden_size], behind the last layer."""
+        """`hidden`, [num_tokens, hidden_size] before the first layer, as it is behind the last."""
         attn_metadata = self.preparation.metadata_of(batch, self.model.layers, self.ranges)
         return self.model.forward(hidden, attn_metadata)

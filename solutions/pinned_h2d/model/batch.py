@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 PADDING_BLOCK = 0
-"""Belongs to no request: the tokens that pad a batch write here."""
+"""The index of a block of the KV cache that no request has: it pads the rows of a block table."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows are requests, in order, then padding rows that have no tokens.
+    """What attention layers read of a step. Rows: requests, in order, then padding without tokens.
 
     On the device: query_start_loc [num_seqs + 1] int32, seq_lens [num_seqs] int32, block_table
     [num_seqs, max_blocks] int32, slot_mapping [num_tokens] int64. On the host: `requests`, the
@@ -35,7 +35,7 @@ class Batch:
 
     @property
     def num_seqs(self) -> int:
-        """Rows, those of padding included."""
+        """How many rows there are, padding included."""
         return self.seq_lens.shape[0]
 
     @property
@@ -48,7 +48,7 @@ class Batch:
 
 
 class PagedRequests:
-    """The blocks of all requests, in shuffled order, as after a long time of serving."""
+    """Which blocks of the KV cache each request has: shuffled, as after a long time of serving."""
 
     def __init__(
         self, num_requests: int, max_tokens: int, block_size: int = 16, seed: int = 0
@@ -60,6 +60,7 @@ class PagedRequests:
 
     @property
     def num_blocks(self) -> int:
+        """Blocks that a KV cache for these requests must have, with PADDING_BLOCK."""
         return self.blocks.size + 1
 
     def batch(
@@ -70,7 +71,8 @@ class PagedRequests:
         first_request: int = 0,
         num_seqs: int | None = None,
     ) -> Batch:
-        """The batch that runs `scheduled[i]` of request first_request + i, padded to num_seqs."""
+        """The batch that runs positions `scheduled[i]` of request first_request + i; its rows are
+        padded to `num_seqs` if given. ValueError if there are more requests than rows."""
         requests = range(first_request, first_request + len(scheduled))
         padding = (num_seqs or len(scheduled)) - len(scheduled)
         if padding < 0:

@@ -9,7 +9,8 @@ import torch
 
 @dataclass(frozen=True, kw_only=True)
 class StepConfig:
-    """Each request is one prompt of `tokens_per_request`; its images lie evenly spread in it."""
+    """Each request is a prompt of `tokens_per_request` tokens, of which `images_per_request` images
+    take `image_tokens` each, evenly spread."""
 
     num_layers: int = 48
     hidden_size: int
@@ -29,7 +30,7 @@ class StepConfig:
 
     @classmethod
     def small(cls) -> StepConfig:
-        """Takes seconds on sim, and the host is the bottleneck on a GPU."""
+        """48 narrow layers: seconds a step on sim, and on a GPU the host is what limits it."""
         return cls(
             hidden_size=64,
             intermediate_size=128,
@@ -61,7 +62,7 @@ class StepConfig:
         return None if index % 6 == 5 else self.window
 
     def ranges(self) -> dict[int, list[tuple[int, int]]]:
-        """The prefix ranges of all requests: where their images lie."""
+        """The prefix ranges of all requests, where images lie. ValueError if these do not fit."""
         room = self.tokens_per_request // max(self.images_per_request, 1)
         if self.image_tokens > room:
             raise ValueError(

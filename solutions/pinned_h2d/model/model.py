@@ -15,7 +15,8 @@ from .config import StepConfig
 
 
 class PrefixMetadata(Protocol):
-    """What a layer reads of a step's metadata, as it was and as it is."""
+    """What a layer reads of a step's metadata. Both TritonAttentionMetadata have it: a field in
+    metadata.py, a property that uploads in before.py."""
 
     @property
     def batch(self) -> Batch: ...
@@ -25,7 +26,8 @@ class PrefixMetadata(Protocol):
 
 
 class Decoder:
-    """Reads its metadata by layer name, as a layer of vLLM reads its forward context."""
+    """`config.num_layers` layers with a KV cache of `num_blocks` blocks each, all on `device`. Each
+    layer finds its metadata by its own name, as in vLLM's forward context."""
 
     def __init__(self, config: StepConfig, num_blocks: int, device: torch.device) -> None:
         torch.manual_seed(config.seed)
@@ -37,13 +39,16 @@ class Decoder:
     def forward(
         self, hidden: torch.Tensor, attn_metadata: Mapping[str, PrefixMetadata]
     ) -> torch.Tensor:
-        """[num_tokens, hidden_size] to the same."""
+        """[num_tokens, hidden_size] before the first layer to the same shape behind the last one.
+        `attn_metadata` has a value for each name in `layers`."""
         for name, layer in self.layers.items():
             hidden = layer.forward(hidden, attn_metadata[name])
         return hidden
 
 
 class DecoderLayer:
+    """Attention and a gated MLP, each added to its input; layer `index` may have a window."""
+
     def __init__(
         self, config: StepConfig, index: int, num_blocks: int, device: torch.device
     ) -> None:
