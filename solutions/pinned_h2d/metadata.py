@@ -11,8 +11,12 @@ from dataclasses import dataclass
 import torch
 
 from .model.batch import Batch
-from .range_buffer import PrefixRangeBuffer, Upload, range_tensors_by_micro_batch
-from .range_buffer import compute_mm_prefix_range_tensor as compute_mm_prefix_range_tensor
+from .range_buffer import (
+    PrefixRangeBuffer,
+    Upload,
+    compute_mm_prefix_range_tensor,
+    range_tensors_by_micro_batch,
+)
 from .ranges import NOT_COMPUTED, PrefixRanges, RangeState, check_ranges
 
 
