@@ -1,7 +1,8 @@
-"""The three habits that all systems of this workbook rest on."""
+"""Three habits that all later lessons rest on: what chapter 00's katas ask for.
 
-from .copy_beside_compute import run_batches
-from .keep_it_on_the_device import mean_loss
-from .upload_without_waiting import upload_tokens
+`habits` has them, and `before` has the same functions full of bubbles.
+"""
+
+from .habits import mean_loss, run_batches, upload_tokens
 
 __all__ = ["mean_loss", "run_batches", "upload_tokens"]

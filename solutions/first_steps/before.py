@@ -1,4 +1,8 @@
-"""The same three functions as one first writes them: correct, and full of bubbles."""
+"""Three functions as one first writes them: correct, and full of bubbles.
+
+The host waits for each number that it reads, and for its upload from pageable memory; and no batch
+travels while another one is computed.
+"""
 
 from collections.abc import Callable
 
