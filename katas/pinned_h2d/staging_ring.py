@@ -21,7 +21,7 @@ import torch
 
 
 class StagingRing:
-    """`depth` pinned buffers of one shape. As deep as the steps in flight, it never waits."""
+    """`depth` pinned buffers of one shape, used in turn. One for each step in flight: no wait."""
 
     def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, depth: int) -> None:
         self.shape, self.dtype, self.depth = shape, dtype, depth

@@ -1,4 +1,4 @@
-"""The shape of a decoder: what its weights and its KV cache are."""
+"""The numbers that say what a decoder's weights and its KV cache look like, and check them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ COUNTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderShape:
-    """ValueError for a shape that no decoder has."""
+    """A decoder with grouped-query attention and a gated MLP. ValueError for counts below 1, for
+    heads that don't share the KV heads evenly, and for a dtype that layers don't compute in."""
 
     num_layers: int
     hidden_size: int
@@ -31,7 +32,7 @@ class DecoderShape:
     head_size: int
     vocab_size: int
     dtype: torch.dtype = torch.bfloat16
-    """Of weights, activations and the KV cache."""
+    """The type of weights, activations and the KV cache."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -45,24 +46,24 @@ class DecoderShape:
 
     @property
     def query_size(self) -> int:
-        """Of all query heads."""
+        """How many numbers the query of one token has, all heads together."""
         return self.num_heads * self.head_size
 
     @property
     def qkv_size(self) -> int:
-        """Of all query, key and value heads."""
+        """How many numbers query, key and value of one token have, all heads together."""
         return (self.num_heads + 2 * self.num_kv_heads) * self.head_size
 
     @property
     def weight_bytes(self) -> int:
-        """Of what a decode step reads once where all layers have attention: all weights but the
-        embedding, of which it reads a row a token."""
+        """Bytes of weights that a decode step reads if every layer has attention: all of them but
+        the embedding, of which it reads one row for each token."""
         layer = self.hidden_size * (self.qkv_size + self.query_size + 3 * self.intermediate_size)
         return (self.num_layers * layer + self.vocab_size * self.hidden_size) * self.dtype.itemsize
 
 
 def check_counts(config: object, names: tuple[str, ...]) -> None:
-    """ValueError, naming the first one, for a field that is not at least 1."""
+    """ValueError for the first of the fields `names` of `config` that is below 1."""
     for name in names:
         if getattr(config, name) < 1:
             raise ValueError(f"{name} {getattr(config, name)}: it must be at least 1")

@@ -1,4 +1,4 @@
-"""One small upload that nobody waits for."""
+"""One small upload that nobody waits for: vLLM's `async_tensor_h2d`."""
 
 from __future__ import annotations
 

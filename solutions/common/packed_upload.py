@@ -12,9 +12,9 @@ from debubble.accelerator import current
 from solutions.common.staging_ring import StagingRing
 
 HostArrays = Mapping[str, np.ndarray]
-"""What one site needs on the device, by name: what it plans, on the CPU alone."""
+"""What one site of a step needs on the device, by name, as the CPU has planned it."""
 DeviceArrays = Mapping[str, torch.Tensor]
-"""The same on the device: same names, shapes and dtypes."""
+"""HostArrays after their upload: same names, shapes and dtypes, on the device."""
 
 State = ParamSpec("State")
 Result = TypeVar("Result", covariant=True)
@@ -30,7 +30,7 @@ class Plan(Protocol[State, Result]):
 
     @property
     def arrays(self) -> HostArrays:
-        """Empty where nothing has to travel."""
+        """What `apply` needs on the device, by name. Empty where nothing has to travel."""
 
     def apply(self, on_device: DeviceArrays, *state: State.args, **named: State.kwargs) -> Result:
         """Queues the kernels, and waits for nothing. `on_device`: `arrays`, uploaded. `state`: the
@@ -42,17 +42,18 @@ ALIGNMENT = 16
 
 
 def upload_packed(arrays: HostArrays, device: torch.device) -> DeviceArrays:
-    """All arrays by one non-blocking copy, or by none if there is nothing in them."""
+    """All arrays on `device`, by one non-blocking copy from pinned memory, or by none if there is
+    nothing in them. Dtypes: those of numpy that torch has."""
     return upload_plans({"": arrays}, device)[""]
 
 
 def upload_plans(
     plans: Mapping[str, HostArrays], device: torch.device, ring: StagingRing | None = None
 ) -> dict[str, DeviceArrays]:
-    """The arrays of several plans by one non-blocking copy.
+    """The arrays of several plans on `device`, by the plan's name, by one non-blocking copy.
 
-    The pinned memory is fresh, or a slot of `ring`, a StagingRing of bytes. ValueError if the
-    plans are larger than such a slot. Dtypes: those of numpy that torch has.
+    The pinned memory is fresh, or a slot of `ring`, a StagingRing of uint8. ValueError if the
+    plans take more bytes than such a slot has. Dtypes: those of numpy that torch has.
     """
     offsets, total = _layout(plans)
     if ring is None:
@@ -74,7 +75,7 @@ def upload_plans(
 
 
 def _layout(plans: Mapping[str, HostArrays]) -> tuple[dict[tuple[str, str], int], int]:
-    """Where each array starts, and how many bytes all of them take."""
+    """By plan and name, the byte at which an array starts; and how many bytes all of them take."""
     offsets, end = {}, 0
     for plan, arrays in plans.items():
         for name, array in arrays.items():

@@ -1,4 +1,4 @@
-"""A number that the host does need: on its way, while the host does something else."""
+"""A download that the host waits for only where it reads it, and not where it asks for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class ReadBack:
     """A device tensor on its way to the host, on the stream on which this was made."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
-        # Fresh each time, so that no later one can overwrite what was not read yet.
+        # Fresh memory each time, so that no later download can overwrite what was not read yet.
         self.values = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=current().pin_memory)
         self.values.copy_(tensor, non_blocking=True)
         self.arrived = current().event()

@@ -1,4 +1,4 @@
-"""Pinned memory for uploads, used again and again, and never while a copy still reads it."""
+"""Pinned memory for uploads that is used again and again, and never while a copy still reads it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from debubble.accelerator import current
 
 
 class StagingRing:
-    """`depth` pinned buffers of one shape. As deep as the steps in flight, it never waits."""
+    """`depth` pinned buffers of one shape, used in turn. One for each step in flight: no wait."""
 
     def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, depth: int) -> None:
         if depth < 1:

@@ -1,4 +1,4 @@
-"""How a step is measured, for the benchmarks of all systems.
+"""How a step is measured: what the benchmarks of all lessons share.
 
 A wait shows its price only when there is something to wait for. So each step is measured behind a
 kernel that keeps the device busy while the host queues the step; its variants take turns.
@@ -30,46 +30,54 @@ from debubble.accelerator import Accelerator
 from .variant_table import Figures, VariantTable
 
 LOAD_MS = 40.0
-"""Longer than the host needs to queue a step: afterwards the device never waits for a launch."""
+"""Milliseconds of work that the device has when a step begins. Longer than the host needs to queue
+the step: afterwards the device never waits for a launch."""
 PROFILED_LOAD_MS = 120.0
-"""The same under a profiler, which slows every call of the host."""
+"""LOAD_MS for a step under a profiler, which slows every call of the host."""
 
 Step = Callable[[], object]
+"""Queues one step; what it returns is dropped."""
 Advance = Callable[[], object]
+"""Moves a progress bar on by one run."""
 Variants = Mapping[str, Callable[[], Step]]
 """By name, the first one being what the others are compared with; each makes its step ready."""
 
 
 @dataclass(frozen=True)
 class StepCost:
-    """Times in microseconds, medians of `runs`; the device's from the end of the load."""
+    """What one variant of a step costs: times in microseconds, medians of `runs` runs."""
 
     runs: int
     device_us: float
+    """From the end of the load to the end of the step's last kernel or copy."""
     host_us: float
     """Until the host has queued the step; an upload that waits makes it sit out the load too."""
     idle_share: float
-    """Of device_us; how long the device is busy comes from a recording."""
+    """The part of device_us, 0 to 1, in which the device does nothing; from a recording."""
     counts: dict[str, int]
+    """Timeline.counts() of a recorded step: waits, copies by kind, kernels, graph launches."""
 
 
 @dataclass(frozen=True)
 class StepInARowCost(StepCost):
+    """The cost of a step that is also measured in a row of steps, as a server runs them."""
+
     loop_us: float
-    """Of one step among many in a row, where a host that waits has no head start."""
+    """Microseconds of one step of such a row, where a host that waits has no head start."""
 
 
 class Record(Protocol):
-    """A dataclass."""
+    """Any dataclass, so that asdict takes it."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
 
 class Shape(Record, Protocol):
-    """What is measured, as a dataclass that has the type of its weights."""
+    """What is measured, as a dataclass: a model's shape, and its requests."""
 
     @property
-    def dtype(self) -> torch.dtype: ...
+    def dtype(self) -> torch.dtype:
+        """The type of the model's weights."""
 
 
 Preset = TypeVar("Preset", bound=Shape)
@@ -78,27 +86,28 @@ Cost = TypeVar("Cost", bound=StepCost)
 
 @dataclass(frozen=True)
 class Benchmark(Generic[Preset, Cost]):
-    """One system's benchmark."""
+    """One lesson's benchmark: what `run` measures, prints and writes."""
 
     system: str
     """Names its files: `system`.json, `system`_`variant`.json."""
     presets: Mapping[str, Preset]
-    """What is measured, by name."""
+    """The shapes that are measured, by name."""
     measure: Callable[[Accelerator, Preset, int, Advance], dict[str, dict[str, Cost]]]
     """(accelerator, preset, runs, advance) to costs by kind of step and variant; `advance` is
     called as often as `measure_step` does."""
     measured_steps: int
-    """Kinds times variants."""
+    """How many steps `measure` measures: kinds of step times variants. For the progress bar."""
     columns: Mapping[str, Callable[[Cost], str]]
-    """Of the table, behind those that all benchmarks have: a cell of a cost."""
+    """The table's columns behind those that all benchmarks have. By heading: the cell of a cost."""
     timelines: Callable[[Accelerator], Iterator[tuple[str, debubble.Timeline]]]
-    """(variant, recording) of one small step each."""
+    """Gives (variant, recording) of one small step of each variant."""
 
 
 def run(
     benchmark: Benchmark[Preset, Cost], accelerator: Accelerator, options: argparse.Namespace
 ) -> Figures[Cost]:
-    """Measures, prints a table, and writes what is asked for."""
+    """Measures all presets, prints a table, and writes what the options ask for; the figures by
+    preset, kind and variant. `options`: those of parse_options."""
     console = Console()
     runs = 1 if accelerator.modelled else 5 if options.quick else 31
     results = {}
@@ -121,6 +130,8 @@ def run(
 
 
 def parse_options(description: str, arguments: list[str] | None) -> argparse.Namespace:
+    """The options of all benchmarks: folders `output` and `timelines`, or None, and `quick`. They
+    are read from `arguments`, or from the command line where that is None."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--output", type=Path, help="folder for the figures, as JSON")
     parser.add_argument("--timelines", type=Path, help="folder for recordings of the small step")
@@ -129,14 +140,15 @@ def parse_options(description: str, arguments: list[str] | None) -> argparse.Nam
 
 
 def fits(accelerator: Accelerator, nbytes: int) -> bool:
-    """Whether a real GPU is here, and has so much memory left."""
+    """True on a real GPU that has more than `nbytes` of memory left."""
     return not accelerator.modelled and torch.cuda.mem_get_info()[0] > nbytes
 
 
 def measure_step(
     accelerator: Accelerator, variants: Variants, runs: int, advance: Advance
 ) -> tuple[dict[str, StepCost], dict[str, debubble.Timeline]]:
-    """What each variant costs, and a recording of each; `advance` is called after each run."""
+    """What each variant costs, and a recording of each. Every variant runs once to warm up and be
+    recorded, then all take turns, `runs` times; `advance` is called after each run of a variant."""
     times: dict[str, list[tuple[float, float]]] = {variant: [] for variant in variants}
     recorded = {}
     for variant, ready in variants.items():
@@ -191,6 +203,7 @@ def time_in_a_row(accelerator: Accelerator, queue: Callable[[], object], num_ste
 def record_step(
     accelerator: Accelerator, step: Step, load_ms: float | None = None
 ) -> debubble.Timeline:
+    """A recording of one step behind `load_ms` of work, whose kernel is the first device event."""
     if load_ms is None:
         load_ms = LOAD_MS if accelerator.modelled else PROFILED_LOAD_MS
     with no_garbage(), debubble.record(accelerator) as timeline:
@@ -201,7 +214,7 @@ def record_step(
 
 @contextmanager
 def no_garbage() -> Iterator[None]:
-    """A collection in the middle would be taken for a bubble."""
+    """Collects garbage now and not in the block, where it would be taken for a bubble."""
     gc.collect()
     gc.disable()
     try:
@@ -211,7 +224,8 @@ def no_garbage() -> Iterator[None]:
 
 
 def step_cost(times: list[tuple[float, float]], timeline: debubble.Timeline) -> StepCost:
-    """Times from the clock, or from the recording when they are modelled; the rest from there."""
+    """The cost of a step, of (device, host) microseconds of each run and a recording of one. On sim
+    `times` is not read: the recording has the modelled ones."""
     load, *work = work_of(timeline)
     busy, end = 0.0, load.end
     for event in work:
@@ -230,8 +244,9 @@ def step_cost(times: list[tuple[float, float]], timeline: debubble.Timeline) -> 
 
 
 def idle_in_a_row(cost: Mapping[str, float]) -> float:
-    """The share of a step in a row in which the device does nothing, of a StepInARowCost as it is
-    stored: `idle_share` is that of a step behind a load, which hides a slow host."""
+    """The part, 0 to 1, of a step in a row in which the device does nothing. `cost`: a
+    StepInARowCost as it is stored, whose idle_share is that of a step behind a load, which hides a
+    slow host."""
     busy_us = cost["device_us"] * (1.0 - cost["idle_share"])
     return max(0.0, 1.0 - busy_us / cost["loop_us"])
 
@@ -253,7 +268,7 @@ class DeviceEvent(Protocol):
 
 
 def work_of(timeline: debubble.Timeline) -> list[DeviceEvent]:
-    """Its device events in the order of time; the load is the first."""
+    """The device events of a recorded step, in the order of time; the load is the first."""
     return sorted((e for e in timeline.events if e.on_device), key=lambda event: event.start)
 
 
@@ -271,6 +286,7 @@ def _table(columns: Mapping[str, Callable[[Cost], str]]) -> VariantTable[Cost]:
 
 
 def uploads(counts: dict[str, int]) -> str:
+    """How many uploads a step has, in words: "768 pageable", "1 pinned" or "none"."""
     kinds = {kind: counts[f"h2d_{kind}"] for kind in ("pageable", "pinned")}
     return ", ".join(f"{number} {kind}" for kind, number in kinds.items() if number) or "none"
 
@@ -278,7 +294,8 @@ def uploads(counts: dict[str, int]) -> str:
 def write_record(
     path: Path, name: str, accelerator: Accelerator, contents: Mapping[str, object]
 ) -> Path:
-    """What was measured, on what, with which versions."""
+    """Writes `contents` to `path` as JSON, with the benchmark's name, the accelerator and the
+    versions; gives `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     record = {
         "benchmark": name,
@@ -292,7 +309,7 @@ def write_record(
 
 
 def versions() -> dict[str, str]:
-    """That a time depends on."""
+    """The versions of the software that a measured time depends on, by name."""
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -301,7 +318,7 @@ def versions() -> dict[str, str]:
 
 
 def by_preset(presets: Mapping[str, Shape], results: Figures[Record]) -> dict[str, object]:
-    """Each preset with the costs of its kinds of step by variant."""
+    """For a record: each preset's shape, and the costs of its steps by kind and variant."""
     return {
         name: {
             "config": asdict(preset) | {"dtype": str(preset.dtype)},

@@ -1,4 +1,4 @@
-"""A table of what each variant reaches, and how many times as much as the first one that is."""
+"""A table in the terminal: a line a variant, and how many times as fast as the first one it is."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ from debubble.accelerator import Accelerator
 
 Figure = TypeVar("Figure")
 Figures = Mapping[str, Mapping[str, Mapping[str, Figure]]]
-"""By preset, by kind, by variant."""
+"""What was measured, by preset (a model's shape), kind of step, and variant."""
 
 
 @dataclass(frozen=True)
 class VariantTable(Generic[Figure]):
+    """How the figures of a benchmark are shown: what is in its columns, and what its ratios are."""
+
     title: str
     speed: Callable[[Figure], float]
-    """What the ratios are of."""
+    """What is more where a variant is better: the ratios are those of it to the first variant's."""
     columns: Mapping[str, Callable[[Figure], str]]
-    """A cell of a figure, by heading."""
+    """By heading: what the cell of a figure says."""
 
     def of(self, figures: Figures[Figure], accelerator: Accelerator) -> Table:
+        """The table of these figures, whose title names the accelerator and says of sim that it
+        models. The first variant of each kind is the one that the others are compared with."""
         where = accelerator.description  # of sim it says that it models
         how = where if accelerator.modelled else f"measured on {where}"
         table = Table(
