@@ -11,7 +11,7 @@ import torch
 from solutions.common.read_back import ReadBack
 from solutions.flex_graph import before as flex_before
 from solutions.flex_graph.builder import FlexAttentionMetadataBuilder
-from solutions.flex_graph.runner import MetadataBuilder
+from solutions.flex_graph.steps.step_runner import MetadataBuilder
 from solutions.gdn import before as gdn_before
 from solutions.gdn.metadata import Tables
 from solutions.gdn.rule.chunk_gated_delta_rule import chunk_gated_delta_rule

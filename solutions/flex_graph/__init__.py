@@ -27,9 +27,9 @@ from .steps.workload import Requests
 
 try:
     from .builder import FlexAttentionMetadataBuilder
-    from .measure.piecewise import PiecewiseRunner
     from .metadata import FlexAttentionMetadata
     from .model.model import Decoder
+    from .piecewise import PiecewiseRunner
     from .runner import GraphRunner
     from .step import FlexStep
 except ModuleNotFoundError as error:

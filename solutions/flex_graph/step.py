@@ -10,12 +10,13 @@ import torch
 from . import before
 from .builder import FlexAttentionMetadataBuilder
 from .measure.mask_once import MaskOnceRunner
-from .measure.piecewise import PiecewiseRunner
 from .model.config import FlexConfig
 from .model.model import Decoder
-from .runner import GraphRunner, MetadataBuilder
+from .piecewise import PiecewiseRunner
+from .runner import GraphRunner
 from .steps.limits import Limits
 from .steps.scheduled import ScheduledBatch
+from .steps.step_runner import MetadataBuilder
 
 Runner = GraphRunner | PiecewiseRunner
 

@@ -8,9 +8,8 @@ from dataclasses import asdict, replace
 import pytest
 
 from debubble.timeline import Timeline
-from solutions.flex_graph import bench
-from solutions.flex_graph.bench import Workload
-from solutions.flex_graph.measure import step_limits
+from solutions.flex_graph.measure import bench, step_limits
+from solutions.flex_graph.measure.bench import Workload
 from solutions.flex_graph.model.config import FlexConfig
 from solutions.flex_graph.step import VARIANTS
 from solutions.measure import benchmark

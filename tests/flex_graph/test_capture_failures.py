@@ -12,7 +12,7 @@ import debubble
 from debubble.accelerator import CaptureError
 from solutions.flex_graph import before
 from solutions.flex_graph.mask import Mask
-from solutions.flex_graph.measure.piecewise import PiecewiseRunner
+from solutions.flex_graph.piecewise import PiecewiseRunner
 from solutions.flex_graph.runner import GraphRunner
 from solutions.flex_graph.step import FlexStep
 from solutions.flex_graph.steps.scheduled import ScheduledBatch

@@ -8,9 +8,9 @@ import torch
 import debubble
 from solutions.flex_graph import before
 from solutions.flex_graph.builder import FlexAttentionMetadataBuilder
-from solutions.flex_graph.measure.piecewise import PiecewiseRunner
 from solutions.flex_graph.model.config import FlexConfig
 from solutions.flex_graph.model.model import Decoder
+from solutions.flex_graph.piecewise import PiecewiseRunner
 from solutions.flex_graph.runner import GraphRunner
 
 from .attention_only import LIMITS

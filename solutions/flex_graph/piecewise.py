@@ -8,10 +8,10 @@ import torch
 
 from debubble.accelerator import Graph, current
 
-from ..model.layer import Hidden
-from ..runner import StepRunner
-from ..steps.batch import CommonAttentionMetadata
-from ..steps.scheduled import ScheduledBatch
+from .model.layer import Hidden
+from .steps.batch import CommonAttentionMetadata
+from .steps.scheduled import ScheduledBatch
+from .steps.step_runner import StepRunner
 
 
 class Piece(NamedTuple):

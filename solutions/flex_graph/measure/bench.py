@@ -1,0 +1,142 @@
+"""What a decode step costs, eagerly, in pieces and in one graph:
+`python -m solutions.flex_graph.bench`."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+
+from rich.console import Console
+
+import debubble
+from debubble.accelerator import Accelerator
+from solutions.measure import benchmark
+from solutions.measure.benchmark import Advance, Benchmark, StepInARowCost, in_turns, time_in_a_row
+
+from ..model.config import FlexConfig
+from ..step import VARIANTS, FlexStep
+from ..steps.limits import Limits
+from ..steps.scheduled import ScheduledBatch
+from ..steps.workload import Requests
+from .step_limits import measure_limits
+
+STEPS_IN_A_ROW = {True: 3, False: 32}
+"""By whether times are modelled, as the next ones are: sim computes every step."""
+LOOPS = {True: 1, False: 6}
+SMALL_LOAD_MS = {True: 5.0, False: benchmark.PROFILED_LOAD_MS}
+"""Enough for the host to queue a small step, under a profiler."""
+LLAMA_BYTES = 24 * 2**30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload(FlexConfig):
+    """A model, and the requests that it decodes: one token of each in every step."""
+
+    cached: tuple[int, ...]
+    """Tokens of each request in the cache, before the first step."""
+    num_gpu_blocks: int
+
+    @classmethod
+    def narrow(cls) -> Workload:
+        """As deep as the small model, and no wider than sim can compute in a moment."""
+        narrow = replace(FlexConfig.tiny(), num_layers=FlexConfig.small().num_layers)
+        return cls(**asdict(narrow), cached=(5, 12, 20, 40), num_gpu_blocks=64)
+
+    @classmethod
+    def small(cls) -> Workload:
+        return cls(**asdict(FlexConfig.small()), cached=tuple(range(32, 96, 8)), num_gpu_blocks=256)
+
+    @classmethod
+    def llama_3_8b(cls) -> Workload:
+        """8 requests of 512 to 1024 tokens, and a cache with room for many more."""
+        cached = tuple(range(512, 1024, 64))
+        return cls(**asdict(FlexConfig.llama_3_8b()), cached=cached, num_gpu_blocks=4096)
+
+    def limits(self) -> Limits:
+        longest = max(self.cached) + max(STEPS_IN_A_ROW.values()) + 1
+        return Limits(
+            max_num_seqs=len(self.cached),
+            max_num_batched_tokens=2 * len(self.cached),
+            max_model_len=-(-longest // 64) * 64,
+            num_gpu_blocks=self.num_gpu_blocks,
+        )
+
+    def batches(self, num_steps: int) -> list[ScheduledBatch]:
+        """The steps of a row, as a scheduler hands them over."""
+        requests = Requests(self.limits(), vocab_size=self.vocab_size)
+        return [
+            requests.batch([range(length + step, length + step + 1) for length in self.cached])
+            for step in range(num_steps)
+        ]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    columns = {
+        "loop": lambda cost: f"{cost.loop_us / 1e3:.2f}",
+        "syncs": lambda cost: str(cost.counts["host_syncs"]),
+        "graphs": lambda cost: str(cost.counts["graph_launches"]),
+    }
+    options, accelerator = benchmark.parse_options(__doc__, arguments), debubble.accelerator()
+    presets = choose_presets(accelerator, options.quick)
+    own = Benchmark("flex_graph", presets, measure, len(VARIANTS), columns, record_small_steps)
+    benchmark.run(own, accelerator, options)
+    measure_limits(accelerator, Console(), options.output)
+
+
+def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, Workload]:
+    presets = {"narrow": Workload.narrow()}
+    if not accelerator.modelled:
+        presets["small"] = Workload.small()
+    if not quick and benchmark.fits(accelerator, LLAMA_BYTES):
+        presets["llama_3_8b"] = Workload.llama_3_8b()
+    return presets
+
+
+def measure(
+    accelerator: Accelerator, workload: Workload, runs: int, advance: Advance
+) -> dict[str, dict[str, StepInARowCost]]:
+    variants = Variants(workload, accelerator)
+    costs, _ = benchmark.measure_step(accelerator, variants.steps(), runs, advance)
+    times: dict[str, list[float]] = {name: [] for name in VARIANTS}
+    for name in in_turns(VARIANTS, LOOPS[accelerator.modelled]):
+        variants.ready(name)
+        row = partial(variants.row, name)
+        times[name].append(time_in_a_row(accelerator, row, len(variants.batches)))
+    return {
+        "decode": {
+            name: StepInARowCost(**asdict(cost), loop_us=statistics.median(times[name]))
+            for name, cost in costs.items()
+        }
+    }
+
+
+class Variants:
+    """One model, and the same batches for all variants."""
+
+    def __init__(self, workload: Workload, accelerator: Accelerator) -> None:
+        self.batches = workload.batches(STEPS_IN_A_ROW[accelerator.modelled])
+        sizes = (len(workload.cached),)
+        self.step = FlexStep(workload, workload.limits(), accelerator.device, capture_sizes=sizes)
+
+    def steps(self) -> dict[str, Callable[[], benchmark.Step]]:
+        return {name: partial(self.ready, name) for name in VARIANTS}
+
+    def ready(self, variant: str) -> benchmark.Step:
+        self.step.use(variant)
+        return partial(self.step.run, self.batches[0])
+
+    def row(self, variant: str) -> None:
+        """The variant "mask_once" gets one batch again and again: for another it would build."""
+        for batch in self.batches:
+            self.step.run(self.batches[0] if variant == "mask_once" else batch)
+
+
+def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
+    """One step of each variant: of the narrow model on sim, else of the small one."""
+    workload = Workload.narrow() if accelerator.modelled else Workload.small()
+    for variant, ready in Variants(workload, accelerator).steps().items():
+        step = ready()
+        step()
+        yield variant, benchmark.record_step(accelerator, step, SMALL_LOAD_MS[accelerator.modelled])
