@@ -1,8 +1,11 @@
-"""All device memory that the metadata of a step lies in: made once, as large as a step can be."""
+"""All device memory that the metadata of steps lies in: made once, as large as a step can be."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
+from torch.nn.attention.flex_attention import BlockMask
 
 from .steps.limits import Limits
 
@@ -51,6 +54,14 @@ class PersistentBuffers:
             fill = -1 if name in EMPTY_IS_MINUS_ONE else 0
             setattr(self, name, torch.full(shape, fill, dtype=dtype, device=device))
 
+    def empty_behind(self, num_requests: int) -> None:
+        """Makes the rows behind so many requests those of requests without tokens. What is left of
+        another step in block_table does no harm: only what the lengths need is read."""
+        if num_requests < len(self.seq_lens):
+            ends = self.query_start_loc[num_requests:]
+            ends[1:].copy_(ends[:1])
+            self.seq_lens[num_requests:].fill_(0)
+
 
 EMPTY_IS_MINUS_ONE = ("physical_to_logical", "kv_indices")
 
@@ -75,3 +86,58 @@ def buffer_shapes(limits: Limits) -> dict[str, tuple[int, ...]]:
         "needs": (limits.groups, limits.q_block, pages),
         "num_needed": (limits.groups, limits.q_block),
     }
+
+
+def copy_to_persistent(dst: torch.Tensor, src: torch.Tensor) -> torch.Tensor:
+    """The part of `dst` that has the shape of `src`, from its start, filled with `src`
+    (vLLM #36298). Its strides are those of `dst`, whatever the step: rows stay where a graph
+    captured them. A `src` that is this very part is returned as it is, uncopied.
+
+    ValueError if `src` is larger in some dimension, of another type, or on another device.
+    """
+    if dst.dim() != src.dim() or dst.dtype != src.dtype or dst.device != src.device:
+        raise ValueError(
+            f"{_described(src)} can't be copied to {_described(dst)}: make them alike in all but "
+            "their sizes"
+        )
+    if any(size > room for size, room in zip(src.shape, dst.shape, strict=True)):
+        raise ValueError(
+            f"a tensor of {list(src.shape)} for persistent memory of {list(dst.shape)}: schedule "
+            "less, or make the limits larger"
+        )
+    part = dst[tuple(map(slice, src.shape))]
+    if (src.data_ptr(), src.stride()) == (part.data_ptr(), part.stride()):
+        return src
+    return part.copy_(src)
+
+
+def _described(tensor: torch.Tensor) -> str:
+    return f"{tensor.dtype} {list(tensor.shape)} on {tensor.device}"
+
+
+@dataclass(frozen=True)
+class FlexAttentionMetadata:
+    """What layers read of one step: views of buffers, to which the next build writes."""
+
+    block_mask: BlockMask
+    """Of the groups of this step: the first rows of the buffers' kv_num_blocks and kv_indices."""
+    num_tokens: int
+    """Tokens of the step, with those that fill a captured size."""
+    max_seq_len: int
+    """No page of a request behind so many tokens is listed."""
+    buffers: PersistentBuffers
+
+    @property
+    def doc_ids(self) -> torch.Tensor:
+        """[num_tokens]: the request of each token."""
+        return self.buffers.doc_ids[: self.num_tokens]
+
+    @property
+    def kv_num_blocks(self) -> torch.Tensor:
+        """[groups of num_tokens]: how many pages each needs."""
+        return self.block_mask.kv_num_blocks[0, 0]
+
+    @property
+    def kv_indices(self) -> torch.Tensor:
+        """[groups of num_tokens, q_block * P + 1]: which ones, then -1, then anything."""
+        return self.block_mask.kv_indices[0, 0]

@@ -1,4 +1,4 @@
-"""Builds a step's metadata where the last step's was, so that one graph serves all of them."""
+"""Builds a step's metadata where the last step's was, so that one graph serves all steps."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from dataclasses import replace
 
 import torch
 
-from .buffers import PersistentBuffers
+from .buffers import FlexAttentionMetadata, PersistentBuffers, copy_to_persistent
 from .build.device_build import build_on_device
-from .katas.copy_to_persistent import copy_to_persistent
-from .mask import CAUSAL, Mask, check_logical_mask_mod, paged_mask_mod
-from .metadata import FlexAttentionMetadata, block_mask_over
+from .build.mask_check import check_logical_mask_mod
+from .mask import CAUSAL, Mask, block_mask_over, paged_mask_mod
 from .steps.batch import CommonAttentionMetadata, check_batch
 from .steps.limits import Limits
 
 
 class FlexAttentionMetadataBuilder:
-    """One for each mask, for as long as there are graphs (vLLM #36298): they go on reading its
-    buffers. The layers that share it see by its mask, and by nothing of their own.
+    """Builds what the layers that see by one mask read of each step. They share it, and see by its
+    mask and by nothing of their own.
 
     RuntimeError or ValueError for a logical_mask_mod that can't be part of a kernel.
     """
 
     def __init__(self, limits: Limits, device: torch.device, mask: Mask = CAUSAL) -> None:
         check_logical_mask_mod(mask, device)
-        self.limits, self._mask = limits, mask
+        self.limits, self.device, self._mask = limits, device, mask
+        # Graphs go on reading them: the builder has to live as long as its graphs do.
         self.buffers = PersistentBuffers(limits, device)
         # One function for all steps: each new one would be compiled into a kernel of its own.
         self._mask_mod = paged_mask_mod(mask, self.buffers, limits)
@@ -59,13 +59,8 @@ class FlexAttentionMetadataBuilder:
         return self.build(replace(common, max_seq_len=longest))
 
     def _copy(self, common: CommonAttentionMetadata) -> None:
-        """The batch; behind it, requests without tokens. Of the table only what is needed for the
-        lengths is read, so that more of it may be left from another step."""
-        buffers, num_requests = self.buffers, len(common.seq_lens)
-        copy_to_persistent(buffers.query_start_loc, common.query_start_loc)
-        copy_to_persistent(buffers.seq_lens, common.seq_lens)
-        copy_to_persistent(buffers.block_table, common.block_table)
-        if num_requests < self.limits.max_num_seqs:
-            ends = buffers.query_start_loc[num_requests:]
-            ends[1:].copy_(ends[:1])
-            buffers.seq_lens[num_requests:].fill_(0)
+        """To where graphs read it; behind the batch, requests without tokens."""
+        copy_to_persistent(self.buffers.query_start_loc, common.query_start_loc)
+        copy_to_persistent(self.buffers.seq_lens, common.seq_lens)
+        copy_to_persistent(self.buffers.block_table, common.block_table)
+        self.buffers.empty_behind(len(common.seq_lens))

@@ -1,4 +1,4 @@
-"""The runner: a step is two uploads and one graph, which makes the metadata too (vLLM #36298)."""
+"""What is captured of a step, and how that is replayed for another batch (vLLM #36298)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CapturedStep(NamedTuple):
 
 
 class GraphRunner(StepRunner[CapturedStep]):
-    """A step is one graph, with its metadata."""
+    """A step is one graph: its metadata, and all layers with their attention."""
 
     def _capture(self, common: CommonAttentionMetadata) -> CapturedStep:
         graph = current().graph()

@@ -88,7 +88,7 @@ def test_every_step_has_tensors_of_its_own(accelerator, inputs):
 
 
 def tensors_of(metadata):
-    made = (metadata.doc_ids, metadata.decode_offset, metadata.physical_to_logical)
+    made = (metadata.doc_ids, metadata.buffers.decode_offset, metadata.buffers.physical_to_logical)
     return [*made, metadata.block_mask.kv_num_blocks, metadata.block_mask.kv_indices]
 
 

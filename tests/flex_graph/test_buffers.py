@@ -6,9 +6,8 @@ from math import prod
 import pytest
 import torch
 
-from solutions.flex_graph.buffers import PersistentBuffers, buffer_shapes
+from solutions.flex_graph.buffers import PersistentBuffers, buffer_shapes, copy_to_persistent
 from solutions.flex_graph.build.direct_build import kv_blocks
-from solutions.flex_graph.katas.copy_to_persistent import copy_to_persistent
 from solutions.flex_graph.mask import CAUSAL
 
 from .tables import LIMITS, Batch

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from solutions.flex_graph.katas.copy_to_persistent import copy_to_persistent
+from solutions.flex_graph.buffers import copy_to_persistent
 from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused
 

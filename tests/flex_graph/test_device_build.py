@@ -8,12 +8,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from solutions.flex_graph.buffers import PersistentBuffers
+from solutions.flex_graph.buffers import PersistentBuffers, copy_to_persistent
 from solutions.flex_graph.build import device_build
 from solutions.flex_graph.build.device_build import build_on_device
 from solutions.flex_graph.build.direct_build import kv_blocks
 from solutions.flex_graph.build.physical_to_logical import physical_to_logical_mapping
-from solutions.flex_graph.katas.copy_to_persistent import copy_to_persistent
 from solutions.flex_graph.mask import CAUSAL, Mask, sliding_window
 from tests.sync_free import claims
 

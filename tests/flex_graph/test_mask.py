@@ -11,11 +11,11 @@ import torch
 from hypothesis import given, settings
 
 from solutions.flex_graph.buffers import PersistentBuffers
+from solutions.flex_graph.build.mask_check import check_logical_mask_mod
 from solutions.flex_graph.mask import (
     BIDIRECTIONAL,
     CAUSAL,
     Mask,
-    check_logical_mask_mod,
     paged_mask_mod,
     sliding_window,
 )

@@ -92,8 +92,9 @@ def test_metadata_as_it_was_is_made_once_for_all_layers_that_share_it(accelerato
 
 def test_what_lies_between_the_pieces_never_moves(pieces):
     captured = pieces.captured[8]
-    assert len(captured.pieces) == CONFIG.num_layers
-    between = [captured.attended, captured.logits, *(piece.qkv for piece in captured.pieces)]
+    unattended = captured.pieces.unattended.values()
+    assert len(unattended) == CONFIG.num_layers
+    between = [captured.pieces.attended, captured.logits, *(piece.qkv for piece in unattended)]
     addresses = [tensor.data_ptr() for tensor in between]
     found = [pieces.step(batch) for batch in batches(5, 4) if batch.num_tokens > 2]
     assert found
@@ -105,5 +106,5 @@ def test_rows_that_pad_a_batch_change_nothing(pieces):
     """What attention left there in an earlier step, here NaN, is for nobody."""
     batch = next(batch for batch in batches(6, 20) if 2 < batch.num_tokens < 8)
     right = pieces.step(batch).cpu()
-    pieces.captured[8].attended.fill_(torch.nan)
+    pieces.captured[8].pieces.attended.fill_(torch.nan)
     assert torch.equal(pieces.step(batch).cpu(), right)

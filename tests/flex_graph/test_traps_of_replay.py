@@ -13,9 +13,8 @@ import debubble
 from debubble.accelerator import CaptureError
 from solutions.flex_graph import before
 from solutions.flex_graph.builder import FlexAttentionMetadataBuilder
-from solutions.flex_graph.mask import CAUSAL, Mask, paged_mask_mod, sliding_window
+from solutions.flex_graph.mask import CAUSAL, Mask, block_mask_over, paged_mask_mod, sliding_window
 from solutions.flex_graph.measure.mask_once import MaskOnceRunner
-from solutions.flex_graph.metadata import block_mask_over
 from solutions.flex_graph.runner import GraphRunner
 from solutions.flex_graph.steps.profile_batch import profile_batch
 

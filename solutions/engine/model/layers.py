@@ -20,7 +20,7 @@ from solutions.pinned_h2d.model.attention import prefix_attention
 from .config import ModelConfig
 
 if TYPE_CHECKING:
-    from solutions.flex_graph.metadata import AttentionMetadata
+    from solutions.flex_graph.mask import AttentionMetadata
     from solutions.pinned_h2d.model.model import PrefixMetadata
 
 

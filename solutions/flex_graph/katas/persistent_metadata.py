@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from .copy_to_persistent import copy_to_persistent
+from ..buffers import copy_to_persistent
 
 
 class MetadataTensors(NamedTuple):

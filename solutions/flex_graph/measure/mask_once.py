@@ -6,7 +6,7 @@ import torch
 
 from debubble.accelerator import current
 
-from ..metadata import AttentionMetadata
+from ..mask import AttentionMetadata
 from ..runner import CapturedStep, GraphRunner
 from ..steps.batch import CommonAttentionMetadata
 from ..steps.scheduled import ScheduledBatch

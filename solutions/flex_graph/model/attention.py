@@ -6,7 +6,7 @@ import torch
 
 from debubble.accelerator import flex_attention
 
-from ..metadata import AttentionMetadata
+from ..mask import AttentionMetadata
 from ..steps.inputs import ModelInputs
 from .kv_cache import KVCache
 from .rotate_and_cache import rotate_and_cache

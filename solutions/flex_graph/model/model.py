@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import torch
 import torch.nn.functional as F
 
-from ..mask import CAUSAL, Mask, sliding_window
-from ..metadata import AttentionMetadata
+from ..mask import CAUSAL, AttentionMetadata, Mask, sliding_window
 from ..steps.inputs import ModelInputs
 from ..steps.limits import Limits
 from .add_rms_norm import add_rms_norm

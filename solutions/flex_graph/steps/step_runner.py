@@ -14,8 +14,7 @@ import torch
 from debubble.accelerator import current
 
 from ..builder import FlexAttentionMetadataBuilder
-from ..mask import Mask
-from ..metadata import AttentionMetadata
+from ..mask import AttentionMetadata, Mask
 from ..model.model import Decoder
 from .batch import CommonAttentionMetadata
 from .capture_sizes import checked_capture_sizes, default_capture_sizes, size_for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ..copy_to_persistent import copy_to_persistent
+from ...buffers import copy_to_persistent
 from ..persistent_metadata import MetadataTensors
 
 

@@ -1,0 +1,108 @@
+"""Metadata that is made anew in each step, and a block mask that waits for its first reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention.flex_attention import BlockMask
+
+from ..mask import Mask, block_mask_over, paged_mask_mod
+from ..steps.batch import CommonAttentionMetadata
+from ..steps.limits import Limits
+from .physical_to_logical import is_page_of, physical_to_logical_mapping
+
+
+@dataclass(frozen=True)
+class FlexAttentionMetadata:
+    """What layers read of one step, in tensors of its own."""
+
+    make_block_mask: Callable[[], BlockMask]
+    num_tokens: int
+    """Tokens of the step, with those that fill a captured size."""
+    max_seq_len: int
+    """No page of a request behind so many tokens is listed."""
+    buffers: StepTables
+
+    @cached_property
+    def block_mask(self) -> BlockMask:
+        """Made when a layer asks for the first time, in its forward."""
+        return self.make_block_mask()
+
+    @property
+    def doc_ids(self) -> torch.Tensor:
+        """[num_tokens] int32: the request of each token."""
+        return self.buffers.doc_ids
+
+
+class PageLists(NamedTuple):
+    """The pages that each of a step's G groups of q_block tokens reads."""
+
+    kv_num_blocks: torch.Tensor
+    """[G] int32: how many."""
+    kv_indices: torch.Tensor
+    """[G, num_gpu_blocks + 1] int32: which, ascending, then -1."""
+
+
+class StepTables:
+    """What a mask looks up in a step of R requests with T tokens: int32 on the device."""
+
+    doc_ids: torch.Tensor
+    """[T]: the request of each token; 0 for tokens that fill a captured size."""
+    decode_offset: torch.Tensor
+    """[R]: tokens of each request that were computed before."""
+    physical_to_logical: torch.Tensor
+    """[R, num_gpu_blocks]: which of a request's pages a block is, -1 for the blocks of others."""
+
+    def __init__(
+        self,
+        common: CommonAttentionMetadata,
+        limits: Limits,
+        query_lens: torch.Tensor,
+        doc_ids: torch.Tensor,
+    ) -> None:
+        """`query_lens` [R] and `doc_ids` [tokens of all requests], int32: without the tokens that
+        fill a captured size."""
+        self.common, self.limits = common, limits
+        self.query_start_loc, self.seq_lens = common.query_start_loc, common.seq_lens
+        padding = common.num_actual_tokens - len(doc_ids)
+        self.doc_ids = F.pad(doc_ids, (0, padding)) if padding else doc_ids
+        self.decode_offset = common.seq_lens - query_lens
+        self.physical_to_logical = physical_to_logical_mapping(
+            common.block_table, common.seq_lens, limits.block_size, limits.num_gpu_blocks
+        )
+
+    def block_mask(self, mask: Mask) -> BlockMask:
+        """The host waits for the number of pages that are used."""
+        mask_mod = paged_mask_mod(mask, self, self.limits)
+        num_tokens = self.common.num_actual_tokens
+        return block_mask_over(self._page_lists(), self.limits, mask_mod, num_tokens)
+
+    def _page_lists(self) -> PageLists:
+        used = self._used_pages()
+        group, page = used.nonzero(as_tuple=True)
+        place = used.cumsum(1)[group, page] - 1
+        num_groups, num_blocks = used.shape
+        kv_indices = self.doc_ids.new_full((num_groups, num_blocks + 1), -1)
+        kv_indices[group, place] = page.to(torch.int32)
+        return PageLists(used.sum(1, dtype=torch.int32), kv_indices)
+
+    def _used_pages(self) -> torch.Tensor:
+        """[G, num_gpu_blocks] bool: whether a token of the group belongs to a request that has
+        this page. What stands in a block table behind the request's last page is garbage."""
+        table, num_blocks = self.common.block_table, self.limits.num_gpu_blocks
+        table = table[:, : self.limits.pages_of(self.common.max_seq_len)]
+        is_page = is_page_of(table, self.seq_lens, self.limits.block_size, num_blocks)
+        of_tokens = torch.where(is_page, table, 0)[self.doc_ids]
+        filling = -self.common.num_actual_tokens % self.limits.q_block
+        of_groups = F.pad(of_tokens, (0, 0, 0, filling)).view(
+            -1, self.limits.q_block * len(table[0])
+        )
+        used = torch.zeros(len(of_groups), num_blocks, dtype=torch.bool, device=table.device)
+        used.scatter_(1, of_groups.long(), True)
+        used[:, 0] = False
+        return used
