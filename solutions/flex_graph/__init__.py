@@ -10,13 +10,13 @@ from .buffers import (
     buffer_shapes,
     copy_to_persistent,
 )
-from .build.physical_to_logical import physical_to_logical_mapping
 from .mask import BIDIRECTIONAL, CAUSAL, Mask, paged_mask_mod, sliding_window
 from .model.config import FlexConfig
 from .steps.batch import CommonAttentionMetadata
 from .steps.limits import Limits
 from .steps.scheduled import ScheduledBatch
 from .steps.workload import Requests
+from .tables.physical_to_logical import physical_to_logical_mapping
 
 try:
     from .builder import FlexAttentionMetadataBuilder

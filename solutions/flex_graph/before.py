@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from .build.mask_check import check_logical_mask_mod
-from .build.step_tables import FlexAttentionMetadata, StepTables
 from .mask import CAUSAL, Mask
 from .steps.batch import CommonAttentionMetadata, check_batch
 from .steps.limits import Limits
+from .tables.mask_check import check_logical_mask_mod
+from .tables.step_tables import FlexAttentionMetadata, StepTables
 
 
 class FlexAttentionMetadataBuilder:

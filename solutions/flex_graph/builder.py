@@ -7,11 +7,11 @@ from dataclasses import replace
 import torch
 
 from .buffers import FlexAttentionMetadata, PersistentBuffers, copy_to_persistent
-from .build.device_build import build_on_device
-from .build.mask_check import check_logical_mask_mod
 from .mask import CAUSAL, Mask, block_mask_over, paged_mask_mod
 from .steps.batch import CommonAttentionMetadata, check_batch
 from .steps.limits import Limits
+from .tables.device_build import build_on_device
+from .tables.mask_check import check_logical_mask_mod
 
 
 class FlexAttentionMetadataBuilder:

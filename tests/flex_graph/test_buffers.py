@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from solutions.flex_graph.buffers import PersistentBuffers, buffer_shapes, copy_to_persistent
-from solutions.flex_graph.build.direct_build import kv_blocks
 from solutions.flex_graph.mask import CAUSAL
+from solutions.flex_graph.tables.direct_build import kv_blocks
 
 from .tables import LIMITS, Batch
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solutions.flex_graph.buffers import PersistentBuffers, buffer_shapes
-from solutions.flex_graph.build.device_build import build_on_device
 from solutions.flex_graph.builder import FlexAttentionMetadataBuilder
 from solutions.flex_graph.mask import CAUSAL, Mask, sliding_window
+from solutions.flex_graph.tables.device_build import build_on_device
 from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from hypothesis import given
 
-from solutions.flex_graph.build.direct_build import kv_blocks
 from solutions.flex_graph.mask import CAUSAL, sliding_window
+from solutions.flex_graph.tables.direct_build import kv_blocks
 from tests.sync_free import claims
 
 from .tables import LIMITS, MASKS, Batch, Results, expected_pages, listed, on_device, some_batches

@@ -11,7 +11,6 @@ import torch
 from hypothesis import given, settings
 
 from solutions.flex_graph.buffers import PersistentBuffers
-from solutions.flex_graph.build.mask_check import check_logical_mask_mod
 from solutions.flex_graph.mask import (
     BIDIRECTIONAL,
     CAUSAL,
@@ -19,6 +18,7 @@ from solutions.flex_graph.mask import (
     paged_mask_mod,
     sliding_window,
 )
+from solutions.flex_graph.tables.mask_check import check_logical_mask_mod
 
 from .tables import LIMITS, MASKS, Batch, expected_places, expected_sight, on_device, some_batches
 

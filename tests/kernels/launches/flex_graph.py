@@ -2,9 +2,9 @@
 
 from functools import partial
 
-from solutions.flex_graph.build import device_build
 from solutions.flex_graph.measure import step_limits
 from solutions.flex_graph.model import add_rms_norm, rotate_and_cache, silu_and_mul
+from solutions.flex_graph.tables import device_build
 
 from .arguments import pointers
 
@@ -114,14 +114,14 @@ packed_pages = partial(group_pages, "kv_num_blocks kv_indices", "")
 
 
 LAUNCHES = {
-    "solutions.flex_graph.build.request_tables_kernel:request_tables_kernel": {
+    "solutions.flex_graph.tables.request_tables_kernel:request_tables_kernel": {
         "pages of 16": partial(request_tables, 16),
     },
-    "solutions.flex_graph.build.group_pages_kernel:needed_pages_kernel": {
+    "solutions.flex_graph.tables.group_pages_kernel:needed_pages_kernel": {
         "causal": partial(needed_pages, 16, True, 0),
         "bidirectional, a window": partial(needed_pages, 128, False, 4096),
     },
-    "solutions.flex_graph.build.group_pages_kernel:packed_pages_kernel": {
+    "solutions.flex_graph.tables.group_pages_kernel:packed_pages_kernel": {
         "causal": partial(packed_pages, 16, True, 0),
         "bidirectional, a window": partial(packed_pages, 128, False, 4096),
     },

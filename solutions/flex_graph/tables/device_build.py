@@ -5,9 +5,9 @@ from __future__ import annotations
 from debubble.accelerator import Work, launch
 
 from ..buffers import PersistentBuffers
-from .group_pages_kernel import needed_pages_kernel, packed_pages_kernel
-from ..steps.limits import Limits
 from ..mask import Mask
+from ..steps.limits import Limits
+from .group_pages_kernel import needed_pages_kernel, packed_pages_kernel
 from .request_tables_kernel import request_tables_kernel
 
 TILE = 1024

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from ..steps.limits import Limits
 from ..mask import Mask
+from ..steps.limits import Limits
 from .physical_to_logical import is_page_of
 
 
