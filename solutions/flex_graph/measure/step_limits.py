@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+import triton
+import triton.language as tl
 from rich.console import Console
 
 from debubble.accelerator import Accelerator, launch
@@ -17,7 +19,6 @@ from ..builder import FlexAttentionMetadataBuilder
 from ..model.config import FlexConfig
 from ..steps.batch import CommonAttentionMetadata
 from ..steps.limits import Limits
-from .read_once_kernel import read_once_kernel
 
 NAME = "flex_graph_limits"
 REQUESTS, BLOCKS = 256, 1024
@@ -63,6 +64,17 @@ def read_once_us(accelerator: Accelerator, nbytes: int) -> float:
     seen = torch.zeros(PROGRAMS, dtype=torch.int32, device=accelerator.device)
     read = lambda: launch(read_once_kernel, (PROGRAMS,), numbers, seen, num_blocks, BLOCK=BLOCK)
     return _device_us(accelerator, read)
+
+
+@triton.jit
+def read_once_kernel(numbers, seen, num_blocks, BLOCK: tl.constexpr):
+    """`numbers` [num_blocks * BLOCK] int32, in strides of the grid; `seen` [programs] int32."""
+    program, programs = tl.program_id(0).to(tl.int64), tl.num_programs(0)
+    together = tl.zeros([BLOCK], tl.int32)
+    for block in range(program, num_blocks, programs):
+        # What nobody used would not be read.
+        together ^= tl.load(numbers + block * BLOCK + tl.arange(0, BLOCK))
+    tl.store(seen + program, tl.xor_sum(together, 0))
 
 
 def build_limits() -> Limits:

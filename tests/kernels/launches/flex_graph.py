@@ -114,48 +114,48 @@ packed_pages = partial(group_pages, "kv_num_blocks kv_indices", "")
 
 
 LAUNCHES = {
-    "solutions.flex_graph.tables.request_tables_kernel:request_tables_kernel": {
+    "solutions.flex_graph.tables.request_tables:request_tables_kernel": {
         "pages of 16": partial(request_tables, 16),
     },
-    "solutions.flex_graph.tables.group_pages_kernel:needed_pages_kernel": {
+    "solutions.flex_graph.tables.group_pages:needed_pages_kernel": {
         "causal": partial(needed_pages, 16, True, 0),
         "bidirectional, a window": partial(needed_pages, 128, False, 4096),
     },
-    "solutions.flex_graph.tables.group_pages_kernel:packed_pages_kernel": {
+    "solutions.flex_graph.tables.group_pages:packed_pages_kernel": {
         "causal": partial(packed_pages, 16, True, 0),
         "bidirectional, a window": partial(packed_pages, 128, False, 4096),
     },
-    "solutions.flex_graph.model.rotate_and_cache_kernel:rotate_and_cache_kernel": {
+    "solutions.flex_graph.model.rotate_and_cache:rotate_and_cache_kernel": {
         "bf16, heads of 128": partial(rotations, "bf16", 32, 8, 128),
         "fp16, heads of 80": partial(rotations, "fp16", 5, 1, 80),
         "fp32, heads of 64": partial(rotations, "fp32", 12, 12, 64),
     },
-    "solutions.flex_graph.model.add_rms_norm_kernel:add_rms_norm_kernel": {
+    "solutions.flex_graph.model.add_rms_norm:add_rms_norm_kernel": {
         "bf16, 4096": partial(residual_norms, "bf16", 4096),
         "bf16, 4096, without an update": partial(residual_norms, "bf16", 4096, has_update=False),
         "fp16, 768": partial(residual_norms, "fp16", 768),
         "fp32, 32768": partial(residual_norms, "fp32", add_rms_norm.LARGEST),
     },
-    "solutions.flex_graph.model.silu_and_mul_kernel:silu_and_mul_kernel": {
+    "solutions.flex_graph.model.silu_and_mul:silu_and_mul_kernel": {
         "bf16, 14336": partial(mlp_gates, "bf16", 14_336),
         "fp16, 100": partial(mlp_gates, "fp16", 100),
         "fp32, 3072": partial(mlp_gates, "fp32", 3072),
     },
-    "solutions.flex_graph.measure.read_once_kernel:read_once_kernel": {"as it is": reading},
+    "solutions.flex_graph.measure.step_limits:read_once_kernel": {"as it is": reading},
 }
 VARIES = {
     **{
         f"solutions.flex_graph.{kernel}": (["num_tokens", "max_pages"], [])
         for kernel in (
-            "request_tables_kernel:request_tables_kernel",
-            "group_pages_kernel:needed_pages_kernel",
-            "group_pages_kernel:packed_pages_kernel",
+            "request_tables:request_tables_kernel",
+            "group_pages:needed_pages_kernel",
+            "group_pages:packed_pages_kernel",
         )
     },
-    "solutions.flex_graph.model.rotate_and_cache_kernel:rotate_and_cache_kernel": (
+    "solutions.flex_graph.model.rotate_and_cache:rotate_and_cache_kernel": (
         ["num_rows"],
         ["positions", "slots"],
     ),
-    "solutions.flex_graph.model.add_rms_norm_kernel:add_rms_norm_kernel": (["num_rows"], []),
-    "solutions.flex_graph.model.silu_and_mul_kernel:silu_and_mul_kernel": (["num_rows"], []),
+    "solutions.flex_graph.model.add_rms_norm:add_rms_norm_kernel": (["num_rows"], []),
+    "solutions.flex_graph.model.silu_and_mul:silu_and_mul_kernel": (["num_rows"], []),
 }

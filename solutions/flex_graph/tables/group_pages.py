@@ -1,4 +1,4 @@
-"""The other two kernels of a build: which pages each group of tokens needs, then one list of them.
+"""The other two launches of a build: which pages each group of tokens needs, then one list of them.
 
 A program has one request of a group: its first, or its second, and so on, as far as there are so
 many; and of the request the pages that its tokens in the group may see. A page counts for the first
@@ -8,8 +8,76 @@ how many those before it have: that is why there are two kernels.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import triton
 import triton.language as tl
+
+from debubble.accelerator import Work, launch
+
+from ..buffers import PersistentBuffers
+from ..mask import Mask
+from ..steps.limits import Limits
+
+
+def list_group_pages(
+    buffers: PersistentBuffers,
+    limits: Limits,
+    mask: Mask,
+    num_tokens: int,
+    max_pages: int,
+    tiling: Mapping[str, int],
+) -> None:
+    """Writes kv_num_blocks and kv_indices of the groups of `num_tokens` tokens, after
+    `fill_request_tables`; no request is looked at beyond `max_pages`."""
+    tables = (
+        buffers.query_start_loc,
+        buffers.seq_lens,
+        buffers.block_table,
+        buffers.doc_ids,
+        buffers.decode_offset,
+    )
+    sizes = (limits.max_num_seqs, num_tokens, limits.pages_per_seq, max_pages)
+    grid = (limits.groups_of(num_tokens), min(limits.q_block, limits.max_num_seqs))
+    constants = {
+        "GROUP": limits.q_block,
+        "PAGE": limits.block_size,
+        "CAUSAL": mask.causal,
+        "WINDOW": mask.sliding_window or 0,
+        **tiling,
+    }
+    launch(
+        needed_pages_kernel,
+        grid,
+        buffers.needs,
+        buffers.num_needed,
+        *tables,
+        buffers.physical_to_logical,
+        buffers.page_users,
+        *sizes,
+        limits.num_gpu_blocks,
+        **constants,
+        work=lambda: _work(limits, num_tokens, max_pages),
+    )
+    launch(
+        packed_pages_kernel,
+        grid,
+        buffers.kv_num_blocks,
+        buffers.kv_indices,
+        buffers.needs,
+        buffers.num_needed,
+        *tables,
+        *sizes,
+        **constants,
+        work=lambda: _work(limits, num_tokens, max_pages),
+    )
+
+
+def _work(limits: Limits, num_tokens: int, max_pages: int) -> Work:
+    """Of each page of each request of a group, its entry, and either how many tables it is in or
+    its place in the list; at least one request a group."""
+    requests = max(min(limits.max_num_seqs, num_tokens), limits.groups_of(num_tokens))
+    return Work(bytes=requests * max_pages * (4 + 4 + 1), tensor_cores=False)
 
 
 @triton.jit

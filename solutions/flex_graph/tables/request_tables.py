@@ -1,4 +1,4 @@
-"""The first kernel of a build: what the mask looks up, row by row, changed where it changed.
+"""The first launch of a build: what a mask looks up, row by row, changed where it changed.
 
 A program owns the row of one request, and nobody else writes there. What it put into
 physical_to_logical it keeps in known_pages, so that the next step can take back just that: the row
@@ -8,8 +8,53 @@ with the same, keeps what is there, and that is nearly every request in nearly e
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import triton
 import triton.language as tl
+
+from debubble.accelerator import Work, launch
+
+from ..buffers import PersistentBuffers
+from ..steps.limits import Limits
+
+
+def fill_request_tables(
+    buffers: PersistentBuffers,
+    limits: Limits,
+    num_tokens: int,
+    max_pages: int,
+    tiling: Mapping[str, int],
+) -> None:
+    """Writes decode_offset, the first `num_tokens` of doc_ids, and what changed in
+    physical_to_logical; no request is looked at beyond `max_pages`."""
+    launch(
+        request_tables_kernel,
+        (limits.max_num_seqs + 1,),
+        buffers.query_start_loc,
+        buffers.seq_lens,
+        buffers.block_table,
+        buffers.doc_ids,
+        buffers.decode_offset,
+        buffers.physical_to_logical,
+        buffers.page_users,
+        buffers.known_pages,
+        buffers.num_known_pages,
+        limits.max_num_seqs,
+        num_tokens,
+        limits.pages_per_seq,
+        max_pages,
+        limits.num_gpu_blocks,
+        PAGE=limits.block_size,
+        **tiling,
+        work=lambda: _work(limits, num_tokens, max_pages),
+    )
+
+
+def _work(limits: Limits, num_tokens: int, max_pages: int) -> Work:
+    """The entries of both tables, of as many requests as there can be, and all of doc_ids."""
+    requests = min(limits.max_num_seqs, num_tokens)
+    return Work(bytes=4 * (num_tokens + 2 * requests * max_pages), tensor_cores=False)
 
 
 @triton.jit(
