@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solutions.flex_graph.steps.capture_sizes import (
+from solutions.flex_graph.steps.limits import (
     checked_capture_sizes,
     default_capture_sizes,
     size_for,

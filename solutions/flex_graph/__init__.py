@@ -16,7 +16,7 @@ from .steps.batch import CommonAttentionMetadata
 from .steps.limits import Limits
 from .steps.scheduled import ScheduledBatch
 from .steps.workload import Requests
-from .tables.physical_to_logical import physical_to_logical_mapping
+from .tables.direct_build import physical_to_logical_mapping
 
 try:
     from .builder import FlexAttentionMetadataBuilder

@@ -22,9 +22,12 @@ Runner = GraphRunner | PiecewiseRunner
 
 
 class Way(NamedTuple):
+    """What a variant is made of."""
+
     runner_class: type[Runner]
     builder_class: type[MetadataBuilder]
     captures: bool = True
+    """False: no graphs, all steps run eagerly."""
 
 
 WAYS = {
@@ -34,8 +37,8 @@ WAYS = {
     "full": Way(GraphRunner, FlexAttentionMetadataBuilder),
     "mask_once": Way(MaskOnceRunner, FlexAttentionMetadataBuilder),
 }
-"""The first two with metadata as it was; "piecewise_built" builds the new one eagerly, "full" in
-its graph, and "mask_once" before its graph, only where the batch is another one than before."""
+"""The first two build metadata as it was; "piecewise_built" builds the new one eagerly, "full" in
+its graph, and "mask_once" before its graph, only for another batch than that of the last step."""
 VARIANTS = tuple(WAYS)
 
 

@@ -10,7 +10,7 @@ from solutions.flex_graph.mask import CAUSAL, Mask
 from solutions.flex_graph.model.attention import FlexAttention
 from solutions.flex_graph.model.config import FlexConfig
 from solutions.flex_graph.model.kv_cache import KVCache
-from solutions.flex_graph.model.rotary import cos_sin_table
+from solutions.flex_graph.model.rotate_and_cache import cos_sin_table
 from solutions.flex_graph.runner import GraphRunner
 from solutions.flex_graph.steps.limits import Limits
 

@@ -12,8 +12,7 @@ from solutions.flex_graph.buffers import PersistentBuffers, copy_to_persistent
 from solutions.flex_graph.mask import CAUSAL, Mask, sliding_window
 from solutions.flex_graph.tables import device_build
 from solutions.flex_graph.tables.device_build import build_on_device
-from solutions.flex_graph.tables.direct_build import kv_blocks
-from solutions.flex_graph.tables.physical_to_logical import physical_to_logical_mapping
+from solutions.flex_graph.tables.direct_build import kv_blocks, physical_to_logical_mapping
 from tests.sync_free import claims
 
 from .tables import (

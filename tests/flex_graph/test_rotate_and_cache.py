@@ -9,8 +9,7 @@ import torch
 
 import debubble
 from solutions.flex_graph.model.kv_cache import KVCache
-from solutions.flex_graph.model.rotary import cos_sin_table
-from solutions.flex_graph.model.rotate_and_cache import TILE, rotate_and_cache
+from solutions.flex_graph.model.rotate_and_cache import TILE, cos_sin_table, rotate_and_cache
 from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused
 

@@ -10,9 +10,8 @@ import debubble
 from solutions.flex_graph.builder import FlexAttentionMetadataBuilder
 from solutions.flex_graph.mask import CAUSAL, Mask, sliding_window
 from solutions.flex_graph.runner import GraphRunner
-from solutions.flex_graph.steps.capture_sizes import default_capture_sizes
-from solutions.flex_graph.steps.limits import Limits
-from solutions.flex_graph.steps.profile_batch import profile_batch
+from solutions.flex_graph.steps.limits import Limits, default_capture_sizes
+from solutions.flex_graph.steps.step_runner import profile_batch
 
 from .attention_only import LIMITS, AttentionOnly, Served
 

@@ -9,8 +9,7 @@ import torch
 
 from solutions.common.decoder_shape import DecoderShape, check_counts
 from solutions.flex_graph.model.config import FlexConfig
-from solutions.flex_graph.steps.capture_sizes import checked_capture_sizes
-from solutions.flex_graph.steps.limits import Limits
+from solutions.flex_graph.steps.limits import Limits, checked_capture_sizes
 from solutions.gdn.model.config import GDNConfig
 from solutions.offload.serving_loop.config import ServingConfig
 

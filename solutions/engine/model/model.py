@@ -12,7 +12,7 @@ from solutions.flex_graph.mask import Mask
 from solutions.flex_graph.model.add_rms_norm import add_rms_norm
 from solutions.flex_graph.model.layer import Hidden, norm_weight
 from solutions.flex_graph.model.model import mask_of_window
-from solutions.flex_graph.model.rotary import cos_sin_table
+from solutions.flex_graph.model.rotate_and_cache import cos_sin_table
 from solutions.flex_graph.steps.inputs import ModelInputs
 
 from ..memory.states import States

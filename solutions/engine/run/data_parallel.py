@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from solutions.flex_graph.steps.capture_sizes import size_for
+from solutions.flex_graph.steps.limits import size_for
 from solutions.sync_free.model.data_parallel_group import DataParallelGroup
 from solutions.sync_free.sites.data_parallel import agreement_of
 

@@ -1,4 +1,8 @@
-"""What each layer sees, listed once a step, before the first layer: a forward only reads it."""
+"""What each layer sees, listed once a step, before the first layer: a forward only reads it.
+
+An exercise of its own, since the system's runner keeps a builder for each mask, whose lists are
+made by the Triton kernels of tables/: here PyTorch's operators make them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A step's metadata in memory that is there for good, by PyTorch's own operators."""
+"""A step's metadata in memory that is there for good, by PyTorch's own operators.
+
+An exercise of its own, since the system does this in the Triton kernels of tables/: it keeps the
+same rules for what is behind a step.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 """Steps of any size by graphs of a few: each is padded, written to where its graph reads it, and
-replayed."""
+replayed.
+
+An exercise of its own, since the system's steps are a checked batch of six arrays
+(steps/step_runner.py, steps/inputs.py): here a step is one tensor, and padding and replay are all.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,8 @@ from typing import NamedTuple
 import torch
 
 from debubble.accelerator import Graph, current
+
+from ..steps.limits import size_for
 
 PADDING = (0, 0, -1)
 """A row without a token: its slot is none, so that nothing is written to the cache."""
@@ -49,7 +55,7 @@ class CapturedForward:
         smallest graph that holds them, or without a graph if none does.
         """
         num_tokens = len(rows)
-        size = next((size for size in self.sizes if size >= num_tokens), None)
+        size = size_for(num_tokens, self.sizes)
         if size is None:
             return self.forward(self._pinned(rows, num_tokens).to(self.device, non_blocking=True))
         captured = self.captured[size]

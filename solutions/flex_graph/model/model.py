@@ -13,7 +13,7 @@ from ..steps.limits import Limits
 from .add_rms_norm import add_rms_norm
 from .config import FlexConfig
 from .layer import DecoderLayer, Hidden, norm_weight
-from .rotary import cos_sin_table
+from .rotate_and_cache import cos_sin_table
 
 
 class Decoder:

@@ -24,8 +24,7 @@ from solutions.measure.svg_shapes import (
 
 from ..mask import CAUSAL, Mask
 from ..steps.limits import Limits
-from ..tables.direct_build import kv_blocks
-from ..tables.physical_to_logical import physical_to_logical_mapping
+from ..tables.direct_build import kv_blocks, physical_to_logical_mapping
 
 WIDTH = 760
 LEFT, RIGHT = 96, 744

@@ -1,13 +1,19 @@
-"""What a scheduler may put into one step, and how large the KV cache is: all sizes follow."""
+"""What a scheduler may put into one step, and how large the KV cache is: all sizes follow, also
+those that graphs are captured for. A step runs in the smallest one that holds it."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 BLOCK_SIZES = (16, 32, 64, 128)
 """Tokens of a page, or of a group, for which FlexAttention has a tile."""
 MOST_SLOTS = 2**31 - 1
 """Slots are numbered in int32."""
+LARGEST_CAPTURE = 256
+"""Tokens, of the default capture sizes: a larger step keeps the device busy while the host launches
+it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,3 +77,28 @@ class Limits:
     def pages_of(self, num_tokens: int) -> int:
         """Pages that hold so many tokens of one request."""
         return -(-num_tokens // self.block_size)
+
+
+def default_capture_sizes(limits: Limits, largest: int = LARGEST_CAPTURE) -> tuple[int, ...]:
+    """1, 2, 4, 8, 16, 24, 32, … and the most tokens of a step, or `largest` if that is less."""
+    last = min(limits.max_num_batched_tokens, largest)
+    return tuple(sorted({size for size in (1, 2, 4, *range(8, last, 8)) if size < last} | {last}))
+
+
+def checked_capture_sizes(
+    sizes: Iterable[int], limits: Limits, most: str = "max_num_batched_tokens"
+) -> tuple[int, ...]:
+    """Each once, ascending. ValueError for one that no step can have; `most` names the limit."""
+    largest = getattr(limits, most)
+    for size in (sizes := sorted(set(sizes))):
+        if not 1 <= size <= largest:
+            raise ValueError(
+                f"a graph for {size} tokens: capture sizes from 1 to {most}, which is {largest}"
+            )
+    return tuple(sizes)
+
+
+def size_for(num_tokens: int, ascending_sizes: Sequence[int]) -> int | None:
+    """The smallest size that holds so many tokens; None where there is none."""
+    place = bisect_left(ascending_sizes, num_tokens)
+    return ascending_sizes[place] if place < len(ascending_sizes) else None

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
+import numpy as np
 import torch
 
 from debubble.accelerator import current
@@ -17,10 +18,8 @@ from ..builder import FlexAttentionMetadataBuilder
 from ..mask import AttentionMetadata, Mask
 from ..model.model import Decoder
 from .batch import CommonAttentionMetadata
-from .capture_sizes import checked_capture_sizes, default_capture_sizes, size_for
 from .inputs import StepInputs
-from .limits import Limits
-from .profile_batch import profile_batch
+from .limits import Limits, checked_capture_sizes, default_capture_sizes, size_for
 from .scheduled import ScheduledBatch
 
 
@@ -156,3 +155,28 @@ class StepRunner(ABC, Generic[Capture]):
     ) -> torch.Tensor:
         """[num_tokens, vocab_size]."""
         return self.model.forward(self.inputs.model_inputs(num_tokens), attn_metadata)
+
+
+def profile_batch(num_tokens: int, seq_len: int, limits: Limits) -> ScheduledBatch:
+    """The batch of a warm-up and of a capture: at most `num_tokens` tokens, spread over as many
+    requests as there can be, each of length `seq_len`. It lies in the cache's blocks as they come:
+    read them, and write to none of them.
+
+    ValueError for lengths that no request can have: the tables have no room for them.
+    """
+    if not 1 <= seq_len <= limits.max_model_len:
+        raise ValueError(
+            f"profile_seq_lens {seq_len}: requests have 1 to max_model_len tokens, which is "
+            f"{limits.max_model_len}"
+        )
+    num_reqs = min(num_tokens, limits.max_num_seqs)
+    shares = np.full(num_reqs, num_tokens // num_reqs)
+    shares[: num_tokens % num_reqs] += 1
+    query_lens = shares.clip(max=seq_len)
+    pages = np.arange(-(-seq_len // limits.block_size)) % (limits.num_gpu_blocks - 1) + 1
+    return ScheduledBatch(
+        token_ids=np.zeros(query_lens.sum(), np.int32),
+        query_lens=query_lens.astype(np.int32),
+        seq_lens=np.full(num_reqs, seq_len, np.int32),
+        block_table=np.broadcast_to(pages.astype(np.int32), (num_reqs, len(pages))),
+    )

@@ -14,7 +14,7 @@ from torch.nn.attention.flex_attention import BlockMask
 from ..mask import Mask, block_mask_over, paged_mask_mod
 from ..steps.batch import CommonAttentionMetadata
 from ..steps.limits import Limits
-from .physical_to_logical import is_page_of, physical_to_logical_mapping
+from .direct_build import is_page_of, physical_to_logical_mapping
 
 
 @dataclass(frozen=True)
