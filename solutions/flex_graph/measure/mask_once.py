@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from debubble.accelerator import current
-
 from ..mask import AttentionMetadata
 from ..runner import CapturedStep, GraphRunner
 from ..steps.batch import CommonAttentionMetadata
 from ..steps.scheduled import ScheduledBatch
+from ..steps.step_runner import profile_batch
+from ..steps.warm_up import warm_up_and_capture
 
 
 class MaskOnceRunner(GraphRunner):
@@ -18,12 +18,18 @@ class MaskOnceRunner(GraphRunner):
 
     _built_for: ScheduledBatch | None = None
 
-    def _capture(self, common: CommonAttentionMetadata) -> CapturedStep:
+    def _warmup_and_capture(self, num_tokens: int, profile_seq_lens: int) -> None:
+        self.inputs.upload(profile_batch(num_tokens, profile_seq_lens, self.limits))
+        common = self.inputs.common(num_tokens, profile_seq_lens)
         metadata = self._metadata(common, for_capture=True)
-        graph = current().graph()
-        with graph.capture():
-            logits = self._forward(common.num_actual_tokens, metadata)
-        return CapturedStep(graph, logits)
+
+        def forward(num_tokens: int, seq_len: int) -> torch.Tensor:
+            return self._forward(num_tokens, metadata)
+
+        captured = warm_up_and_capture(
+            forward, self.inputs.slot_mapping, [num_tokens], profile_seq_lens
+        )
+        self.captured[num_tokens] = CapturedStep(*captured[num_tokens])
 
     def _replay(self, captured: CapturedStep, batch: ScheduledBatch) -> torch.Tensor:
         if batch is not self._built_for:

@@ -1,4 +1,5 @@
-"""What a step is held against: reading the weights once, and what its metadata costs the device."""
+"""What a step is held against: reading the weights once, and what its metadata costs the device, by
+our kernels and by PyTorch's operators as in vLLM #36298."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from ..builder import FlexAttentionMetadataBuilder
 from ..model.config import FlexConfig
 from ..steps.batch import CommonAttentionMetadata
 from ..steps.limits import Limits
+from ..tables.direct_build import build_by_operators
 
 NAME = "flex_graph_limits"
 REQUESTS, BLOCKS = 256, 1024
@@ -36,11 +38,11 @@ def measure_limits(accelerator: Accelerator, console: Console, folder: Path | No
         console.print("The limits of a step are measured on a GPU with 32 GB or more.")
         return
     reading_us = read_once_us(accelerator, weights)
-    building_us = build_us(accelerator)
+    building_us, operators_us = build_us(accelerator), build_us(accelerator, by_operators=True)
     console.print(
         f"The weights of Llama-3-8B that a step reads, {weights / 1e9:.1f} GB, are read once in "
         f"{reading_us / 1e3:.2f} ms.\nThe metadata of {REQUESTS} requests with {BLOCKS} blocks is "
-        f"built in {building_us:.0f} µs."
+        f"built in {building_us:.0f} µs, and by PyTorch's operators in {operators_us:.0f} µs."
     )
     if folder is None:
         return
@@ -50,6 +52,7 @@ def measure_limits(accelerator: Accelerator, console: Console, folder: Path | No
             "requests": REQUESTS,
             "blocks": BLOCKS,
             "device_us": building_us,
+            "operators_us": operators_us,
             "buffers": buffer_shapes(build_limits()),
         },
     }
@@ -86,7 +89,7 @@ def build_limits() -> Limits:
     )
 
 
-def build_us(accelerator: Accelerator) -> float:
+def build_us(accelerator: Accelerator, by_operators: bool = False) -> float:
     """Device time of one build. Every block lies elsewhere than in the build before."""
     limits, device = build_limits(), accelerator.device
     builder = FlexAttentionMetadataBuilder(limits, device)
@@ -104,7 +107,10 @@ def build_us(accelerator: Accelerator) -> float:
     ]
 
     def build() -> None:
-        builder.build(steps[0])
+        if by_operators:
+            build_by_operators(builder.buffers, limits, builder.mask, steps[0])
+        else:
+            builder.build(steps[0])
         steps.reverse()
 
     return _device_us(accelerator, build)

@@ -1,12 +1,37 @@
-"""What the kernels of device_build do, in PyTorch's operators, none of which waits."""
+"""The tables of a step by PyTorch's operators, none of which waits: how vLLM #36298 builds them.
+
+The kernels of device_build write the same tables; step_limits measures one against the other.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 
+from ..buffers import PersistentBuffers, copy_to_persistent
 from ..mask import Mask
+from ..steps.batch import CommonAttentionMetadata, check_batch
 from ..steps.limits import Limits
+
+
+def build_by_operators(
+    buffers: PersistentBuffers, limits: Limits, mask: Mask, common: CommonAttentionMetadata
+) -> None:
+    """Fills `buffers` with all of a step's tables but block_table and those that only kernels use.
+
+    ValueError, before anything is touched, for a batch beyond the limits.
+    """
+    check_batch(common, limits, buffers.seq_lens.device)
+    table, starts, seq_lens = common.block_table, common.query_start_loc, common.seq_lens
+    mapping = physical_to_logical_mapping(table, seq_lens, limits.block_size, limits.num_gpu_blocks)
+    copy_to_persistent(buffers.physical_to_logical, mapping)
+    num_tokens = common.num_actual_tokens
+    doc_ids = request_of_each(starts, num_tokens)
+    _, pages = kv_blocks(table, starts, seq_lens, doc_ids, limits, mask, num_tokens)
+    tensors = MetadataTensors(*(getattr(buffers, name) for name in MetadataTensors._fields))
+    persistent_metadata(tensors, starts, seq_lens, pages)
 
 
 def physical_to_logical_mapping(
@@ -115,3 +140,58 @@ def _each_once(blocks: torch.Tensor, none: int) -> tuple[torch.Tensor, torch.Ten
     packed = blocks.new_full((num_groups, columns + 1), -1)
     packed.scatter_(1, place, torch.where(is_first, ascending, -1))
     return is_first.sum(1, dtype=torch.int32), packed
+
+
+class MetadataTensors(NamedTuple):
+    """What attention reads of a step, int32 on the device. As buffers they are as large as a step
+    can be: of S requests, T tokens, and G groups of tokens with up to W pages each."""
+
+    query_start_loc: torch.Tensor
+    """[S + 1]: where each request's tokens start, then the end of the last one's."""
+    seq_lens: torch.Tensor
+    """[S]: tokens of each request, with those that were computed before."""
+    decode_offset: torch.Tensor
+    """[S]: how many were computed before."""
+    doc_ids: torch.Tensor
+    """[T]: the request of each token."""
+    kv_num_blocks: torch.Tensor
+    """[G]: how many pages each group of tokens needs."""
+    kv_indices: torch.Tensor
+    """[G, W + 1]: which ones, and -1 behind them."""
+
+
+def persistent_metadata(
+    buffers: MetadataTensors,
+    query_start_loc: torch.Tensor,
+    seq_lens: torch.Tensor,
+    pages: torch.Tensor,
+) -> MetadataTensors:
+    """The metadata of a step, in `buffers` (vLLM #36298).
+
+    `query_start_loc` [R + 1] and `seq_lens` [R] are those of the step's R requests. `pages` has a
+    row for each group of its tokens: the pages that the group needs, then -1. All are int32 on the
+    device, and none is a part of the buffers.
+    """
+    last = query_start_loc[-1]
+    _write(buffers.query_start_loc, query_start_loc, behind=last)
+    _write(buffers.seq_lens, seq_lens, behind=0)
+    _write(buffers.decode_offset, seq_lens - query_start_loc.diff(), behind=0)
+    buffers.doc_ids.copy_(request_of_each(query_start_loc, len(buffers.doc_ids)))
+    _write(buffers.kv_num_blocks, (pages >= 0).sum(1, dtype=torch.int32), behind=0)
+    _write(buffers.kv_indices, pages, behind=-1)
+    return buffers
+
+
+def request_of_each(query_start_loc: torch.Tensor, num_tokens: int) -> torch.Tensor:
+    """[num_tokens] int32: the request of each token of a step; 0 for tokens behind the last one's,
+    which pad the batch."""
+    token = torch.arange(num_tokens, dtype=torch.int32, device=query_start_loc.device)
+    # The first request that ends behind the token.
+    request = torch.searchsorted(query_start_loc[1:], token, right=True, out_int32=True)
+    return request.masked_fill_(token >= query_start_loc[-1], 0)
+
+
+def _write(dst: torch.Tensor, src: torch.Tensor, behind: int | torch.Tensor) -> None:
+    """`src` at the start of `dst`, and `behind` in all the rest of it."""
+    dst.fill_(behind)
+    copy_to_persistent(dst, src)

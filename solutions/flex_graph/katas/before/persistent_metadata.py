@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ...buffers import copy_to_persistent
-from ..persistent_metadata import MetadataTensors
+from ...tables.direct_build import MetadataTensors
 
 
 def persistent_metadata(

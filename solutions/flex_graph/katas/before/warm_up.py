@@ -8,7 +8,7 @@ import torch
 
 from debubble.accelerator import current
 
-from ..warm_up import Captured
+from ...steps.warm_up import Captured
 
 
 def warm_up_and_capture(

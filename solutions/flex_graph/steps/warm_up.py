@@ -1,8 +1,4 @@
-"""Warm-up and capture: the same call twice, first as it is, then into a graph.
-
-An exercise of its own, since the system's warm-up (steps/step_runner.py) takes a runner with its
-uploads and builders: here a model is one function of two numbers.
-"""
+"""Warm-up and capture of a model alone: the same call twice, first as it is, then into a graph."""
 
 from __future__ import annotations
 
