@@ -24,6 +24,7 @@ class FlexAttentionMetadataBuilder:
 
     @property
     def mask(self) -> Mask:
+        """What the layers see. It can't be changed: graphs were captured with it."""
         return self._mask
 
     def build(self, common: CommonAttentionMetadata) -> FlexAttentionMetadata:
@@ -46,5 +47,5 @@ class FlexAttentionMetadataBuilder:
         )
 
     def build_for_cudagraph_capture(self, common: CommonAttentionMetadata) -> FlexAttentionMetadata:
-        """The same, which a capture refuses."""
+        """What `build` gives. Inside a capture it fails, since the host can't wait there."""
         return self.build(common)

@@ -41,7 +41,7 @@ class PersistentBuffers:
     known_pages: torch.Tensor
     """[S, P]: the pages that physical_to_logical and page_users hold."""
     num_known_pages: torch.Tensor
-    """[S]"""
+    """[S]: how many of them each request has."""
     needs: torch.Tensor
     """[G, q_block, P] int8: whether a group needs a page of its first request, its second, and so
     on. This and the next one are of use only within a build."""

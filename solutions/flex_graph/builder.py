@@ -31,6 +31,7 @@ class FlexAttentionMetadataBuilder:
 
     @property
     def mask(self) -> Mask:
+        """What the layers see. It can't be changed: graphs were captured with it."""
         return self._mask
 
     def build(self, common: CommonAttentionMetadata) -> FlexAttentionMetadata:
@@ -59,7 +60,7 @@ class FlexAttentionMetadataBuilder:
         return self.build(replace(common, max_seq_len=longest))
 
     def _copy(self, common: CommonAttentionMetadata) -> None:
-        """To where graphs read it; behind the batch, requests without tokens."""
+        """Writes a batch to where graphs read it, with requests without tokens behind its own."""
         copy_to_persistent(self.buffers.query_start_loc, common.query_start_loc)
         copy_to_persistent(self.buffers.seq_lens, common.seq_lens)
         copy_to_persistent(self.buffers.block_table, common.block_table)

@@ -43,27 +43,32 @@ BIDIRECTIONAL = Mask(causal=False)
 
 
 def sliding_window(tokens: int) -> Mask:
-    """Causal, and no further back than `tokens`, the query's own included."""
+    """The mask of a query that sees itself and the `tokens` - 1 keys before it."""
     return Mask(sliding_window=tokens)
 
 
 class Tables(Protocol):
-    """What a mask looks up: PersistentBuffers are such."""
+    """What a mask looks up of R requests, or more, with T tokens, or more: int32, on the device."""
 
     @property
-    def doc_ids(self) -> torch.Tensor: ...
+    def doc_ids(self) -> torch.Tensor:
+        """[T]: the request of each token."""
 
     @property
-    def query_start_loc(self) -> torch.Tensor: ...
+    def query_start_loc(self) -> torch.Tensor:
+        """[R + 1]: where each request's tokens start in the step, then the last end."""
 
     @property
-    def seq_lens(self) -> torch.Tensor: ...
+    def seq_lens(self) -> torch.Tensor:
+        """[R]: tokens of each request, those computed before included."""
 
     @property
-    def decode_offset(self) -> torch.Tensor: ...
+    def decode_offset(self) -> torch.Tensor:
+        """[R]: tokens of each request that were computed before."""
 
     @property
-    def physical_to_logical(self) -> torch.Tensor: ...
+    def physical_to_logical(self) -> torch.Tensor:
+        """[R, num_gpu_blocks]: which of a request's pages a block is, -1 for others' blocks."""
 
 
 def paged_mask_mod(mask: Mask, tables: Tables, limits: Limits) -> MaskMod:
@@ -116,7 +121,7 @@ class PageLists(Protocol):
 
 
 class AttentionMetadata(Protocol):
-    """What a layer reads of a step's metadata, as it was and as it is."""
+    """What a layer reads of a step's metadata, whichever builder made it."""
 
     @property
     def block_mask(self) -> BlockMask:

@@ -15,6 +15,8 @@ from .steps.step_runner import StepRunner
 
 
 class CapturedStep(NamedTuple):
+    """What there is of one size, in tokens."""
+
     graphs: list[Graph]
     pieces: StepInPieces
     logits: torch.Tensor

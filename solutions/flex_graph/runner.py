@@ -14,6 +14,8 @@ from .steps.step_runner import StepRunner
 
 
 class CapturedStep(NamedTuple):
+    """What there is of one size, in tokens."""
+
     graph: Graph
     logits: torch.Tensor
     """[size, vocab_size], where the graph leaves them."""

@@ -43,7 +43,7 @@ VARIANTS = tuple(WAYS)
 
 
 class FlexStep:
-    """A model with its cache, and the steps that it takes."""
+    """A decoder with its KV cache, whose steps can be run in each of VARIANTS."""
 
     def __init__(
         self,

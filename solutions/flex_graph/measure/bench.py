@@ -64,7 +64,7 @@ class Workload(FlexConfig):
         )
 
     def batches(self, num_steps: int) -> list[ScheduledBatch]:
-        """The steps of a row, as a scheduler hands them over."""
+        """Decode steps one after the other: each request gets one token in each of them."""
         requests = Requests(self.limits(), vocab_size=self.vocab_size)
         return [
             requests.batch([range(length + step, length + step + 1) for length in self.cached])
@@ -86,6 +86,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, Workload]:
+    """By name, what this accelerator can run: on sim, and with `quick`, not all."""
     presets = {"narrow": Workload.narrow()}
     if not accelerator.modelled:
         presets["small"] = Workload.small()
@@ -97,6 +98,7 @@ def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, Workload]
 def measure(
     accelerator: Accelerator, workload: Workload, runs: int, advance: Advance
 ) -> dict[str, dict[str, StepInARowCost]]:
+    """By "decode" and variant, what a step costs by itself and as one of a row of steps."""
     variants = Variants(workload, accelerator)
     costs, _ = benchmark.measure_step(accelerator, variants.steps(), runs, advance)
     times: dict[str, list[float]] = {name: [] for name in VARIANTS}
@@ -121,9 +123,11 @@ class Variants:
         self.step = FlexStep(workload, workload.limits(), accelerator.device, capture_sizes=sizes)
 
     def steps(self) -> dict[str, Callable[[], benchmark.Step]]:
+        """By variant, what to call before its step is measured; it returns the step."""
         return {name: partial(self.ready, name) for name in VARIANTS}
 
     def ready(self, variant: str) -> benchmark.Step:
+        """Switches to a variant, and returns its first step."""
         self.step.use(variant)
         return partial(self.step.run, self.batches[0])
 

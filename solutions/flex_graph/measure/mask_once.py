@@ -40,6 +40,6 @@ class MaskOnceRunner(GraphRunner):
     def _metadata(
         self, common: CommonAttentionMetadata, for_capture: bool = False
     ) -> dict[str, AttentionMetadata]:
-        """In the memory that the last batch's is in."""
+        """Overwrites the metadata of the last batch, so that no graph is good for that one."""
         self._built_for = None
         return super()._metadata(common, for_capture)

@@ -32,7 +32,8 @@ RUNS = 21
 
 
 def measure_limits(accelerator: Accelerator, console: Console, folder: Path | None) -> None:
-    """Prints both, and writes `folder`/NAME.json. Without a GPU it says so."""
+    """Prints what reading the weights takes, and what building metadata takes, and writes it to
+    `folder`/NAME.json, if there is a folder. Without a GPU it prints that there is none."""
     weights = FlexConfig.llama_3_8b().weight_bytes
     if not fits(accelerator, 2 * weights):
         console.print("The limits of a step are measured on a GPU with 32 GB or more.")
@@ -61,7 +62,7 @@ def measure_limits(accelerator: Accelerator, console: Console, folder: Path | No
 
 
 def read_once_us(accelerator: Accelerator, nbytes: int) -> float:
-    """Device time to read so many bytes, far more than an L2 holds."""
+    """Device time in µs to read so many bytes, far more than an L2 cache holds."""
     num_blocks = nbytes // (4 * BLOCK)
     numbers = torch.zeros(num_blocks * BLOCK, dtype=torch.int32, device=accelerator.device)
     seen = torch.zeros(PROGRAMS, dtype=torch.int32, device=accelerator.device)
@@ -81,6 +82,7 @@ def read_once_kernel(numbers, seen, num_blocks, BLOCK: tl.constexpr):
 
 
 def build_limits() -> Limits:
+    """Those of the metadata that is built: exactly as large as its batch."""
     return Limits(
         max_num_seqs=REQUESTS,
         max_num_batched_tokens=REQUESTS,
@@ -90,7 +92,8 @@ def build_limits() -> Limits:
 
 
 def build_us(accelerator: Accelerator, by_operators: bool = False) -> float:
-    """Device time of one build. Every block lies elsewhere than in the build before."""
+    """Device time in µs of one build, by our kernels or by PyTorch's operators. Every block belongs
+    to another place than in the build before."""
     limits, device = build_limits(), accelerator.device
     builder = FlexAttentionMetadataBuilder(limits, device)
     ones = torch.arange(REQUESTS + 1, dtype=torch.int32, device=device)
@@ -123,7 +126,7 @@ def _shuffled_blocks(limits: Limits, device: torch.device) -> torch.Tensor:
 
 
 def _device_us(accelerator: Accelerator, call: Callable[[], object]) -> float:
-    """Median, behind a loaded queue."""
+    """Median device time of a call in µs. The queue is loaded first, so that no launch is late."""
     call()
     times = []
     for _ in range(RUNS):

@@ -11,7 +11,7 @@ from solutions.common.decoder_shape import DecoderShape
 
 @dataclass(frozen=True, kw_only=True)
 class FlexConfig(DecoderShape):
-    """ValueError for a shape that no decoder has."""
+    """A decoder's shape, and how far its layers see. ValueError for a shape that none has."""
 
     windows: tuple[int | None, ...] = (None,)
     """Layer i sees windows[i % len(windows)] tokens, its own included; None is all of them."""
@@ -70,4 +70,5 @@ class FlexConfig(DecoderShape):
         )
 
     def window_of_layer(self, index: int) -> int | None:
+        """Tokens that layer `index` sees, or None for all."""
         return self.windows[index % len(self.windows)]

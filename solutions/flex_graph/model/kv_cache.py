@@ -31,7 +31,7 @@ class KVCache:
         self._heads = _by_head(self.key), _by_head(self.value)
 
     def empty_twin(self, num_blocks: int, page: int) -> KVCache:
-        """Of the same heads."""
+        """An empty cache with heads of the same number, size, type and device."""
         num_kv_heads, head_size = self.key.shape[2:]
         key = self.key
         return KVCache(num_blocks, page, num_kv_heads, head_size, key.dtype, key.device)

@@ -22,9 +22,9 @@ class Hidden(NamedTuple):
     takes it in the same launch. Give it to one successor: that one writes the sum to `residual`."""
 
     residual: torch.Tensor
-    """[T, hidden_size]."""
+    """[T, hidden_size]: the sum of all layers so far, but for `update`."""
     update: torch.Tensor | None
-    """[T, hidden_size], or None where there is nothing to add yet."""
+    """[T, hidden_size]: what is still to be added, or None before the first layer."""
 
 
 class DecoderLayer:
@@ -77,11 +77,11 @@ class Mlp:
 
 
 def projection(rows: int, columns: int, config: DecoderShape, device: torch.device) -> torch.Tensor:
-    """[rows, columns]: what is of size 1 stays so."""
+    """Random weights [rows, columns] that give numbers of about the size that they are given."""
     return torch.randn(rows, columns, dtype=config.dtype, device=device).mul_(columns**-0.5)
 
 
 def norm_weight(config: DecoderShape, device: torch.device) -> torch.Tensor:
-    """[hidden_size], around 1."""
+    """Random weights of a norm, [hidden_size], around 1."""
     weight = torch.randn(config.hidden_size, dtype=config.dtype, device=device)
     return weight.mul_(0.1).add_(1.0)

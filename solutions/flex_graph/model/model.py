@@ -36,7 +36,7 @@ class Decoder:
         self.mask_of = {
             name: mask_of_window(config.window_of_layer(i)) for i, name in enumerate(self.layers)
         }
-        """What each layer's metadata has to let it see, by name."""
+        """What each layer sees, by its name: layers with the same mask share their metadata."""
 
     def forward(
         self, inputs: ModelInputs, attn_metadata: Mapping[str, AttentionMetadata]
@@ -51,13 +51,15 @@ class Decoder:
         return self.finish(hidden)
 
     def begin(self, inputs: ModelInputs) -> Hidden:
+        """What the first layer is given: the embeddings of the tokens."""
         return Hidden(F.embedding(inputs.token_ids, self.embedding), None)
 
     def finish(self, hidden: Hidden) -> torch.Tensor:
-        """[T, vocab_size]."""
+        """The logits [T, vocab_size], of what the last layer gives."""
         normed = add_rms_norm(hidden.residual, hidden.update, self.final_norm, self.config.norm_eps)
         return F.linear(normed, self.lm_head)
 
 
 def mask_of_window(window: int | None) -> Mask:
+    """Causal, over `window` tokens; None is all of them."""
     return CAUSAL if window is None else sliding_window(window)

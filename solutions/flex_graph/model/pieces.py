@@ -37,7 +37,7 @@ class StepInPieces:
         self.attended = torch.zeros(shape, dtype=model.config.dtype, device=inputs.token_ids.device)
 
     def run(self) -> Iterator[None]:
-        """Runs a piece each time that it is asked for the next."""
+        """A generator that runs one piece each time it is resumed, len(model.layers) + 1 in all."""
         hidden = self.model.begin(self.inputs)
         for name, layer in self.model.layers.items():
             qkv = layer.before_attention(hidden)

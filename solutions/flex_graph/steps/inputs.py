@@ -43,7 +43,8 @@ class StepInputs:
         vocab_size: int | None = None,
         steps_in_flight: int = 2,
     ) -> None:
-        """With a `vocab_size` token ids are checked too."""
+        """With a `vocab_size` token ids are checked too. As many steps as `steps_in_flight` may be
+        queued before an upload waits for the first of them."""
         self.limits, self.vocab_size = limits, vocab_size
         self.places, size = _layout(limits)
         self._numbers = torch.zeros(size, dtype=torch.int32, device=device)
@@ -68,7 +69,7 @@ class StepInputs:
         self._table_ring.upload(rows, self.block_table[: len(rows)])
 
     def model_inputs(self, num_tokens: int) -> ModelInputs:
-        """Views of the first `num_tokens`."""
+        """What the model reads of the first `num_tokens` tokens: views."""
         return ModelInputs(
             self.token_ids[:num_tokens],
             self.positions[:num_tokens],
@@ -76,7 +77,7 @@ class StepInputs:
         )
 
     def common(self, num_tokens: int, max_seq_len: int) -> CommonAttentionMetadata:
-        """Of all max_num_seqs rows, for a step of `num_tokens`, those that pad it included."""
+        """The batch with all max_num_seqs rows, for a step of `num_tokens`, padding included."""
         return CommonAttentionMetadata(
             query_start_loc=self.query_start_loc,
             seq_lens=self.seq_lens,

@@ -58,11 +58,12 @@ class Limits:
 
     @property
     def pages_per_seq(self) -> int:
-        """Columns of a block table."""
+        """Pages of the longest request, which are the columns of a block table."""
         return -(-self.max_model_len // self.block_size)
 
     @property
     def groups(self) -> int:
+        """Groups of q_block tokens in the largest step."""
         return self.groups_of(self.max_num_batched_tokens)
 
     @property
@@ -71,7 +72,7 @@ class Limits:
         return self.num_gpu_blocks * self.block_size
 
     def groups_of(self, num_tokens: int) -> int:
-        """Groups that hold so many tokens."""
+        """Groups of q_block tokens that hold so many tokens."""
         return -(-num_tokens // self.q_block)
 
     def pages_of(self, num_tokens: int) -> int:

@@ -25,10 +25,12 @@ class ScheduledBatch:
 
     @property
     def num_tokens(self) -> int:
+        """Tokens of this step, of all requests."""
         return len(self.token_ids)
 
     @property
     def max_seq_len(self) -> int:
+        """Tokens of the longest request, those computed before included."""
         return int(self.seq_lens.max(initial=0))
 
     @cached_property
@@ -156,5 +158,5 @@ class ScheduledBatch:
 
 
 def _first(is_wrong: np.ndarray) -> int | None:
-    """Where the first one is."""
+    """The index of the first True, or None."""
     return int(np.argmax(is_wrong)) if is_wrong.any() else None

@@ -28,9 +28,11 @@ class MetadataBuilder(Protocol):
 
     def __init__(self, limits: Limits, device: torch.device, mask: Mask) -> None: ...
 
-    def build(self, common: CommonAttentionMetadata) -> AttentionMetadata: ...
+    def build(self, common: CommonAttentionMetadata) -> AttentionMetadata:
+        """What the layers read in this step."""
 
-    def build_for_cudagraph_capture(self, common: CommonAttentionMetadata) -> AttentionMetadata: ...
+    def build_for_cudagraph_capture(self, common: CommonAttentionMetadata) -> AttentionMetadata:
+        """The same for a graph, which is replayed with batches of other lengths."""
 
 
 Capture = TypeVar("Capture")
@@ -128,7 +130,7 @@ class StepRunner(ABC, Generic[Capture]):
         return self._forward(batch.num_tokens, self._metadata(self._common_of(batch)))
 
     def _common_of(self, batch: ScheduledBatch) -> CommonAttentionMetadata:
-        """Without rows that pad the batch: only a graph needs them."""
+        """What builders are told of a batch, without rows that pad it: only a graph needs them."""
         common = self.inputs.common(batch.num_tokens, batch.max_seq_len)
         num_reqs = len(batch.query_lens)
         return replace(
@@ -141,7 +143,7 @@ class StepRunner(ABC, Generic[Capture]):
     def _metadata(
         self, common: CommonAttentionMetadata, for_capture: bool = False
     ) -> dict[str, AttentionMetadata]:
-        """By layer name."""
+        """By layer name, what the layer reads in this step. Builds once for each mask."""
         of_mask = {
             mask: builder.build_for_cudagraph_capture(common)
             if for_capture
@@ -153,7 +155,7 @@ class StepRunner(ABC, Generic[Capture]):
     def _forward(
         self, num_tokens: int, attn_metadata: dict[str, AttentionMetadata]
     ) -> torch.Tensor:
-        """[num_tokens, vocab_size]."""
+        """The logits [num_tokens, vocab_size] of what lies in `inputs`."""
         return self.model.forward(self.inputs.model_inputs(num_tokens), attn_metadata)
 
 

@@ -83,12 +83,12 @@ class Requests:
         blocks += [self.free.pop() for _ in range(missing)]
 
     def _own_tokens(self, request: int) -> np.ndarray:
-        """[max_model_len] int32."""
+        """[max_model_len] int32: the tokens of a request that shares no prefix."""
         random = np.random.default_rng([self.seed, request])
         return random.integers(self.vocab_size, size=self.limits.max_model_len, dtype=np.int32)
 
     def _block_table(self, by_request: Mapping[int, range]) -> np.ndarray:
-        """[R, pages_per_seq] int32."""
+        """[R, pages_per_seq] int32: a row for each request, with garbage behind its blocks."""
         num_blocks, shape = self.limits.num_gpu_blocks, (len(by_request), self.limits.pages_per_seq)
         table = self.random.integers(num_blocks, size=shape, dtype=np.int32)
         no_block = (-1, num_blocks, np.iinfo(np.int32).max, np.iinfo(np.int32).min)

@@ -30,7 +30,7 @@ class FlexAttentionMetadata:
 
     @cached_property
     def block_mask(self) -> BlockMask:
-        """Made when a layer asks for the first time, in its forward."""
+        """Made when the first layer asks for it, in its forward, and then kept."""
         return self.make_block_mask()
 
     @property
@@ -77,7 +77,7 @@ class StepTables:
         )
 
     def block_mask(self, mask: Mask) -> BlockMask:
-        """The host waits for the number of pages that are used."""
+        """What FlexAttention is told of this step. The host waits for the number of used pages."""
         mask_mod = paged_mask_mod(mask, self, self.limits)
         num_tokens = self.common.num_actual_tokens
         return block_mask_over(self._page_lists(), self.limits, mask_mod, num_tokens)
