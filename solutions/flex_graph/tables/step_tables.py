@@ -39,7 +39,7 @@ class FlexAttentionMetadata:
         return self.buffers.doc_ids
 
 
-class PageLists(NamedTuple):
+class ListedPages(NamedTuple):
     """The pages that each of a step's G groups of q_block tokens reads."""
 
     kv_num_blocks: torch.Tensor
@@ -82,14 +82,14 @@ class StepTables:
         num_tokens = self.common.num_actual_tokens
         return block_mask_over(self._page_lists(), self.limits, mask_mod, num_tokens)
 
-    def _page_lists(self) -> PageLists:
+    def _page_lists(self) -> ListedPages:
         used = self._used_pages()
         group, page = used.nonzero(as_tuple=True)
         place = used.cumsum(1)[group, page] - 1
         num_groups, num_blocks = used.shape
         kv_indices = self.doc_ids.new_full((num_groups, num_blocks + 1), -1)
         kv_indices[group, place] = page.to(torch.int32)
-        return PageLists(used.sum(1, dtype=torch.int32), kv_indices)
+        return ListedPages(used.sum(1, dtype=torch.int32), kv_indices)
 
     def _used_pages(self) -> torch.Tensor:
         """[G, num_gpu_blocks] bool: whether a token of the group belongs to a request that has
