@@ -26,7 +26,7 @@ from .memory.kv_tensors import KVGroup, KVTensors
 from .memory.lru_blocks import LRUBlockManager, StorePlan, prefix_hashes
 from .paths.descriptors import Descriptors
 from .paths.merging import merge_adjacent
-from .transfers.transfer import Transfer, TransferResult
+from .transfers import Transfer, TransferResult
 
 try:
     from .choice.upstream_scheme import swap_with_preset

@@ -22,12 +22,12 @@ import torch
 from debubble.accelerator import Event, Stream, current
 
 from .descriptor_buffers import DescriptorPool
+from .memory.block_ids import Blocks, checked_blocks
+from .memory.blocks import Pieces, pieces_of
 from .memory.kv_tensors import KVGroup, check_memory, may_overlap
 from .paths.descriptors import Descriptors
 from .selection import _select_swap_blocks_fn
-from .transfers.block_addresses import Pieces, pieces_of
-from .transfers.block_ids import Blocks, checked_blocks
-from .transfers.transfer import Transfer, TransferResult, order_transfer
+from .transfers import Transfer, TransferResult, order_transfer
 
 NUM_STREAMS = 4
 """The transfers of a handler take turns on them."""

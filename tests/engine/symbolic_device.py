@@ -22,7 +22,7 @@ from solutions.engine.requests.request import Request
 from solutions.engine.requests.step_batch import FROM_HOST, StepBatch
 from solutions.engine.run.sampler import SampledStep
 from solutions.offload.memory.lru_blocks import LRUBlockManager
-from solutions.offload.transfers.transfer import TransferResult
+from solutions.offload.transfers import TransferResult
 from solutions.pinned_h2d.ranges import Span
 
 

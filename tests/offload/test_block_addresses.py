@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from solutions.offload.memory.block_ids import GroupBlocks, checked_blocks
+from solutions.offload.memory.blocks import pieces_of, sub_block_offsets
 from solutions.offload.memory.kv_tensors import KVGroup, KVTensors
-from solutions.offload.transfers.block_addresses import pieces_of, sub_block_offsets
-from solutions.offload.transfers.block_ids import GroupBlocks, checked_blocks
 
 PAGE = 32
 

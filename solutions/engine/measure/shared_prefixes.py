@@ -22,8 +22,8 @@ from .throughput import AT_ONCE, Rate, rate_of
 from .variants import Engines, all_but, finish
 
 if TYPE_CHECKING:
-    from solutions.offload.transfers.block_ids import Blocks
-    from solutions.offload.transfers.transfer import TransferResult
+    from solutions.offload.memory.block_ids import Blocks
+    from solutions.offload.transfers import TransferResult
 
 KIND = "shared prefixes"
 MEASURED = (all_but("offload_triton"), "all")

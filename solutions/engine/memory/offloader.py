@@ -19,8 +19,8 @@ from ..model.model import Model
 from ..requests.request import Request
 
 if TYPE_CHECKING:
-    from solutions.offload.transfers.block_ids import Blocks
-    from solutions.offload.transfers.transfer import TransferResult
+    from solutions.offload.memory.block_ids import Blocks
+    from solutions.offload.transfers import TransferResult
 
 
 @dataclass(frozen=True)

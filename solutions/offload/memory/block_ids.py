@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..memory.kv_tensors import KVGroup
+from .kv_tensors import KVGroup
 
 Blocks = Sequence[int] | np.ndarray
 """Ids of blocks that follow one another in a request."""

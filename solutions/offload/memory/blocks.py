@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..memory.kv_tensors import KVGroup, Layout
 from ..paths.merging import merge_adjacent
 from .block_ids import GroupBlocks
+from .kv_tensors import KVGroup, Layout
 
 MERGES = 2
 """Blocks in a piece, on average, from which on merging pays. Else a few pieces would be longer than

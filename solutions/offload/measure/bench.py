@@ -1,0 +1,91 @@
+"""What it costs to bring KV blocks back from CPU memory, one DMA batch against the chosen path:
+`python -m solutions.offload.bench`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from rich.console import Console
+
+import debubble
+from debubble.accelerator import Accelerator
+from solutions.measure import benchmark
+from solutions.measure.benchmark import Advance, Benchmark, StepCost
+
+from .. import before
+from ..handler import SingleDirectionOffloadingHandler
+from ..serving_loop.config import ServingConfig
+from ..serving_loop.serving import LoadingHandler, Server
+from .grid_report import report_grid
+from .kernel_steps import report_steps
+from .serving_rate import report_serving
+
+FEW = replace(
+    ServingConfig.small(),
+    num_layers=8,
+    prefix_tokens=2048,
+    num_requests=4,
+    new_tokens=4,
+    max_running=2,
+)
+"""Of what is recorded: a picture has room for a few requests and steps."""
+VARIANTS: dict[str, LoadingHandler] = {
+    "before": before.loading_handler,
+    "after": lambda groups: SingleDirectionOffloadingHandler(groups, gpu_to_cpu=False),
+}
+"""By name, what makes the handler of the loads."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    columns = {
+        "copies": lambda cost: str(cost.counts["h2d_pinned"]),
+        "kernels": lambda cost: str(cost.counts["kernels"]),
+        "syncs": lambda cost: str(cost.counts["host_syncs"]),
+    }
+    options, accelerator = benchmark.parse_options(__doc__, arguments), debubble.accelerator()
+    console, presets = Console(), choose_presets(accelerator, options.quick)
+    own = Benchmark("offload", presets, measure, len(VARIANTS), columns, record_serving)
+    benchmark.run(own, accelerator, options)
+    report_serving(accelerator, presets, VARIANTS, console, options.output)
+    report_grid(accelerator, console, options.output, options.quick)
+    report_steps(accelerator, console, options.output)
+
+
+def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, ServingConfig]:
+    presets = {"narrow": ServingConfig.tiny()}
+    if not accelerator.modelled:
+        presets["small"] = ServingConfig.small()
+    rank = ServingConfig.llama_3_70b_rank()
+    if not quick and benchmark.fits(accelerator, rank.gpu_bytes):
+        presets["llama_3_70b_rank"] = rank
+    return presets
+
+
+def measure(
+    accelerator: Accelerator, config: ServingConfig, runs: int, advance: Advance
+) -> dict[str, dict[str, StepCost]]:
+    """One load of a request's prefix, with nothing else to do."""
+    server = Server(config, accelerator.device)
+    steps = {name: _load_of(server, handler) for name, handler in VARIANTS.items()}
+    costs, _ = benchmark.measure_step(accelerator, steps, runs, advance)
+    return {"load": costs}
+
+
+def record_serving(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
+    """A few requests, by variant: their loads beside the steps of others."""
+    config = ServingConfig.tiny() if accelerator.modelled else FEW
+    server = Server(config, accelerator.device)
+    for name, handler in VARIANTS.items():
+        load = handler(server.groups)
+        server.serve(load)  # compiles, and fills the pools
+        accelerator.synchronize()
+        with benchmark.no_garbage(), debubble.record(accelerator) as timeline:
+            server.serve(load)
+        yield name, timeline
+
+
+def _load_of(server: Server, handler: LoadingHandler) -> Callable[[], benchmark.Step]:
+    """Makes a step ready: a prefix on its way, and a current stream that waits for it."""
+    load = handler(server.groups)
+    return lambda: lambda: server.load_one(load)

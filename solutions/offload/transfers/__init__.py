@@ -1,1 +1,0 @@
-"""One transfer: its blocks, their addresses, and what came of it."""
