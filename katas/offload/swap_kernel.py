@@ -31,6 +31,8 @@ import triton.language as tl
 
 from debubble.accelerator import ByAddress, Work, launch
 
+LARGEST_CHUNK = 8192
+
 
 @triton.jit(do_not_specialize=["source", "target", "num_words"])
 def copy_piece_kernel(
@@ -46,12 +48,18 @@ def copy_piece_kernel(
     tl.store(target.to(tl.pointer_type(tl.int64)) + word, words, mask=exists)
 
 
-def copy_pieces(src_addrs: torch.Tensor, dst_addrs: torch.Tensor, sizes: torch.Tensor) -> None:
+def copy_pieces(
+    src_addrs: torch.Tensor,
+    dst_addrs: torch.Tensor,
+    sizes: torch.Tensor,
+    bytes_per_chunk: int = LARGEST_CHUNK,
+) -> None:
     """Copies sizes[i] bytes from address src_addrs[i] to address dst_addrs[i], by one launch on the
     current stream (vLLM #42212).
 
-    Three contiguous int64 tensors [N] in pinned host memory, where the kernel reads them when it
-    runs; N and sizes may be 0. Sources and targets lie in pinned host memory or on the device.
+    Three int64 tensors [N] in pinned host memory, where the kernel reads them when it runs; N and
+    sizes may be 0. Sources and targets lie in pinned host memory or on the device. A program moves
+    `bytes_per_chunk` bytes at a time: a power of two, at least 8.
 
     ValueError, before anything is copied, for a size or an address that is no multiple of 8. Its
     text names the first one: "descriptor 5: ...".

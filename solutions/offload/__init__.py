@@ -18,14 +18,12 @@ from debubble.contract.triton_mode import missing_triton
 
 from .choice.crossover import Crossover
 from .choice.presets import UPSTREAM, Preset
-from .descriptor_buffers import DescriptorPool
 from .dma import copy_batch
 from .handler import SingleDirectionOffloadingHandler
 from .memory.host_memory import pinned_blocks, registered
 from .memory.kv_tensors import KVGroup, KVTensors
 from .memory.lru_blocks import LRUBlockManager, StorePlan, prefix_hashes
-from .paths.descriptors import Descriptors
-from .paths.merging import merge_adjacent
+from .paths.descriptors import DescriptorPool, Descriptors, merge_adjacent
 from .transfers import Transfer, TransferResult
 
 try:

@@ -21,11 +21,9 @@ import torch
 
 from debubble.accelerator import Event, Stream, current
 
-from .descriptor_buffers import DescriptorPool
-from .memory.block_ids import Blocks, checked_blocks
-from .memory.blocks import Pieces, pieces_of
+from .memory.blocks import Blocks, Pieces, checked_blocks, pieces_of
 from .memory.kv_tensors import KVGroup, check_memory, may_overlap
-from .paths.descriptors import Descriptors
+from .paths.descriptors import DescriptorPool, Descriptors
 from .selection import _select_swap_blocks_fn
 from .transfers import Transfer, TransferResult, order_transfer
 

@@ -1,4 +1,9 @@
-"""Swapping blocks between host and device memory: by one kernel, or a few of them by DMA."""
+"""The swap kernel: many pieces of memory, from addresses to addresses, in one launch.
+
+Pieces and their parts are one flat list, shared out among the programs in turn, so that short lists
+of long pieces and long lists of short ones keep every program busy. A program asks for the next
+parts before the last one has arrived: without that it would wait for the link at every turn.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+import triton
+import triton.language as tl
 
 from debubble.accelerator import Accelerator, ByAddress, Work, current, launch
 
@@ -13,13 +20,48 @@ from .choice.presets import UPSTREAM
 from .dma import copy_batch
 from .paths.descriptors import VECTOR, WORD, Descriptors
 from .paths.reach import check_reach
-from .swap_blocks_kernel import _swap_blocks_kernel
 
 Columns = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """Addresses of sources and of targets, and sizes: int64 [N] each."""
 MOST_CHUNKS = 1 << 30
 """In one launch: the kernel counts them in 32 bits, and steps beyond the last one."""
-SMALLEST_CHUNK, LARGEST_CHUNK = 16, 8192
+SMALLEST_CHUNK = 16
+"""Bytes."""
+LARGEST_CHUNK = 8192
+
+
+@triton.jit(
+    # However many pieces a call has, and wherever their list lies, it is the same compiled kernel.
+    do_not_specialize=["num_jobs", "stride", "chunks_per_job"],
+    do_not_specialize_on_alignment=["src_addrs", "dst_addrs", "sizes"],
+)
+def _swap_blocks_kernel(
+    src_addrs,  # [num_jobs] int64, in device memory or in pinned host memory, as are the next two
+    dst_addrs,  # [num_jobs] int64
+    sizes,  # [num_jobs] int64, bytes: multiples of 8
+    num_jobs,
+    stride,  # from one number of a list to the next
+    chunks_per_job,  # of the largest job
+    WORDS: tl.constexpr,  # of 8 bytes, in a chunk
+    VECTOR: tl.constexpr,  # all addresses and sizes are multiples of 16
+    STAGES: tl.constexpr,  # chunks that a program has under way
+):
+    """One program: every num_programs-th chunk. num_jobs * chunks_per_job fits into an int32."""
+    lane = tl.arange(0, WORDS)
+    first_item, num_items = tl.program_id(0), num_jobs * chunks_per_job
+    for item in tl.range(first_item, num_items, tl.num_programs(0), num_stages=STAGES):
+        job = item // chunks_per_job
+        # Of a job beyond 16 GiB: its words don't fit into an int32.
+        first = (item - job * chunks_per_job).to(tl.int64) * WORDS
+        source = tl.load(src_addrs + job * stride).to(tl.pointer_type(tl.int64)) + first + lane
+        target = tl.load(dst_addrs + job * stride).to(tl.pointer_type(tl.int64)) + first + lane
+        exists = lane < tl.load(sizes + job * stride) // 8 - first
+        if VECTOR:
+            # Said of the pointers and the mask: of an address as a number the compiler forgets it.
+            source = tl.multiple_of(tl.max_contiguous(source, 2), 16)
+            target = tl.multiple_of(tl.max_contiguous(target, 2), 16)
+            exists = tl.max_constancy(exists, 2)
+        tl.store(target, tl.load(source, mask=exists), mask=exists)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +114,35 @@ def swap_blocks_batch(
     below 0, sizes or addresses that are no multiples of 8, targets that overlap, and memory that
     is neither on the device nor pinned (of which a DMA batch still takes pageable host memory).
     """
-    how = Launch(bytes_per_chunk)
-    descriptors = Descriptors.of(src_addrs, dst_addrs, sizes)
-    descriptors.check_for_kernel()
-    if len(descriptors) < min_n:
+    Launch(bytes_per_chunk)  # Or it would be wrong for long lists alone.
+    if sizes.numel() < min_n:
+        Descriptors.of(src_addrs, dst_addrs, sizes).check_for_kernel()
         copy_batch(src_addrs, dst_addrs, sizes, is_src_access_order_any)
-        return
+    else:
+        copy_pieces(src_addrs, dst_addrs, sizes, bytes_per_chunk)
+
+
+def copy_pieces(
+    src_addrs: torch.Tensor,
+    dst_addrs: torch.Tensor,
+    sizes: torch.Tensor,
+    bytes_per_chunk: int = LARGEST_CHUNK,
+) -> None:
+    """Copies sizes[i] bytes from address src_addrs[i] to address dst_addrs[i], by one launch on the
+    current stream (vLLM #42212).
+
+    Three int64 tensors [N] in pinned host memory, where the kernel reads them when it runs; N and
+    sizes may be 0. Sources and targets lie in pinned host memory or on the device. A program moves
+    `bytes_per_chunk` bytes at a time: a power of two, at least 8.
+
+    ValueError, before anything is copied, for a size or an address that is no multiple of 8. Its
+    text names the first one: "descriptor 5: ...".
+    """
+    columns, how = (src_addrs, dst_addrs, sizes), Launch(bytes_per_chunk)
+    descriptors = Descriptors.of(*columns)
+    descriptors.check_for_kernel()
     check_reach(current(), descriptors)
-    launch_swap(current(), src_addrs, dst_addrs, sizes, how)
+    copy_by_kernel(current(), columns, descriptors, how)
 
 
 DEFAULT = Launch()

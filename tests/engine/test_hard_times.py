@@ -9,7 +9,7 @@ import pytest
 from solutions.engine import EngineConfig, SamplingParams
 from solutions.engine.requests.request import Status
 from solutions.engine.requests.workload import make_prompt
-from solutions.offload import descriptor_buffers
+from solutions.offload.paths import descriptors as descriptor_buffers
 
 from .setting import ALL, NONE, add, serve, small, tokens_of
 from .symbolic_device import check_blocks, symbolic_engine

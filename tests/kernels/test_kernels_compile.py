@@ -21,7 +21,7 @@ from .launches.pinned_h2d import attention
 ROOT = Path(__file__).resolve().parents[2]
 EACH_LAUNCH = [(kernel, name) for kernel, launches in LAUNCHES.items() for name in launches]
 ATTENTION = "solutions.pinned_h2d.model.attention:prefix_attention_kernel"
-COPY = "solutions.offload.swap_blocks_kernel:_swap_blocks_kernel"
+COPY = "solutions.offload.swap_blocks:_swap_blocks_kernel"
 OFTEN = (86, FULLY_COMPILED)
 """Architectures that `make test` compiles for: one with little shared memory, one with much."""
 ARCHITECTURES = [

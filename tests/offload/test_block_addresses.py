@@ -6,8 +6,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solutions.offload.memory.block_ids import GroupBlocks, checked_blocks
-from solutions.offload.memory.blocks import pieces_of, sub_block_offsets
+from solutions.offload.memory.blocks import (
+    GroupBlocks,
+    checked_blocks,
+    pieces_of,
+    sub_block_offsets,
+)
 from solutions.offload.memory.kv_tensors import KVGroup, KVTensors
 
 PAGE = 32

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import debubble
-from solutions.offload.descriptor_buffers import DescriptorPool, _new_descriptor_buffers
+from solutions.offload.paths.descriptors import DescriptorPool, _new_descriptor_buffers
 
 
 class Flag:

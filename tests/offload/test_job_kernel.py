@@ -4,7 +4,7 @@ import pytest
 
 from debubble.accelerator import ByAddress, Work, launch
 from solutions.offload import Descriptors
-from solutions.offload.choice.job_kernel import swap_jobs_kernel
+from solutions.offload.choice.upstream_scheme import swap_jobs_kernel
 
 from . import memory
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 import debubble
-from solutions.offload.descriptor_buffers import DescriptorPool
 from solutions.offload.dma import copy_batch
 from solutions.offload.handler import SingleDirectionOffloadingHandler
 from solutions.offload.memory.kv_tensors import KVGroup, KVTensors
 from solutions.offload.memory.lru_blocks import LRUBlockManager, prefix_hashes
+from solutions.offload.paths.descriptors import DescriptorPool
 from solutions.offload.swap_blocks import swap_blocks_batch
 from tests.gate import SHORT_MS, closed_gate
 from tests.offload.kv_case import KVCase

@@ -15,8 +15,7 @@ import debubble
 from solutions.offload import selection
 from solutions.offload.choice.crossover import DEFAULT_GPU, PATHS, SHIPPED, Crossover
 from solutions.offload.choice.presets import UPSTREAM, Preset
-from solutions.offload.descriptor_buffers import _new_descriptor_buffers
-from solutions.offload.paths.descriptors import Descriptors
+from solutions.offload.paths.descriptors import Descriptors, _new_descriptor_buffers
 from solutions.offload.selection import _select_swap_blocks_fn, next_power_of_2
 from tests.sync_free import claims
 

@@ -11,8 +11,8 @@ import triton.language as tl
 import debubble
 from debubble.accelerator import ByAddress, Work, launch
 from solutions.offload import Descriptors, copy_batch, swap_blocks_batch
-from solutions.offload.choice.job_kernel import swap_jobs_kernel
-from solutions.offload.swap_blocks_kernel import _swap_blocks_kernel
+from solutions.offload.choice.upstream_scheme import swap_jobs_kernel
+from solutions.offload.swap_blocks import _swap_blocks_kernel
 from tests.gate import closed_gate
 from tests.sync_free import claims
 

@@ -11,10 +11,10 @@ import torch
 import debubble
 from solutions.offload import handler as handler_module
 from solutions.offload.choice.presets import UPSTREAM
-from solutions.offload.descriptor_buffers import DescriptorPool
 from solutions.offload.dma import copy_batch
 from solutions.offload.handler import SingleDirectionOffloadingHandler
 from solutions.offload.memory.kv_tensors import KVGroup, KVTensors
+from solutions.offload.paths.descriptors import DescriptorPool
 from solutions.offload.selection import _select_swap_blocks_fn
 from solutions.offload.swap_blocks import swap_blocks_batch
 from tests.gate import LONG_MS, SHORT_MS, closed_gate

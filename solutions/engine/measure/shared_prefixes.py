@@ -22,7 +22,7 @@ from .throughput import AT_ONCE, Rate, rate_of
 from .variants import Engines, all_but, finish
 
 if TYPE_CHECKING:
-    from solutions.offload.memory.block_ids import Blocks
+    from solutions.offload.memory.blocks import Blocks
     from solutions.offload.transfers import TransferResult
 
 KIND = "shared prefixes"

@@ -19,7 +19,7 @@ from ..model.model import Model
 from ..requests.request import Request
 
 if TYPE_CHECKING:
-    from solutions.offload.memory.block_ids import Blocks
+    from solutions.offload.memory.blocks import Blocks
     from solutions.offload.transfers import TransferResult
 
 

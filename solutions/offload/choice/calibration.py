@@ -15,8 +15,7 @@ from rich.table import Table
 
 from debubble.accelerator import Accelerator
 
-from ..measure.byte_sizes import short_size
-from ..measure.grid import ROUNDS, Advance, measure_grid
+from ..measure.grid import ROUNDS, Advance, measure_grid, short_size
 from ..paths.descriptors import Descriptors
 from ..selection import copy_along
 from ..swap_blocks import Launch

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ..paths.descriptors import WORD
-from ..paths.merging import merge_adjacent
+from ..paths.descriptors import WORD, merge_adjacent
 
 CopyPieces = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 """Copies sizes[i] bytes from address src[i] to address dst[i]; each is int64 [N]."""

@@ -16,7 +16,7 @@ import torch
 from debubble.accelerator import Accelerator, current
 from solutions.measure.benchmark import no_garbage
 
-from ..descriptor_buffers import _new_descriptor_buffers
+from ..paths.descriptors import _new_descriptor_buffers
 
 Copy = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]
 """Queues a copy on the current stream: (source addresses, target addresses, sizes), int64 [N]
@@ -31,6 +31,7 @@ ROUNDS = 11
 WALLS = 3
 DESCRIPTOR_SETS = 3
 LONGER_LOADS = 4
+UNITS = ("B", "KiB", "MiB", "GiB")
 
 
 @dataclass(frozen=True)
@@ -236,3 +237,9 @@ class CudaMeter:
 def _medians(walls: Sequence[tuple[float, float, float]], devices: Sequence[float]) -> CopyTimes:
     wall_us, host_us, event_us = (statistics.median(column) for column in zip(*walls, strict=True))
     return CopyTimes(statistics.median(devices), wall_us, host_us, event_us)
+
+
+def short_size(nbytes: int) -> str:
+    """`640 B`, `4 KiB`, `1.5 MiB`."""
+    power = min(max(0, nbytes.bit_length() - 1) // 10, len(UNITS) - 1)
+    return f"{nbytes / 1024**power:.4g} {UNITS[power]}"

@@ -21,8 +21,17 @@ from ..choice.calibration import COUNTS, SIZES, copy_columns, measure_crossover
 from ..choice.crossover import PATHS, Crossover
 from ..choice.presets import UPSTREAM, Preset
 from ..selection import PresetSwap, SwapBlocks, _select_swap_blocks_fn, next_power_of_2
-from .byte_sizes import short_size
-from .grid import ROUNDS, Advance, CopiedMemory, Copy, CudaMeter, Grid, measure_cell, measure_grid
+from .grid import (
+    ROUNDS,
+    Advance,
+    CopiedMemory,
+    Copy,
+    CudaMeter,
+    Grid,
+    measure_cell,
+    measure_grid,
+    short_size,
+)
 
 NAME = "offload_grid"
 FEWEST = 16

@@ -13,7 +13,7 @@ from solutions.measure.benchmark import write_record
 
 from ..choice.presets import Preset
 from ..choice.upstream_scheme import swap_with_preset
-from ..swap_blocks_kernel import _swap_blocks_kernel
+from ..swap_blocks import _swap_blocks_kernel
 from .grid import ROUNDS, Copy, Grid, measure_grid
 
 NAME = "offload_steps"

@@ -11,7 +11,7 @@ from itertools import pairwise
 from solutions.measure.svg_shapes import FAINT, GROUND, INK, colour_of, counted, label, line
 
 from ..choice.crossover import PATH_WORDS, Crossover
-from ..measure.byte_sizes import short_size
+from ..measure.grid import short_size
 
 WIDTH, HEIGHT = 760, 380
 LEFT, RIGHT, TOP, BOTTOM = 56, 580, 44, 306

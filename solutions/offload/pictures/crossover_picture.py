@@ -10,7 +10,7 @@ from html import escape
 from solutions.measure.svg_shapes import BAR, FAINT, GROUND, INK, box, colour_of, label
 
 from ..choice.crossover import PATH_WORDS, PATHS, Crossover
-from ..measure.byte_sizes import short_size
+from ..measure.grid import short_size
 
 WIDTH = 760
 LEFT, RIGHT, TOP = 88, 744, 66

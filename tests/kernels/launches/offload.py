@@ -4,7 +4,6 @@ from functools import partial
 
 from solutions.offload import UPSTREAM, Launch
 from solutions.offload.choice import upstream_scheme
-from solutions.offload.katas import copy_pieces
 from solutions.offload.paths.descriptors import WORD
 
 from .arguments import pointers
@@ -46,23 +45,12 @@ def copied_piece(words: int, *, shared_memory: int) -> dict:
     }
 
 
-def copied_pieces(words: int, *, shared_memory: int) -> dict:
-    """Lists of pieces in one launch, without vectors or stages."""
-    counts = dict.fromkeys(("num_pieces", "chunks_per_piece"), "i32")
-    return {
-        "arguments": descriptor_columns() | counts,
-        "aligned": [],
-        "constants": {"WORDS": words},
-        "options": {"num_warps": 4},
-    }
-
-
 def descriptor_columns() -> dict[str, str]:
     return pointers("i64", "src_addrs dst_addrs sizes")
 
 
 LAUNCHES = {
-    "solutions.offload.swap_blocks_kernel:_swap_blocks_kernel": {
+    "solutions.offload.swap_blocks:_swap_blocks_kernel": {
         "4096-byte chunks": partial(swapped_chunks, Launch(bytes_per_chunk=4096), vector=False),
         "4096-byte chunks, vectors": partial(
             swapped_chunks, Launch(bytes_per_chunk=4096), vector=True
@@ -72,32 +60,25 @@ LAUNCHES = {
         ),
         "one word": partial(swapped_chunks, Launch(bytes_per_chunk=8), vector=False),
     },
-    "solutions.offload.choice.job_kernel:swap_jobs_kernel": {
+    "solutions.offload.choice.upstream_scheme:swap_jobs_kernel": {
         "4 KiB pieces": partial(swapped_jobs, 4096),
         "upstream's largest chunks": partial(swapped_jobs, UPSTREAM.bytes_per_chunk),
     },
-    "solutions.offload.katas.copy_pieces_kernel:copy_pieces_kernel": {
-        "4096-byte chunks": partial(copied_pieces, copy_pieces.WORDS_PER_CHUNK),
-    },
-    "solutions.offload.katas.before.copy_piece_kernel:copy_piece_kernel": {
+    "solutions.offload.katas.before.copy_pieces:copy_piece_kernel": {
         "a word": partial(copied_piece, 1),
         "a page": partial(copied_piece, 512),
     },
 }
 VARIES = {
-    "solutions.offload.swap_blocks_kernel:_swap_blocks_kernel": (
+    "solutions.offload.swap_blocks:_swap_blocks_kernel": (
         ["num_jobs", "stride", "chunks_per_job"],
         ["src_addrs", "dst_addrs", "sizes"],
     ),
-    "solutions.offload.choice.job_kernel:swap_jobs_kernel": (
+    "solutions.offload.choice.upstream_scheme:swap_jobs_kernel": (
         ["num_jobs"],
         ["src_addrs", "dst_addrs", "sizes"],
     ),
-    "solutions.offload.katas.copy_pieces_kernel:copy_pieces_kernel": (
-        ["num_pieces", "chunks_per_piece"],
-        ["src_addrs", "dst_addrs", "sizes"],
-    ),
-    "solutions.offload.katas.before.copy_piece_kernel:copy_piece_kernel": (
+    "solutions.offload.katas.before.copy_pieces:copy_piece_kernel": (
         ["source", "target", "num_words"],
         [],
     ),

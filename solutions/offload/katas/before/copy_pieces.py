@@ -4,13 +4,33 @@ from __future__ import annotations
 
 import torch
 import triton
+import triton.language as tl
 
 from debubble.accelerator import ByAddress, Work, launch
 
-from .copy_piece_kernel import copy_piece_kernel
+from ...swap_blocks import LARGEST_CHUNK
 
 
-def copy_pieces(src_addrs: torch.Tensor, dst_addrs: torch.Tensor, sizes: torch.Tensor) -> None:
+@triton.jit(do_not_specialize=["source", "target", "num_words"])
+def copy_piece_kernel(
+    source,  # an address
+    target,  # an address
+    num_words,  # of 8 bytes, at most WORDS
+    WORDS: tl.constexpr,  # a power of two
+):
+    """One program: the whole piece."""
+    word = tl.arange(0, WORDS)
+    exists = word < num_words
+    words = tl.load(source.to(tl.pointer_type(tl.int64)) + word, mask=exists)
+    tl.store(target.to(tl.pointer_type(tl.int64)) + word, words, mask=exists)
+
+
+def copy_pieces(
+    src_addrs: torch.Tensor,
+    dst_addrs: torch.Tensor,
+    sizes: torch.Tensor,
+    bytes_per_chunk: int = LARGEST_CHUNK,
+) -> None:
     """Whatever the sizes are, and wherever the pieces lie."""
     sources, targets, nbytes = src_addrs.numpy(), dst_addrs.numpy(), sizes.numpy()
     for i in range(len(nbytes)):

@@ -8,7 +8,7 @@ import torch
 
 from debubble.accelerator import Event
 
-from ...descriptor_buffers import _new_descriptor_buffers
+from ...paths.descriptors import _new_descriptor_buffers
 
 
 class DescriptorPool:

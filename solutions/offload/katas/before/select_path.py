@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ...paths.merging import merge_adjacent
+from ...paths.descriptors import merge_adjacent
 from ..select_path import CopyPieces
 
 THRESHOLD_BYTES = 28 * 1024
