@@ -18,7 +18,7 @@ from solutions.gdn.rule.chunk_gated_delta_rule import chunk_gated_delta_rule
 from solutions.offload import before as offload_before
 from solutions.offload.handler import SingleDirectionOffloadingHandler
 from solutions.offload.memory.kv_tensors import KVGroup
-from solutions.offload.serving_loop.serving import LoadingHandler
+from solutions.offload.transfers import LoadingHandler
 from solutions.pinned_h2d import before as ranges_before
 from solutions.pinned_h2d.metadata import ModelRunner as RangeRunner
 from solutions.pinned_h2d.metadata import TritonAttentionMetadata

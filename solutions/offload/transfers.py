@@ -1,14 +1,46 @@
-"""One transfer: what is asked for, what is under way, and what became of it."""
+"""Transfers of one direction: asked for, under way one behind the other, and reported at their end.
+
+What holds by itself: the transfers of one queue run one after another, in the order in which they
+were asked for, and each of them behind all that its compute stream had to do at that moment. The
+host never waits for one.
+
+What the caller sees to: compute that reads what a load brings, or that writes to a GPU block which
+a store still reads, waits for it by `make_stream_wait`. And a CPU block may be loaded or written to
+again once `get_finished` of the queue of the stores has reported it: two queues know nothing of one
+another. `LRUBlockManager` finds no block, and gives none away, earlier than that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import NamedTuple
+from weakref import finalize
 
 import torch
 
-from debubble.accelerator import Event, Stream
+from debubble.accelerator import Event, Stream, current
+
+from .memory.blocks import (
+    Blocks,
+    GroupBlocks,
+    Pieces,
+    check_targets,
+    checked_blocks,
+    num_descriptors,
+    write_descriptors,
+)
+from .memory.kv_tensors import KVGroup, check_memory, may_overlap
+from .paths.descriptors import DescriptorPool
+
+NUM_STREAMS = 4
+"""The transfers of a queue take turns on them."""
+
+Swap = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]
+"""Copies what three CPU tensors int64 [N] describe: addresses of sources and of destinations, and
+sizes in bytes. On the current stream; the tensors stay as they are until that is done."""
 
 
 class TransferResult(NamedTuple):
@@ -43,6 +75,163 @@ class Transfer:
         return TransferResult(self.job_id, success, self.num_bytes if success else 0, self.error)
 
 
+class TransferQueue:
+    """Loads (CPU to GPU) or stores (`gpu_to_cpu`) of blocks of all `groups`.
+
+    `swap` copies; by default the handler selects who does, once, when it is made. Transfers wait
+    for `compute_stream`, by default for the stream that is current when they are asked for. `merge`
+    lets a handler make one piece of blocks that lie side by side on both sides, and `pool` is where
+    it may write descriptors. Whoever drops a handler waits for the transfers that are under way:
+    the memory that they use may be freed with it.
+
+    ValueError, naming the tensor, for one that is not on the device, or not in host memory that is
+    pinned or registered.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[KVGroup],
+        *,
+        gpu_to_cpu: bool,
+        swap: Swap | None = None,
+        compute_stream: Stream | None = None,
+        merge: bool = True,
+        pool: DescriptorPool | None = None,
+    ) -> None:
+        self.groups, self.gpu_to_cpu = list(groups), gpu_to_cpu
+        check_memory(current(), self.groups)
+        self.swap = swap or self._select_swap()
+        self.compute_stream = compute_stream
+        self.merge = merge
+        self.pool = pool or DescriptorPool()
+        self._targets_may_overlap = may_overlap(self.groups, "cpu" if gpu_to_cpu else "gpu")
+        self._streams = cycle([current().stream() for _ in range(NUM_STREAMS)])
+        self._computed = current().event()
+        self._free_events: list[Event] = []
+        self._in_flight: OrderedDict[Hashable, Transfer] = OrderedDict()
+        self._finished: dict[Hashable, TransferResult] = {}
+        finalize(self, _wait_for, self._in_flight).atexit = False
+
+    def transfer_async(
+        self,
+        job_id: Hashable,
+        gpu_blocks: Sequence[Blocks],
+        cpu_blocks: Sequence[Blocks],
+        skip: int | Sequence[int] = 0,
+    ) -> None:
+        """Queues one transfer and returns at once; `get_finished` reports it, also if it fails.
+
+        For each group ids of GPU blocks, and of the CPU blocks that they are part of: a CPU block
+        holds `block_size_factor` GPU blocks, of the first one `skip` are left out (for all groups
+        the same, or one for each), and the last one may be filled in part.
+
+        ValueError, with nothing queued and nothing changed, for a `job_id` that has not been
+        reported yet, block ids out of range, lists that don't fit together, and destinations that
+        would be written to twice.
+        """
+        if job_id in self._in_flight or job_id in self._finished:
+            raise ValueError(f"job {job_id!r} is in use: get_finished has not reported it yet")
+        try:
+            blocks = checked_blocks(self.groups, gpu_blocks, cpu_blocks, skip, self.gpu_to_cpu)
+            pieces = self._plan(blocks)
+            if self._targets_may_overlap:
+                check_targets(pieces, self.gpu_to_cpu)
+        except ValueError as error:
+            raise ValueError(f"job {job_id!r}: {error}") from None
+        self._retire()
+        self._in_flight[job_id] = self._submit(job_id, pieces)
+
+    def get_finished(self) -> list[TransferResult]:
+        """The transfers that have ended since the last call, in their order. Never waits."""
+        self._retire()
+        finished, self._finished = self._finished, {}
+        return list(finished.values())
+
+    def wait(self, job_ids: Iterable[Hashable]) -> None:
+        """Lets the host wait until these have ended, and for nothing that was asked for later.
+
+        `get_finished` reports them as ever. Jobs that are not under way are done.
+        """
+        for transfer in self._under_way(job_ids):
+            transfer.end_event.synchronize()
+
+    def make_stream_wait(self, job_ids: Iterable[Hashable], stream: Stream | None = None) -> None:
+        """Lets what is queued on `stream` from now on wait until these have ended; not the host.
+
+        `stream` is the current one by default. Jobs that are not under way are done.
+        """
+        stream = stream or current().current_stream()
+        for transfer in self._under_way(job_ids):
+            stream.wait_event(transfer.end_event)
+
+    def _select_swap(self) -> Swap:
+        """Who copies the blocks of these groups. Each handler has its own way."""
+        raise NotImplementedError
+
+    def _plan(self, blocks: Sequence[GroupBlocks]) -> list[Pieces]:
+        """The pieces to copy, of the blocks of each group. Each handler has its own way."""
+        raise NotImplementedError
+
+    def _submit(self, job_id: Hashable, pieces: Sequence[Pieces]) -> Transfer:
+        """Calls `_queue` with a buffer for the descriptors. Each handler has its own way."""
+        raise NotImplementedError
+
+    def _queue(
+        self, job_id: Hashable, pieces: Sequence[Pieces], buffers: torch.Tensor, end_event: Event
+    ) -> Transfer:
+        """Writes descriptors into `buffers`, a CPU tensor int64 [3, at least as many as there are],
+        and queues their copies on a stream of the queue, with `end_event` behind them. The buffers
+        have to stay as they are until it has passed, or until this has raised."""
+        count = num_descriptors(pieces)
+        write_descriptors(pieces, buffers.numpy()[:, :count], self.gpu_to_cpu)
+        src, dst, sizes = buffers[:, :count].unbind()
+        stream, start_event = next(self._streams), self._event()
+        compute_stream = self.compute_stream or current().current_stream()
+        order_transfer(stream, compute_stream, self._computed, self._last_end())
+        try:
+            with stream:
+                start_event.record()
+                error = self._swap(src, dst, sizes) if count else None
+                end_event.record()
+        except BaseException:
+            stream.synchronize()  # Nobody will know what of it is under way.
+            raise
+        num_bytes = sum(piece.num_bytes for piece in pieces)
+        return Transfer(job_id, stream, start_event, end_event, src, dst, sizes, num_bytes, error)
+
+    def _swap(self, src: torch.Tensor, dst: torch.Tensor, sizes: torch.Tensor) -> str | None:
+        """What went wrong. Some of the pieces may be queued all the same, and read descriptors."""
+        try:
+            self.swap(src, dst, sizes)
+        except Exception as error:
+            return str(error) or type(error).__name__
+        return None
+
+    def _retire(self) -> None:
+        """Turns transfers that have ended into results, and their events into free ones."""
+        while self._in_flight:
+            oldest = next(iter(self._in_flight.values()))
+            if not oldest.end_event.query():
+                break
+            del self._in_flight[oldest.job_id]
+            self._finished[oldest.job_id] = oldest.result()
+            self._free_events += (oldest.start_event, oldest.end_event)
+
+    def _under_way(self, job_ids: Iterable[Hashable]) -> list[Transfer]:
+        return [self._in_flight[job_id] for job_id in job_ids if job_id in self._in_flight]
+
+    def _event(self) -> Event:
+        return self._free_events.pop() if self._free_events else current().event()
+
+    def _last_end(self) -> Event | None:
+        last = next(reversed(self._in_flight.values()), None)
+        return last.end_event if last else None
+
+
+LoadingHandler = Callable[[Sequence[KVGroup]], TransferQueue]
+"""Makes the handler of the loads: what the variants of a serving loop differ in."""
+
+
 def order_transfer(
     stream: Stream, compute_stream: Stream, computed: Event, previous_end: Event | None
 ) -> None:
@@ -60,3 +249,8 @@ def order_transfer(
     stream.wait_event(computed)
     if previous_end is not None:
         stream.wait_event(previous_end)
+
+
+def _wait_for(transfers: Mapping[Hashable, Transfer]) -> None:
+    for transfer in transfers.values():
+        transfer.end_event.synchronize()

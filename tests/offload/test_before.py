@@ -3,7 +3,7 @@
 import pytest
 
 import debubble
-from solutions.offload.before import loading_handler, offloading_handler
+from solutions.offload import before
 from solutions.offload.handler import SingleDirectionOffloadingHandler
 from tests.offload.kv_case import KVCase
 
@@ -19,7 +19,7 @@ def transfer(handler, case, job_id, blocks, skip=0):
 def test_a_transfer_is_one_batch_with_each_block_of_each_tensor(accelerator, gpu_to_cpu):
     case = KVCase(accelerator, factors=[1, 3], pages=[64], num_tensors=2)
     handlers = {
-        "before": offloading_handler(case.groups, gpu_to_cpu=gpu_to_cpu),
+        "before": before.SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=gpu_to_cpu),
         "after": SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=gpu_to_cpu),
     }
     lengths = {}
@@ -39,7 +39,7 @@ def test_a_transfer_is_one_batch_with_each_block_of_each_tensor(accelerator, gpu
 @pytest.mark.parametrize("mapping", ["random", "run"])
 def test_the_bytes_are_the_same(accelerator, gpu_to_cpu, mapping):
     case = KVCase(accelerator, factors=[3], pages=[512, 1024], copied_bytes=500)
-    handler = offloading_handler(case.groups, gpu_to_cpu=gpu_to_cpu)
+    handler = before.SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=gpu_to_cpu)
     with debubble.record(accelerator) as timeline:
         for job_id in range(5):
             transfer(handler, case, job_id, case.blocks(3, mapping, skip=1), skip=1)
@@ -54,7 +54,9 @@ def test_it_waits_for_the_compute_stream_too(accelerator):
     """Right, and slow: what is slow about it is how it copies."""
     case = KVCase(accelerator, pages=[64], num_tensors=1, num_gpu=4, num_cpu=4)
     compute = accelerator.stream()
-    handler = offloading_handler(case.groups, gpu_to_cpu=False, compute_stream=compute)
+    handler = before.SingleDirectionOffloadingHandler(
+        case.groups, gpu_to_cpu=False, compute_stream=compute
+    )
     accelerator.synchronize()
     with debubble.record(accelerator) as timeline:
         with compute:
@@ -68,7 +70,7 @@ def test_it_waits_for_the_compute_stream_too(accelerator):
 
 def test_loads_have_a_name_of_their_own(accelerator):
     case = KVCase(accelerator, pages=[64], num_tensors=2, num_gpu=16, num_cpu=16)
-    handler = loading_handler(case.groups)
+    handler = before.loading_handler(case.groups)
     assert not handler.gpu_to_cpu
     transfer(handler, case, 0, case.blocks(3))
     accelerator.synchronize()

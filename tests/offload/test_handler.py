@@ -7,10 +7,11 @@ import torch
 
 import debubble
 from solutions.offload.dma import copy_batch
-from solutions.offload.handler import NUM_STREAMS, SingleDirectionOffloadingHandler
+from solutions.offload.handler import SingleDirectionOffloadingHandler
 from solutions.offload.memory.host_memory import registered
 from solutions.offload.memory.kv_tensors import KVGroup, KVTensors
 from solutions.offload.swap_blocks import swap_blocks_batch
+from solutions.offload.transfers import NUM_STREAMS
 from tests.gate import LONG_MS, SHORT_MS, closed_gate
 from tests.offload.kv_case import KVCase
 

@@ -1,5 +1,6 @@
 """What goes wrong is said of its job, and of nothing else: no byte is moved, later jobs run."""
 
+import contextlib
 from functools import partial
 
 import pytest
@@ -9,6 +10,7 @@ import debubble
 from solutions.offload.dma import copy_batch
 from solutions.offload.handler import SingleDirectionOffloadingHandler
 from solutions.offload.memory.kv_tensors import KVGroup, KVTensors
+from solutions.offload.paths.descriptors import DescriptorPool
 from solutions.offload.swap_blocks import swap_blocks_batch
 from tests.gate import SHORT_MS, closed_gate
 from tests.offload.kv_case import KVCase
@@ -237,3 +239,23 @@ def test_a_transfer_that_was_interrupted_leaves_nothing_under_way(accelerator, c
     for cpu, (_, right_cpu) in zip(stored, case.expected, strict=True):
         assert torch.equal(cpu, right_cpu)
     assert handler.get_finished() == []
+
+
+def test_a_transfer_that_was_interrupted_gives_its_descriptors_back(accelerator, case):
+    """A pool that may have one buffer could hand out none for ever after."""
+
+    def interrupted(*descriptors):
+        raise KeyboardInterrupt
+
+    pool = DescriptorPool(most_buffers=1)
+    handler = SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=False, pool=pool)
+    blocks, ours = ([[1], []], [[2], []]), handler.swap
+    for swap in (interrupted, interrupted, ours):
+        handler.swap = swap
+        with contextlib.suppress(KeyboardInterrupt):
+            handler.transfer_async("job", *blocks)
+    case.apply(*blocks, gpu_to_cpu=False)
+    accelerator.synchronize()
+    assert [result.success for result in handler.get_finished()] == [True]
+    assert pool.num_buffers == 1
+    case.expect()

@@ -10,6 +10,7 @@ import torch
 
 import debubble
 from solutions.offload import handler as handler_module
+from solutions.offload import transfers
 from solutions.offload.choice.presets import UPSTREAM
 from solutions.offload.dma import copy_batch
 from solutions.offload.handler import SingleDirectionOffloadingHandler
@@ -93,7 +94,7 @@ def test_trap_6_a_load_waits_for_the_compute_stream(accelerator, monkeypatch, sw
         return kinds, first_bytes(pair.gpu) == [0, 6, 0, 7, 0, 0, 0, 8]
 
     with monkeypatch.context() as patch:
-        patch.setattr(handler_module, "order_transfer", fifo_only)
+        patch.setattr(transfers, "order_transfer", fifo_only)
         naive_hazards, naive_is_right = load_behind_zeroing(waits=False)
     if accelerator.modelled:
         assert naive_hazards == {"unordered_streams"}
@@ -120,7 +121,7 @@ def test_trap_6_a_store_waits_for_the_compute_stream(accelerator, monkeypatch):
         return kinds, first_bytes(pair.cpu) == [1, 2, 3, 4, 5, 100, 7, 8]
 
     with monkeypatch.context() as patch:
-        patch.setattr(handler_module, "order_transfer", fifo_only)
+        patch.setattr(transfers, "order_transfer", fifo_only)
         naive_hazards, naive_is_right = store_behind_compute(waits=False)
     assert naive_hazards == {"unordered_streams"} if accelerator.modelled else not naive_is_right
     assert store_behind_compute(waits=True) == (set(), True)

@@ -13,7 +13,7 @@ from solutions.offload.handler import SingleDirectionOffloadingHandler
 from solutions.offload.memory.host_memory import pinned_blocks
 from solutions.offload.memory.kv_tensors import KVGroup, KVTensors
 from solutions.offload.memory.lru_blocks import LRUBlockManager
-from solutions.offload.serving_loop.serving import LoadingHandler
+from solutions.offload.transfers import LoadingHandler
 
 from ..model.model import Model
 from ..requests.request import Request

@@ -14,9 +14,10 @@ from solutions.measure import benchmark
 from solutions.measure.benchmark import Advance, Benchmark, StepCost
 
 from .. import before
-from ..handler import SingleDirectionOffloadingHandler
+from .. import handler as after
 from ..serving_loop.config import ServingConfig
-from ..serving_loop.serving import LoadingHandler, Server
+from ..serving_loop.serving import Server
+from ..transfers import LoadingHandler
 from .grid_report import report_grid
 from .kernel_steps import report_steps
 from .serving_rate import report_serving
@@ -32,7 +33,7 @@ FEW = replace(
 """Of what is recorded: a picture has room for a few requests and steps."""
 VARIANTS: dict[str, LoadingHandler] = {
     "before": before.loading_handler,
-    "after": lambda groups: SingleDirectionOffloadingHandler(groups, gpu_to_cpu=False),
+    "after": after.loading_handler,
 }
 """By name, what makes the handler of the loads."""
 

@@ -16,7 +16,8 @@ from solutions.measure.benchmark import by_preset, in_turns, time_in_a_row, writ
 from solutions.measure.variant_table import VariantTable
 
 from ..serving_loop.config import ServingConfig
-from ..serving_loop.serving import LoadingHandler, Server
+from ..serving_loop.serving import Server
+from ..transfers import LoadingHandler
 
 NAME = "offload_serving"
 RUNS = {True: 1, False: 3}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..paths.descriptors import merge_adjacent
+from ..paths.descriptors import Descriptors, merge_adjacent
 from .kv_tensors import KVGroup, Layout
 
 MERGES = 2
@@ -44,8 +44,8 @@ def checked_blocks(
     checked = []
     for index, group in enumerate(groups):
         try:
-            gpu = _ids("GPU", gpu_blocks[index], group.num_gpu_blocks)
-            cpu = _ids("CPU", cpu_blocks[index], group.num_cpu_blocks)
+            gpu = _ids("GPU", gpu_blocks[index], len(group.tensors[0].gpu))
+            cpu = _ids("CPU", cpu_blocks[index], len(group.tensors[0].cpu))
             _check_lengths(len(gpu), len(cpu), skips[index], group.block_size_factor)
             _expect_no_block_twice(*(("CPU", cpu) if gpu_to_cpu else ("GPU", gpu)))
         except ValueError as error:
@@ -99,15 +99,15 @@ class Pieces(NamedTuple):
 
     @property
     def num_descriptors(self) -> int:
-        return self.layout.num_tensors * len(self.sizes)
+        return len(self.layout.gpu_bases) * len(self.sizes)
 
     @property
     def num_bytes(self) -> int:
-        return self.layout.num_tensors * int(self.sizes.sum())
+        return len(self.layout.gpu_bases) * int(self.sizes.sum())
 
     def write_to(self, gpu: np.ndarray, cpu: np.ndarray, sizes: np.ndarray) -> None:
         """Fills int64 [num_descriptors] each: addresses on both sides, bytes, tensor by tensor."""
-        table = (self.layout.num_tensors, len(self.sizes))
+        table = (len(self.layout.gpu_bases), len(self.sizes))
         np.add.outer(self.layout.gpu_bases, self.gpu_offsets, out=gpu.reshape(table))
         np.add.outer(self.layout.cpu_bases, self.cpu_offsets, out=cpu.reshape(table))
         sizes.reshape(table)[:] = self.sizes
@@ -143,3 +143,38 @@ def sub_block_offsets(
     from one to the next, and `row_stride` bytes to the next block."""
     in_a_block = np.arange(factor) * sub_size
     return np.add.outer(blocks * row_stride, in_a_block).ravel()[skip : skip + count]
+
+
+def pieces_of_all(
+    groups: Sequence[KVGroup], blocks: Sequence[GroupBlocks], merge: bool
+) -> list[Pieces]:
+    """Those of all groups, one behind the other; `blocks`: of each group."""
+    return [
+        piece
+        for group, of_group in zip(groups, blocks, strict=True)
+        for piece in pieces_of(group, of_group, merge)
+    ]
+
+
+def num_descriptors(pieces: Sequence[Pieces]) -> int:
+    """How many pieces of memory they are, in all tensors together."""
+    return sum(piece.num_descriptors for piece in pieces)
+
+
+def write_descriptors(pieces: Sequence[Pieces], table: np.ndarray, gpu_to_cpu: bool) -> None:
+    """Fills int64 [3, num_descriptors(pieces)]: addresses of sources, of destinations, and sizes in
+    bytes."""
+    first, second, sizes = table
+    gpu, cpu = (first, second) if gpu_to_cpu else (second, first)
+    start = 0
+    for piece in pieces:
+        part = slice(start, start + piece.num_descriptors)
+        piece.write_to(gpu[part], cpu[part], sizes[part])
+        start = part.stop
+
+
+def check_targets(pieces: Sequence[Pieces], gpu_to_cpu: bool) -> None:
+    """ValueError, naming the descriptor, for bytes that two of the pieces would write."""
+    table = np.empty((3, num_descriptors(pieces)), dtype=np.int64)
+    write_descriptors(pieces, table, gpu_to_cpu)
+    Descriptors(*table).check()

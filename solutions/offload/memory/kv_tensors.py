@@ -117,12 +117,9 @@ class Layout:
     gpu_stride: int
     cpu_stride: int
     gpu_bases: np.ndarray
-    """int64 [num_tensors]: addresses."""
+    """int64 [tensors]: addresses, in bytes."""
     cpu_bases: np.ndarray
-
-    @property
-    def num_tensors(self) -> int:
-        return len(self.gpu_bases)
+    """int64 [tensors]: addresses, in bytes."""
 
 
 def _layouts_of(tensors: Sequence[KVTensors]) -> list[Layout]:
@@ -174,6 +171,13 @@ NOT_THERE = {
         "page-lock it by registered"
     ),
 }
+
+
+def copied_sizes(groups: Sequence[KVGroup]) -> list[int]:
+    """Bytes that are copied of a page, for each tensor of all groups. 1 stands for a page that no
+    kernel can copy, since the tensor's addresses or strides are no multiples of 8."""
+    pairs = [pair for group in groups for pair in group.tensors]
+    return [pair.copied_bytes if pair.is_aligned else 1 for pair in pairs]
 
 
 def may_overlap(groups: Sequence[KVGroup], side: Literal["gpu", "cpu"]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import torch
@@ -16,14 +16,12 @@ from ..handler import SingleDirectionOffloadingHandler
 from ..memory.host_memory import pinned_blocks
 from ..memory.kv_tensors import KVGroup, KVTensors
 from ..memory.lru_blocks import LRUBlockManager, prefix_hashes
+from ..transfers import TransferQueue
 from .config import ServingConfig
 from .model import SlotDecoder
 
 STEPS_IN_FLIGHT = 2
 """Steps that the host is ahead of the device."""
-
-LoadingHandler = Callable[[Sequence[KVGroup]], SingleDirectionOffloadingHandler]
-"""Makes the handler of the loads: what the variants of a serving loop differ in."""
 
 
 @dataclass
@@ -62,7 +60,7 @@ class Server:
         self._under_way: deque[Request] = deque()
         self._offload_prefixes()
 
-    def serve(self, load: SingleDirectionOffloadingHandler) -> torch.Tensor:
+    def serve(self, load: TransferQueue) -> torch.Tensor:
         """All requests once, their prefixes brought by `load`: the tokens that they generate,
         int64 [num_requests, new_tokens] on the device. The host waits for no load while there is a
         step to run."""
@@ -105,7 +103,7 @@ class Server:
                     free_blocks += running.pop(slot).blocks
         return tokens
 
-    def load_one(self, load: SingleDirectionOffloadingHandler) -> None:
+    def load_one(self, load: TransferQueue) -> None:
         """A prefix; the current stream waits for it, the host does not."""
         for _ in load.get_finished():
             self.manager.complete_load(self._under_way.popleft().hashes)
@@ -125,7 +123,7 @@ class Server:
         hashes = self.hashes[index % self.config.num_prefixes]
         return Request(index, hashes, blocks, self.config.new_tokens)
 
-    def _load(self, request: Request, load: SingleDirectionOffloadingHandler) -> None:
+    def _load(self, request: Request, load: TransferQueue) -> None:
         found = self.manager.lookup(request.hashes)
         assert found == len(request.hashes), "all prefixes were offloaded"
         cpu_blocks = self.manager.prepare_load(request.hashes)
