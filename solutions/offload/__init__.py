@@ -1,39 +1,34 @@
-"""KV blocks between host and device memory, by a kernel where that beats the copy engine
-(vLLM #42212).
-
-swap_blocks copies lists of small pieces: descriptors says what a list may hold, merging makes it
-shorter, reach what its addresses belong to. swap_blocks_kernel is one launch over all chunks, dma
-the driver's batch of copies. selection chooses between the paths by a crossover, which calibration
-measures; presets and upstream_scheme, with job_kernel, are how upstream chooses and copies.
-
-kv_tensors, host_memory and block_addresses say where blocks lie, handler moves them, a transfer at
-a time, with descriptor_buffers, and before is how it did. lru_blocks knows which blocks the host
-holds. model and serving generate tokens with it, bench and grid measure, and kernel_steps is how
-the kernel came about. select_path, copy_pieces and block_transfers stand by themselves, and so do
-the parts as they were in first_attempts: the katas ask for them.
+"""KV blocks between host and device memory, the small ones by a kernel instead of the copy engine
+(vLLM #42212). README.md tells the story, and says in which order to read the files.
 """
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
 from debubble.contract.triton_mode import missing_triton
 
-from .choice.crossover import Crossover
-from .choice.presets import UPSTREAM, Preset
+from .choice.crossover import Crossover, cache_path
+from .choice.presets import MIN_N, NUM_SMS, THRESHOLD_BYTES, UPSTREAM, Preset
 from .dma import copy_batch
 from .handler import SingleDirectionOffloadingHandler
 from .memory.host_memory import pinned_blocks, registered
 from .memory.kv_tensors import KVGroup, KVTensors
 from .memory.lru_blocks import LRUBlockManager, StorePlan, prefix_hashes
 from .paths.descriptors import DescriptorPool, Descriptors, merge_adjacent
+from .paths.descriptors import _new_descriptor_buffers as _new_descriptor_buffers
+from .selection import _select_swap_blocks_fn as _select_swap_blocks_fn
 from .transfers import Transfer, TransferResult
 
 try:
     from .choice.upstream_scheme import swap_with_preset
-    from .swap_blocks import Launch, launch_swap, swap_blocks_batch
+    from .swap_blocks import Launch, copy_pieces, launch_swap, swap_blocks_batch
+    from .swap_blocks import _swap_blocks_kernel as _swap_blocks_kernel
 except ModuleNotFoundError as error:
     if error.name != "triton":
         raise
 
 __all__ = [
+    "MIN_N",
+    "NUM_SMS",
+    "THRESHOLD_BYTES",
     "UPSTREAM",
     "Crossover",
     "DescriptorPool",
@@ -47,7 +42,9 @@ __all__ = [
     "StorePlan",
     "Transfer",
     "TransferResult",
+    "cache_path",
     "copy_batch",
+    "copy_pieces",
     "launch_swap",
     "merge_adjacent",
     "pinned_blocks",
@@ -60,6 +57,6 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Without Triton the copy engine still copies, and the katas without kernels pass."""
-    if name in __all__:
+    if name in {*__all__, "_swap_blocks_kernel"}:
         raise ImportError(missing_triton(f"solutions.offload.{name}"))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,11 +2,12 @@
 
 import pytest
 
-from .walks import addition, gdn, kata
+from .walks import addition, gdn, kata, swap
 
 MOST_FILES_OF_AN_ADDITION = 12
 MOST_FILES_OF_A_KATA = 9
 MOST_FILES_OF_GDN_TABLES = 7
+MOST_FILES_OF_A_SWAP = 7
 
 
 @pytest.mark.sim
@@ -32,3 +33,10 @@ def test_a_kata_meets_few_files_from_its_source_to_its_verdict(whose, is_explain
     assert "debubble/workshop/plugin.py" in walk.calls
     assert ("debubble/workshop/teaching/diagnosis.py" in walk.calls) == is_explained
     assert len(walk.calls) <= MOST_FILES_OF_A_KATA, f"a kata's walk:\n{walk}"
+
+
+@pytest.mark.sim
+def test_block_ids_meet_few_files_on_their_way_to_a_launch():
+    walk = swap()
+    assert "solutions/offload/swap_blocks.py" in walk.calls
+    assert len(walk.calls) <= MOST_FILES_OF_A_SWAP, f"the walk of block ids:\n{walk}"

@@ -8,7 +8,9 @@
 - a kata from its source to its verdict, as `pytest katas/first_steps/test_upload_without_waiting.py
   --device sim` runs it: the stub, which fails and is explained, and with `--impl solutions` ours,
   which passes. Only the workshop's files count. The accelerator, the timeline and the drawing of
-  lanes are other subjects.
+  lanes are other subjects;
+- a load of blocks by the handler of `solutions.offload`, from their ids to the launch that copies
+  them, the first one that this handler is asked for. The accelerator's files don't count.
 
 A file counts once one of its functions is called, under `sys.setprofile`. Whatever is imported has
 been imported before.
@@ -27,6 +29,7 @@ from typing import Literal
 
 ROOT = Path(__file__).parents[2]
 OURS = tuple(str(ROOT / folder) for folder in ("debubble", "solutions", "debubble_pytest.py"))
+SOLUTIONS = (str(ROOT / "solutions"),)
 WORKSHOP = tuple(str(ROOT / folder) for folder in ("debubble/workshop", "debubble_pytest.py"))
 KATA = "katas/first_steps/test_upload_without_waiting.py"
 
@@ -104,11 +107,37 @@ def _kata(whose: str) -> Walk:
     return walk
 
 
+def swap() -> Walk:
+    """Of a load of 20 blocks that lie apart, in each of two tensors: 40 pieces of 8 KiB, on sim."""
+    import torch
+
+    import debubble
+    from solutions.offload import (
+        KVGroup,
+        KVTensors,
+        SingleDirectionOffloadingHandler,
+        pinned_blocks,
+    )
+
+    sim = debubble.accelerator("sim")
+    pairs = [
+        KVTensors(
+            torch.zeros((64, 8192), dtype=torch.int8, device=sim.device), pinned_blocks(64, 8192)
+        )
+        for _ in range(2)
+    ]
+    handler = SingleDirectionOffloadingHandler([KVGroup(pairs)], gpu_to_cpu=False)
+    with Walk(SOLUTIONS) as walk:
+        handler.transfer_async("a prefix", [range(1, 60, 3)], [range(2, 61, 3)])
+    return walk
+
+
 def main() -> None:
     print(f"a + 1 on sim: {addition()}\n")
     print(f"Gated DeltaNet, from lengths to tables: {gdn()}\n")
     print(f"{KATA} on the stub: {kata('learner')}\n")
-    print(f"{KATA} on our solution: {kata('solutions')}")
+    print(f"{KATA} on our solution: {kata('solutions')}\n")
+    print(f"block ids to a launch: {swap()}")
 
 
 if __name__ == "__main__":

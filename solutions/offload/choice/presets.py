@@ -18,5 +18,11 @@ class Preset:
     """What a program moves at a time; of smaller pieces the next power of two."""
 
 
-UPSTREAM = Preset(num_programs=12, threshold_bytes=28 * 1024, min_n=16, bytes_per_chunk=8192)
+NUM_SMS = 12
+"""Programs of upstream's kernel: so many multiprocessors are busy with it."""
+THRESHOLD_BYTES = 28 * 1024
+"""Bytes of a page from which on upstream leaves all copies to the DMA engine."""
+MIN_N = 16
+"""Pieces from which on upstream launches its kernel."""
+UPSTREAM = Preset(NUM_SMS, THRESHOLD_BYTES, MIN_N, bytes_per_chunk=8192)
 """As vLLM has them (#42212), chosen on an H100."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from rich.console import Console
 from debubble.accelerator import Accelerator, ByAddress, Work, current, launch
 from solutions.measure.benchmark import write_record
 
-from ..choice.presets import Preset
+from ..choice.presets import UPSTREAM
 from ..choice.upstream_scheme import swap_with_preset
 from ..swap_blocks import _swap_blocks_kernel
 from .grid import ROUNDS, Copy, Grid, measure_grid
@@ -48,7 +49,7 @@ def by_chunks(num_programs: int, num_stages: int, vectors: bool) -> Copy:
 
 def by_pieces(num_programs: int) -> Copy:
     """A copy by so many programs that take whole pieces, descriptors in three uploads."""
-    preset = Preset(num_programs, threshold_bytes=28 * 1024, min_n=0, bytes_per_chunk=8192)
+    preset = replace(UPSTREAM, num_programs=num_programs, min_n=0)
     return lambda src, dst, sizes: swap_with_preset(src, dst, sizes, preset)
 
 

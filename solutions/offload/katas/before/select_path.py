@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from ...choice.presets import THRESHOLD_BYTES
 from ...paths.descriptors import merge_adjacent
 from ..select_path import CopyPieces
-
-THRESHOLD_BYTES = 28 * 1024
-"""Chosen on an H100: from here on the DMA engine was faster."""
 
 
 def select_path(
