@@ -1,1 +1,1 @@
-"""What only the exercises need."""
+"""What only exercises need: two solutions that no system runs, and what all five were before."""

@@ -1,4 +1,8 @@
-"""Blocks on their way while the device computes: the order of streams by itself."""
+"""Blocks on their way while the device computes: the order of streams by itself.
+
+No system runs it. `TransferQueue` waits for the same things, but moves many tensors in one
+direction by lists of addresses; here are two tensors, both directions, and nothing but the waiting.
+"""
 
 from __future__ import annotations
 

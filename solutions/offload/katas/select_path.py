@@ -1,4 +1,9 @@
-"""The path that a list of pieces takes, by what was measured: the choice by itself."""
+"""The path that a list of pieces takes, by what was measured: the choice by itself.
+
+No system runs it. Ours merges when a transfer is planned, and chooses when its lists are pinned
+tensors already, in two files; the exercise is about both at once, and what one has to do with the
+other.
+"""
 
 from __future__ import annotations
 
