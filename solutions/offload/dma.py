@@ -39,7 +39,8 @@ def copy_batch(
 def submit_copies(
     accelerator: Accelerator, descriptors: Descriptors, *, any_order: bool = False
 ) -> None:
-    """The same, unchecked. `any_order` only for sources in host memory."""
+    """Queues copies as `copy_batch` does, unchecked: for descriptors that are known to be right.
+    `any_order` is for sources in host memory alone. RuntimeError for what the driver refuses."""
     holds_bytes = descriptors.sizes > 0
     if not holds_bytes.all():
         descriptors = descriptors[holds_bytes]

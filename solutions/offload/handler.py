@@ -16,10 +16,7 @@ from .transfers import Swap, Transfer, TransferQueue
 
 
 class SingleDirectionOffloadingHandler(TransferQueue):
-    """Loads or stores KV blocks, a transfer at a time, and the host never waits (vLLM #42212).
-
-    What it takes, what it offers, and what it raises: `TransferQueue` says it.
-    """
+    """Loads or stores KV blocks; `TransferQueue` says what it takes and raises (vLLM #42212)."""
 
     def _select_swap(self) -> Swap:
         """Whoever is the fastest: a kernel, which is compiled here, or the copy engine."""

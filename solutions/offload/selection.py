@@ -15,7 +15,7 @@ from debubble.contract.triton_mode import is_there as triton_is_there
 from .choice.crossover import Crossover
 from .choice.presets import Preset
 from .dma import submit_copies
-from .paths.descriptors import WORD, Descriptors
+from .paths.descriptors import WORD, Descriptors, next_power_of_2
 
 try:
     from .choice.upstream_scheme import swap_with_preset
@@ -79,6 +79,8 @@ def _select_swap_blocks_fn(
 
 @dataclass(frozen=True)
 class DmaSwap:
+    """All lists are batches of the copy engine."""
+
     any_order: bool
     """Whether sources may be read before earlier work of the stream is done."""
     name = "dma"
@@ -93,7 +95,7 @@ class DmaSwap:
         return "dma"
 
     def warm_up(self) -> None:
-        """There is nothing to compile."""
+        """Does nothing: the copy engine has no kernel to compile."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,9 @@ class PresetSwap:
 
 @dataclass(frozen=True)
 class CalibratedSwap:
+    """Each list goes the way that was measured to be the fastest for as many pieces of their mean
+    size: by the copy engine, or by the kernel, launched as `launch` says."""
+
     crossover: Crossover
     launch: Launch
     name = "calibrated"
@@ -133,7 +138,7 @@ class CalibratedSwap:
 
     @cached_property
     def _best(self) -> Callable[[float, int], str]:
-        """Loads of one kind come again and again."""
+        """`crossover.best`, with its answers kept: loads of one kind come again and again."""
         return lru_cache(maxsize=4096)(self.crossover.best)
 
     def path_for(self, sizes: Sizes) -> str:
@@ -169,7 +174,3 @@ def copy_own_bytes(copy: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], ob
         columns[:, 0] = torch.tensor([host.data_ptr() + start, device.data_ptr() + start, nbytes])
         copy(*columns)
     accelerator.current_stream().synchronize()
-
-
-def next_power_of_2(number: int) -> int:
-    return 1 << (number - 1).bit_length()

@@ -18,7 +18,7 @@ from debubble.accelerator import Accelerator, ByAddress, Work, current, launch
 
 from .choice.presets import UPSTREAM
 from .dma import copy_batch
-from .paths.descriptors import VECTOR, WORD, Descriptors
+from .paths.descriptors import VECTOR, WORD, Descriptors, next_power_of_2
 from .paths.reach import check_reach
 
 Columns = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -85,8 +85,8 @@ class Launch:
     @classmethod
     def for_pieces(cls, nbytes: int, upload: bool = False) -> Launch:
         """For pieces of so many bytes, or up to so many: no chunk much larger than a piece."""
-        chunk = 1 << (nbytes - 1).bit_length()
-        return cls(min(max(chunk, SMALLEST_CHUNK), LARGEST_CHUNK), upload=upload)
+        chunk = max(next_power_of_2(nbytes), SMALLEST_CHUNK)
+        return cls(min(chunk, LARGEST_CHUNK), upload=upload)
 
     @property
     def num_warps(self) -> int:
@@ -155,7 +155,8 @@ def launch_swap(
     sizes: torch.Tensor,
     how: Launch = DEFAULT,
 ) -> None:
-    """The kernel alone, unchecked: for descriptors known to be right."""
+    """Copies by the kernel alone what three CPU int64 tensors [N] describe, as swap_blocks_batch
+    takes them. Nothing is checked: a wrong address ends the work of the process on a GPU."""
     columns = (src_addrs, dst_addrs, sizes)
     copy_by_kernel(accelerator, columns, Descriptors.of(*columns), how)
 
@@ -163,7 +164,7 @@ def launch_swap(
 def copy_by_kernel(
     accelerator: Accelerator, columns: Columns, descriptors: Descriptors, how: Launch
 ) -> None:
-    """The same, for descriptors that were looked at already: `columns` is where they lie.
+    """Launches the kernel, unchecked; `columns`, int64 [N] each, is where `descriptors` lie.
 
     Uneven sizes that take more than a chunk are cut into chunks first, since a short job would
     keep as many programs busy as the longest. They are then uploaded, even from pinned memory:
@@ -186,7 +187,7 @@ def copy_by_kernel(
 
 
 def _uploaded(accelerator: Accelerator, table: torch.Tensor) -> Columns:
-    """The columns of int64 [N, 3] on the device, by one copy."""
+    """The columns of `table`, int64 [N, 3], on the device, by one copy that nobody waits for."""
     sources, targets, sizes = table.to(accelerator.device, non_blocking=True).unbind(1)
     return sources, targets, sizes
 
@@ -200,11 +201,11 @@ def _can_be_read_in_place(columns: Columns) -> bool:
 
 
 def _table(columns: Columns) -> torch.Tensor | None:
-    """int64 [N, 3], if the columns are those of one table already, row by row."""
+    """The table int64 [N, 3] that the columns are views of, row by row; None if there is none."""
     first, second, third = columns
     start = first.data_ptr()
-    places = (first.stride(0), second.data_ptr(), third.data_ptr())
-    if places != (3, start + WORD, start + 2 * WORD):
+    side_by_side = (second.data_ptr(), third.data_ptr()) == (start + WORD, start + 2 * WORD)
+    if not side_by_side or any(column.stride(0) != 3 for column in columns):
         return None
     last = first.storage_offset() + 3 * len(first)
     if WORD * last > first.untyped_storage().nbytes():
@@ -213,8 +214,8 @@ def _table(columns: Columns) -> torch.Tensor | None:
 
 
 def _staged(accelerator: Accelerator, descriptors: Descriptors) -> torch.Tensor:
-    """Such a table in pinned memory. Fresh, it may be dropped at once: PyTorch keeps it until its
-    copy is done."""
+    """A new table int64 [N, 3] of these descriptors, in pinned memory. It may be dropped at once:
+    PyTorch keeps it until its copy is done."""
     rows = (len(descriptors), 3)
     table = torch.empty(rows, dtype=torch.int64, pin_memory=accelerator.pin_memory)
     columns = [descriptors.sources, descriptors.targets, descriptors.sizes]

@@ -47,30 +47,33 @@ class TransferResult(NamedTuple):
     job_id: Hashable
     success: bool
     num_bytes: int
-    """Copied; 0 if the transfer failed, since nobody knows how far it came."""
+    """Bytes that were copied; 0 if the transfer failed, since nobody knows how far it came."""
     error: str | None
-    """Why it failed."""
+    """Why the transfer failed; None if all its bytes have arrived."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transfer:
-    """Queued on `stream` between two events; the descriptors may be read until the second."""
+    """Copies that are queued on `stream` between two events. Until the second one has passed, their
+    descriptors may still be read."""
 
     job_id: Hashable
     stream: Stream
     start_event: Event
     end_event: Event
     batch_src: torch.Tensor
-    """int64 [N], pinned: addresses, in a buffer of a pool."""
+    """CPU int64 [N]: addresses that are copied from; pinned, where a kernel reads them."""
     batch_dst: torch.Tensor
+    """CPU int64 [N]: addresses that are copied to."""
     batch_sizes: torch.Tensor
-    """In bytes."""
+    """CPU int64 [N]: bytes of each piece."""
     num_bytes: int
+    """Of all pieces together."""
     error: str | None = None
-    """Why not all of it could be queued."""
+    """Why not all of the copies could be queued; None if they could."""
 
     def result(self) -> TransferResult:
-        """Once `end_event` has passed."""
+        """What is reported of the transfer, once `end_event` has passed."""
         success = self.error is None
         return TransferResult(self.job_id, success, self.num_bytes if success else 0, self.error)
 
@@ -200,7 +203,8 @@ class TransferQueue:
         return Transfer(job_id, stream, start_event, end_event, src, dst, sizes, num_bytes, error)
 
     def _swap(self, src: torch.Tensor, dst: torch.Tensor, sizes: torch.Tensor) -> str | None:
-        """What went wrong. Some of the pieces may be queued all the same, and read descriptors."""
+        """Copies what is described; the text of what went wrong, or None. After an error some of
+        the pieces may be queued all the same, and read their descriptors later."""
         try:
             self.swap(src, dst, sizes)
         except Exception as error:

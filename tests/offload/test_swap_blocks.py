@@ -364,3 +364,16 @@ def test_more_chunks_than_can_be_counted_are_refused(accelerator, monkeypatch):
     with pytest.raises(ValueError, match=message):
         call()
     swap.expect_untouched()
+
+
+def test_columns_with_different_strides_are_no_table(accelerator):
+    """One number stands for all sizes: it follows the first row's addresses, as in a table."""
+    swap = memory.swap(accelerator, [64] * 20)
+    flat = torch.zeros(3 * 20, dtype=torch.int64).pin_memory()
+    places = ((3, 0), (3, 1), (0, 2))
+    columns = [flat.as_strided((20,), (stride,), start) for stride, start in places]
+    for column, numbers in zip(columns[:2], swap.descriptors[:2], strict=True):
+        column.copy_(numbers)
+    columns[2][0] = 64
+    swap_all(accelerator, swap, columns)
+    swap.expect_copied()

@@ -20,7 +20,8 @@ from solutions.measure.benchmark import write_record
 from ..choice.calibration import COUNTS, SIZES, copy_columns, measure_crossover
 from ..choice.crossover import PATHS, Crossover
 from ..choice.presets import UPSTREAM, Preset
-from ..selection import PresetSwap, SwapBlocks, _select_swap_blocks_fn, next_power_of_2
+from ..paths.descriptors import next_power_of_2
+from ..selection import PresetSwap, SwapBlocks, _select_swap_blocks_fn
 from .grid import (
     ROUNDS,
     Advance,

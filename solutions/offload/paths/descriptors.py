@@ -35,7 +35,7 @@ class Descriptors:
 
     @classmethod
     def of(cls, src: torch.Tensor, dst: torch.Tensor, sizes: torch.Tensor) -> Descriptors:
-        """Those in three CPU int64 tensors [N]; whose memory they share.
+        """The descriptors that three CPU int64 tensors [N] hold. They share the tensors' memory.
 
         ValueError for other tensors, or for tensors of different lengths.
         """
@@ -55,7 +55,7 @@ class Descriptors:
         return len(self.sizes)
 
     def __getitem__(self, part: slice | np.ndarray) -> Descriptors:
-        """Of some pieces: a slice, or bool [N] that says which."""
+        """The descriptors of some pieces: a slice of the list, or bool [N] that says which."""
         return Descriptors(self.sources[part], self.targets[part], self.sizes[part])
 
     @property
@@ -64,20 +64,20 @@ class Descriptors:
 
     @property
     def is_even(self) -> bool:
-        """Whether all pieces have one size."""
+        """True if all pieces have one size, and for an empty list."""
         return len(self) == 0 or bool(self.sizes.min() == self.sizes.max())
 
     def are_multiples(self, of: int) -> bool:
-        """Whether all addresses and sizes are, of a power of two."""
+        """True if all addresses and sizes are multiples of `of`, which is a power of two."""
         return not self._set_bits & (of - 1)
 
     @cached_property
     def _set_bits(self) -> int:
-        """Those that are set in any address or size: asked for more than once in a copy."""
+        """All addresses and sizes, or-ed together: a copy asks for them more than once."""
         return int(np.bitwise_or.reduce(self.sources | self.targets | self.sizes, initial=0))
 
     def dense(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sources, targets and sizes, each without gaps in memory."""
+        """Sources, targets and sizes, int64 [N] each, without gaps in memory."""
         return (
             np.ascontiguousarray(self.sources),
             np.ascontiguousarray(self.targets),
@@ -232,6 +232,11 @@ class DescriptorPool:
             self._free.pop()
             self.num_buffers -= 1
         # A buffer is of use to the next transfer as well, which has a few descriptors more.
-        buffers = _new_descriptor_buffers(max(SMALLEST, 1 << (num_descriptors - 1).bit_length()))
+        buffers = _new_descriptor_buffers(max(SMALLEST, next_power_of_2(num_descriptors)))
         self.num_buffers += 1
         return buffers
+
+
+def next_power_of_2(number: int) -> int:
+    """The smallest power of two that is at least `number`, which is at least 1."""
+    return 1 << (number - 1).bit_length()
