@@ -16,24 +16,24 @@ from solutions.common.read_back import ReadBack
 from .katas.overlapped_loop import DecodeLoop
 from .katas.sync_detector import SyncDetector, allow_waits
 from .model.ngram_batch import NgramBatch
-from .sites.bad_words import apply_bad_words
-from .sites.conv_metadata import ConvMetadata, prepare_conv_metadata
+from .packed.bad_words import apply_bad_words
+from .packed.conv_metadata import ConvMetadata, prepare_conv_metadata
+from .packed.token_types import _init_model_kwargs
 from .sites.data_parallel import Agreement, _run_ar, agreement_of
 from .sites.kv_sharing import _prepare_kv_sharing_fast_prefill
-from .sites.token_types import _init_model_kwargs
 
 try:
+    from .kernels.causal_conv1d import causal_conv1d_fn
     from .model.config import StepConfig
     from .model.data_parallel_group import DataParallelGroup
-    from .sites.causal_conv1d import causal_conv1d_fn
-    from .sites.logprobs import (
+    from .packed.logprobs import (
         LogprobsTensors,
         compute_token_logprobs,
         compute_token_ranks,
         gather_specific_token_logprobs,
     )
-    from .sites.ngram import update_ngram_gpu_tensors_incremental
-    from .sites.penalties import bincount
+    from .packed.ngram import update_ngram_gpu_tensors_incremental
+    from .packed.penalties import bincount
     from .step import DecodeStep
 except ModuleNotFoundError as error:
     if error.name != "triton":

@@ -19,8 +19,8 @@ from .model.separate_sites import SITES, SeparateSites
 from .model.step_inputs import StepInputs, plan_inputs
 from .model.tables import Tables
 from .model.workload import ScheduledStep
+from .packed.logprobs import LogprobsTensors
 from .sites.data_parallel import agreement_of
-from .sites.logprobs import LogprobsTensors
 
 Sites = SeparateSites | PackedSites
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from solutions.gdn.metadata import GDNAttentionMetadata, GDNAttentionMetadataBuilder
 from solutions.gdn.requests.batch import CommonAttentionMetadata
 from solutions.pinned_h2d import StagingRing
-from solutions.sync_free.sites.conv_metadata import PAD_SLOT
+from solutions.sync_free.packed.conv_metadata import PAD_SLOT
 
 TABLES = ["host", "device", None]
 COMPUTED_BEFORE = 5

@@ -8,7 +8,7 @@ import torch
 from solutions.gdn import before
 from solutions.gdn.model.config import GDNConfig
 from solutions.gdn.model.layer import GDNLayer, GDNState
-from solutions.sync_free.sites.conv_metadata import PAD_SLOT
+from solutions.sync_free.packed.conv_metadata import PAD_SLOT
 from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import debubble
 from solutions.sync_free.before import bad_words as before
-from solutions.sync_free.sites import bad_words
+from solutions.sync_free.packed import bad_words
 
 from . import claims
 from .refusals import expect_refused

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solutions.sync_free.before import causal_conv1d as before
-from solutions.sync_free.sites import causal_conv1d
-from solutions.sync_free.sites.conv_metadata import CHUNK_TOKENS, PAD_SLOT, prepare_conv_metadata
+from solutions.sync_free.kernels import causal_conv1d
+from solutions.sync_free.packed.conv_metadata import CHUNK_TOKENS, PAD_SLOT, prepare_conv_metadata
 
 from . import claims
 from .refusals import expect_refused

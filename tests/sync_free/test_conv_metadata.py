@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import debubble
-from solutions.sync_free.before import conv_metadata as before
-from solutions.sync_free.sites import conv_metadata
-from solutions.sync_free.sites.conv_metadata import CHUNK_TOKENS, PAD_SLOT, prepare_conv_metadata
+from solutions.sync_free.packed import conv_metadata
+from solutions.sync_free.packed.conv_metadata import CHUNK_TOKENS, PAD_SLOT, prepare_conv_metadata
+from solutions.sync_free.parts.before import conv_metadata as before
 from tests.instructions import instructions_of
 
 from . import claims

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import debubble
 from solutions.sync_free.before import logprobs as before
-from solutions.sync_free.sites import logprobs
+from solutions.sync_free.packed import logprobs
 
 from . import claims
 from .refusals import expect_refused

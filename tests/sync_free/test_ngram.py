@@ -12,7 +12,7 @@ import debubble
 from solutions.sync_free.before import ngram as before
 from solutions.sync_free.kernels import ngram_kernel
 from solutions.sync_free.model.ngram_batch import NgramBatch
-from solutions.sync_free.sites import ngram
+from solutions.sync_free.packed import ngram
 
 from . import claims
 from .refusals import expect_refused

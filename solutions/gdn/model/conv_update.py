@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from debubble.accelerator import Work, launch
-from solutions.sync_free.sites.causal_conv1d import BLOCK_DIM, check_shapes
+from solutions.sync_free.kernels.causal_conv1d import BLOCK_DIM, check_shapes
 
 from ..rule.state_slots import check_state_slots, first_slot, slot_behind, store_zeros
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from ..sites.bad_words import BadWordsTokenIds, check_bad_words
+from ..packed.bad_words import BadWordsTokenIds, check_bad_words
 
 
 def apply_bad_words(

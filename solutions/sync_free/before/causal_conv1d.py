@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from ..sites import causal_conv1d
-from ..sites.conv_metadata import ConvMetadata
-from .conv_metadata import read_conv_metadata
+from ..kernels import causal_conv1d
+from ..packed.conv_metadata import ConvMetadata
+from ..parts.before.conv_metadata import read_conv_metadata
 
 
 def causal_conv1d_fn(

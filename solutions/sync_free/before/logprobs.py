@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from ..sites.logprobs import LogprobsTensors
-from .chosen_tokens import chosen_tokens
+from ..packed.logprobs import LogprobsTensors
+from ..parts.before.chosen_tokens import chosen_tokens
 
 
 def gather_specific_token_logprobs(

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 import torch
 
 from ..model.ngram_batch import NgramBatch
-from .row_moves import move_rows
+from ..parts.before.row_moves import move_rows
 
 
 def update_ngram_gpu_tensors_incremental(

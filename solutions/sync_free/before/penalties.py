@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from ..sites.penalties import Integers, count_tokens
-from .clear_rows import clear_rows
+from ..packed.penalties import Integers, count_tokens
+from ..parts.before.clear_rows import clear_rows
 
 
 def bincount(

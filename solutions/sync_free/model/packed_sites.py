@@ -10,14 +10,15 @@ import torch
 from solutions.common.packed_upload import DeviceArrays, Plan, upload_plans
 from solutions.common.staging_ring import StagingRing
 
-from ..sites import causal_conv1d, data_parallel
-from ..sites.bad_words import BadWords, plan_bad_words
-from ..sites.conv_metadata import ConvMetadata, plan_conv_metadata
+from ..kernels import causal_conv1d
+from ..packed.bad_words import BadWords, plan_bad_words
+from ..packed.conv_metadata import ConvMetadata, plan_conv_metadata
+from ..packed.logprobs import LogprobsTensors, plan_logprobs
+from ..packed.ngram import NgramPlan, plan_ngram_update
+from ..packed.penalties import plan_bincount
+from ..packed.token_types import plan_token_types
+from ..sites import data_parallel
 from ..sites.kv_sharing import plan_fast_prefill
-from ..sites.logprobs import LogprobsTensors, plan_logprobs
-from ..sites.ngram import NgramPlan, plan_ngram_update
-from ..sites.penalties import plan_bincount
-from ..sites.token_types import plan_token_types
 from .ngram_batch import NgramBatch
 from .step_inputs import StepInputs
 from .tables import Tables

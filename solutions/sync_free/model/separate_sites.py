@@ -10,8 +10,8 @@ import torch
 from solutions.common.packed_upload import DeviceArrays, upload_packed
 from solutions.common.read_back import ReadBack
 
-from ..sites.conv_metadata import ConvMetadata, prepare_conv_metadata
-from ..sites.logprobs import LogprobsTensors
+from ..packed.conv_metadata import ConvMetadata, prepare_conv_metadata
+from ..packed.logprobs import LogprobsTensors
 from .ngram_batch import NgramBatch
 from .step_inputs import StepInputs
 from .tables import Tables
@@ -43,10 +43,11 @@ class SeparateSites:
         """`fixed`: sites whose code is as it is now; that of the others is as it was."""
         self.scheduled, self.inputs, self.tables = scheduled, inputs, tables
         self.device = tables.token_ids.device
-        package = __name__.rpartition(".")[0]
+        package = __name__.rpartition(".model.")[0]
+        rooms = {"causal_conv1d": "kernels", "data_parallel": "sites", "kv_sharing": "sites"}
         self.site = {
             name: import_module(
-                f"{package}.{name}" if name in fixed else f"{package}.before.{name}"
+                f"{package}.{rooms.get(name, 'packed') if name in fixed else 'before'}.{name}"
             )
             for name in SITES
         }

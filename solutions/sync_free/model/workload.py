@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..sites.conv_metadata import PAD_SLOT
+from ..packed.conv_metadata import PAD_SLOT
 from .config import StepConfig
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from solutions.gdn import device_tables
 from solutions.gdn.model import gated_norm, gating
 from solutions.gdn.rule import recurrent
-from solutions.sync_free.sites.causal_conv1d import BLOCK_DIM
+from solutions.sync_free.kernels.causal_conv1d import BLOCK_DIM
 
 
 def chunk_tables(*, shared_memory: int) -> dict:

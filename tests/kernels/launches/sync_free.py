@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from solutions.sync_free.sites.causal_conv1d import BLOCK_DIM
-from solutions.sync_free.sites.conv_metadata import CHUNK_TOKENS
-from solutions.sync_free.sites.logprobs import IDS, ROWS, TILE
-from solutions.sync_free.sites.ngram import SCATTER_BLOCK
-from solutions.sync_free.sites.penalties import BLOCK
+from solutions.sync_free.kernels.causal_conv1d import BLOCK_DIM
+from solutions.sync_free.packed.conv_metadata import CHUNK_TOKENS
+from solutions.sync_free.packed.logprobs import IDS, ROWS, TILE
+from solutions.sync_free.packed.ngram import SCATTER_BLOCK
+from solutions.sync_free.packed.penalties import BLOCK
 
 
 def own_column(columns: int, *, shared_memory: int) -> dict:

@@ -7,8 +7,8 @@ import triton
 
 from debubble.accelerator import Work, launch
 
-from ..kernels.causal_conv1d_kernel import causal_conv1d_kernel
-from .conv_metadata import CHUNK_TOKENS, ConvMetadata
+from ..packed.conv_metadata import CHUNK_TOKENS, ConvMetadata
+from .causal_conv1d_kernel import causal_conv1d_kernel
 
 BLOCK_DIM = 256
 """Channels of one program: in bfloat16, what one warp loads at once."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from ..sites.chosen_tokens import ChosenTokens
+from ...packed.chosen_tokens import ChosenTokens
 
 
 def chosen_tokens(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from ..sites.conv_metadata import CHUNK_TOKENS, ConvMetadata, Layer
+from ...packed.conv_metadata import CHUNK_TOKENS, ConvMetadata, Layer
 
 
 def convolve_layers(

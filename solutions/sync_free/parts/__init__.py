@@ -1,0 +1,1 @@
+"""Pieces of the sites, each an exercise of its own."""

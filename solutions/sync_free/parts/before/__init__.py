@@ -1,0 +1,1 @@
+"""The pieces as they were."""
