@@ -39,6 +39,15 @@ def check_bad_words(bad_words_token_ids: BadWordsTokenIds, num_rows: int, vocab_
                     )
 
 
+def check_past_tokens(past_tokens_ids: Sequence[Sequence[int]], num_rows: int) -> None:
+    """ValueError unless every row of the logits has a list of what it has generated."""
+    if len(past_tokens_ids) != num_rows:
+        raise ValueError(
+            f"past tokens of {len(past_tokens_ids)} rows for logits of {num_rows}: "
+            "give every row a list, be it empty"
+        )
+
+
 def apply_bad_words(
     logits: torch.Tensor,
     bad_words_token_ids: BadWordsTokenIds,
@@ -55,6 +64,7 @@ def apply_bad_words(
     empty sequence, whether it matches now or not: then no logit has changed.
     """
     check_bad_words(bad_words_token_ids, *logits.shape)
+    check_past_tokens(past_tokens_ids, len(logits))
     for row, sequences in bad_words_token_ids.items():
         for sequence in sequences:
             *prefix, last_id = sequence

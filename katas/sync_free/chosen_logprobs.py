@@ -24,7 +24,7 @@ import torch
 
 
 class ChosenTokens(NamedTuple):
-    """What each row of the batch wants to know, on the device."""
+    """The tokens whose log-probabilities each row of the batch wants to know, on the device."""
 
     ids: torch.Tensor
     """[num_rows, 1 + most ids of a row] int32: the sampled token, those asked for, then zeros."""

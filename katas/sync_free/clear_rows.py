@@ -21,16 +21,24 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+Integers = Sequence[int] | np.ndarray
 
-def clear_rows(rows: Sequence[int] | np.ndarray, tables: Sequence[torch.Tensor]) -> None:
+
+def check_rows(rows: Integers, max_reqs: int) -> None:
+    """ValueError for a row that is not in [0, max_reqs)."""
+    numbers = np.asarray(rows, dtype=np.int64)
+    outside = numbers[(numbers < 0) | (numbers >= max_reqs)]
+    if outside.size:
+        raise ValueError(f"request {outside[0]}: rows must be in [0, {max_reqs})")
+
+
+def clear_rows(rows: Integers, tables: Sequence[torch.Tensor]) -> None:
     """Zeroes `rows` of each table, in place (vLLM #41429).
 
     `rows`: on the host, in any order; one may be named twice. `tables`: [max_reqs, ...] on the
     device, of any dtypes. ValueError for a row that is not in every table.
     """
-    for row in rows:
-        if not all(0 <= row < len(table) for table in tables):
-            raise ValueError(f"request {row} has no row in each of the tables")
+    check_rows(rows, min(len(table) for table in tables))
     on_device = torch.tensor(rows, dtype=torch.int64, device=tables[0].device)
     for table in tables:
         table[on_device] = 0

@@ -34,6 +34,11 @@ class Ranks(Protocol):
     stream: Stream
     """For their exchanges alone: nothing else is queued here."""
 
+    def own_column(
+        self, original_tokens: int, padded_tokens: int, should_ubatch: bool, cudagraph_mode: int
+    ) -> torch.Tensor:
+        """[4, size] int32 on the device: this rank's column, and zeros. Nothing is uploaded."""
+
     def all_reduce(self, state: torch.Tensor) -> None:
         """Sums `state` over all ranks, in place, on the current stream."""
 
@@ -56,7 +61,7 @@ def _run_ar(
     cudagraph_mode: int,
     group: Ranks,
 ) -> ReadBack:
-    """What every rank is about to run, without waiting for it (vLLM #41429).
+    """What every rank is about to run, for whoever reads it (vLLM #41429).
 
     `.read()` of the result gives it: [4, group.size] int32 on the host, a column for each rank;
     its rows are original tokens, padded tokens, should_ubatch as 0 or 1, and graph mode. All ranks

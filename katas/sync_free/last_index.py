@@ -20,6 +20,44 @@ from __future__ import annotations
 import torch
 
 
+def check_indices(buffer: torch.Tensor, logits_indices: torch.Tensor, num_padded: int) -> None:
+    """ValueError unless `buffer` is [max_tokens] int32, `logits_indices` [n] int32 or int64 on the
+    same device, and 1 <= n <= num_padded <= max_tokens. No value is looked at."""
+    num_indices = logits_indices.numel()
+    if num_indices < 1:
+        raise ValueError(
+            f"{num_indices} logits indices: there must be one at least, for the tail repeats the "
+            "last of them"
+        )
+    if buffer.dim() != 1 or buffer.dtype != torch.int32:
+        raise ValueError(
+            f"a buffer of {buffer.dtype} {list(buffer.shape)}: make it torch.int32 [max_tokens]"
+        )
+    if num_indices > len(buffer):
+        raise ValueError(f"{num_indices} logits indices: this buffer holds {len(buffer)}")
+    if not num_indices <= num_padded <= len(buffer):
+        raise ValueError(
+            f"{num_indices} logits indices padded to {num_padded}: choose a size between "
+            f"{num_indices} and the {len(buffer)} of the buffer"
+        )
+    if logits_indices.dtype not in (torch.int32, torch.int64):
+        raise ValueError(f"logits indices of {logits_indices.dtype}: use int32 or int64")
+    if logits_indices.dim() != 1:
+        raise ValueError(
+            f"logits indices of shape {list(logits_indices.shape)}: make them [{num_indices}]"
+        )
+    if logits_indices.device != buffer.device:
+        raise ValueError(
+            f"logits indices on {logits_indices.device}, and the buffer on {buffer.device}: "
+            "send them there once, without waiting"
+        )
+
+
+def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """True if a write to one of two tensors may change the other."""
+    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+
+
 def _prepare_kv_sharing_fast_prefill(
     buffer: torch.Tensor, logits_indices: torch.Tensor, num_padded: int
 ) -> torch.Tensor:
@@ -31,6 +69,9 @@ def _prepare_kv_sharing_fast_prefill(
     larger step. `logits_indices`: [n] int32 or int64 on the device, may be a part of `buffer`;
     their values are not looked at.
     """
+    check_indices(buffer, logits_indices, num_padded)
+    if share_memory(buffer, logits_indices):
+        logits_indices = logits_indices.clone()
     num_indices = len(logits_indices)
     buffer[:num_indices] = logits_indices
     buffer[num_indices:].fill_(logits_indices[-1].item())

@@ -20,7 +20,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+
+
+def check_moves(moves: Sequence[tuple[int, int]], num_rows: int) -> None:
+    """`moves`: (source, target) pairs. ValueError for a row that is not there, and for two moves to
+    one row."""
+    sources, targets = np.array(moves, np.int64).reshape(-1, 2).T
+    for rows in (sources, targets):
+        outside = (rows < 0) | (rows >= num_rows)
+        if outside.any():
+            raise ValueError(f"row {rows[outside][0]} in a move: there are {num_rows} rows")
+    different, times = np.unique(targets, return_counts=True)
+    if (times > 1).any():
+        raise ValueError(f"{times.max()} rows move to row {different[times.argmax()]}: one can")
 
 
 def move_rows(tables: Sequence[torch.Tensor], moves: Sequence[tuple[int, int]]) -> None:
@@ -32,6 +46,7 @@ def move_rows(tables: Sequence[torch.Tensor], moves: Sequence[tuple[int, int]]) 
     """
     if not moves:
         return
+    check_moves(moves, len(tables[0]))
     sources, targets = zip(*moves, strict=True)
     device = tables[0].device
     source_rows = torch.tensor(sources, device=device)

@@ -20,7 +20,55 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
+
+HostIntegers = np.ndarray | torch.Tensor
+
+
+def host_integers(name: str, numbers: HostIntegers) -> np.ndarray:
+    """int64. ValueError for a tensor on the device, and for what is no row of integers."""
+    if isinstance(numbers, torch.Tensor):
+        if numbers.device.type != "cpu":
+            raise ValueError(
+                f"{name} is on {numbers.device}, where to read it is to wait: give it on the host"
+            )
+        numbers = numbers.numpy()
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name} is {numbers.dtype} {list(numbers.shape)}: it must be integers in one dimension"
+        )
+    return numbers.astype(np.int64)
+
+
+def check_token_types(
+    token_type_starts: Mapping[int, int], optimistic_seq_lens_cpu: HostIntegers, num_reqs: int
+) -> np.ndarray:
+    """[num_reqs] int64, the lengths of the requests.
+
+    ValueError for lengths that are not on the host or negative, for more requests than there are
+    lengths, and for a start of a request that does not exist.
+    """
+    lengths = host_integers("optimistic_seq_lens_cpu", optimistic_seq_lens_cpu)
+    if not 0 <= num_reqs <= len(lengths):
+        raise ValueError(
+            f"{num_reqs} requests, and the lengths of {len(lengths)}: num_reqs must be at least 0, "
+            "and no more than there are lengths"
+        )
+    lengths = lengths[:num_reqs]
+    negative = np.flatnonzero(lengths < 0)
+    if negative.size:
+        request = int(negative[0])
+        raise ValueError(
+            f"request {request} has a length of {lengths[request]}: lengths are at least 0"
+        )
+    for request in token_type_starts:
+        if not 0 <= request < num_reqs:
+            raise ValueError(
+                f"token types start in request {request}, and this batch has {num_reqs} requests: "
+                "leave it out"
+            )
+    return lengths
 
 
 def _init_model_kwargs(
@@ -37,6 +85,7 @@ def _init_model_kwargs(
     [max_reqs] int32, on the device and on the host. The lengths are the host's, as they are: an
     upper bound under speculative decoding, which pooling does not have.
     """
+    check_token_types(token_type_starts, optimistic_seq_lens_cpu, num_reqs)
     token_type_ids = [torch.empty(0, dtype=torch.int32)]
     for request in range(num_reqs):
         positions = torch.arange(int(seq_lens[request]))

@@ -25,8 +25,7 @@ from solutions.pinned_h2d.metadata import TritonAttentionMetadata
 from solutions.sync_free.before import bad_words as bad_words_before
 from solutions.sync_free.before import data_parallel as data_parallel_before
 from solutions.sync_free.before import logprobs as logprobs_before
-from solutions.sync_free.packed import bad_words, logprobs
-from solutions.sync_free.sites import data_parallel
+from solutions.sync_free.sites import bad_words, data_parallel, logprobs
 
 from .model.config import EngineConfig
 from .optimizations import Optimizations
@@ -36,9 +35,9 @@ if TYPE_CHECKING:
     from solutions.pinned_h2d.model.batch import Batch
     from solutions.pinned_h2d.model.model import PrefixMetadata
     from solutions.pinned_h2d.ranges import PrefixRanges
+    from solutions.sync_free.checks.requests import BadWordsTokenIds
+    from solutions.sync_free.kernels.logprobs import LogprobsTensors
     from solutions.sync_free.model.data_parallel_group import DataParallelGroup
-    from solutions.sync_free.packed.bad_words import BadWordsTokenIds
-    from solutions.sync_free.packed.logprobs import LogprobsTensors
 
 
 class RangesSeam(Protocol):

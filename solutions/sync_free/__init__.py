@@ -1,10 +1,6 @@
 """Eight places where the host waited for the device in every step, and waits no more.
 
-First h2d, packed_upload and read_back, which the others share. Then the eight sites, each beside
-its twin in `before`: token_types, kv_sharing, bad_words, logprobs, penalties, ngram, causal_conv1d,
-data_parallel. A whole step that meets them all is in config, workload, tables, step_inputs, model,
-separate_sites, packed_sites and step, and bench measures it. overlapped_loop and sync_detector
-stand by themselves.
+README.md says in which order to read the files; here are the public names.
 """
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
@@ -16,24 +12,21 @@ from solutions.common.read_back import ReadBack
 from .katas.overlapped_loop import DecodeLoop
 from .katas.sync_detector import SyncDetector, allow_waits
 from .model.ngram_batch import NgramBatch
-from .packed.bad_words import apply_bad_words
+from .model.ranks import Agreement, agreement_of
 from .packed.conv_metadata import ConvMetadata, prepare_conv_metadata
-from .packed.token_types import _init_model_kwargs
-from .sites.data_parallel import Agreement, _run_ar, agreement_of
+from .sites.bad_words import apply_bad_words
+from .sites.data_parallel import _run_ar
 from .sites.kv_sharing import _prepare_kv_sharing_fast_prefill
+from .sites.token_types import _init_model_kwargs
 
 try:
-    from .kernels.causal_conv1d import causal_conv1d_fn
+    from .kernels.logprobs import LogprobsTensors, compute_token_logprobs, compute_token_ranks
     from .model.config import StepConfig
     from .model.data_parallel_group import DataParallelGroup
-    from .packed.logprobs import (
-        LogprobsTensors,
-        compute_token_logprobs,
-        compute_token_ranks,
-        gather_specific_token_logprobs,
-    )
-    from .packed.ngram import update_ngram_gpu_tensors_incremental
-    from .packed.penalties import bincount
+    from .sites.causal_conv1d import causal_conv1d_fn
+    from .sites.logprobs import gather_specific_token_logprobs
+    from .sites.ngram import update_ngram_gpu_tensors_incremental
+    from .sites.penalties import bincount
     from .step import DecodeStep
 except ModuleNotFoundError as error:
     if error.name != "triton":

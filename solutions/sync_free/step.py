@@ -11,16 +11,16 @@ from solutions.common.packed_upload import DeviceArrays
 from solutions.common.read_back import ReadBack
 from solutions.common.staging_ring import StagingRing
 
+from .kernels.logprobs import LogprobsTensors
 from .model.config import StepConfig
 from .model.data_parallel_group import DataParallelGroup
 from .model.model import Model
 from .model.packed_sites import PackedSites
+from .model.ranks import agreement_of
 from .model.separate_sites import SITES, SeparateSites
 from .model.step_inputs import StepInputs, plan_inputs
 from .model.tables import Tables
 from .model.workload import ScheduledStep
-from .packed.logprobs import LogprobsTensors
-from .sites.data_parallel import agreement_of
 
 Sites = SeparateSites | PackedSites
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 import debubble
 from solutions.sync_free.before import bad_words as before
-from solutions.sync_free.packed import bad_words
+from solutions.sync_free.packed.bad_words import BadWords, plan_bad_words
+from solutions.sync_free.sites import bad_words
 
 from . import claims
 from .refusals import expect_refused
@@ -241,9 +242,9 @@ def test_overlapped_calls_are_all_right(accelerator):
 
 def test_words_that_were_checked_once_serve_many_steps():
     words, said = {0: [[1, 2], [3]], 1: [[2, 2]]}, [[1], [2]]
-    kept = bad_words.BadWords.of(words, 2, VOCAB)
+    kept = BadWords.of(words, 2, VOCAB)
     for next_ids in ([4, 2], [1, 3], [0, 0]):
-        plan = bad_words.plan_bad_words(kept, said)
+        plan = plan_bad_words(kept, said)
         right = np.isinf(expected(np.zeros((2, VOCAB)), words, said))
         assert set(plan.few) == set(map(tuple, np.argwhere(right).tolist()))
         for past, token_id in zip(said, next_ids, strict=True):

@@ -8,7 +8,7 @@ import pytest
 
 from debubble.assets import ASSETS
 from solutions.measure import benchmark
-from solutions.sync_free import bench
+from solutions.sync_free.measure import bench
 
 VARIANTS = ["before", "separate", "after"]
 MEASURED = ASSETS / "benchmarks" / "nvidia-h200" / "sync_free.json"

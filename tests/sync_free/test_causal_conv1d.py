@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solutions.sync_free.before import causal_conv1d as before
-from solutions.sync_free.kernels import causal_conv1d
+from solutions.sync_free.kernels.causal_conv1d import BLOCK_DIM
 from solutions.sync_free.packed.conv_metadata import CHUNK_TOKENS, PAD_SLOT, prepare_conv_metadata
+from solutions.sync_free.sites import causal_conv1d
 
 from . import claims
 from .refusals import expect_refused
@@ -162,7 +163,7 @@ def test_a_long_sequence_is_its_decode_steps(accelerator):
 
 
 def test_channels_beyond_one_block(accelerator):
-    dim = causal_conv1d.BLOCK_DIM + 3
+    dim = BLOCK_DIM + 3
     expect_convolved(accelerator, causal_conv1d, Batch.random([2, CHUNK_TOKENS + 1], dim=dim))
 
 

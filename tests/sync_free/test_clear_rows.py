@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from solutions.sync_free.packed import clear_rows
+from solutions.sync_free.parts import clear_rows
 from solutions.sync_free.parts.before import clear_rows as before
 
 from . import claims

@@ -7,8 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import debubble
-from solutions.sync_free.packed import conv_metadata
-from solutions.sync_free.packed.conv_metadata import CHUNK_TOKENS, PAD_SLOT, prepare_conv_metadata
+from solutions.sync_free.packed.conv_metadata import (
+    CHUNK_TOKENS,
+    PAD_SLOT,
+    plan_conv_metadata,
+    prepare_conv_metadata,
+)
+from solutions.sync_free.parts import conv_metadata
 from solutions.sync_free.parts.before import conv_metadata as before
 from tests.instructions import instructions_of
 
@@ -81,7 +86,7 @@ def test_planning_4096_requests_is_no_more_python_than_planning_one():
     def python_for(requests):
         starts = starts_of(np.random.default_rng(5).integers(1, 40, requests))
         slots = torch.randperm(requests).int()
-        return instructions_of(lambda: conv_metadata.plan_conv_metadata(starts, slots))
+        return instructions_of(lambda: plan_conv_metadata(starts, slots))
 
     assert python_for(LARGE) == python_for(1)
 
@@ -123,7 +128,7 @@ def test_overlapped_steps_each_get_their_own_metadata(accelerator):
 
 def test_pads_may_share_their_index_and_sequences_without_tokens_a_slot():
     starts, slots = starts_of([3, 1, 2, 0]), torch.tensor([PAD_SLOT, PAD_SLOT, 4, 4])
-    assert conv_metadata.plan_conv_metadata(starts, slots).highest_slot == 4
+    assert plan_conv_metadata(starts, slots).highest_slot == 4
 
 
 @pytest.mark.parametrize(

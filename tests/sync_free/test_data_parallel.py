@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import debubble
 from solutions.sync_free.before import data_parallel as before
-from solutions.sync_free.kernels.data_parallel_kernel import own_column_kernel
-from solutions.sync_free.model.data_parallel_group import DataParallelGroup
-from solutions.sync_free.sites.data_parallel import Agreement, _run_ar, agreement_of
+from solutions.sync_free.model.data_parallel_group import DataParallelGroup, own_column_kernel
+from solutions.sync_free.model.ranks import Agreement, agreement_of
+from solutions.sync_free.sites.data_parallel import _run_ar
 from tests.gate import closed_gate, gate_that_waits_open
 
 from . import claims

@@ -8,12 +8,15 @@ from hypothesis import strategies as st
 
 import debubble
 from solutions.sync_free.before import logprobs as before
-from solutions.sync_free.packed import logprobs
+from solutions.sync_free.kernels import logprobs as kernels
+from solutions.sync_free.packed.logprobs import plan_logprobs
+from solutions.sync_free.sites import logprobs
 
 from . import claims
 from .refusals import expect_refused
 
 BOTH = pytest.mark.parametrize("module", [logprobs, before], ids=["ours", "before"])
+LOOKED_UP = pytest.mark.parametrize("module", [kernels, before], ids=["ours", "before"])
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 TOLERANCE = 1e-5
 MINUS_INFINITY = float("-inf")
@@ -71,7 +74,7 @@ def test_the_tensors_are_those_of_the_oracle(accelerator, module, batch):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("vocab_size", [1, 33, logprobs.TILE, logprobs.TILE + 1, 20_000])
+@pytest.mark.parametrize("vocab_size", [1, 33, kernels.TILE, kernels.TILE + 1, 20_000])
 def test_vocabularies_of_any_size_and_logits_of_any_type(accelerator, dtype, vocab_size):
     random = np.random.default_rng(vocab_size)
     logits = torch.from_numpy(random.normal(0, 4, (3, vocab_size)).astype(np.float32)).to(dtype)
@@ -130,11 +133,11 @@ def test_a_row_that_asks_for_nothing_has_its_sampled_token_and_nothing_else(acce
     assert is_meant == [[True, False, False], [True] * 3, [True, False, False]]
 
 
-@BOTH
+@LOOKED_UP
 def test_forbidden_tokens_are_impossible_and_the_others_still_sum_to_one(accelerator, module):
     """As bad words leave the logits: whole blocks of -inf, before and behind what is left."""
-    vocab_size = 3 * logprobs.TILE
-    left = [logprobs.TILE + 5, logprobs.TILE + 9]
+    vocab_size = 3 * kernels.TILE
+    left = [kernels.TILE + 5, kernels.TILE + 9]
     logits = torch.full((1, vocab_size), MINUS_INFINITY, device=accelerator.device)
     for token in left:
         logits[0, token : token + 1] = 7.5
@@ -146,9 +149,9 @@ def test_forbidden_tokens_are_impossible_and_the_others_still_sum_to_one(acceler
     assert module.compute_token_ranks(logits, ids[:, 3]).tolist() == [vocab_size]
 
 
-@BOTH
+@LOOKED_UP
 @pytest.mark.filterwarnings("ignore:invalid value encountered")
-@pytest.mark.parametrize("vocab_size", [3, logprobs.TILE + 3])
+@pytest.mark.parametrize("vocab_size", [3, kernels.TILE + 3])
 def test_what_is_no_distribution_gives_nan_and_harms_no_other_row(accelerator, module, vocab_size):
     logits = torch.zeros(4, vocab_size)
     logits[0, 1], logits[1], logits[2, 2] = float("nan"), MINUS_INFINITY, float("inf")
@@ -157,7 +160,7 @@ def test_what_is_no_distribution_gives_nan_and_harms_no_other_row(accelerator, m
     assert values.isnan().tolist() == [[True, True]] * 3 + [[False, False]]
 
 
-@BOTH
+@LOOKED_UP
 def test_the_rank_counts_logits_that_are_at_least_as_high(accelerator, module):
     logits = torch.tensor([[1.0, 3.0, 2.0, 3.0]] * 4, device=accelerator.device)
     ranks = module.compute_token_ranks(logits, torch.arange(4, device=accelerator.device))
@@ -167,17 +170,17 @@ def test_the_rank_counts_logits_that_are_at_least_as_high(accelerator, module):
 def test_an_id_that_the_host_could_not_check_reads_nothing(accelerator):
     logits = torch.zeros(2, 4, device=accelerator.device)
     ids = torch.tensor([[-1, 1 << 40, 2], [4, 0, -5]], device=accelerator.device)
-    values = logprobs.compute_token_logprobs(logits, ids)
+    values = kernels.compute_token_logprobs(logits, ids)
     is_token = (values > MINUS_INFINITY).tolist()
     assert is_token == [[False, False, True], [False, True, False]]
-    assert logprobs.compute_token_ranks(logits, ids[:, 0]).tolist() == [4, 4]
+    assert kernels.compute_token_ranks(logits, ids[:, 0]).tolist() == [4, 4]
 
 
 def test_rows_may_lie_apart_and_ids_too(accelerator):
     padded = torch.arange(3 * 64, dtype=torch.float32, device=accelerator.device).view(3, 64).sin()
     ids = torch.tensor([[4, 2, 0]] * 3, dtype=torch.int32, device=accelerator.device).t()
     right = torch.log_softmax(padded[:, :40].cpu(), -1)[torch.arange(3)[:, None], ids.cpu().long()]
-    values = logprobs.compute_token_logprobs(padded[:, :40], ids)
+    values = kernels.compute_token_logprobs(padded[:, :40], ids)
     assert (values.cpu() - right).abs().max() < TOLERANCE
 
 
@@ -198,8 +201,8 @@ def test_one_upload_however_many_ask_and_no_wait(accelerator):
 
 
 def test_one_long_list_does_not_make_the_others_long():
-    plan = logprobs.plan_logprobs({7: range(10_000), 8: [1]}, num_rows=256, vocab_size=10_000)
-    assert plan.chosen.width == 10_001
+    plan = plan_logprobs({7: range(10_000), 8: [1]}, num_rows=256, vocab_size=10_000)
+    assert plan.width == 10_001
     assert sum(array.nbytes for array in plan.arrays.values()) < 13 * 10_000
 
 
@@ -271,7 +274,7 @@ def test_tensors_that_do_not_fit_are_refused(accelerator, shape, dtype, num_samp
 def test_logits_whose_rows_are_not_contiguous_are_refused(accelerator):
     logits = torch.zeros(4, 3, device=accelerator.device).t()
     ids = torch.zeros(3, 1, dtype=torch.int64, device=accelerator.device)
-    call = lambda: logprobs.compute_token_logprobs(logits, ids)
+    call = lambda: kernels.compute_token_logprobs(logits, ids)
     expect_refused(accelerator, call, r"strides \(1, 3\)", unchanged=(logits,))
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import debubble
 from solutions.sync_free.before import ngram as before
-from solutions.sync_free.kernels import ngram_kernel
+from solutions.sync_free.kernels.ngram import SCATTER_BLOCK, scatter_rows_kernel
 from solutions.sync_free.model.ngram_batch import NgramBatch
-from solutions.sync_free.packed import ngram
+from solutions.sync_free.sites import ngram
 
 from . import claims
 from .refusals import expect_refused
@@ -256,7 +256,7 @@ def test_rows_may_lie_apart(accelerator):
 
 
 def test_more_ids_than_one_program_writes(accelerator):
-    num_reqs, max_len = 3, ngram.SCATTER_BLOCK
+    num_reqs, max_len = 3, SCATTER_BLOCK
     lengths = [max_len - 1, 2, max_len]
     step = make_step(list("abc"), lengths, None, max_reqs=num_reqs, max_len=max_len)
     expect_as_expected(step, *step.run(ngram, accelerator)[:2])
@@ -264,7 +264,7 @@ def test_more_ids_than_one_program_writes(accelerator):
 
 @pytest.mark.gpu
 def test_no_step_compiles_anything_anew(accelerator):
-    compiled = ngram_kernel.scatter_rows_kernel.device_caches[torch.cuda.current_device()][0]
+    compiled = scatter_rows_kernel.device_caches[torch.cuda.current_device()][0]
     PASSED_ROUND.run(ngram, accelerator)
     known = len(compiled)
     for lengths in ([1], [8], [8, 8], [1, 2, 3], [4, 4, 4, 4], [0, 0, 1, 0, 0]):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import debubble
 from solutions.sync_free.before import penalties as before
-from solutions.sync_free.packed import penalties
+from solutions.sync_free.sites import penalties
 
 from . import claims
 from .refusals import expect_refused

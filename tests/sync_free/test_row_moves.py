@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import debubble
-from solutions.sync_free.packed import row_moves
+from solutions.sync_free.parts import row_moves
 from solutions.sync_free.parts.before import row_moves as before
 
 from . import claims

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solutions.sync_free.before import token_types as before
-from solutions.sync_free.packed import token_types
+from solutions.sync_free.sites import token_types
 
 from . import claims
 from .refusals import expect_refused

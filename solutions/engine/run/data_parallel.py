@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from solutions.flex_graph.steps.limits import size_for
 from solutions.sync_free.model.data_parallel_group import DataParallelGroup
-from solutions.sync_free.sites.data_parallel import agreement_of
+from solutions.sync_free.model.ranks import agreement_of
 
 from ..requests.step_batch import StepBatch
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-from solutions.sync_free.kernels.causal_conv1d import causal_conv1d_fn
+from solutions.sync_free.sites.causal_conv1d import causal_conv1d_fn
 
 from ..metadata import GDNAttentionMetadata
 from ..rule.chunk_gated_delta_rule import chunk_gated_delta_rule

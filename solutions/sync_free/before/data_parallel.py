@@ -1,29 +1,12 @@
-"""The exchange as it was: every number is uploaded by itself, and the host waits for all of it.
-
-Each of the four writes below waits until the device has done what was queued before it, and so
-does the read at the end. All of it is on the model's stream, behind the step before.
-"""
+"""Data parallelism: in every step each rank learns what the others are about to run."""
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 
-from debubble.accelerator import Stream, current
+from debubble.accelerator import current
 
-
-class Ranks(Protocol):
-    """The ranks that step side by side, as one of them sees them."""
-
-    rank: int
-    """Which of them this one is."""
-    size: int
-    stream: Stream
-    """For their exchanges alone: nothing else is queued here."""
-
-    def all_reduce(self, state: torch.Tensor) -> None:
-        """Sums `state` over all ranks, in place, on the current stream."""
+from ..model.ranks import Ranks
 
 
 class ReadBack:
@@ -33,7 +16,6 @@ class ReadBack:
         self.values = tensor.cpu()
 
     def read(self) -> torch.Tensor:
-        """The tensor on the host, the caller's to keep."""
         return self.values
 
 
@@ -44,7 +26,7 @@ def _run_ar(
     cudagraph_mode: int,
     group: Ranks,
 ) -> ReadBack:
-    """What every rank is about to run (vLLM #41429).
+    """What every rank is about to run, for whoever reads it (vLLM #41429).
 
     `.read()` of the result gives it: [4, group.size] int32 on the host, a column for each rank;
     its rows are original tokens, padded tokens, should_ubatch as 0 or 1, and graph mode. All ranks

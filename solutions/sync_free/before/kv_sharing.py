@@ -1,14 +1,26 @@
-"""The index buffer as it was: its tail is filled with a number that the host asks for."""
+"""The indices of the tokens that a fast prefill computes, in a buffer that graphs read."""
 
 from __future__ import annotations
 
 import torch
 
+from ..checks.rows import check_indices, share_memory
+
 
 def _prepare_kv_sharing_fast_prefill(
     buffer: torch.Tensor, logits_indices: torch.Tensor, num_padded: int
 ) -> torch.Tensor:
-    """[num_padded] int32, a view of `buffer`. One host sync."""
+    """[num_padded] int32, a view of `buffer`: logits_indices, then its last one again and again
+    (vLLM #41429).
+
+    `buffer`: [max_tokens] int32 on the device, the same one in every step. Its whole tail is
+    written, so that whatever part of it a graph reads holds valid indices, and none of an earlier,
+    larger step. `logits_indices`: [n] int32 or int64 on the device, may be a part of `buffer`;
+    their values are not looked at.
+    """
+    check_indices(buffer, logits_indices, num_padded)
+    if share_memory(buffer, logits_indices):
+        logits_indices = logits_indices.clone()
     num_indices = len(logits_indices)
     buffer[:num_indices] = logits_indices
     buffer[num_indices:].fill_(logits_indices[-1].item())

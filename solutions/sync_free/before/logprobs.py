@@ -1,4 +1,4 @@
-"""The log-probabilities as they were: those of the whole vocabulary, to look up a few."""
+"""The log-probabilities of a few tokens of each row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from ..packed.logprobs import LogprobsTensors
+from ..kernels.logprobs import LogprobsTensors, check_logits
 from ..parts.before.chosen_tokens import chosen_tokens
 
 
@@ -14,7 +14,12 @@ def gather_specific_token_logprobs(
     logits: torch.Tensor, requested: Mapping[int, Sequence[int]], sampled: torch.Tensor
 ) -> LogprobsTensors | None:
     """Log-probabilities of the sampled token and of those that each row asks for, or None when
-    `requested` is empty. A host sync for each row that asks."""
+    `requested` is empty (vLLM #41429).
+
+    `logits`: [num_rows, vocab_size] on the device. `requested`: row -> token ids. `sampled`:
+    [num_rows] integers on the device. ValueError for a row or an id that doesn't exist.
+    """
+    check_logits(logits, sampled)
     chosen = chosen_tokens(requested, sampled, logits.shape[1])
     if chosen is None:
         return None

@@ -1,4 +1,4 @@
-"""The tables as they were kept: every part of the update is an upload, and a wait."""
+"""The n-gram speculator's tables on the device, brought up to date once a step."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 
 import torch
 
+from ..kernels.ngram import check_tables
 from ..model.ngram_batch import NgramBatch
 from ..parts.before.row_moves import move_rows
 
@@ -18,19 +19,26 @@ def update_ngram_gpu_tensors_incremental(
     prev_req_id_to_row: Mapping[str, int] | None,
     new_req_ids: AbstractSet[str],
 ) -> Mapping[str, int] | None:
-    """Brings the tables up to date, and returns where each request lies now."""
+    """Brings the tables up to date, and returns where each request lies now (vLLM #41429).
+
+    token_ids:          [max_reqs, max_len] int32 on the device, changed in place.
+    num_tokens:         [max_reqs] int32 on the device, changed in place.
+    prev_req_id_to_row: what the last step returned; None in the first one.
+    new_req_ids:        requests that are new or resumed in this step; others may be among them.
+
+    A request that was there takes its row along, as the device has it. The ids of a new or
+    resumed one come from the host; in the first step all do. The lengths of all come from the
+    host. Rows that no request has stay as they are, and an empty batch changes nothing, not even
+    the map. ValueError, with nothing changed, for a batch that the tables can't hold, and for a
+    request that is neither in the last map nor new.
+    """
+    check_tables(batch, token_ids, num_tokens)
     req_id_to_row = batch.rows_by_req_id()
+    moves, written_rows = batch.changes(prev_req_id_to_row, new_req_ids)
     if not req_id_to_row:
         return prev_req_id_to_row
-    if prev_req_id_to_row is None:
-        moves, written = [], req_id_to_row
-    else:
-        kept = {name: row for name, row in req_id_to_row.items() if name not in new_req_ids}
-        written = {name: row for name, row in req_id_to_row.items() if name in new_req_ids}
-        moves = [(prev_req_id_to_row[name], row) for name, row in kept.items()]
-        moves = [(source, target) for source, target in moves if source != target]
     move_rows((token_ids, num_tokens), moves)
-    for row in written.values():
+    for row in written_rows:
         length = batch.num_tokens_cpu[row]
         token_ids[row, :length] = torch.from_numpy(batch.token_ids_cpu[row, :length])
     rows = torch.tensor(list(req_id_to_row.values()), device=token_ids.device)

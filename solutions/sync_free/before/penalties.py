@@ -1,10 +1,11 @@
-"""Counting tokens as it was: six small uploads, and the host waits for each of them."""
+"""What penalties count: which tokens are in a prompt, and how often each was said since."""
 
 from __future__ import annotations
 
 import torch
 
-from ..packed.penalties import Integers, count_tokens
+from ..checks.rows import Integers, check_counted
+from ..kernels.penalties import check_tables, count_tokens
 from ..parts.before.clear_rows import clear_rows
 
 
@@ -16,18 +17,26 @@ def bincount(
     prompt_bin_mask: torch.Tensor,
     output_bin_counts: torch.Tensor,
 ) -> None:
-    """Counts the tokens of new and resumed requests from the start. Six host syncs."""
-    device = all_token_ids.device
-    clear_rows(req_indices, (prompt_bin_mask, output_bin_counts))
+    """Counts the tokens of new and resumed requests from the start (vLLM #41429).
+
+    `req_indices`, `prompt_lens` and `prefill_lens`: [n] on the host: each request's row in the
+    tables, the length of its prompt, and the number of its tokens so far, the prompt included.
+    On the device, `all_token_ids` is [max_reqs, max_len] int32. These are written, in the rows of
+    these requests alone: bit t % 32 of word t // 32 of `prompt_bin_mask`, [max_reqs,
+    ceil(vocab_size / 32)] int32, says whether token t is in the prompt; `output_bin_counts`,
+    [max_reqs, vocab_size] int32, how often it comes after it.
+
+    The host can't see the ids on the device: one outside of the vocabulary is left out, and writes
+    nowhere. ValueError for rows, lengths and tables that don't fit together.
+    """
+    check_tables(all_token_ids, prompt_bin_mask, output_bin_counts)
+    check_counted(req_indices, prompt_lens, prefill_lens, *all_token_ids.shape)
+    device, tables = all_token_ids.device, (prompt_bin_mask, output_bin_counts)
+    clear_rows(req_indices, tables)
     on_device = {
         "rows": torch.tensor(req_indices, dtype=torch.int64, device=device),
         "prompt_lens": torch.tensor(prompt_lens, dtype=torch.int32, device=device),
         "prefill_lens": torch.tensor(prefill_lens, dtype=torch.int32, device=device),
     }
-    count_tokens(
-        on_device,
-        all_token_ids,
-        prompt_bin_mask,
-        output_bin_counts,
-        max_prefill_len=max(map(int, prefill_lens), default=0),
-    )
+    longest = max(map(int, prefill_lens), default=0)
+    count_tokens(on_device, all_token_ids, *tables, max_prefill_len=longest)

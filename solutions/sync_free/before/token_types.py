@@ -1,10 +1,12 @@
-"""Token type ids as they were: the length of every request is read back from the device."""
+"""Token type ids of a pooling batch: 0 for the first text of a request, 1 for its second."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import torch
+
+from ..checks.requests import check_token_types
 
 
 def _init_model_kwargs(
@@ -13,10 +15,15 @@ def _init_model_kwargs(
     optimistic_seq_lens_cpu: torch.Tensor,
     num_reqs: int,
 ) -> dict[str, torch.Tensor]:
-    """{"token_type_ids": [sum of the first num_reqs lengths] int32 on the device}.
+    """{"token_type_ids": [sum of the first num_reqs lengths] int32 on the device}, one request
+    after the other (vLLM #41429).
 
-    A host sync for each request, and one for the pageable upload at the end.
+    `token_type_starts`: request -> position from which on its ids are 1. Before that they are 0,
+    as are all ids of a request that is absent. `seq_lens` and `optimistic_seq_lens_cpu`:
+    [max_reqs] int32, on the device and on the host. The lengths are the host's, as they are: an
+    upper bound under speculative decoding, which pooling does not have.
     """
+    check_token_types(token_type_starts, optimistic_seq_lens_cpu, num_reqs)
     token_type_ids = [torch.empty(0, dtype=torch.int32)]
     for request in range(num_reqs):
         positions = torch.arange(int(seq_lens[request]))

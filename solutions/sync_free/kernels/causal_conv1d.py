@@ -1,20 +1,147 @@
-"""Causal depthwise convolution over sequences of any lengths, with a state for each of them."""
+"""Causal depthwise convolution over sequences of any lengths, with a state for each of them.
+
+The state of a sequence, its last WIDTH - 1 inputs, is read and overwritten by one program alone,
+that of the sequence's first chunk: only there do the taps reach back before the sequence. All
+other inputs it takes from `x`, which nobody writes. So the order in which programs run is of no
+importance.
+"""
 
 from __future__ import annotations
 
 import torch
 import triton
+import triton.language as tl
 
 from debubble.accelerator import Work, launch
 
 from ..packed.conv_metadata import CHUNK_TOKENS, ConvMetadata
-from .causal_conv1d_kernel import causal_conv1d_kernel
 
 BLOCK_DIM = 256
 """Channels of one program: in bfloat16, what one warp loads at once."""
 
 
-def causal_conv1d_fn(
+@triton.jit(
+    # Whatever these hold, and wherever a slice of a batch starts, it is the same compiled kernel.
+    do_not_specialize=["num_slots"],
+    do_not_specialize_on_alignment=[
+        "query_start_loc",
+        "cache_indices",
+        "has_initial_state",
+        "batch_of_chunk",
+        "chunk_offset",
+    ],
+)
+def causal_conv1d_kernel(
+    output,  # [num_tokens, dim], contiguous
+    x,  # [num_tokens, dim], channels contiguous
+    weight,  # [dim, WIDTH], contiguous
+    bias,  # [dim]; not read without HAS_BIAS
+    conv_states,  # [num_slots, dim, WIDTH - 1], any strides
+    query_start_loc,  # [num_seqs + 1] int32
+    cache_indices,  # [num_seqs] int32
+    has_initial_state,  # [num_seqs] bool
+    batch_of_chunk,  # [num_chunks] int32; below 0 where a table is longer than its chunks
+    chunk_offset,  # [num_chunks] int32
+    num_slots,
+    dim,
+    x_stride,
+    slot_stride,
+    channel_stride,
+    tap_stride,
+    HAS_BIAS: tl.constexpr,
+    SILU: tl.constexpr,
+    WIDTH: tl.constexpr,
+    CHUNK: tl.constexpr,  # at least 3, so that only first chunks look back before their sequence
+    BLOCK_DIM: tl.constexpr,
+):
+    """One program: one chunk of one sequence, BLOCK_DIM channels; nothing if that is below 0."""
+    STATE: tl.constexpr = WIDTH - 1
+    chunk = tl.program_id(0)
+    sequence = tl.load(batch_of_chunk + chunk)
+    if sequence < 0:
+        return
+    offset = tl.load(chunk_offset + chunk)
+    first_row = tl.load(query_start_loc + sequence)
+    length = tl.load(query_start_loc + sequence + 1) - first_row
+    slot = tl.load(cache_indices + sequence).to(tl.int64)
+
+    channel = tl.program_id(1) * BLOCK_DIM + tl.arange(0, BLOCK_DIM)
+    exists = channel < dim
+    row = (first_row + offset).to(tl.int64)
+    num_rows = tl.minimum(length - offset, CHUNK)
+    output += row * dim + channel
+    if (slot < 0) | (slot >= num_slots):
+        for _ in range(num_rows):
+            tl.store(output, tl.zeros([BLOCK_DIM], output.dtype.element_ty), mask=exists)
+            output += dim
+        return
+
+    # The inputs so many tokens back. A narrow kernel doesn't use them all.
+    x += row * x_stride + channel
+    state = conv_states + slot * slot_stride + channel.to(tl.int64) * channel_stride
+    back1 = tl.zeros([BLOCK_DIM], tl.float32)
+    back2 = tl.zeros([BLOCK_DIM], tl.float32)
+    back3 = tl.zeros([BLOCK_DIM], tl.float32)
+    if offset == 0:
+        known = exists & (tl.load(has_initial_state + sequence) != 0)
+        back1 = tl.load(state + (STATE - 1) * tap_stride, mask=known, other=0.0).to(tl.float32)
+        if STATE > 1:
+            back2 = tl.load(state + (STATE - 2) * tap_stride, mask=known, other=0.0).to(tl.float32)
+        if STATE > 2:
+            back3 = tl.load(state, mask=known, other=0.0).to(tl.float32)
+    else:
+        back1 = tl.load(x - x_stride, mask=exists, other=0.0).to(tl.float32)
+        if STATE > 1:
+            back2 = tl.load(x - 2 * x_stride, mask=exists, other=0.0).to(tl.float32)
+        if STATE > 2:
+            back3 = tl.load(x - 3 * x_stride, mask=exists, other=0.0).to(tl.float32)
+
+    weight += channel * WIDTH
+    weight0 = tl.load(weight + STATE, mask=exists, other=0.0).to(tl.float32)
+    weight1 = tl.load(weight + STATE - 1, mask=exists, other=0.0).to(tl.float32)
+    if STATE > 1:
+        weight2 = tl.load(weight + STATE - 2, mask=exists, other=0.0).to(tl.float32)
+    if STATE > 2:
+        weight3 = tl.load(weight, mask=exists, other=0.0).to(tl.float32)
+    if HAS_BIAS:
+        first_sum = tl.load(bias + channel, mask=exists, other=0.0).to(tl.float32)
+    else:
+        first_sum = tl.zeros([BLOCK_DIM], tl.float32)
+
+    current = x
+    for _ in range(num_rows):
+        value = tl.load(current, mask=exists, other=0.0).to(tl.float32)
+        result = first_sum + value * weight0 + back1 * weight1
+        if STATE > 1:
+            result += back2 * weight2
+        if STATE > 2:
+            result += back3 * weight3
+        if SILU:
+            result = result / (1.0 + tl.exp(-result))
+        tl.store(output, result.to(output.dtype.element_ty), mask=exists)
+        back3 = back2
+        back2 = back1
+        back1 = value
+        current += x_stride
+        output += dim
+
+    if offset == 0:
+        if length > CHUNK:
+            end = x + length.to(tl.int64) * x_stride
+            back1 = tl.load(end - x_stride, mask=exists, other=0.0).to(tl.float32)
+            back2 = tl.load(end - 2 * x_stride, mask=exists, other=0.0).to(tl.float32)
+            back3 = tl.load(end - 3 * x_stride, mask=exists, other=0.0).to(tl.float32)
+        # Several threads may hold the same channel: none writes before all have read.
+        tl.debug_barrier()
+        kept = conv_states.dtype.element_ty
+        tl.store(state + (STATE - 1) * tap_stride, back1.to(kept), mask=exists)
+        if STATE > 1:
+            tl.store(state + (STATE - 2) * tap_stride, back2.to(kept), mask=exists)
+        if STATE > 2:
+            tl.store(state, back3.to(kept), mask=exists)
+
+
+def convolve(
     x: torch.Tensor,
     weight: torch.Tensor,
     bias: torch.Tensor | None,
@@ -23,31 +150,14 @@ def causal_conv1d_fn(
     cache_indices: torch.Tensor,
     has_initial_state: torch.Tensor,
     activation: str | None,
-    metadata: ConvMetadata | None = None,
+    metadata: ConvMetadata,
 ) -> torch.Tensor:
-    """[num_tokens, dim] like `x`: each channel convolved with the `width` inputs that end at the
-    token, then `activation`, "silu" or None (vLLM #41429). Sums are in float32.
+    """[num_tokens, dim] like `x`. The arguments are those of `causal_conv1d_fn`, the site.
 
-    Writes the last width - 1 inputs of each sequence to conv_states[cache_indices[sequence]], the
-    newest one last; a sequence that has an initial state goes on from what is there, another one
-    from zeros. A sequence without tokens leaves its slot alone. So does one whose cache index is
-    PAD_SLOT or beyond the slots: its outputs are 0.
-
-    x                   [num_tokens, dim], channels contiguous; bfloat16, float16 or float32
-    weight              [dim, width], contiguous, width 2 to 4
-    bias                [dim], or None
-    conv_states         [num_slots, dim, width - 1] of x's dtype, best with channels contiguous
-    query_start_loc     [num_seqs + 1] int32
-    cache_indices       [num_seqs] int32
-    has_initial_state   [num_seqs] bool
-    metadata            of `prepare_conv_metadata` in this step: not optional
-
-    Raises ValueError before anything is launched, also when the metadata is of another batch.
+    ValueError for metadata of another batch; everything else has been checked.
     """
     width = weight.shape[-1]
-    check_shapes(x, weight, bias, conv_states, activation)
-    _check_batch(query_start_loc, cache_indices, has_initial_state)
-    metadata = _checked_metadata(metadata, x.shape[0], len(cache_indices), len(conv_states))
+    _check_metadata(metadata, x.shape[0], len(cache_indices), len(conv_states))
     num_tokens, dim = x.shape
     output = torch.empty(num_tokens, dim, dtype=x.dtype, device=x.device)
     launch(
@@ -119,10 +229,13 @@ def check_shapes(
         raise ValueError(f"activation {activation!r}: use 'silu' or None")
 
 
-def _check_batch(
+def check_batch(
     query_start_loc: torch.Tensor, cache_indices: torch.Tensor, has_initial_state: torch.Tensor
 ) -> None:
-    """Shapes and types, which the host knows; never values, which it would have to ask for."""
+    """ValueError unless the three are int32 [num_seqs + 1], int32 [num_seqs] and bool [num_seqs].
+
+    The host knows shapes and types. Values it would have to ask for, and wait.
+    """
     num_seqs = cache_indices.numel()
     for name, tensor, size, dtype in (
         ("query_start_loc", query_start_loc, num_seqs + 1, torch.int32),
@@ -136,11 +249,7 @@ def _check_batch(
             )
 
 
-def _checked_metadata(
-    metadata: ConvMetadata | None, num_tokens: int, num_seqs: int, num_slots: int
-) -> ConvMetadata:
-    if metadata is None:
-        raise ValueError("metadata is None: give each layer what prepare_conv_metadata returned")
+def _check_metadata(metadata: ConvMetadata, num_tokens: int, num_seqs: int, num_slots: int) -> None:
     if metadata.num_tokens != num_tokens:
         raise ValueError(
             f"metadata of {metadata.num_tokens} tokens, and x has {num_tokens}: prepare it from "
@@ -155,7 +264,6 @@ def _checked_metadata(
         raise ValueError(
             f"cache index {metadata.highest_slot}: these conv_states have {num_slots} slots"
         )
-    return metadata
 
 
 def _work(x: torch.Tensor, width: int, num_seqs: int) -> Work:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import numpy as np
+
+from ..checks.rows import check_moves
+
+Moves = list[tuple[int, int]]
+"""(source, target): rows whose requests go from the one to the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +47,45 @@ class NgramBatch:
             twin = next(req_id for row, req_id in enumerate(self.req_ids) if rows[req_id] != row)
             raise ValueError(f"request {twin!r} has two rows: it can have one")
         return rows
+
+    def changes(
+        self, prev_req_id_to_row: Mapping[str, int] | None, new_req_ids: AbstractSet[str]
+    ) -> tuple[Moves, list[int]]:
+        """Which rows move since the last step, and which are written anew: all in the first step.
+
+        ValueError for a request that is neither in the last map nor new, and for moves from a row
+        that is not there.
+        """
+        rows = self.rows_by_req_id()
+        if prev_req_id_to_row is None:
+            return [], list(rows.values())
+        moves: Moves = []
+        for req_id, row in rows.items():
+            if req_id in new_req_ids:
+                continue
+            if req_id not in prev_req_id_to_row:
+                raise ValueError(
+                    f"request {req_id!r} was not there in the last step: "
+                    "name it among the new or resumed ones"
+                )
+            if prev_req_id_to_row[req_id] != row:
+                moves.append((prev_req_id_to_row[req_id], row))
+        check_moves(moves, len(self.token_ids_cpu))
+        return moves, [row for req_id, row in rows.items() if req_id in new_req_ids]
+
+    def arrays(self, moves: Moves, written_rows: Sequence[int]) -> dict[str, np.ndarray]:
+        """What an update needs on the device. `source_rows`, `target_rows`: int64. `written_rows`:
+        int64; `ids`: int32, the first ids of these rows, one row after the other; `starts`: int64,
+        where in `ids` each row begins. `lengths`: int32, of all requests."""
+        pairs = np.array(moves, np.int64).reshape(-1, 2)
+        written = np.array(written_rows, np.int64)
+        lengths = self.num_tokens_cpu[written]
+        ids = [self.token_ids_cpu[row, : self.num_tokens_cpu[row]] for row in written_rows]
+        return {
+            "source_rows": pairs[:, 0],
+            "target_rows": pairs[:, 1],
+            "written_rows": written,
+            "starts": lengths.cumsum(dtype=np.int64) - lengths,
+            "ids": np.concatenate([np.empty(0, np.int32), *ids]),
+            "lengths": self.num_tokens_cpu.astype(np.int32),
+        }

@@ -10,15 +10,14 @@ import torch
 from solutions.common.packed_upload import DeviceArrays, Plan, upload_plans
 from solutions.common.staging_ring import StagingRing
 
-from ..kernels import causal_conv1d
+from ..kernels.logprobs import LogprobsTensors
 from ..packed.bad_words import BadWords, plan_bad_words
 from ..packed.conv_metadata import ConvMetadata, plan_conv_metadata
-from ..packed.logprobs import LogprobsTensors, plan_logprobs
+from ..packed.logprobs import plan_logprobs
 from ..packed.ngram import NgramPlan, plan_ngram_update
 from ..packed.penalties import plan_bincount
 from ..packed.token_types import plan_token_types
-from ..sites import data_parallel
-from ..sites.kv_sharing import plan_fast_prefill
+from ..sites import causal_conv1d, data_parallel, kv_sharing
 from .ngram_batch import NgramBatch
 from .step_inputs import StepInputs
 from .tables import Tables
@@ -101,7 +100,7 @@ class PackedSites:
     def logits_rows(self, num_padded: int) -> torch.Tensor:
         """[num_padded] int32."""
         buffer, indices = self.tables.logits_rows, self.on_device["inputs"]["logits_indices"]
-        return plan_fast_prefill(len(buffer), len(indices), num_padded).apply({}, buffer, indices)
+        return kv_sharing._prepare_kv_sharing_fast_prefill(buffer, indices, num_padded)
 
     def apply_bad_words(self, logits: torch.Tensor) -> None:
         self.plans.bad_words.apply(self.on_device["bad_words"], logits)

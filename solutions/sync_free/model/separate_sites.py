@@ -10,8 +10,8 @@ import torch
 from solutions.common.packed_upload import DeviceArrays, upload_packed
 from solutions.common.read_back import ReadBack
 
+from ..kernels.logprobs import LogprobsTensors
 from ..packed.conv_metadata import ConvMetadata, prepare_conv_metadata
-from ..packed.logprobs import LogprobsTensors
 from .ngram_batch import NgramBatch
 from .step_inputs import StepInputs
 from .tables import Tables
@@ -27,7 +27,7 @@ SITES = (
     "bad_words",
     "logprobs",
 )
-"""Modules of this package, and of `before`."""
+"""Modules of `before` and of `sites`, by name."""
 
 
 class SeparateSites:
@@ -43,12 +43,9 @@ class SeparateSites:
         """`fixed`: sites whose code is as it is now; that of the others is as it was."""
         self.scheduled, self.inputs, self.tables = scheduled, inputs, tables
         self.device = tables.token_ids.device
-        package = __name__.rpartition(".model.")[0]
-        rooms = {"causal_conv1d": "kernels", "data_parallel": "sites", "kv_sharing": "sites"}
+        system = __name__.rpartition(".model.")[0]
         self.site = {
-            name: import_module(
-                f"{package}.{rooms.get(name, 'packed') if name in fixed else 'before'}.{name}"
-            )
+            name: import_module(f"{system}.{'sites' if name in fixed else 'before'}.{name}")
             for name in SITES
         }
         self.plans_convolution = "causal_conv1d" in fixed

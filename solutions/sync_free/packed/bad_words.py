@@ -1,38 +1,18 @@
-"""Bad words: an id that would complete a forbidden sequence is never sampled."""
+"""Bad words, planned: what does not change from step to step is laid out and checked once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 import torch
 
-from solutions.common.packed_upload import DeviceArrays, HostArrays, upload_packed
+from solutions.common.packed_upload import DeviceArrays, HostArrays
 
-BadWordsTokenIds = Mapping[int, Sequence[Sequence[int]]]
-"""{row: the sequences that are forbidden there}."""
-
-
-def apply_bad_words(
-    logits: torch.Tensor,
-    bad_words_token_ids: BadWordsTokenIds,
-    past_tokens_ids: Sequence[Sequence[int]],
-) -> None:
-    """Sets logits to -inf where sampling the id would complete a bad word (vLLM #41429).
-
-    logits:              [B, V] float on the device, changed in place.
-    bad_words_token_ids: {row: [sequence of token ids, ...]}.
-    past_tokens_ids:     what each of the B rows has generated so far, on the CPU.
-
-    A sequence forbids its last id while its row has just generated all the ids before it; one of
-    a single id always does. ValueError for a row or an id that the logits don't have, or for an
-    empty sequence, whether it matches now or not: then no logit has changed.
-    """
-    words = BadWords.of(bad_words_token_ids, *logits.shape)
-    plan = plan_bad_words(words, past_tokens_ids)
-    plan.apply(upload_packed(plan.arrays, logits.device), logits)
+from ..checks.requests import BadWordsTokenIds, check_bad_words, check_past_tokens
+from ..sites.bad_words import FEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +49,6 @@ class BadWords:
         )
 
 
-def check_bad_words(bad_words_token_ids: BadWordsTokenIds, num_rows: int, vocab_size: int) -> None:
-    """Raises ValueError with the first row, sequence or id that can't be right."""
-    for row, sequences in bad_words_token_ids.items():
-        if not 0 <= row < num_rows:
-            raise ValueError(f"bad words for row {row}: the logits have {num_rows} rows")
-        for sequence in sequences:
-            if not len(sequence):
-                raise ValueError(f"an empty bad word for row {row}: it needs at least one id")
-            for token_id in sequence:
-                if not 0 <= token_id < vocab_size:
-                    raise ValueError(
-                        f"token id {token_id} in a bad word for row {row}: "
-                        f"the vocabulary has {vocab_size} ids"
-                    )
-
-
-FEW = 4
-"""So many logits are filled one by one: that costs less than an upload and a scatter."""
-
-
 @dataclass(frozen=True, slots=True)
 class BadWordsPlan:
     """Which logits to forbid: `few` of them as (row, id), or more in `arrays`."""
@@ -111,11 +71,7 @@ class BadWordsPlan:
 
 def plan_bad_words(words: BadWords, past_tokens_ids: Sequence[Sequence[int]]) -> BadWordsPlan:
     """Finds the sequences that the next id could complete; ValueError if a row has no past."""
-    if len(past_tokens_ids) != words.num_rows:
-        raise ValueError(
-            f"past tokens of {len(past_tokens_ids)} rows for logits of {words.num_rows}: "
-            "give every row a list, be it empty"
-        )
+    check_past_tokens(past_tokens_ids, words.num_rows)
     if not words.sequences:
         return BadWordsPlan([], {})
     completed = _completed(words, past_tokens_ids)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,28 +30,6 @@ class ConvMetadata:
     num_tokens: int
     highest_slot: int = PAD_SLOT
     """Of the cache indices that were given on the host: what the states of a layer must hold."""
-
-
-Layer = Callable[..., torch.Tensor]
-"""(tokens, ConvMetadata) to the tokens, convolved."""
-
-
-def convolve_layers(
-    layers: Sequence[Layer],
-    tokens: torch.Tensor,
-    query_start_loc: torch.Tensor,
-    query_start_loc_cpu: torch.Tensor,
-) -> torch.Tensor:
-    """The tokens after all layers, each of them called as `layer(tokens, metadata)`
-    (vLLM #41429).
-
-    `query_start_loc` and `query_start_loc_cpu`: [num_seqs + 1] int32, on the device and on the
-    host: where in `tokens` each sequence starts, then the end of the last one.
-    """
-    metadata = prepare_conv_metadata(query_start_loc_cpu, tokens.device)
-    for layer in layers:
-        tokens = layer(tokens, metadata)
-    return tokens
 
 
 def prepare_conv_metadata(

@@ -1,46 +1,10 @@
-"""Data parallelism: in every step each rank learns what the others run, and nobody waits for it.
-
-The exchange has a stream of its own. So it is done long before the model's stream gets there, and
-by the time the step's other preparation is over, reading it costs no wait at all.
-"""
+"""Data parallelism: in every step each rank learns what the others are about to run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import IntEnum
-from typing import Protocol
-
-import torch
-
-from debubble.accelerator import Stream
 from solutions.common.read_back import ReadBack
 
-
-class Row(IntEnum):
-    """The rows of the exchanged tensor, which has a column for each rank."""
-
-    ORIGINAL_TOKENS = 0
-    PADDED_TOKENS = 1
-    SHOULD_UBATCH = 2
-    CUDAGRAPH_MODE = 3
-
-
-class Ranks(Protocol):
-    """The ranks that step side by side, as one of them sees them."""
-
-    rank: int
-    """Which of them this one is."""
-    size: int
-    stream: Stream
-    """For their exchanges alone: nothing else is queued here."""
-
-    def own_column(
-        self, original_tokens: int, padded_tokens: int, should_ubatch: bool, cudagraph_mode: int
-    ) -> torch.Tensor:
-        """[4, size] int32 on the device: this rank's column, and zeros. Nothing is uploaded."""
-
-    def all_reduce(self, state: torch.Tensor) -> None:
-        """Sums `state` over all ranks, in place, on the current stream."""
+from ..model.ranks import Ranks
 
 
 def _run_ar(
@@ -50,7 +14,7 @@ def _run_ar(
     cudagraph_mode: int,
     group: Ranks,
 ) -> ReadBack:
-    """What every rank is about to run, without waiting for it (vLLM #41429).
+    """What every rank is about to run, for whoever reads it (vLLM #41429).
 
     `.read()` of the result gives it: [4, group.size] int32 on the host, a column for each rank;
     its rows are original tokens, padded tokens, should_ubatch as 0 or 1, and graph mode. All ranks
@@ -60,24 +24,3 @@ def _run_ar(
         state = group.own_column(orig_num_tokens, padded_num_tokens, should_ubatch, cudagraph_mode)
         group.all_reduce(state)
         return ReadBack(state)
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """What follows for the step, on every rank alike."""
-
-    num_tokens: int
-    """The batch that each rank pads its own to."""
-    should_ubatch: bool
-    """Whether all ranks can split their batch into micro-batches."""
-    cudagraph_mode: int
-    """The most that all ranks can replay."""
-
-
-def agreement_of(state: torch.Tensor) -> Agreement:
-    """Of [4, size] on the host, as `ReadBack.read` gives it."""
-    return Agreement(
-        num_tokens=int(state[Row.PADDED_TOKENS].max()),
-        should_ubatch=bool(state[Row.SHOULD_UBATCH].all()),
-        cudagraph_mode=int(state[Row.CUDAGRAPH_MODE].min()),
-    )

@@ -3,10 +3,10 @@
 from functools import partial
 
 from solutions.sync_free.kernels.causal_conv1d import BLOCK_DIM
+from solutions.sync_free.kernels.logprobs import IDS, ROWS, TILE
+from solutions.sync_free.kernels.ngram import SCATTER_BLOCK
+from solutions.sync_free.kernels.penalties import BLOCK
 from solutions.sync_free.packed.conv_metadata import CHUNK_TOKENS
-from solutions.sync_free.packed.logprobs import IDS, ROWS, TILE
-from solutions.sync_free.packed.ngram import SCATTER_BLOCK
-from solutions.sync_free.packed.penalties import BLOCK
 
 
 def own_column(columns: int, *, shared_memory: int) -> dict:
@@ -103,38 +103,38 @@ def scatter_rows(*, shared_memory: int) -> dict:
 
 
 LAUNCHES = {
-    "solutions.sync_free.kernels.logprobs_kernel:vocabulary_block_kernel": {
+    "solutions.sync_free.kernels.logprobs:vocabulary_block_kernel": {
         "fp32, 128k": partial(vocabulary_block, "fp32", "*i32", 128_256),
         "bf16, 128k, sampled ids": partial(vocabulary_block, "bf16", "*i64", 128_256),
         "fp16, many short rows": partial(vocabulary_block, "fp16", "*i32", 512),
     },
-    "solutions.sync_free.kernels.logprobs_kernel:token_logprobs_kernel": {
+    "solutions.sync_free.kernels.logprobs:token_logprobs_kernel": {
         "fp32, 128k": partial(token_logprobs, "fp32", "*i32", 128_256),
         "bf16, 128k, all ids": partial(token_logprobs, "bf16", "*i64", 128_256, has_counts=False),
         "fp16, one block": partial(token_logprobs, "fp16", "*i32", 512),
     },
-    "solutions.sync_free.kernels.penalties_kernel:bincount_kernel": {"as it is": bincount},
-    "solutions.sync_free.kernels.ngram_kernel:scatter_rows_kernel": {"as it is": scatter_rows},
-    "solutions.sync_free.kernels.data_parallel_kernel:own_column_kernel": {
+    "solutions.sync_free.kernels.penalties:bincount_kernel": {"as it is": bincount},
+    "solutions.sync_free.kernels.ngram:scatter_rows_kernel": {"as it is": scatter_rows},
+    "solutions.sync_free.model.data_parallel_group:own_column_kernel": {
         "one rank": partial(own_column, 1),
         "8 ranks": partial(own_column, 8),
     },
-    "solutions.sync_free.kernels.causal_conv1d_kernel:causal_conv1d_kernel": {
+    "solutions.sync_free.kernels.causal_conv1d:causal_conv1d_kernel": {
         "bf16, width 4": partial(convolution, "bf16", 4),
         "fp16, width 3": partial(convolution, "fp16", 3),
         "fp32, width 2": partial(convolution, "fp32", 2),
     },
 }
 VARIES = {
-    "solutions.sync_free.kernels.logprobs_kernel:vocabulary_block_kernel": (
+    "solutions.sync_free.kernels.logprobs:vocabulary_block_kernel": (
         ["num_rows", "ids_stride"],
         ["ids"],
     ),
-    "solutions.sync_free.kernels.logprobs_kernel:token_logprobs_kernel": (
+    "solutions.sync_free.kernels.logprobs:token_logprobs_kernel": (
         ["num_rows", "width", "ids_stride"],
         ["ids", "counts"],
     ),
-    "solutions.sync_free.kernels.penalties_kernel:bincount_kernel": (
+    "solutions.sync_free.kernels.penalties:bincount_kernel": (
         [],
         ["rows", "prompt_lens", "prefill_lens"],
     ),

@@ -1,4 +1,4 @@
-"""The ids that requests ask for as they were: the host waits for the device once a request."""
+"""The tokens whose log-probability is wanted: the sampled one, and those that a row asks for."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from ...packed.chosen_tokens import ChosenTokens
+from ...checks.requests import ChosenTokens, check_requested
 
 
 def chosen_tokens(
     requested: Mapping[int, Sequence[int]], sampled: torch.Tensor, vocab_size: int
 ) -> ChosenTokens | None:
-    """The ids of each row on the device, or None when `requested` is empty."""
+    """The ids of each row on the device, or None when `requested` is empty (vLLM #41429).
+
+    `requested`: row -> ids that it asks for, in this order; a row may be missing, and a list empty.
+    `sampled`: [num_rows] integers on the device, which the host doesn't know yet. ValueError for a
+    row that is not in the batch, and for an id that is not in [0, vocab_size).
+    """
     if not requested:
         return None
     check_requested(requested, len(sampled), vocab_size)
@@ -26,19 +31,3 @@ def chosen_tokens(
         ids[row, 1:count] = torch.tensor(token_ids, dtype=torch.int32, device=device)
         counts[row : row + 1] = count
     return ChosenTokens(ids, counts)
-
-
-def check_requested(requested: Mapping[int, Sequence[int]], num_rows: int, vocab_size: int) -> None:
-    """ValueError for a row that is not in the batch, and for an id not in the vocabulary."""
-    for row, token_ids in requested.items():
-        if not 0 <= row < num_rows:
-            raise ValueError(
-                f"row {row} asks for log-probabilities: this batch has {num_rows} rows, counted "
-                "from 0"
-            )
-        for token_id in token_ids:
-            if not 0 <= token_id < vocab_size:
-                raise ValueError(
-                    f"row {row} asks for the log-probability of token {token_id}: ids must be in "
-                    f"[0, {vocab_size})"
-                )

@@ -1,12 +1,15 @@
-"""The metadata as it was: every layer asks the device anew how long the sequences are."""
+"""Which chunk of which sequence each program of the convolution works on, for all layers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
-from ...packed.conv_metadata import CHUNK_TOKENS, ConvMetadata, Layer
+from ...packed.conv_metadata import CHUNK_TOKENS, ConvMetadata
+
+Layer = Callable[..., torch.Tensor]
+"""(tokens, ConvMetadata) to the tokens, convolved."""
 
 
 def convolve_layers(
@@ -15,7 +18,12 @@ def convolve_layers(
     query_start_loc: torch.Tensor,
     query_start_loc_cpu: torch.Tensor,
 ) -> torch.Tensor:
-    """The tokens after all layers. Three host syncs in each: a download and two uploads."""
+    """The tokens after all layers, each of them called as `layer(tokens, metadata)`
+    (vLLM #41429).
+
+    `query_start_loc` and `query_start_loc_cpu`: [num_seqs + 1] int32, on the device and on the
+    host: where in `tokens` each sequence starts, then the end of the last one.
+    """
     for layer in layers:
         tokens = layer(tokens, read_conv_metadata(query_start_loc))
     return tokens

@@ -1,0 +1,94 @@
+"""What requests may wish for, and what is refused: token types, bad words, log-probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from solutions.common.host_integers import HostIntegers, host_integers
+
+BadWordsTokenIds = Mapping[int, Sequence[Sequence[int]]]
+"""{row: the sequences of token ids that are forbidden there}."""
+
+
+class ChosenTokens(NamedTuple):
+    """The tokens whose log-probabilities each row of the batch wants to know, on the device."""
+
+    ids: torch.Tensor
+    """[num_rows, 1 + most ids of a row] int32: the sampled token, those asked for, then zeros."""
+    counts: torch.Tensor
+    """[num_rows] int32: how many of a row's ids are meant, the sampled token included."""
+
+
+def check_token_types(
+    token_type_starts: Mapping[int, int], optimistic_seq_lens_cpu: HostIntegers, num_reqs: int
+) -> np.ndarray:
+    """[num_reqs] int64, the lengths of the requests.
+
+    ValueError for lengths that are not on the host or negative, for more requests than there are
+    lengths, and for a start of a request that does not exist.
+    """
+    lengths = host_integers("optimistic_seq_lens_cpu", optimistic_seq_lens_cpu)
+    if not 0 <= num_reqs <= len(lengths):
+        raise ValueError(
+            f"{num_reqs} requests, and the lengths of {len(lengths)}: num_reqs must be at least 0, "
+            "and no more than there are lengths"
+        )
+    lengths = lengths[:num_reqs]
+    negative = np.flatnonzero(lengths < 0)
+    if negative.size:
+        request = int(negative[0])
+        raise ValueError(
+            f"request {request} has a length of {lengths[request]}: lengths are at least 0"
+        )
+    for request in token_type_starts:
+        if not 0 <= request < num_reqs:
+            raise ValueError(
+                f"token types start in request {request}, and this batch has {num_reqs} requests: "
+                "leave it out"
+            )
+    return lengths
+
+
+def check_bad_words(bad_words_token_ids: BadWordsTokenIds, num_rows: int, vocab_size: int) -> None:
+    """Raises ValueError with the first row, sequence or id that can't be right."""
+    for row, sequences in bad_words_token_ids.items():
+        if not 0 <= row < num_rows:
+            raise ValueError(f"bad words for row {row}: the logits have {num_rows} rows")
+        for sequence in sequences:
+            if not len(sequence):
+                raise ValueError(f"an empty bad word for row {row}: it needs at least one id")
+            for token_id in sequence:
+                if not 0 <= token_id < vocab_size:
+                    raise ValueError(
+                        f"token id {token_id} in a bad word for row {row}: "
+                        f"the vocabulary has {vocab_size} ids"
+                    )
+
+
+def check_past_tokens(past_tokens_ids: Sequence[Sequence[int]], num_rows: int) -> None:
+    """ValueError unless every row of the logits has a list of what it has generated."""
+    if len(past_tokens_ids) != num_rows:
+        raise ValueError(
+            f"past tokens of {len(past_tokens_ids)} rows for logits of {num_rows}: "
+            "give every row a list, be it empty"
+        )
+
+
+def check_requested(requested: Mapping[int, Sequence[int]], num_rows: int, vocab_size: int) -> None:
+    """ValueError for a row that is not in the batch, and for an id not in the vocabulary."""
+    for row, token_ids in requested.items():
+        if not 0 <= row < num_rows:
+            raise ValueError(
+                f"row {row} asks for log-probabilities: this batch has {num_rows} rows, counted "
+                "from 0"
+            )
+        for token_id in token_ids:
+            if not 0 <= token_id < vocab_size:
+                raise ValueError(
+                    f"row {row} asks for the log-probability of token {token_id}: ids must be in "
+                    f"[0, {vocab_size})"
+                )

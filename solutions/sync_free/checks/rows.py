@@ -1,0 +1,102 @@
+"""Refuses rows of tables that cannot be cleared, moved or counted, and indices that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+Integers = Sequence[int] | np.ndarray
+"""One-dimensional integers on the host."""
+
+
+def check_rows(rows: Integers, max_reqs: int) -> None:
+    """ValueError for a row that is not in [0, max_reqs)."""
+    numbers = np.asarray(rows, dtype=np.int64)
+    outside = numbers[(numbers < 0) | (numbers >= max_reqs)]
+    if outside.size:
+        raise ValueError(f"request {outside[0]}: rows must be in [0, {max_reqs})")
+
+
+def check_moves(moves: Sequence[tuple[int, int]], num_rows: int) -> None:
+    """`moves`: (source, target) pairs. ValueError for a row that is not there, and for two moves to
+    one row."""
+    sources, targets = np.array(moves, np.int64).reshape(-1, 2).T
+    for rows in (sources, targets):
+        outside = (rows < 0) | (rows >= num_rows)
+        if outside.any():
+            raise ValueError(f"row {rows[outside][0]} in a move: there are {num_rows} rows")
+    different, times = np.unique(targets, return_counts=True)
+    if (times > 1).any():
+        raise ValueError(f"{times.max()} rows move to row {different[times.argmax()]}: one can")
+
+
+def check_counted(
+    req_indices: Integers,
+    prompt_lens: Integers,
+    prefill_lens: Integers,
+    max_reqs: int,
+    max_len: int,
+) -> None:
+    """ValueError for a request that is not in [0, max_reqs) or is named twice, whose tokens would
+    count double, and for lengths that are not 0 <= prompt_len <= prefill_len <= max_len."""
+    check_rows(req_indices, max_reqs)
+    requests, prompts, prefills = map(np.asarray, (req_indices, prompt_lens, prefill_lens))
+    if not len(requests) == len(prompts) == len(prefills):
+        raise ValueError(
+            f"{len(requests)} requests, {len(prompts)} prompt lengths and {len(prefills)} prefill "
+            "lengths: there must be one of each for every request"
+        )
+    wrong = np.flatnonzero((prompts < 0) | (prompts > prefills) | (prefills > max_len))
+    if wrong.size:
+        at = wrong[0]
+        raise ValueError(
+            f"request {requests[at]} has a prompt of {prompts[at]} tokens, and {prefills[at]} in "
+            f"all: 0 <= prompt <= all <= {max_len} must hold, as the table has {max_len} a request"
+        )
+    known, times = np.unique(requests, return_counts=True)
+    often = np.flatnonzero(times > 1)
+    if often.size:
+        raise ValueError(
+            f"request {known[often[0]]} is named {times[often[0]]} times, and its tokens would be "
+            "counted as often: name it once"
+        )
+
+
+def check_indices(buffer: torch.Tensor, logits_indices: torch.Tensor, num_padded: int) -> None:
+    """ValueError unless `buffer` is [max_tokens] int32, `logits_indices` [n] int32 or int64 on the
+    same device, and 1 <= n <= num_padded <= max_tokens. No value is looked at."""
+    num_indices = logits_indices.numel()
+    if num_indices < 1:
+        raise ValueError(
+            f"{num_indices} logits indices: there must be one at least, for the tail repeats the "
+            "last of them"
+        )
+    if buffer.dim() != 1 or buffer.dtype != torch.int32:
+        raise ValueError(
+            f"a buffer of {buffer.dtype} {list(buffer.shape)}: make it torch.int32 [max_tokens]"
+        )
+    if num_indices > len(buffer):
+        raise ValueError(f"{num_indices} logits indices: this buffer holds {len(buffer)}")
+    if not num_indices <= num_padded <= len(buffer):
+        raise ValueError(
+            f"{num_indices} logits indices padded to {num_padded}: choose a size between "
+            f"{num_indices} and the {len(buffer)} of the buffer"
+        )
+    if logits_indices.dtype not in (torch.int32, torch.int64):
+        raise ValueError(f"logits indices of {logits_indices.dtype}: use int32 or int64")
+    if logits_indices.dim() != 1:
+        raise ValueError(
+            f"logits indices of shape {list(logits_indices.shape)}: make them [{num_indices}]"
+        )
+    if logits_indices.device != buffer.device:
+        raise ValueError(
+            f"logits indices on {logits_indices.device}, and the buffer on {buffer.device}: "
+            "send them there once, without waiting"
+        )
+
+
+def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """True if a write to one of two tensors may change the other."""
+    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()

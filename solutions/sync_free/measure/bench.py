@@ -1,0 +1,98 @@
+"""What the eight waits cost, one step and many in a row: `python -m solutions.sync_free.bench`."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import debubble
+from debubble.accelerator import Accelerator
+from solutions.common.read_back import ReadBack
+from solutions.measure import benchmark
+from solutions.measure.benchmark import Advance, Benchmark, StepInARowCost, in_turns, time_in_a_row
+
+from ..model.config import StepConfig
+from ..model.model import Model
+from ..model.separate_sites import SITES
+from ..model.workload import ScheduledStep, Workload
+from ..step import DecodeStep, StepOutput
+
+VARIANTS = {"before": (), "separate": SITES, "after": None}
+"""Sites as `DecodeStep` takes them: as they were, each by itself, and in one upload."""
+STEPS_IN_A_ROW = 24
+SMALL_LOAD_MS = 15.0
+"""Enough for the host to queue a small step under a profiler, and short enough to see the step."""
+SERVING_BYTES = 30 * 2**30
+
+
+def main(arguments: list[str] | None = None) -> None:
+    columns = {
+        "loop": lambda cost: f"{cost.loop_us / 1e3:.2f}",
+        "syncs": lambda cost: str(cost.counts["host_syncs"]),
+        "pageable": lambda cost: str(cost.counts["h2d_pageable"]),
+        "pinned": lambda cost: str(cost.counts["h2d_pinned"]),
+    }
+    options, accelerator = benchmark.parse_options(__doc__, arguments), debubble.accelerator()
+    presets = choose_presets(accelerator, options.quick)
+    own = Benchmark("sync_free", presets, measure, len(VARIANTS), columns, record_small_steps)
+    benchmark.run(own, accelerator, options)
+
+
+def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, StepConfig]:
+    presets = {"small": StepConfig.small()}
+    if not quick and benchmark.fits(accelerator, SERVING_BYTES):
+        presets["serving"] = StepConfig.serving()
+    return presets
+
+
+def measure(
+    accelerator: Accelerator, config: StepConfig, runs: int, advance: Advance
+) -> dict[str, dict[str, StepInARowCost]]:
+    model = Model(config, accelerator.device)
+    loops = 1 if accelerator.modelled else 6
+    needed = 4 + runs + loops * STEPS_IN_A_ROW
+    scheduled = list(Workload(config).steps(needed))
+    running = {name: Running(model, name, scheduled) for name in VARIANTS}
+    variants = {name: (lambda r=r: r.next_step) for name, r in running.items()}
+    costs, _ = benchmark.measure_step(accelerator, variants, runs, advance)
+    times: dict[str, list[float]] = {name: [] for name in running}
+    for name in in_turns(running, loops):
+        times[name].append(time_in_a_row(accelerator, running[name].loop, STEPS_IN_A_ROW))
+    return {
+        "decode": {
+            name: StepInARowCost(**asdict(cost), loop_us=statistics.median(times[name]))
+            for name, cost in costs.items()
+        }
+    }
+
+
+class Running:
+    """One variant in the midst of the workload: the first step, of prompts alone, is over."""
+
+    def __init__(self, model: Model, variant: str, scheduled: list[ScheduledStep]) -> None:
+        self.step = DecodeStep(model, VARIANTS[variant])
+        self.scheduled = iter(scheduled)
+        self.next_step()
+
+    def next_step(self) -> StepOutput:
+        return self.step.run(next(self.scheduled))
+
+    def loop(self) -> None:
+        """STEPS_IN_A_ROW steps, the tokens of each read while the next one runs."""
+        last = ReadBack(self.next_step().sampled)
+        for _ in range(STEPS_IN_A_ROW - 1):
+            sampled = ReadBack(self.next_step().sampled)
+            last.read()
+            last = sampled
+        last.read()
+
+
+def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
+    """One small step of each variant."""
+    config = StepConfig.small()
+    model, scheduled = Model(config, accelerator.device), list(Workload(config).steps(3))
+    for name in VARIANTS:
+        running = Running(model, name, scheduled)
+        running.next_step()
+        yield name, benchmark.record_step(accelerator, running.next_step, SMALL_LOAD_MS)

@@ -1,0 +1,59 @@
+"""The ranks that step side by side: how one of them sees the others, and what all agree on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+import torch
+
+from debubble.accelerator import Stream
+
+
+class Row(IntEnum):
+    """The rows of the exchanged tensor, which has a column for each rank."""
+
+    ORIGINAL_TOKENS = 0
+    PADDED_TOKENS = 1
+    SHOULD_UBATCH = 2
+    CUDAGRAPH_MODE = 3
+
+
+class Ranks(Protocol):
+    """The ranks that step side by side, as one of them sees them."""
+
+    rank: int
+    """Which of them this one is."""
+    size: int
+    stream: Stream
+    """For their exchanges alone: nothing else is queued here."""
+
+    def own_column(
+        self, original_tokens: int, padded_tokens: int, should_ubatch: bool, cudagraph_mode: int
+    ) -> torch.Tensor:
+        """[4, size] int32 on the device: this rank's column, and zeros. Nothing is uploaded."""
+
+    def all_reduce(self, state: torch.Tensor) -> None:
+        """Sums `state` over all ranks, in place, on the current stream."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What follows for the step, on every rank alike."""
+
+    num_tokens: int
+    """The batch that each rank pads its own to."""
+    should_ubatch: bool
+    """Whether all ranks can split their batch into micro-batches."""
+    cudagraph_mode: int
+    """The most that all ranks can replay."""
+
+
+def agreement_of(state: torch.Tensor) -> Agreement:
+    """Of [4, size] on the host, as `ReadBack.read` gives it."""
+    return Agreement(
+        num_tokens=int(state[Row.PADDED_TOKENS].max()),
+        should_ubatch=bool(state[Row.SHOULD_UBATCH].all()),
+        cudagraph_mode=int(state[Row.CUDAGRAPH_MODE].min()),
+    )

@@ -1,0 +1,24 @@
+"""Zeroes rows of tables on the device: those of requests that come or come back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from solutions.common.h2d import async_tensor_h2d
+
+from ..checks.rows import Integers, check_rows
+
+
+def clear_rows(rows: Integers, tables: Sequence[torch.Tensor]) -> None:
+    """Zeroes `rows` of each table, in place (vLLM #41429).
+
+    `rows`: on the host, in any order; one may be named twice. `tables`: [max_reqs, ...] on the
+    device, of any dtypes. ValueError for a row that is not in every table.
+    """
+    check_rows(rows, min(len(table) for table in tables))
+    on_device = async_tensor_h2d(rows, tables[0].device, torch.int64)
+    for table in tables:
+        # The zero is an argument of the kernel. In `table[rows] = 0` it is a tensor on the CPU.
+        table.index_fill_(0, on_device, 0)

@@ -1,0 +1,30 @@
+"""Which chunk of which sequence each program of the convolution works on, for all layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from ..packed.conv_metadata import prepare_conv_metadata
+
+Layer = Callable[..., torch.Tensor]
+"""(tokens, ConvMetadata) to the tokens, convolved."""
+
+
+def convolve_layers(
+    layers: Sequence[Layer],
+    tokens: torch.Tensor,
+    query_start_loc: torch.Tensor,
+    query_start_loc_cpu: torch.Tensor,
+) -> torch.Tensor:
+    """The tokens after all layers, each of them called as `layer(tokens, metadata)`
+    (vLLM #41429).
+
+    `query_start_loc` and `query_start_loc_cpu`: [num_seqs + 1] int32, on the device and on the
+    host: where in `tokens` each sequence starts, then the end of the last one.
+    """
+    metadata = prepare_conv_metadata(query_start_loc_cpu, tokens.device)
+    for layer in layers:
+        tokens = layer(tokens, metadata)
+    return tokens

@@ -1,0 +1,49 @@
+"""Bad words: an id that would complete a forbidden sequence is never sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from solutions.common.packed_upload import upload_packed
+
+from ..checks.requests import BadWordsTokenIds, check_bad_words, check_past_tokens
+
+FEW = 4
+"""So many logits are filled one by one: that costs less than an upload and a scatter."""
+
+
+def apply_bad_words(
+    logits: torch.Tensor,
+    bad_words_token_ids: BadWordsTokenIds,
+    past_tokens_ids: Sequence[Sequence[int]],
+) -> None:
+    """Sets logits to -inf where sampling the id would complete a bad word (vLLM #41429).
+
+    logits:              [B, V] float on the device, changed in place.
+    bad_words_token_ids: {row: [sequence of token ids, ...]}.
+    past_tokens_ids:     what each of the B rows has generated so far, on the CPU.
+
+    A sequence forbids its last id while its row has just generated all the ids before it; one of
+    a single id always does. ValueError for a row or an id that the logits don't have, or for an
+    empty sequence, whether it matches now or not: then no logit has changed.
+    """
+    check_bad_words(bad_words_token_ids, *logits.shape)
+    check_past_tokens(past_tokens_ids, len(logits))
+    forbidden = []
+    for row, sequences in bad_words_token_ids.items():
+        for sequence in sequences:
+            *prefix, last_id = sequence
+            past = past_tokens_ids[row]
+            if list(past[len(past) - len(prefix) :]) == prefix:
+                forbidden.append((row, last_id))
+    if len(forbidden) <= FEW:
+        for row, last_id in forbidden:
+            # A slice is filled: its number is a kernel's argument, and is not uploaded.
+            logits[row, last_id : last_id + 1] = float("-inf")
+        return
+    value = np.array(float("-inf"), np.float32)
+    sent = upload_packed({"places": np.array(forbidden).T, "value": value}, logits.device)
+    logits.index_put_(sent["places"].unbind(), sent["value"].to(logits.dtype))
