@@ -2,6 +2,9 @@
 
 Host and device share the buffers of the uploads and the downloads, and two streams share the
 tokens. An event says when each of them changes hands.
+
+It is here because only the exercise `find_the_races` runs it: three races in so few lines need a
+loop of their own, with a stream beside the step's, which `DecodeStep` does not have.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ PyTorch shows a dispatch mode every operator before it runs, and most waits can 
 alone: from the operator, and from where its tensors lie. What is no operator is not shown, such as
 `event.synchronize()`, nor how a tensor is printed. `debubble.find_host_syncs` is more complete: it
 sees these as well, and knows the operators that are missing here.
+
+It is here because only the exercise `sync_detector` runs it: the workbook uses the other one.
 """
 
 from __future__ import annotations

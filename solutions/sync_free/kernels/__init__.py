@@ -1,1 +1,1 @@
-"""The Triton kernels that the sites launch."""
+"""Triton kernels, each with the function that launches it and what that refuses."""

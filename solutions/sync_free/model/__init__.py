@@ -1,1 +1,1 @@
-"""The step that meets all eight sites, and what it computes with."""
+"""What the step computes with: a small model, its tables, its requests, and its ranks."""

@@ -1,1 +1,1 @@
-"""Pieces of the sites, each an exercise of its own."""
+"""Four pieces of sites that are exercises by themselves, and need no Triton."""

@@ -1,1 +1,1 @@
-"""The eight places as they are now, each beside its twin in `before`."""
+"""The eight sites, each fixed by itself: no host sync is left, and at most one upload."""
