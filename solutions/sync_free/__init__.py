@@ -14,6 +14,7 @@ from .katas.sync_detector import SyncDetector, allow_waits
 from .model.ngram_batch import NgramBatch
 from .model.ranks import Agreement, agreement_of
 from .packed.conv_metadata import ConvMetadata, prepare_conv_metadata
+from .parts.clear_rows import clear_rows
 from .sites.bad_words import apply_bad_words
 from .sites.data_parallel import _run_ar
 from .sites.kv_sharing import _prepare_kv_sharing_fast_prefill
@@ -52,6 +53,7 @@ __all__ = [
     "async_tensor_h2d",
     "bincount",
     "causal_conv1d_fn",
+    "clear_rows",
     "compute_token_logprobs",
     "compute_token_ranks",
     "gather_specific_token_logprobs",
