@@ -30,9 +30,11 @@ CHUNK_TOKENS = 8
 
 @dataclass(frozen=True)
 class ConvMetadata:
-    """The same for all layers of a step. `batch_of_chunk`, `chunk_offset`: [num_chunks] int32 on
-    the device, the sequence of each chunk, and its first token's place in that sequence. Tables
-    that were made on the device may be longer: where the sequence is below 0, there is no chunk."""
+    """What each program of the convolution works on, the same for all layers of a step.
+
+    `batch_of_chunk` and `chunk_offset`: [num_chunks] int32 on the device, the sequence of each
+    chunk, and its first token's place in that sequence. Tables that were made on the device may be
+    longer: where the sequence is below 0, there is no chunk."""
 
     batch_of_chunk: torch.Tensor
     chunk_offset: torch.Tensor
@@ -43,7 +45,8 @@ class ConvMetadata:
 
 
 def read_conv_metadata(query_start_loc: torch.Tensor) -> ConvMetadata:
-    """Of [num_seqs + 1] int32 on the device, which is read back."""
+    """The metadata of sequences that start at `query_start_loc`, [num_seqs + 1] int32 on the
+    device, which is read back: a download, then two uploads, and a host sync for each."""
     lengths = query_start_loc.diff().tolist()
     batch_of_chunk, chunk_offset = [], []
     for sequence, length in enumerate(lengths):

@@ -33,7 +33,7 @@ STEPS_IN_FLIGHT = 2
 
 
 class StepOutput(NamedTuple):
-    """On the device, by row."""
+    """What a step gives for each row of its batch, on the device."""
 
     sampled: torch.Tensor
     """[num_requests] int64."""

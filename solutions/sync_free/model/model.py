@@ -56,6 +56,8 @@ class Model:
 
 
 class MixingLayer:
+    """A projection and a convolution over each request's tokens, then an MLP."""
+
     def __init__(self, model: Model, number: int) -> None:
         self.number, self.normalized = number, model.normalized
         self.proj = model.weight(model.config.hidden_size)
@@ -68,6 +70,8 @@ class MixingLayer:
 
 
 class Mlp:
+    """Adds down(silu(up(hidden))) to `hidden`, [num_tokens, hidden_size]."""
+
     def __init__(self, model: Model) -> None:
         hidden_size = model.config.hidden_size
         self.normalized = model.normalized

@@ -36,8 +36,10 @@ class StepPlans(NamedTuple):
 
 
 class PackedSites:
-    """One step's calls, by the names of `SeparateSites`. All that can be refused is refused while
-    planning: before anything is uploaded, and with no table changed."""
+    """The sites' calls of one step, under the names that `SeparateSites` has for them.
+
+    Making it plans all sites, and raises ValueError for whatever one of them refuses: before
+    anything is uploaded, and with no table changed. Then `upload` comes first."""
 
     run_ar = staticmethod(data_parallel._run_ar)
     causal_conv1d_fn = staticmethod(causal_conv1d.causal_conv1d_fn)

@@ -51,7 +51,7 @@ class Agreement:
 
 
 def agreement_of(state: torch.Tensor) -> Agreement:
-    """Of [4, size] on the host, as `ReadBack.read` gives it."""
+    """What all ranks do, from the numbers they exchanged: [4, size] int32 on the host."""
     return Agreement(
         num_tokens=int(state[Row.PADDED_TOKENS].max()),
         should_ubatch=bool(state[Row.SHOULD_UBATCH].all()),

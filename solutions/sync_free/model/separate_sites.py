@@ -31,7 +31,7 @@ SITES = (
 
 
 class SeparateSites:
-    """One step's calls. Each uploads what it needs, if anything, when its turn comes."""
+    """The sites' calls of one step, each by itself: it uploads what it needs when it runs."""
 
     def __init__(
         self,

@@ -20,9 +20,11 @@ PAD_SLOT = -1
 
 @dataclass(frozen=True)
 class ConvMetadata:
-    """The same for all layers of a step. `batch_of_chunk`, `chunk_offset`: [num_chunks] int32 on
-    the device, the sequence of each chunk, and its first token's place in that sequence. Tables
-    that were made on the device may be longer: where the sequence is below 0, there is no chunk."""
+    """What each program of the convolution works on, the same for all layers of a step.
+
+    `batch_of_chunk` and `chunk_offset`: [num_chunks] int32 on the device, the sequence of each
+    chunk, and its first token's place in that sequence. Tables that were made on the device may be
+    longer: where the sequence is below 0, there is no chunk."""
 
     batch_of_chunk: torch.Tensor
     chunk_offset: torch.Tensor

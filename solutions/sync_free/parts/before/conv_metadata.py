@@ -30,7 +30,8 @@ def convolve_layers(
 
 
 def read_conv_metadata(query_start_loc: torch.Tensor) -> ConvMetadata:
-    """Of [num_seqs + 1] int32 on the device, which is read back."""
+    """The metadata of sequences that start at `query_start_loc`, [num_seqs + 1] int32 on the
+    device, which is read back: a download, then two uploads, and a host sync for each."""
     lengths = query_start_loc.diff().tolist()
     batch_of_chunk, chunk_offset = [], []
     for sequence, length in enumerate(lengths):
