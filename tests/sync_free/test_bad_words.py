@@ -11,10 +11,12 @@ from solutions.sync_free.before import bad_words as before
 from solutions.sync_free.packed.bad_words import BadWords, plan_bad_words
 from solutions.sync_free.sites import bad_words
 
-from . import claims
+from . import claims, packed
 from .refusals import expect_refused
 
-BOTH = pytest.mark.parametrize("module", [bad_words, before], ids=["ours", "before"])
+BOTH = pytest.mark.parametrize(
+    "module", [bad_words, before, packed], ids=["ours", "before", "packed"]
+)
 VOCAB = 5
 MINUS_INFINITY = float("-inf")
 

@@ -12,10 +12,12 @@ from solutions.sync_free.kernels import logprobs as kernels
 from solutions.sync_free.packed.logprobs import plan_logprobs
 from solutions.sync_free.sites import logprobs
 
-from . import claims
+from . import claims, packed
 from .refusals import expect_refused
 
-BOTH = pytest.mark.parametrize("module", [logprobs, before], ids=["ours", "before"])
+BOTH = pytest.mark.parametrize(
+    "module", [logprobs, before, packed], ids=["ours", "before", "packed"]
+)
 LOOKED_UP = pytest.mark.parametrize("module", [kernels, before], ids=["ours", "before"])
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 TOLERANCE = 1e-5

@@ -12,10 +12,12 @@ import debubble
 from solutions.sync_free.before import penalties as before
 from solutions.sync_free.sites import penalties
 
-from . import claims
+from . import claims, packed
 from .refusals import expect_refused
 
-BOTH = pytest.mark.parametrize("module", [penalties, before], ids=["ours", "before"])
+BOTH = pytest.mark.parametrize(
+    "module", [penalties, before, packed], ids=["ours", "before", "packed"]
+)
 MAX_REQS = 5
 
 

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from solutions.sync_free.before import token_types as before
 from solutions.sync_free.sites import token_types
 
-from . import claims
+from . import claims, packed
 from .refusals import expect_refused
 
-BOTH = pytest.mark.parametrize("module", [token_types, before], ids=["ours", "before"])
+BOTH = pytest.mark.parametrize(
+    "module", [token_types, before, packed], ids=["ours", "before", "packed"]
+)
 LARGE = 4096
 
 lengths_and_starts = st.lists(st.integers(0, 6), max_size=8).flatmap(
