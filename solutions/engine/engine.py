@@ -13,12 +13,12 @@ from solutions.sync_free.model.data_parallel_group import DataParallelGroup
 from .memory.offloader import Offloader
 from .model.config import EngineConfig
 from .model.model import Model
-from .model_runner import ModelRunner
 from .optimizations import Optimizations
 from .requests.request import Request, RequestOutput, SamplingParams, new_request
 from .requests.step_batch import ScheduledRequest, StepBatch
 from .run.data_parallel import Ranks
 from .run.sampler import SampledStep
+from .runner import ModelRunner
 from .scheduler import Scheduler
 from .seams import seams_of
 

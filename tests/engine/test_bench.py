@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from debubble.timeline import Timeline
-from solutions.engine import EngineConfig, bench
-from solutions.engine.measure import latency
+from solutions.engine import EngineConfig
+from solutions.engine.measure import bench, latency
 from solutions.engine.measure import variants as of_bench
 from solutions.engine.measure.presets import PrefixPreset, Preset
 from solutions.engine.measure.variants import VARIANTS

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from debubble.assets import ASSETS
-from solutions.engine.bench import STEPS_IN_A_ROW
+from solutions.engine.measure.bench import STEPS_IN_A_ROW
 from solutions.engine.measure.presets import Preset
 from solutions.engine.measure.steps import Decodes
 from solutions.engine.measure.variants import Engines

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch.nn.functional import rms_norm
 
-from .small_model import BLOCK, MOST_BLOCKS, MOST_REQUESTS, Model, Request, attention, recurrence
+from ..small_model import BLOCK, MOST_BLOCKS, MOST_REQUESTS, Model, Request, attention, recurrence
 
 
 class Inputs(NamedTuple):

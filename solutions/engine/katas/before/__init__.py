@@ -1,0 +1,1 @@
+"""The step of the exercise as it was, with its faults."""

@@ -1,0 +1,200 @@
+"""What an engine's steps, batches and requests cost, with each optimisation and without:
+`python -m solutions.engine.bench`."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+
+from rich.console import Console
+from rich.progress import track
+
+import debubble
+from debubble.accelerator import Accelerator
+from solutions.measure import benchmark
+from solutions.measure.benchmark import (
+    Advance,
+    Benchmark,
+    StepInARowCost,
+    idle_in_a_row,
+    in_turns,
+    time_in_a_row,
+)
+from solutions.measure.variant_table import VariantTable
+
+from ..pictures.recorded import record_all
+from .latency import report_latency
+from .presets import EnginePreset, PrefixPreset, Preset
+from .shared_prefixes import measure_prefixes
+from .steps import KINDS, Decodes
+from .throughput import measure_rates, report_rates
+from .variants import Engines, EnginesOf
+
+STEPS_IN_A_ROW = {True: {"decode": 3, "prefill": 1}, False: {"decode": 16, "prefill": 2}}
+"""By whether times are modelled, as the next ones are: sim computes every step."""
+ROUNDS = {True: 1, False: 7}
+"""In which the variants take turns."""
+SMALL_LOAD_MS = {True: 5.0, False: 15.0}
+"""Enough for the host to queue a step of one graph, under a profiler."""
+MOST_RUNS = 5
+"""Of a step behind a load: what counts here is a row of them."""
+DRAWN = ("none", "all")
+"""Variants whose decode step is recorded for a picture."""
+LLAMA_BYTES = 48 * 2**30
+"""Of weights, and of the caches and graphs of an engine for each variant."""
+
+
+@dataclass(frozen=True)
+class EngineStepCost(StepInARowCost):
+    tokens_per_s: float
+    """That a row of steps computes: of answers in decodes, of prompts in prefills."""
+    idle_by_cause: dict[str, float]
+    """Shares of the device's time in a step behind a load, by what it waits for. That step is
+    recorded, which slows the host: they don't add up to `idle_share`."""
+
+
+StepCosts = dict[str, dict[str, EngineStepCost]]
+"""By kind of step, and by variant."""
+
+IN_A_ROW = VariantTable[EngineStepCost](
+    "steps in a row",
+    lambda cost: 1 / cost.loop_us,
+    {
+        "ms": lambda cost: f"{cost.loop_us / 1e3:.2f}",
+        "tokens/s": lambda cost: f"{cost.tokens_per_s:.0f}",
+        "idle": lambda cost: f"{idle_in_a_row(asdict(cost)):.0%}",
+    },
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    options = benchmark.parse_options(__doc__, arguments)
+    accelerator, console = debubble.accelerator(), Console()
+    presets = choose_presets(accelerator, options.quick)
+    prefixes = choose_prefixes(accelerator, options.quick)
+    engines_of = {}
+    for name, preset in presets.items():
+        making = f"engines of {name}"
+        with took(console, making):
+            engines = engines_of[preset] = Engines(preset.config, accelerator)
+            for variant in track(engines.variants, making, console=console, transient=True):
+                engines[variant]  # compiles, and captures
+    with took(console, "steps"):
+        costs = benchmark.run(describe(presets, engines_of), accelerator, options)
+        console.print(IN_A_ROW.of(costs, accelerator))
+    with took(console, "latency"):
+        report_latency(accelerator, presets, engines_of, console, options.output)
+    with took(console, "throughput"):
+        rates = measure_rates(accelerator, presets, engines_of, console)
+    engines_of.clear()
+    gc.collect()
+    with took(console, "long prefixes"):
+        rates |= measure_prefixes(accelerator, prefixes, console)
+    measured: dict[str, EnginePreset] = {**presets, **prefixes}
+    report_rates(accelerator, measured, rates, console, options.output)
+
+
+@contextmanager
+def took(console: Console, what: str) -> Iterator[None]:
+    """Says how long the benchmark itself was busy with something."""
+    started = time.perf_counter()
+    yield
+    console.print(f"{what}: took {time.perf_counter() - started:.0f} s")
+
+
+def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, Preset]:
+    if accelerator.modelled:
+        return {"hybrid": Preset.hybrid_on_sim()}
+    presets = {"hybrid": Preset.hybrid()}
+    if not quick and benchmark.fits(accelerator, LLAMA_BYTES):
+        presets["llama_3_8b"] = Preset.llama_3_8b()
+    return presets
+
+
+def choose_prefixes(accelerator: Accelerator, quick: bool) -> dict[str, PrefixPreset]:
+    """Looks at the memory while nothing is in it."""
+    rank = PrefixPreset.llama_3_70b_rank()
+    if not quick and benchmark.fits(accelerator, rank.gpu_bytes):
+        return {"llama_3_70b_rank": rank}
+    return {"tiny": PrefixPreset.tiny()}
+
+
+def describe(presets: Mapping[str, Preset], engines_of: EnginesOf) -> Benchmark:
+    return Benchmark(
+        "engine",
+        presets,
+        partial(measure, engines_of),
+        len(KINDS) * max(len(engines.variants) for engines in engines_of.values()),
+        {
+            "syncs": lambda cost: str(cost.counts["host_syncs"]),
+            "graphs": lambda cost: str(cost.counts["graph_launches"]),
+        },
+        partial(record_decodes, presets, engines_of),
+    )
+
+
+def measure(
+    engines_of: EnginesOf, accelerator: Accelerator, preset: Preset, runs: int, advance: Advance
+) -> StepCosts:
+    runs, engines = min(runs, MOST_RUNS), engines_of[preset]
+    return {kind: measure_kind(accelerator, preset, engines, kind, runs, advance) for kind in KINDS}
+
+
+def measure_kind(
+    accelerator: Accelerator,
+    preset: Preset,
+    engines: Engines,
+    kind: str,
+    runs: int,
+    advance: Advance,
+) -> dict[str, EngineStepCost]:
+    steps = {variant: KINDS[kind](engines[variant], preset) for variant in engines.variants}
+    ready = {variant: of_variant.ready for variant, of_variant in steps.items()}
+    costs, recorded = benchmark.measure_step(accelerator, ready, runs, advance)
+    num_steps = STEPS_IN_A_ROW[accelerator.modelled][kind]
+    times: dict[str, list[float]] = {variant: [] for variant in steps}
+    for variant in in_turns(steps, ROUNDS[accelerator.modelled]):
+        steps[variant].ready(num_steps)
+        row = partial(steps[variant].row, num_steps)
+        times[variant].append(time_in_a_row(accelerator, row, num_steps))
+    for of_variant in steps.values():
+        of_variant.stop()
+    loops = {variant: lower_quartile(times[variant]) for variant in steps}
+    return {
+        variant: EngineStepCost(
+            **asdict(costs[variant]),
+            loop_us=loops[variant],
+            tokens_per_s=steps[variant].tokens / loops[variant] * 1e6,
+            idle_by_cause={
+                cause: share
+                for cause, share in recorded[variant].idle_by_cause(ignore_sleep=True).items()
+            },
+        )
+        for variant in steps
+    }
+
+
+def lower_quartile(times: list[float]) -> float:
+    """A host that others use too works at several speeds, and changes between them as it likes: of
+    its rounds the faster ones are compared."""
+    return sorted(times)[(len(times) - 1) // 4]
+
+
+def record_decodes(
+    presets: Mapping[str, Preset], engines_of: EnginesOf, accelerator: Accelerator
+) -> Iterator[tuple[str, debubble.Timeline]]:
+    """A decode step of the hybrid model for a picture; of Llama, what chapter 06 shows."""
+    for variant in DRAWN:
+        decodes = Decodes(engines_of[presets["hybrid"]][variant], presets["hybrid"])
+        step = decodes.ready()
+        step()
+        load_ms = SMALL_LOAD_MS[accelerator.modelled]
+        timeline = benchmark.record_step(accelerator, step, load_ms)
+        decodes.stop()
+        yield variant, timeline
+    if "llama_3_8b" in presets:
+        yield from record_all(accelerator, engines_of[presets["llama_3_8b"]].model)
