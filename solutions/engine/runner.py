@@ -17,8 +17,9 @@ from .run.sampler import SampledStep, Sampler
 from .seams import Seams
 
 
-class ModelRunner:
-    """What is captured is captured when this is made. The model's caches and states outlive it."""
+class EngineRunner:
+    """Queues steps on the device. All graphs are captured when a runner is made: one decode step
+    for each of `capture_sizes`. The model's caches and states outlive it."""
 
     def __init__(self, model: Model, seams: Seams) -> None:
         config = model.config
@@ -37,18 +38,18 @@ class ModelRunner:
         }
 
     def run(self, batch: StepBatch, padded_rows: int = 0) -> SampledStep:
-        """Queues the step. With `padded_rows` a decode runs in a graph for at least so many, as
-        other ranks do."""
+        """Queues the step, and a copy of its tokens to the host. With `padded_rows` a decode runs in
+        a graph for at least so many rows, as other ranks do."""
         self.inputs.upload(batch)
         view = StepView.of(batch)
         size = None
         if batch.is_decode:
             size = size_for(max(batch.num_tokens, padded_rows), self.capture_sizes)
-        sampled = self._run_eagerly(batch, view) if size is None else self._replay(size, view)
+        if size is None:
+            sampled = self._run_eagerly(batch, view)
+        else:
+            sampled = self.captured[size].replay(view)
         return self.sampler.sample(batch.sampling_rows, sampled)
-
-    def _replay(self, size: int, view: StepView) -> Sampled:
-        return self.captured[size].replay(view)
 
     def _run_eagerly(self, batch: StepBatch, view: StepView) -> Sampled:
         metadata: dict[str, object] = {}

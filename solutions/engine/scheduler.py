@@ -32,10 +32,8 @@ class Scheduler:
         self.running: list[Request] = []
         self.num_preemptions = 0
         self._free_slots = list(reversed(range(config.limits.max_num_seqs)))
-        self._ran_out = False
-        """Whether the present step lacks blocks for a request that runs."""
         self._without_host: set[Request] = set()
-        """Those whose load has failed: they compute what they could have loaded."""
+        """Requests whose load has failed: they compute what they could have loaded."""
 
     def add(self, request: Request) -> None:
         self.waiting.append(request)
@@ -44,12 +42,57 @@ class Scheduler:
         """The next step; empty if nobody can go on now. If it raises, as for want of memory for a
         transfer, nobody is in a step."""
         step: list[ScheduledRequest] = []
+        budget, blocks_ran_out = self.limits.max_num_batched_tokens, False
         try:
-            self._fill(step)
+            for request in list(self.running):
+                if request.status is not Status.RUNNING or request.must_wait:
+                    continue
+                end = self._end_of_part(request, request.num_computed, budget)
+                while self._num_missing(request, end) > self.blocks.num_free:
+                    blocks_ran_out = True
+                    newest = self.running[-1]
+                    if newest is request:
+                        break
+                    self._preempt(newest)
+                else:
+                    budget -= self._advance(request, end, step)
+            # What gets free is for those that lack it: neither for who has just given way to them,
+            # nor for anybody who would have to.
+            while budget > 0 and self.waiting and not blocks_ran_out:
+                request = self.waiting[0]
+                if not self._admit(request, budget):
+                    break
+                self.waiting.popleft()
+                if request.status is Status.RUNNING:
+                    end = self._end_of_part(request, request.num_computed, budget)
+                    budget -= self._advance(request, end, step)
         except BaseException:
             self.give_up(step)
             raise
         return step
+
+    def queued(self, step: Iterable[ScheduledRequest]) -> None:
+        """Once a step is in the device's queue: what it computes can be found from now on."""
+        for row in step:
+            request, end = row.request, row.positions.stop
+            self._name_blocks(request, end)
+            num_blocks, rest = divmod(end, self.limits.block_size)
+            is_prefix = not rest and num_blocks <= len(request.hashes)
+            if row.is_decode or not num_blocks:
+                continue
+            state_hash = None
+            if self.states is not None and is_prefix:
+                assert request.slot is not None, "it runs"
+                state_hash = request.hashes[num_blocks - 1]
+                self.states.keep(request.slot, state_hash)
+            self._store(request, num_blocks, state_hash)
+
+    def give_up(self, step: Sequence[ScheduledRequest]) -> None:
+        """Undoes a step that could not be queued: its requests compute everything anew, since
+        nobody knows how much of it was."""
+        for row in reversed(step):
+            row.request.num_sampled -= row.samples
+            self._preempt(row.request)
 
     def finish(self, request: Request) -> None:
         """Gives back all that the request holds; what a load writes to, once it has ended."""
@@ -86,60 +129,12 @@ class Scheduler:
             for finished in self.offloader.finished_stores():
                 self.blocks.release(finished.transfer.gpu_blocks)
 
-    def queued(self, step: Iterable[ScheduledRequest]) -> None:
-        """Once a step is in the device's queue: what it computes can be found from now on."""
-        for row in step:
-            request, end = row.request, row.positions.stop
-            self._name_blocks(request, end)
-            num_blocks, rest = divmod(end, self.limits.block_size)
-            is_prefix = not rest and num_blocks <= len(request.hashes)
-            if row.is_decode or not num_blocks:
-                continue
-            state_hash = None
-            if self.states is not None and is_prefix:
-                assert request.slot is not None, "it runs"
-                state_hash = request.hashes[num_blocks - 1]
-                self.states.keep(request.slot, state_hash)
-            self._store(request, num_blocks, state_hash)
-
-    def give_up(self, step: Sequence[ScheduledRequest]) -> None:
-        """Of a step that could not be queued: its requests compute everything anew, since nobody
-        knows how much of it was."""
-        for row in reversed(step):
-            row.request.num_sampled -= row.samples
-            self._preempt(row.request)
-
-    def _fill(self, step: list[ScheduledRequest]) -> None:
-        budget, self._ran_out = self.limits.max_num_batched_tokens, False
-        for request in list(self.running):
-            if request.status is Status.RUNNING:
-                budget -= self._advance(request, budget, step)
-        # What gets free is for those that lack it: neither for who has just given way to them, nor
-        # for anybody who would have to.
-        if self._ran_out:
-            return
-        while budget > 0 and self.waiting and self._admit(self.waiting[0], budget):
-            request = self.waiting.popleft()
-            if request.status is Status.RUNNING:
-                budget -= self._advance(request, budget, step)
-
-    def _advance(self, request: Request, budget: int, step: list[ScheduledRequest]) -> int:
-        """Adds the request's next tokens to the step: how many."""
-        if request.is_done or (request.sampling.looks_back and request.in_flight):
-            return 0
-        start = request.num_computed
-        end = self._end_of_part(request, start, budget)
-        if end <= start or not self._make_room(request, end):
-            return 0
-        request.num_computed = end
-        samples = end == request.num_tokens
-        request.num_sampled += samples
-        step.append(ScheduledRequest(request, range(start, end), samples))
-        return end - start
-
     def _end_of_part(self, request: Request, start: int, budget: int) -> int:
-        """No part ends within an image, whose tokens see one another both ways. Where states are
-        kept, a prefill pauses behind its last full block, since only there they can be found."""
+        """How far a step of at most `budget` tokens takes the request: `start` if nowhere.
+
+        No part ends within an image, whose tokens see one another both ways. Where states are
+        kept, a prefill pauses behind its last full block, since only there they can be found.
+        """
         end = min(request.num_tokens, start + budget)
         if self.states is not None and end - start > 1:
             size = self.limits.block_size
@@ -150,19 +145,24 @@ class Scheduler:
             end = request.image_around(end)[0]
         return end
 
-    def _make_room(self, request: Request, end: int) -> bool:
-        """Blocks for so many tokens, if need be those of requests that began later."""
-        missing = self.limits.pages_of(end) - len(request.blocks)
-        while missing > self.blocks.num_free:
-            self._ran_out = True
-            last = self.running[-1]
-            if last is request:
-                return False
-            self._preempt(last)
-        request.blocks += self.blocks.allocate(max(missing, 0))
-        return True
+    def _num_missing(self, request: Request, end: int) -> int:
+        """Blocks that the request lacks for its first `end` tokens."""
+        return max(self.limits.pages_of(end) - len(request.blocks), 0)
+
+    def _advance(self, request: Request, end: int, step: list[ScheduledRequest]) -> int:
+        """Adds the request's tokens up to `end` to the step: how many. Their blocks are free."""
+        start = request.num_computed
+        if end <= start:
+            return 0
+        request.blocks += self.blocks.allocate(self._num_missing(request, end))
+        request.num_computed = end
+        samples = end == request.num_tokens
+        request.num_sampled += samples
+        step.append(ScheduledRequest(request, range(start, end), samples))
+        return end - start
 
     def _preempt(self, request: Request) -> None:
+        """The request gives all that it holds back, and is the next to begin again."""
         self.running.remove(request)
         self._release(request, Status.WAITING)
         self.waiting.appendleft(request)
@@ -188,10 +188,8 @@ class Scheduler:
         end = self._end_of_part(request, start, budget)
         if end <= start or not self._has_room(prefix, self.limits.pages_of(end)):
             return False
-        with self._begun(request, prefix) as slot:
-            if self.states is not None and prefix.state_hash is not None:
-                self.states.give_back(prefix.state_hash, slot)
-        self._run(request)
+        with self._begin(request, prefix):
+            self._run(request)
         return True
 
     def _admit_to_load(self, request: Request, prefix: Prefix, offloader: Offloader) -> bool:
@@ -200,9 +198,7 @@ class Scheduler:
         if not self._has_room(prefix, prefix.num_blocks):
             return False
         state_to_load = prefix.state_hash if prefix.loads_state else None
-        with self._begun(request, prefix) as slot:
-            if self.states is not None and prefix.state_hash is not None and not prefix.loads_state:
-                self.states.give_back(prefix.state_hash, slot)
+        with self._begin(request, prefix) as slot:
             new_blocks = self.blocks.allocate(len(prefix.hashes_to_load))
             request.blocks += new_blocks
             offloader.begin_load(request, slot, prefix.hashes_to_load, new_blocks, state_to_load)
@@ -211,34 +207,34 @@ class Scheduler:
         return True
 
     def _has_room(self, prefix: Prefix, num_blocks: int) -> bool:
+        """Whether there are `num_blocks` for a request with this prefix, those of it included."""
         found = prefix.gpu_blocks
         free = self.blocks.num_free - self.blocks.num_to_take(found)
         return num_blocks - len(found) <= free
 
     @contextmanager
-    def _begun(self, request: Request, prefix: Prefix) -> Iterator[int]:
-        """The request holds its prefix and a slot: this one. If what follows raises, it holds
-        nothing."""
-        slot = self._begin(request, prefix)
-        try:
-            yield slot
-        except BaseException:
-            self._release(request, Status.WAITING)
-            raise
-
-    def _begin(self, request: Request, prefix: Prefix) -> int:
+    def _begin(self, request: Request, prefix: Prefix) -> Iterator[int]:
+        """The request holds what the device has of its prefix, and a slot: this one. If what
+        follows raises, it holds nothing."""
         self.blocks.hold(prefix.gpu_blocks)
         request.blocks = list(prefix.gpu_blocks)
         request.slot = slot = self._free_slots.pop()
         request.num_computed = prefix.num_blocks * self.limits.block_size
         request.num_cached = request.num_computed
-        return slot
+        try:
+            if self.states is not None and prefix.state_hash is not None and not prefix.loads_state:
+                self.states.give_back(prefix.state_hash, slot)
+            yield slot
+        except BaseException:
+            self._release(request, Status.WAITING)
+            raise
 
     def _run(self, request: Request) -> None:
         request.status = Status.RUNNING
         self.running.append(request)
 
     def _name_blocks(self, request: Request, num_tokens: int) -> None:
+        """Lets others find the full blocks of the request's first `num_tokens` tokens."""
         num_full = min(num_tokens // self.limits.block_size, len(request.hashes))
         new = slice(request.num_named, num_full)
         for block, block_hash in zip(request.blocks[new], request.hashes[new], strict=True):
@@ -246,6 +242,8 @@ class Scheduler:
         request.num_named = num_full
 
     def _store(self, request: Request, num_blocks: int, state_hash: bytes | None) -> None:
+        """Begins to copy what host memory doesn't have of the request's first blocks, and the state
+        kept for `state_hash`."""
         if self.offloader is None:
             return
         hashes = request.hashes[:num_blocks]

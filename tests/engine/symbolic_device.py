@@ -30,7 +30,7 @@ def symbolic_engine(config: EngineConfig, optimizations: Optimizations | None = 
     """Its loop, scheduler, caches and transfers are the real ones. `check_blocks` after a step
     compares what is held with what there is."""
     with mock.patch.multiple(
-        engine_module, Model=SymbolicModel, ModelRunner=SymbolicRunner, Offloader=SymbolicOffloader
+        engine_module, Model=SymbolicModel, EngineRunner=SymbolicRunner, Offloader=SymbolicOffloader
     ):
         return Engine(config, optimizations)
 

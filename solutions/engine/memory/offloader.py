@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
@@ -13,7 +13,6 @@ from solutions.offload.handler import SingleDirectionOffloadingHandler
 from solutions.offload.memory.host_memory import pinned_blocks
 from solutions.offload.memory.kv_tensors import KVGroup, KVTensors
 from solutions.offload.memory.lru_blocks import LRUBlockManager
-from solutions.offload.transfers import LoadingHandler
 
 from ..model.model import Model
 from ..requests.request import Request
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Transfer:
+class PrefixTransfer:
     """Of blocks and, where the model has states, of the one behind them."""
 
     job_id: int
@@ -35,12 +34,12 @@ class Transfer:
 
 
 @dataclass(frozen=True)
-class Load(Transfer):
+class PrefixLoad(PrefixTransfer):
     request: Request
     """Whose blocks they are."""
 
 
-AnyTransfer = TypeVar("AnyTransfer", bound=Transfer)
+AnyTransfer = TypeVar("AnyTransfer", bound=PrefixTransfer)
 
 
 class Finished(NamedTuple, Generic[AnyTransfer]):
@@ -61,6 +60,10 @@ class TransferHandler(Protocol):
     def wait(self, job_ids: Iterable[Hashable]) -> None: ...
 
 
+LoadingHandler = Callable[[Sequence[KVGroup]], TransferHandler]
+"""Makes the handler that brings blocks and states back from host memory."""
+
+
 class Offloader:
     """Two groups of memory: KV blocks, and states. Transfers run beside compute; nobody waits."""
 
@@ -76,8 +79,8 @@ class Offloader:
         self.load: TransferHandler = loading_handler(groups)
         self.store: TransferHandler = SingleDirectionOffloadingHandler(groups, gpu_to_cpu=True)
         self._ids = itertools.count()
-        self._loads: dict[Hashable, Load] = {}
-        self._stores: dict[Hashable, Transfer] = {}
+        self._loads: dict[Hashable, PrefixLoad] = {}
+        self._stores: dict[Hashable, PrefixTransfer] = {}
 
     @property
     def loads_under_way(self) -> int:
@@ -103,7 +106,7 @@ class Offloader:
         state_hash: bytes | None,
     ) -> None:
         """Into blocks that the request holds, and into its slot the state, if there is a hash."""
-        transfer = Load(next(self._ids), hashes, gpu_blocks, state_hash, request)
+        transfer = PrefixLoad(next(self._ids), hashes, gpu_blocks, state_hash, request)
         cpu_blocks = self.blocks.prepare_load(hashes)
         gpu_states: list[int] = []
         cpu_states: list[int] = []
@@ -118,7 +121,7 @@ class Offloader:
 
     def begin_store(
         self, hashes: Sequence[bytes], gpu_blocks: Sequence[int], state_hash: bytes | None
-    ) -> Transfer | None:
+    ) -> PrefixTransfer | None:
         """Of the blocks that are not there yet, and of the state kept for `state_hash`. None if
         all is there, or there is no room now. The caller holds the blocks until it has finished."""
         plan = self.blocks.prepare_store(hashes)
@@ -129,7 +132,7 @@ class Offloader:
         gpu_states, cpu_states = self._plan_state(state_hash)
         if not stored and not cpu_states:
             return None
-        transfer = Transfer(
+        transfer = PrefixTransfer(
             next(self._ids), plan.hashes, stored, state_hash if cpu_states else None
         )
         try:
@@ -140,7 +143,7 @@ class Offloader:
         self._stores[transfer.job_id] = transfer
         return transfer
 
-    def finished_loads(self) -> list[Finished[Load]]:
+    def finished_loads(self) -> list[Finished[PrefixLoad]]:
         done = []
         for result in self.load.get_finished():
             transfer = self._loads.pop(result.job_id)
@@ -148,7 +151,7 @@ class Offloader:
             done.append(Finished(transfer, result.error))
         return done
 
-    def finished_stores(self) -> list[Finished[Transfer]]:
+    def finished_stores(self) -> list[Finished[PrefixTransfer]]:
         done = []
         for result in self.store.get_finished():
             transfer = self._stores.pop(result.job_id)
@@ -163,12 +166,12 @@ class Offloader:
                 handler.wait({next(iter(transfers))})
                 return
 
-    def _end_load(self, transfer: Transfer) -> None:
+    def _end_load(self, transfer: PrefixTransfer) -> None:
         self.blocks.complete_load(transfer.hashes)
         if transfer.state_hash is not None:
             self.kept.complete_load([transfer.state_hash])
 
-    def _end_store(self, transfer: Transfer, success: bool) -> None:
+    def _end_store(self, transfer: PrefixTransfer, success: bool) -> None:
         self.blocks.complete_store(transfer.hashes, success)
         if self.states is not None and transfer.state_hash is not None:
             self.kept.complete_store([transfer.state_hash], success)
@@ -189,7 +192,7 @@ class Offloader:
     def _transfer(
         self,
         handler: TransferHandler,
-        transfer: Transfer,
+        transfer: PrefixTransfer,
         cpu_blocks: list[int],
         gpu_states: list[int],
         cpu_states: list[int],

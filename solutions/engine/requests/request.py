@@ -86,9 +86,22 @@ class Request:
         return self.num_sampled - len(self.generated)
 
     @property
-    def is_done(self) -> bool:
-        """Nothing more is to be sampled."""
-        return self.finish_reason is not None or self.num_sampled >= self.sampling.max_tokens
+    def must_wait(self) -> bool:
+        """True while nothing of it can be computed: all of its tokens are sampled, or what it must
+        not say next depends on one that the host doesn't know yet."""
+        is_done = self.finish_reason is not None or self.num_sampled >= self.sampling.max_tokens
+        return is_done or (self.sampling.looks_back and self.in_flight > 0)
+
+    def take(self, token: int, logprobs: dict[int, float] | None) -> str | None:
+        """Adds a sampled token, which the host knows from now on. Why the request ends with it,
+        "stop" or "length"; None if it goes on."""
+        self.generated.append(token)
+        self.update_hashes()
+        if logprobs is not None:
+            self.logprobs.append(logprobs)
+        if token == self.sampling.stop_token:
+            return "stop"
+        return "length" if len(self.generated) >= self.sampling.max_tokens else None
 
     def update_hashes(self) -> None:
         num_known = len(self.prompt) + len(self.generated)

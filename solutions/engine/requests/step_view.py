@@ -16,7 +16,7 @@ from .step_batch import StepBatch
 @dataclass(frozen=True)
 class StepView:
     """The numbers of its requests on the host; on the device they are the first rows of the
-    StepInputs."""
+    DeviceInputs."""
 
     query_start_loc: np.ndarray
     """[R + 1] int32."""

@@ -17,8 +17,9 @@ from solutions.pinned_h2d.model.batch import Batch as SpanBatch
 from ..model.config import LayerKind
 from ..model.model import Model
 from ..requests.step_view import StepView
-from ..seams import MaskSeam, RangesSeam, Seams, TablesSeam
-from .step_inputs import STEPS_IN_FLIGHT, StepInputs
+from ..seams import Seams
+from .sides import ChunkSide, ImageRanges, MaskSide
+from .step_inputs import STEPS_IN_FLIGHT, DeviceInputs
 
 
 class Backend(Protocol):
@@ -27,23 +28,23 @@ class Backend(Protocol):
     can_be_captured: bool
     """Whether a decode step's graph can hold what they do."""
 
-    def build(self, view: StepView, inputs: StepInputs) -> Mapping[str, object]:
+    def build(self, view: StepView, inputs: DeviceInputs) -> Mapping[str, object]:
         """Their metadata, by layer name."""
 
-    def renew(self, view: StepView, inputs: StepInputs) -> None:
+    def renew(self, view: StepView, inputs: DeviceInputs) -> None:
         """Before a graph that holds them is replayed: what it can't do by itself."""
 
 
 class FlexBackend:
     """One builder for each mask."""
 
-    def __init__(self, model: Model, seam: MaskSeam) -> None:
+    def __init__(self, model: Model, side: MaskSide) -> None:
         limits, device = model.config.limits, model.device
-        self.can_be_captured = seam.can_be_captured
+        self.can_be_captured = side.can_be_captured
         self.mask_of = model.mask_of
-        self.builders = {mask: seam.builder_class(limits, device, mask) for mask in model.masks}
+        self.builders = {mask: side.builder_class(limits, device, mask) for mask in model.masks}
 
-    def build(self, view: StepView, inputs: StepInputs) -> dict[str, object]:
+    def build(self, view: StepView, inputs: DeviceInputs) -> dict[str, object]:
         rows = view.num_rows
         common = FlexCommon(
             query_start_loc=inputs.query_start_loc[: rows + 1],
@@ -60,19 +61,19 @@ class FlexBackend:
         }
         return {name: of_mask[mask] for name, mask in self.mask_of.items()}
 
-    def renew(self, view: StepView, inputs: StepInputs) -> None:
+    def renew(self, view: StepView, inputs: DeviceInputs) -> None:
         """The graph builds its metadata itself."""
 
 
 class SpansBackend:
     """A metadata object for each layer, as every layer asked for itself before."""
 
-    def __init__(self, model: Model, seam: RangesSeam) -> None:
-        self.can_be_captured = seam.can_be_captured
+    def __init__(self, model: Model, ranges: ImageRanges) -> None:
+        self.can_be_captured = ranges.can_be_captured
         self.names = model.names_of("spans")
-        self.ranges = seam
+        self.ranges = ranges
 
-    def build(self, view: StepView, inputs: StepInputs) -> Mapping[str, object]:
+    def build(self, view: StepView, inputs: DeviceInputs) -> Mapping[str, object]:
         rows = view.num_rows
         batch = SpanBatch(
             query_start_loc=inputs.query_start_loc[: rows + 1],
@@ -84,7 +85,7 @@ class SpansBackend:
         )
         return self.ranges.metadata_of(batch, self.names, view.images)
 
-    def renew(self, view: StepView, inputs: StepInputs) -> None:
+    def renew(self, view: StepView, inputs: DeviceInputs) -> None:
         """The graph reads the ranges where they always are. No token of a decode lies in an image:
         there are none."""
         self.ranges.clear(view.num_rows)
@@ -96,16 +97,16 @@ class GdnBackend:
     can_be_captured = True
     """Decodes need no chunk tables."""
 
-    def __init__(self, model: Model, seam: TablesSeam) -> None:
+    def __init__(self, model: Model, side: ChunkSide) -> None:
         limits = model.config.limits
         self.names = model.names_of("gdn")
         ring = StagingRing((_most_bytes(limits),), torch.uint8, STEPS_IN_FLIGHT)
-        self.builder = GDNAttentionMetadataBuilder(model.device, seam.tables, ring)
+        self.builder = GDNAttentionMetadataBuilder(model.device, side.tables, ring)
         for layer in model.layers.values():
             if layer.kind == "gdn":
-                layer.delta_net.chunk_gated_delta_rule = seam.rule
+                layer.delta_net.chunk_gated_delta_rule = side.rule
 
-    def build(self, view: StepView, inputs: StepInputs) -> dict[str, object]:
+    def build(self, view: StepView, inputs: DeviceInputs) -> dict[str, object]:
         rows = view.num_rows
         metadata = self.builder.build(
             GdnCommon(
@@ -119,7 +120,7 @@ class GdnBackend:
         )
         return dict.fromkeys(self.names, metadata)
 
-    def renew(self, view: StepView, inputs: StepInputs) -> None:
+    def renew(self, view: StepView, inputs: DeviceInputs) -> None:
         """The graph reads the starts and slots where they always are."""
 
 
@@ -128,7 +129,7 @@ def backends_of(model: Model, seams: Seams) -> dict[LayerKind, Backend]:
     make: dict[LayerKind, Callable[[], Backend]] = {
         "flex": lambda: FlexBackend(model, seams.mask),
         "spans": lambda: SpansBackend(model, seams.ranges(model.config, model.device)),
-        "gdn": lambda: GdnBackend(model, seams.tables),
+        "gdn": lambda: GdnBackend(model, seams.chunks),
     }
     return {kind: make[kind]() for kind in make if model.config.model.num_layers_of(kind)}
 

@@ -16,7 +16,7 @@ from ..model.layers import Layer
 from ..model.model import Model
 from ..requests.step_view import StepView
 from .backends import Backend
-from .step_inputs import StepInputs
+from .step_inputs import DeviceInputs
 
 
 class Break(NamedTuple):
@@ -45,7 +45,7 @@ class CapturedStep:
     """Decodes of up to `size` requests. Memory between graphs has one address for good."""
 
     def __init__(
-        self, model: Model, backends: dict[LayerKind, Backend], inputs: StepInputs, size: int
+        self, model: Model, backends: dict[LayerKind, Backend], inputs: DeviceInputs, size: int
     ) -> None:
         self.model, self.backends, self.inputs, self.size = model, backends, inputs, size
         self.breaks: list[Break] = []

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from solutions.flex_graph.steps.limits import size_for
 from solutions.sync_free.model.data_parallel_group import DataParallelGroup
 from solutions.sync_free.model.ranks import agreement_of
 
 from ..requests.step_batch import StepBatch
-
-if TYPE_CHECKING:
-    from ..seams import RunAr
+from .sides import RunAr
 
 EAGER, GRAPH = 0, 1
 """Graph modes; ranks agree on the least."""
 
 
-class Ranks:
+class DataParallelRanks:
     """Data parallel: every rank has the whole model, and requests of its own."""
 
     def __init__(self, group: DataParallelGroup, run_ar: RunAr) -> None:

@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import NamedTuple
 
 import torch
 
 from ..requests.step_batch import ScheduledRequest
-from ..seams import Awaited, StepSeam
 from .captured_step import Sampled
-from .step_inputs import StepInputs
+from .sides import Awaited, StepSide
+from .step_inputs import DeviceInputs
 
 
 class SampledStep(NamedTuple):
-    """On its way to the host; `.read()` of each part gives it."""
+    """What a step has sampled, on its way to the host. It has R rows, one for each
+    request that samples."""
 
     rows: list[ScheduledRequest]
     tokens: Awaited
-    """[rows] int64."""
+    """[R] int64."""
     logprob_ids: Awaited | None
-    """[rows, 1 + most ids of a row] int32: the token, then the ids that were asked for."""
+    """[R, 1 + most ids of a row] int32: the token, then the ids that were asked for. None if no row
+    asks."""
     logprobs: Awaited | None
     """The same shape, float32."""
 
+    def read_tokens(self) -> list[int]:
+        """The token of each row. Waits until the step is done."""
+        return self.tokens.read().tolist()
+
+    def read_logprobs(self) -> list[dict[int, float] | None]:
+        """For each row the log-probabilities of its token and of the ids that it asked for, by id;
+        None for a row that asked for none. Waits until the step is done."""
+        if self.logprob_ids is None or self.logprobs is None:
+            return [None] * len(self.rows)
+        of_rows: list[dict[int, float] | None] = []
+        ids, values = self.logprob_ids.read().tolist(), self.logprobs.read().tolist()
+        for row, ids_of_row, values_of_row in zip(self.rows, ids, values, strict=True):
+            asked = row.request.sampling.logprobs
+            pairs = zip(ids_of_row, values_of_row, strict=True)
+            of_rows.append(None if asked is None else dict(islice(pairs, 1 + len(asked))))
+        return of_rows
+
 
 class Sampler:
-    def __init__(self, seam: StepSeam, inputs: StepInputs) -> None:
-        self.seam, self.inputs = seam, inputs
+    """Greedy: of each row the most likely token that its request allows."""
+
+    def __init__(self, side: StepSide, inputs: DeviceInputs) -> None:
+        self.side, self.inputs = side, inputs
 
     def sample(self, rows: list[ScheduledRequest], sampled: Sampled) -> SampledStep:
         """`rows`: those of the step that sample, in the order of `sampled`."""
@@ -36,8 +58,8 @@ class Sampler:
             for number, row in enumerate(rows)
             if row.request.sampling.logprobs is not None
         }
-        found = self.seam.gather_specific_token_logprobs(sampled.logits, asked, tokens)
-        read_back = self.seam.read_back
+        found = self.side.gather_specific_token_logprobs(sampled.logits, asked, tokens)
+        read_back = self.side.read_back
         return SampledStep(
             rows,
             read_back(tokens),
@@ -55,7 +77,7 @@ class Sampler:
         if not bad_words:
             return sampled.tokens
         past = [row.request.generated for row in rows]
-        self.seam.apply_bad_words(sampled.logits, bad_words, past)
+        self.side.apply_bad_words(sampled.logits, bad_words, past)
         tokens = sampled.logits.argmax(-1)
         self.inputs.keep_sampled(tokens)
         return tokens

@@ -16,7 +16,7 @@ from ..requests.step_batch import FROM_HOST, NO_SLOT, StepBatch
 STEPS_IN_FLIGHT = 2
 
 
-class StepInputs:
+class DeviceInputs:
     """int32 on the device, at addresses that graphs may keep; behind a batch, as at first, there
     are requests without tokens, and tokens that write nowhere. With T = max_num_batched_tokens and
     S = max_num_seqs:
@@ -87,7 +87,7 @@ class StepInputs:
         }
 
 
-class PackedInputs(StepInputs):
+class PackedInputs(DeviceInputs):
     """All of a step in one pinned upload, which nobody waits for."""
 
     def __init__(self, limits: Limits, device: torch.device) -> None:
@@ -107,7 +107,7 @@ class PackedInputs(StepInputs):
         self._ring.upload(torch.from_numpy(packed[:end]), self.numbers[:end])
 
 
-class SeparateInputs(StepInputs):
+class SeparateInputs(DeviceInputs):
     """As it was: an upload for each part, from pageable memory, and the host waits for each."""
 
     def upload(self, batch: StepBatch) -> None:

@@ -1,0 +1,57 @@
+"""How layers learn where a step's images are: each for itself, or all by one upload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from solutions.pinned_h2d import ModelRunner, TritonAttentionMetadata, before
+
+from ..model.config import EngineConfig
+
+if TYPE_CHECKING:
+    from solutions.pinned_h2d.model.batch import Batch
+    from solutions.pinned_h2d.model.model import PrefixMetadata
+    from solutions.pinned_h2d.ranges import PrefixRanges
+
+
+class RangesOfEachLayer:
+    """As it was: every layer uploads the ranges for itself, while it runs."""
+
+    can_be_captured = False
+
+    def __init__(self, config: EngineConfig, device: torch.device) -> None:
+        self.runner = before.ModelRunner()
+
+    def metadata_of(
+        self, batch: Batch, layers: Sequence[str], images: PrefixRanges
+    ) -> Mapping[str, PrefixMetadata]:
+        metadata = {name: before.TritonAttentionMetadata(batch) for name in layers}
+        self.runner._set_mm_prefix_range_for_metadata(metadata, images)
+        return metadata
+
+    def clear(self, num_rows: int) -> None:
+        """Nothing: no graph holds these layers."""
+
+
+class RangesOfStep:
+    """As it is: one upload a step, to an address that a graph may keep."""
+
+    can_be_captured = True
+
+    def __init__(self, config: EngineConfig, device: torch.device) -> None:
+        self.runner = ModelRunner(
+            config.limits.max_num_seqs, config.max_images, device, for_graphs=True
+        )
+
+    def metadata_of(
+        self, batch: Batch, layers: Sequence[str], images: PrefixRanges
+    ) -> Mapping[str, PrefixMetadata]:
+        metadata = {name: TritonAttentionMetadata(batch) for name in layers}
+        self.runner._set_mm_prefix_range_for_metadata(metadata, images)
+        return metadata
+
+    def clear(self, num_rows: int) -> None:
+        self.runner.prefix_ranges.update(None, num_rows)

@@ -1,0 +1,118 @@
+"""What the code on either side of a seam has to offer: `seams.py` says which side that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+
+from solutions.flex_graph.runner import MetadataBuilder
+from solutions.gdn.metadata import Tables
+
+from .step_inputs import DeviceInputs
+
+if TYPE_CHECKING:
+    from solutions.pinned_h2d.model.batch import Batch
+    from solutions.pinned_h2d.model.model import PrefixMetadata
+    from solutions.pinned_h2d.ranges import PrefixRanges
+    from solutions.sync_free.model.data_parallel_group import DataParallelGroup
+    from solutions.sync_free.sites.bad_words import BadWordsTokenIds
+    from solutions.sync_free.sites.logprobs import LogprobsTensors
+
+
+class ImageRanges(Protocol):
+    """How layers learn where a step's images are (pinned_h2d)."""
+
+    can_be_captured: bool
+    """Whether a graph can hold the layers that ask."""
+
+    def metadata_of(
+        self, batch: Batch, layers: Sequence[str], images: PrefixRanges
+    ) -> Mapping[str, PrefixMetadata]:
+        """What each of these layers is told of a step, by layer name."""
+
+    def clear(self, num_rows: int) -> None:
+        """Says that no token of the next `num_rows` rows lies in an image, before a graph that
+        holds the layers is replayed. It uploads only if the step before had images."""
+
+
+class Awaited(Protocol):
+    """A device tensor that is on its way to the host, or there already."""
+
+    def read(self) -> torch.Tensor:
+        """The tensor on the host, the caller's to keep. Waits if it is not there yet."""
+
+
+class RunAr(Protocol):
+    """Tells all ranks what this one is about to run, and asks what they are. Reading the answer
+    gives int32 [4, group.size], a column for each rank. All ranks call it equally often."""
+
+    def __call__(
+        self,
+        should_ubatch: bool,
+        orig_num_tokens: int,
+        padded_num_tokens: int,
+        cudagraph_mode: int,
+        group: DataParallelGroup,
+    ) -> Awaited: ...
+
+
+@dataclass(frozen=True)
+class StepSide:
+    """How a step's numbers get to the device, and its tokens back (sync_free)."""
+
+    inputs_class: type[DeviceInputs]
+    read_back: Callable[[torch.Tensor], Awaited]
+    apply_bad_words: Callable[[torch.Tensor, BadWordsTokenIds, Sequence[Sequence[int]]], None]
+    """Changes logits [rows, vocab_size], given the sequences that are forbidden in some rows, and
+    what each row has generated so far."""
+    gather_specific_token_logprobs: Callable[
+        [torch.Tensor, Mapping[int, Sequence[int]], torch.Tensor], LogprobsTensors | None
+    ]
+    """Reads logits [rows, vocab_size], given the ids that some rows ask for, and the tokens [rows]
+    that are sampled. None if no row asks."""
+    run_ar: RunAr
+    steps_ahead: int
+    """Steps that are queued before the tokens of one are read."""
+
+
+class ChunkRule(Protocol):
+    """The gated delta rule over whole prompts, chunk by chunk: (o, final state or None)."""
+
+    def __call__(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        g: torch.Tensor,
+        beta: torch.Tensor,
+        scale: float | None = None,
+        initial_state: torch.Tensor | None = None,
+        output_final_state: bool = False,
+        cu_seqlens: torch.Tensor | None = None,
+        chunk_indices: torch.Tensor | None = None,
+        chunk_offsets: torch.Tensor | None = None,
+        use_qk_l2norm_in_kernel: bool = False,
+        state_indices: torch.Tensor | None = None,
+        has_initial_state: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]: ...
+
+
+@dataclass(frozen=True)
+class ChunkSide:
+    """Where the chunk tables of Gated DeltaNet layers are made (gdn_precompute)."""
+
+    tables: Tables | None
+    """"host" if the metadata builder plans them; None leaves them to `rule`."""
+    rule: ChunkRule
+
+
+@dataclass(frozen=True)
+class MaskSide:
+    """When FlexAttention's block mask is made (flex_full_graph)."""
+
+    builder_class: type[MetadataBuilder]
+    can_be_captured: bool
+    """Whether a graph can hold the builder and the layers."""
