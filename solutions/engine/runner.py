@@ -38,8 +38,8 @@ class EngineRunner:
         }
 
     def run(self, batch: StepBatch, padded_rows: int = 0) -> SampledStep:
-        """Queues the step, and a copy of its tokens to the host. With `padded_rows` a decode runs in
-        a graph for at least so many rows, as other ranks do."""
+        """Queues the step, and a copy of its tokens to the host. With `padded_rows` a decode runs
+        in a graph for at least so many rows, as other ranks do."""
         self.inputs.upload(batch)
         view = StepView.of(batch)
         size = None
