@@ -47,7 +47,7 @@ class Layer(NamedTuple):
     """[D]: how much of its state a recurrent layer keeps. None for a layer with attention."""
 
 
-class Model(NamedTuple):
+class SmallModel(NamedTuple):
     embedding: torch.Tensor
     """[V, D]"""
     layers: Sequence[Layer]
@@ -55,7 +55,7 @@ class Model(NamedTuple):
     """[D, V]"""
 
 
-class Request(NamedTuple):
+class StepRequest(NamedTuple):
     """What the scheduler says of a request in one step."""
 
     slot: int
@@ -94,18 +94,18 @@ class Engine:
     the last of them. `host_cache` [host blocks, L, 2 * BLOCK, D] is pinned.
     """
 
-    def __init__(self, model: Model, cache: torch.Tensor, host_cache: torch.Tensor) -> None:
+    def __init__(self, model: SmallModel, cache: torch.Tensor, host_cache: torch.Tensor) -> None:
         self.model, self.cache, self.host_cache = model, cache, host_cache
         self.last_tokens = [0] * MOST_REQUESTS
 
-    def load(self, request: Request, host_blocks: Sequence[int]) -> None:
+    def load(self, request: StepRequest, host_blocks: Sequence[int]) -> None:
         """Copies blocks of the host's cache to the first blocks of `request`, behind all that was
         queued before. The next step with this request runs behind the copies, others need not."""
         for host_block, block in zip(host_blocks, request.blocks, strict=False):
             for number in range(len(self.model.layers)):
                 self.cache[number, block].copy_(self.host_cache[host_block, number])
 
-    def step(self, requests: Sequence[Request]) -> SampledTokens:
+    def step(self, requests: Sequence[StepRequest]) -> SampledTokens:
         """Queues a step; each request samples a token. Prompts and decodes may be mixed."""
         self.requests = requests
         sampled = SampledTokens(self._forward(self._inputs(requests)))
@@ -113,7 +113,7 @@ class Engine:
             self.last_tokens[request.slot] = token
         return sampled
 
-    def _inputs(self, requests: Sequence[Request]) -> Inputs:
+    def _inputs(self, requests: Sequence[StepRequest]) -> Inputs:
         lengths = [len(request.prompt) or 1 for request in requests]
         token_ids: list[int] = []
         positions: list[int] = []
@@ -166,14 +166,14 @@ class Engine:
 
 
 class SampledTokens:
-    """The tokens of a step, on their way to the host."""
+    """The tokens that a step samples."""
 
     def __init__(self, tokens: torch.Tensor) -> None:
-        self.values = tokens.tolist()
+        self.tokens = tokens.tolist()
 
     def read(self) -> list[int]:
         """One for each request of the step. Waits for this step, if it is not done yet."""
-        return self.values
+        return self.tokens
 
 
 def attention(

@@ -14,7 +14,8 @@ from .memory.offloader import Offloader
 from .model.config import EngineConfig
 from .model.model import Model
 from .optimizations import Optimizations
-from .requests.request import Request, RequestOutput, SamplingParams, new_request
+from .requests.new_request import new_request
+from .requests.request import Request, RequestOutput, SamplingParams
 from .requests.step_batch import ScheduledRequest, StepBatch
 from .run.data_parallel import DataParallelRanks
 from .run.sampler import SampledStep

@@ -13,12 +13,11 @@ from unittest import mock
 
 import torch
 
-from solutions.engine import Engine, EngineConfig, Optimizations
+from solutions.engine import Engine, EngineConfig, Optimizations, Request
 from solutions.engine import engine as engine_module
 from solutions.engine.memory import offloader as offloader_module
 from solutions.engine.memory.offloader import Offloader
 from solutions.engine.memory.states import States
-from solutions.engine.requests.request import Request
 from solutions.engine.requests.step_batch import FROM_HOST, StepBatch
 from solutions.engine.run.sampler import SampledStep
 from solutions.offload.memory.lru_blocks import LRUBlockManager

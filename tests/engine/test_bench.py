@@ -11,7 +11,7 @@ from debubble.timeline import Timeline
 from solutions.engine import EngineConfig
 from solutions.engine.measure import bench, latency
 from solutions.engine.measure import variants as of_bench
-from solutions.engine.measure.presets import PrefixPreset, Preset
+from solutions.engine.measure.presets import PrefixPreset, ServingPreset
 from solutions.engine.measure.variants import VARIANTS
 from solutions.measure.benchmark import idle_in_a_row
 
@@ -24,7 +24,7 @@ def tiny(modelled):
     """Two requests of a layer of each kind."""
     config = EngineConfig.tiny()
     config = replace(config, limits=replace(config.limits, max_num_seqs=2))
-    return Preset.of(
+    return ServingPreset.of(
         config,
         image_tokens=3,
         cached_tokens=6,
@@ -69,7 +69,7 @@ def run(accelerator, tmp_path_factory):
         patch.setattr(of_bench, "VARIANTS", {name: VARIANTS[name] for name in COMPARED})
         patch.setattr(bench, "STEPS_IN_A_ROW", dict.fromkeys((True, False), IN_A_ROW))
         for name in ("hybrid", "hybrid_on_sim"):
-            patch.setattr(Preset, name, lambda: preset)
+            patch.setattr(ServingPreset, name, lambda: preset)
         patch.setattr(PrefixPreset, "tiny", tiny_prefixes)
         bench.main(["--quick", "--output", str(folder), "--timelines", str(folder / "timelines")])
     return folder, printed.getvalue()

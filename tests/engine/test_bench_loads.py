@@ -6,20 +6,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from solutions.engine import EngineConfig, Optimizations, SamplingParams
+from solutions.engine import NAMES, EngineConfig, Optimizations, RequestOutput, SamplingParams
 from solutions.engine.measure import shared_prefixes
 from solutions.engine.measure.latency import batch_of
-from solutions.engine.measure.presets import PrefixPreset, Preset
+from solutions.engine.measure.presets import PrefixPreset, ServingPreset
 from solutions.engine.measure.steps import Decodes
 from solutions.engine.measure.throughput import Rate, median_of, serve_as_they_arrive, waits_of
 from solutions.engine.measure.variants import VARIANTS, Engines, all_but, optimizations_of, serve
-from solutions.engine.optimizations import NAMES
-from solutions.engine.requests.request import RequestOutput
 from solutions.engine.requests.workload import Asked, Prompt, poisson_arrivals, varied_requests
 
 from .test_bench import tiny, tiny_prefixes
 
-PRESETS = [Preset.hybrid(), Preset.hybrid_on_sim(), Preset.llama_3_8b()]
+PRESETS = [ServingPreset.hybrid(), ServingPreset.hybrid_on_sim(), ServingPreset.llama_3_8b()]
 NAMES_OF_PRESETS = ["hybrid", "hybrid_on_sim", "llama_3_8b"]
 PREFIX_PRESETS = [PrefixPreset.tiny(), PrefixPreset.llama_3_70b_rank()]
 
@@ -37,7 +35,9 @@ def test_all_but_one_is_a_variant_too():
 
 def test_a_preset_is_the_config_that_it_was_made_of_with_one_graph():
     for config in (EngineConfig.hybrid(), EngineConfig.llama_3_8b()):
-        preset = Preset.of(config, latency_tokens=(1, 1), **dict.fromkeys(("runs",), 1), **NONE)
+        preset = ServingPreset.of(
+            config, latency_tokens=(1, 1), **dict.fromkeys(("runs",), 1), **NONE
+        )
         assert preset.config == replace(config, capture_sizes=(8,))
 
 
@@ -64,7 +64,7 @@ def test_prefixes_fit_into_host_memory_and_not_onto_the_device(preset):
 
 
 def test_each_run_of_a_batch_has_prompts_of_its_own():
-    first, second = (batch_of(Preset.hybrid(), run, max_tokens=4) for run in (1, 2))
+    first, second = (batch_of(ServingPreset.hybrid(), run, max_tokens=4) for run in (1, 2))
     prompts = {tuple(asked.prompt.tokens[:16]) for asked in first + second}
     assert len(prompts) == 16
     assert all(len(asked.prompt.images) == 1 for asked in first)
@@ -153,7 +153,7 @@ def flex(accelerator):
     limits = replace(preset.limits, max_model_len=16)
     config = replace(preset.config, model=model, limits=limits, num_cpu_blocks=0)
     asked = {"latency_tokens": (1, 1), "cached_tokens": 12, "runs": 1}
-    preset = Preset.of(config, **asked, **NONE)
+    preset = ServingPreset.of(config, **asked, **NONE)
     return preset, Engines(preset.config, accelerator)["all"]
 
 

@@ -7,10 +7,10 @@ import pytest
 
 import debubble
 from debubble.timeline.trace_file import TraceFileError
-from solutions.engine import NAMES, EngineConfig, Model, Optimizations
+from solutions.engine import NAMES, EngineConfig, Model, Optimizations, SamplingParams
 from solutions.engine.measure.moment import Moment, Setting, arriving_prompt
 from solutions.engine.pictures import dashboard, recorded
-from solutions.engine.requests.request import SamplingParams, new_request
+from solutions.engine.requests.new_request import new_request
 
 SMALL = Setting(batch=2, layers=4)
 

@@ -6,8 +6,7 @@ from unittest import mock
 
 import pytest
 
-from solutions.engine import EngineConfig, SamplingParams
-from solutions.engine.requests.request import Status
+from solutions.engine import EngineConfig, SamplingParams, Status
 from solutions.engine.requests.workload import make_prompt
 from solutions.offload.paths import descriptors as descriptor_buffers
 

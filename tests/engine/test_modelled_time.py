@@ -6,7 +6,7 @@ import pytest
 
 from debubble.assets import ASSETS
 from solutions.engine.measure.bench import STEPS_IN_A_ROW
-from solutions.engine.measure.presets import Preset
+from solutions.engine.measure.presets import ServingPreset
 from solutions.engine.measure.steps import Decodes
 from solutions.engine.measure.variants import Engines
 from solutions.measure.benchmark import time_in_a_row
@@ -24,14 +24,14 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def engines(accelerator):
-    return Engines(Preset.hybrid_on_sim().config, accelerator)
+    return Engines(ServingPreset.hybrid_on_sim().config, accelerator)
 
 
 @pytest.mark.parametrize("variant", [pytest.param("none", marks=pytest.mark.deep), "all"])
 def test_a_modelled_row_of_decodes_takes_about_as_long_as_the_measured_one(
     accelerator, engines, variant
 ):
-    decodes = Decodes(engines[variant], Preset.hybrid_on_sim())
+    decodes = Decodes(engines[variant], ServingPreset.hybrid_on_sim())
     num_steps = STEPS_IN_A_ROW[accelerator.modelled]["decode"]
     decodes.ready(num_steps)
     modelled = time_in_a_row(accelerator, lambda: decodes.row(num_steps), num_steps)

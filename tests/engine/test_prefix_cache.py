@@ -5,7 +5,7 @@ import pytest
 from solutions.engine import SamplingParams
 from solutions.engine.memory.block_manager import BlockManager
 from solutions.engine.memory.prefix_cache import PrefixCache
-from solutions.engine.requests.request import new_request
+from solutions.engine.requests.new_request import new_request
 
 from .setting import small
 from .symbolic_device import SymbolicStates

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from solutions.engine import EngineConfig, SamplingParams
-from solutions.engine.requests.request import Status
+from solutions.engine import EngineConfig, SamplingParams, Status
 from solutions.engine.requests.workload import make_prompt, mixed_requests
 
 from .setting import add, small

@@ -6,7 +6,7 @@ import torch
 
 import debubble
 from solutions.engine import SamplingParams
-from solutions.engine.requests.request import new_request
+from solutions.engine.requests.new_request import new_request
 from solutions.engine.requests.step_batch import FROM_HOST, NO_SLOT, ScheduledRequest, StepBatch
 from solutions.engine.run.step_inputs import PackedInputs, SeparateInputs
 

@@ -23,7 +23,7 @@ class Layer(NamedTuple):
     """[D]: how much of its state a recurrent layer keeps. None for a layer with attention."""
 
 
-class Model(NamedTuple):
+class SmallModel(NamedTuple):
     embedding: torch.Tensor
     """[V, D]"""
     layers: Sequence[Layer]
@@ -31,7 +31,7 @@ class Model(NamedTuple):
     """[D, V]"""
 
 
-class Request(NamedTuple):
+class StepRequest(NamedTuple):
     """What the scheduler says of a request in one step."""
 
     slot: int

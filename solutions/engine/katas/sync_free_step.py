@@ -1,4 +1,7 @@
-"""The step of a small engine, of prompts and of decodes, in which the host waits for nothing."""
+"""The step of a small engine, of prompts and of decodes, in which the host waits for nothing.
+
+It is no part of the engine, whose step takes a dozen files: an exercise has to fit into one.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,20 @@ import torch
 from torch.nn.functional import rms_norm
 
 from debubble.accelerator import Event, current
+from solutions.common.read_back import ReadBack
 
 from .small_model import (
     BLOCK,
     MOST_BLOCKS,
     MOST_IMAGES,
     MOST_REQUESTS,
-    Model,
-    Request,
+    SmallModel,
+    StepRequest,
     attention,
     recurrence,
 )
 
-PADDING = Request(slot=MOST_REQUESTS, blocks=(), prompt=(0,))  # of nobody: writes to block 0
+PADDING = StepRequest(slot=MOST_REQUESTS, blocks=(), prompt=(0,))  # of nobody: writes to block 0
 Value = TypeVar("Value")
 
 
@@ -56,14 +60,14 @@ class Engine:
     the last of them. `host_cache` [host blocks, L, 2 * BLOCK, D] is pinned.
     """
 
-    def __init__(self, model: Model, cache: torch.Tensor, host_cache: torch.Tensor) -> None:
+    def __init__(self, model: SmallModel, cache: torch.Tensor, host_cache: torch.Tensor) -> None:
         self.model, self.cache, self.host_cache = model, cache, host_cache
         self.last_tokens = torch.zeros(MOST_REQUESTS + 1, dtype=torch.int64, device=cache.device)
         self.loading = current().stream()
         self.loads: dict[int, Event] = {}
         self._capture_decode()
 
-    def load(self, request: Request, host_blocks: Sequence[int]) -> None:
+    def load(self, request: StepRequest, host_blocks: Sequence[int]) -> None:
         """Copies blocks of the host's cache to the first blocks of `request`, behind all that was
         queued before. The next step with this request runs behind the copies, others need not."""
         pieces = [
@@ -78,7 +82,7 @@ class Engine:
             copy_pieces(pieces)
         self.loads[request.slot] = self.loading.record_event()
 
-    def step(self, requests: Sequence[Request]) -> SampledTokens:
+    def step(self, requests: Sequence[StepRequest]) -> SampledTokens:
         """Queues a step; each request samples a token. Prompts and decodes may be mixed."""
         for request in requests:
             if request.slot in self.loads:
@@ -134,23 +138,17 @@ class Engine:
 
 
 class SampledTokens:
-    """The tokens of a step, on their way to the host."""
+    """The tokens that a step samples."""
 
     def __init__(self, tokens: torch.Tensor) -> None:
-        # Fresh each time, so that no later step can overwrite what was not read yet.
-        self.values = torch.empty(tokens.shape, dtype=tokens.dtype, pin_memory=current().pin_memory)
-        self.values.copy_(tokens, non_blocking=True)
-        self.arrived = current().event()
-        self.arrived.record()
+        self.tokens = ReadBack(tokens)
 
     def read(self) -> list[int]:
         """One for each request of the step. Waits for this step, if it is not done yet."""
-        if not self.arrived.query():
-            self.arrived.synchronize()
-        return self.values.tolist()
+        return self.tokens.read().tolist()
 
 
-def packed_inputs(requests: Sequence[Request]) -> tuple[torch.Tensor, list[torch.Size]]:
+def packed_inputs(requests: Sequence[StepRequest]) -> tuple[torch.Tensor, list[torch.Size]]:
     """All inputs of a step one behind the other in pinned memory, and the shape of each. New in
     each step: a copy may still read those of the last one."""
     token_ids: list[int] = []

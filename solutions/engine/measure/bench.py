@@ -28,7 +28,7 @@ from solutions.measure.variant_table import VariantTable
 
 from ..pictures.recorded import record_all
 from .latency import report_latency
-from .presets import EnginePreset, PrefixPreset, Preset
+from .presets import EnginePreset, PrefixPreset, ServingPreset
 from .shared_prefixes import measure_prefixes
 from .steps import KINDS, Decodes
 from .throughput import measure_rates, report_rates
@@ -106,12 +106,12 @@ def took(console: Console, what: str) -> Iterator[None]:
     console.print(f"{what}: took {time.perf_counter() - started:.0f} s")
 
 
-def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, Preset]:
+def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, ServingPreset]:
     if accelerator.modelled:
-        return {"hybrid": Preset.hybrid_on_sim()}
-    presets = {"hybrid": Preset.hybrid()}
+        return {"hybrid": ServingPreset.hybrid_on_sim()}
+    presets = {"hybrid": ServingPreset.hybrid()}
     if not quick and benchmark.fits(accelerator, LLAMA_BYTES):
-        presets["llama_3_8b"] = Preset.llama_3_8b()
+        presets["llama_3_8b"] = ServingPreset.llama_3_8b()
     return presets
 
 
@@ -123,7 +123,7 @@ def choose_prefixes(accelerator: Accelerator, quick: bool) -> dict[str, PrefixPr
     return {"tiny": PrefixPreset.tiny()}
 
 
-def describe(presets: Mapping[str, Preset], engines_of: EnginesOf) -> Benchmark:
+def describe(presets: Mapping[str, ServingPreset], engines_of: EnginesOf) -> Benchmark:
     return Benchmark(
         "engine",
         presets,
@@ -138,7 +138,11 @@ def describe(presets: Mapping[str, Preset], engines_of: EnginesOf) -> Benchmark:
 
 
 def measure(
-    engines_of: EnginesOf, accelerator: Accelerator, preset: Preset, runs: int, advance: Advance
+    engines_of: EnginesOf,
+    accelerator: Accelerator,
+    preset: ServingPreset,
+    runs: int,
+    advance: Advance,
 ) -> StepCosts:
     runs, engines = min(runs, MOST_RUNS), engines_of[preset]
     return {kind: measure_kind(accelerator, preset, engines, kind, runs, advance) for kind in KINDS}
@@ -146,7 +150,7 @@ def measure(
 
 def measure_kind(
     accelerator: Accelerator,
-    preset: Preset,
+    preset: ServingPreset,
     engines: Engines,
     kind: str,
     runs: int,
@@ -185,7 +189,7 @@ def lower_quartile(times: list[float]) -> float:
 
 
 def record_decodes(
-    presets: Mapping[str, Preset], engines_of: EnginesOf, accelerator: Accelerator
+    presets: Mapping[str, ServingPreset], engines_of: EnginesOf, accelerator: Accelerator
 ) -> Iterator[tuple[str, debubble.Timeline]]:
     """A decode step of the hybrid model for a picture; of Llama, what chapter 06 shows."""
     for variant in DRAWN:

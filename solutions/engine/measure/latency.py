@@ -18,7 +18,7 @@ from solutions.measure.variant_table import VariantTable
 from ..engine import Engine
 from ..requests.request import SamplingParams
 from ..requests.workload import Asked, alike_prompts
-from .presets import Preset
+from .presets import ServingPreset
 from .variants import Engines, EnginesOf, all_but, finish, serve
 
 NAME = "engine_latency"
@@ -48,7 +48,7 @@ TABLE = VariantTable[Latency](
 
 def report_latency(
     accelerator: Accelerator,
-    presets: Mapping[str, Preset],
+    presets: Mapping[str, ServingPreset],
     engines_of: EnginesOf,
     console: Console,
     folder: Path | None,
@@ -75,7 +75,7 @@ def measured(engines: Engines) -> tuple[str, ...]:
 
 
 def measure_latency(
-    accelerator: Accelerator, preset: Preset, engines: Engines, advance: Advance
+    accelerator: Accelerator, preset: ServingPreset, engines: Engines, advance: Advance
 ) -> dict[str, Latency]:
     variants = measured(engines)
     if not accelerator.modelled:
@@ -90,7 +90,7 @@ def measure_latency(
     return {variant: latency_of(times[variant], preset) for variant in variants}
 
 
-def batch_of(preset: Preset, run: int, max_tokens: int) -> list[Asked]:
+def batch_of(preset: ServingPreset, run: int, max_tokens: int) -> list[Asked]:
     """New prompts for each run, so that nobody finds what was computed before."""
     num_tokens, _ = preset.latency_tokens
     prompts = alike_prompts(
@@ -105,6 +105,6 @@ def batch_us(accelerator: Accelerator, engine: Engine, requests: list[Asked]) ->
     return microseconds
 
 
-def latency_of(microseconds: list[float], preset: Preset) -> Latency:
+def latency_of(microseconds: list[float], preset: ServingPreset) -> Latency:
     seconds = statistics.median(microseconds) / 1e6
     return Latency(len(microseconds), seconds, preset.batch * preset.latency_tokens[1] / seconds)

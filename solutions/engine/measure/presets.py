@@ -37,7 +37,7 @@ class EnginePreset(ModelConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Preset(EnginePreset):
+class ServingPreset(EnginePreset):
     """As many requests as a step has room for, in different loads."""
 
     image_tokens: int = 0
@@ -63,7 +63,7 @@ class Preset(EnginePreset):
         return self.limits.max_num_seqs
 
     @classmethod
-    def hybrid(cls) -> Preset:
+    def hybrid(cls) -> ServingPreset:
         return cls.of(
             EngineConfig.hybrid(),
             image_tokens=8,
@@ -76,7 +76,7 @@ class Preset(EnginePreset):
         )
 
     @classmethod
-    def hybrid_on_sim(cls) -> Preset:
+    def hybrid_on_sim(cls) -> ServingPreset:
         """The same steps, and few of them."""
         return replace(
             cls.hybrid(),
@@ -89,7 +89,7 @@ class Preset(EnginePreset):
         )
 
     @classmethod
-    def llama_3_8b(cls) -> Preset:
+    def llama_3_8b(cls) -> ServingPreset:
         return cls.of(
             EngineConfig.llama_3_8b(),
             cached_tokens=512,

@@ -10,7 +10,7 @@ from solutions.measure.benchmark import Step
 from ..engine import Engine
 from ..requests.request import Request, SamplingParams
 from ..requests.workload import Asked, alike_prompts
-from .presets import Preset
+from .presets import ServingPreset
 from .variants import ask
 
 SEEDS = itertools.count()
@@ -21,7 +21,7 @@ class Steps:
 
     tokens: int
 
-    def __init__(self, engine: Engine, preset: Preset) -> None:
+    def __init__(self, engine: Engine, preset: ServingPreset) -> None:
         self.engine, self.preset = engine, preset
 
     def ready(self, num_steps: int = 2) -> Step:
@@ -64,7 +64,7 @@ class Steps:
 class Decodes(Steps):
     """A token of each request. When they have become too long, others take their place."""
 
-    def __init__(self, engine: Engine, preset: Preset) -> None:
+    def __init__(self, engine: Engine, preset: ServingPreset) -> None:
         super().__init__(engine, preset)
         self.tokens = preset.batch
 
@@ -99,7 +99,7 @@ class Prefills(Steps):
     """All requests give up their place, and as many new ones begin. A model with states computes
     their full blocks: there the step ends."""
 
-    def __init__(self, engine: Engine, preset: Preset) -> None:
+    def __init__(self, engine: Engine, preset: ServingPreset) -> None:
         super().__init__(engine, preset)
         self._made: deque[list[Asked]] = deque()
 

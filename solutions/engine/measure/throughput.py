@@ -30,7 +30,7 @@ from solutions.measure.variant_table import Figures, VariantTable
 
 from ..engine import Engine
 from ..requests.workload import Asked, poisson_arrivals, varied_requests
-from .presets import EnginePreset, Preset
+from .presets import EnginePreset, ServingPreset
 from .variants import Engines, EnginesOf, ask, serve
 
 NAME = "engine_throughput"
@@ -82,7 +82,7 @@ def _milliseconds(value: float | None) -> str:
 
 def measure_rates(
     accelerator: Accelerator,
-    presets: Mapping[str, Preset],
+    presets: Mapping[str, ServingPreset],
     engines_of: EnginesOf,
     console: Console,
 ) -> dict[str, dict[str, dict[str, Rate]]]:
@@ -108,7 +108,7 @@ def kind_of(rate: float) -> str:
 
 
 def measure_rate(
-    accelerator: Accelerator, preset: Preset, engines: Engines, rate: float, advance: Advance
+    accelerator: Accelerator, preset: ServingPreset, engines: Engines, rate: float, advance: Advance
 ) -> dict[str, Rate]:
     if rate == AT_ONCE and not accelerator.modelled:
         for variant in engines.variants:
@@ -120,7 +120,7 @@ def measure_rate(
     return {variant: median_of(rates[variant]) for variant in engines.variants}
 
 
-def warm_run(accelerator: Accelerator, engine: Engine, preset: Preset, rate: float) -> Rate:
+def warm_run(accelerator: Accelerator, engine: Engine, preset: ServingPreset, rate: float) -> Rate:
     """What compiles something doesn't count."""
     while True:
         before = accelerator.flex_compilations

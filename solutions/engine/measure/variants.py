@@ -13,7 +13,7 @@ from ..model.model import Model
 from ..optimizations import NAMES, Optimizations
 from ..requests.request import SamplingParams
 from ..requests.workload import Asked, alike_prompts
-from .presets import Preset
+from .presets import ServingPreset
 
 VARIANTS: dict[str, Optimizations] = {
     str(optimizations): optimizations
@@ -74,7 +74,7 @@ class Engines:
         return self._engines[variant]
 
 
-EnginesOf = Mapping[Preset, Engines]
+EnginesOf = Mapping[ServingPreset, Engines]
 
 
 def warm_up(engine: Engine) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from solutions.pinned_h2d.ranges import Span, check_span, is_integer
+import numpy as np
 
-from ..model.config import EngineConfig
-from .block_hashes import block_hashes
+from solutions.pinned_h2d.ranges import Span
 
 
 class Status(Enum):
@@ -143,101 +143,25 @@ class RequestOutput:
         )
 
 
-def new_request(
-    request_id: str,
-    prompt: Sequence[int],
-    images: Sequence[Span],
-    sampling: SamplingParams,
-    config: EngineConfig,
-) -> Request:
-    """ValueError or TypeError, naming the request and the value, for what can't be served."""
-    spans = sorted((int(start), int(end)) for start, end in _checked_images(request_id, images))
-    _check_prompt(request_id, prompt, spans, config)
-    _check_sampling(request_id, sampling, config)
-    _check_sizes(request_id, len(prompt), spans, sampling.max_tokens, config)
-    return Request(
-        request_id, [int(token) for token in prompt], spans, sampling, config.limits.block_size
-    )
+def block_hashes(
+    tokens: Sequence[int], spans: Sequence[Span], block_size: int, known: Sequence[bytes] = ()
+) -> list[bytes]:
+    """A hash for each full block behind those that are `known`: of all that its keys and values
+    depend on.
 
-
-def _checked_images(request_id: str, images: Sequence[Span]) -> Sequence[Span]:
-    for span in images:
-        try:
-            check_span(0, span)
-        except (TypeError, ValueError) as error:
-            _, _, what = str(error).partition(": ")
-            raise type(error)(f"request {request_id!r}: {what}") from None
-    return images
-
-
-def _check_prompt(
-    request_id: str, prompt: Sequence[int], spans: Sequence[Span], config: EngineConfig
-) -> None:
-    if not len(prompt):
-        raise ValueError(f"request {request_id!r} has an empty prompt: give it a token at least")
-    in_image = [False] * len(prompt)
-    for start, end in spans:
-        if end >= len(prompt):
-            raise ValueError(
-                f"request {request_id!r}: the image at {(start, end)} ends behind the prompt, "
-                f"which has {len(prompt)} tokens"
-            )
-        if any(in_image[start : end + 1]):
-            raise ValueError(
-                f"request {request_id!r}: the image at {(start, end)} overlaps another"
-            )
-        in_image[start : end + 1] = [True] * (end + 1 - start)
-    vocab_size, num_ids = config.model.vocab_size, config.model.num_ids
-    for position, (token, is_patch) in enumerate(zip(prompt, in_image, strict=True)):
-        first, end, of_what = (
-            (vocab_size, num_ids, "image") if is_patch else (0, vocab_size, "text")
-        )
-        if not is_integer(token) or not first <= token < end:
-            raise ValueError(
-                f"request {request_id!r} has id {token!r} at position {position}: {of_what} has "
-                f"ids in [{first}, {end})"
-            )
-
-
-def _check_sampling(request_id: str, sampling: SamplingParams, config: EngineConfig) -> None:
-    vocab_size = config.model.vocab_size
-    if not is_integer(sampling.max_tokens) or sampling.max_tokens < 1:
-        raise ValueError(
-            f"request {request_id!r} asks for {sampling.max_tokens!r} tokens: ask for at least 1"
-        )
-    if any(not len(word) for word in sampling.bad_words):
-        raise ValueError(f"request {request_id!r} has an empty bad word: give it an id at least")
-    ids = [*(sampling.logprobs or ()), *(id for word in sampling.bad_words for id in word)]
-    if sampling.stop_token is not None:
-        ids.append(sampling.stop_token)
-    for token in ids:
-        if not is_integer(token) or not 0 <= token < vocab_size:
-            raise ValueError(
-                f"request {request_id!r} names token {token!r}: the vocabulary has 0 to "
-                f"{vocab_size - 1}"
-            )
-    forbidden = {word[0] for word in sampling.bad_words if len(word) == 1}
-    if len(forbidden) >= vocab_size:
-        raise ValueError(f"request {request_id!r} forbids every token: leave one")
-
-
-def _check_sizes(
-    request_id: str, num_prompt: int, spans: Sequence[Span], max_tokens: int, config: EngineConfig
-) -> None:
-    limits, longest = config.limits, config.longest_request
-    if num_prompt + max_tokens > longest:
-        raise ValueError(
-            f"request {request_id!r} has {num_prompt} tokens and asks for {max_tokens}: a request "
-            f"has at most {longest}, so shorten the prompt or ask for less"
-        )
-    if len(spans) > config.max_images:
-        raise ValueError(
-            f"request {request_id!r} has {len(spans)} images: max_images is {config.max_images}"
-        )
-    for start, end in spans:
-        if end + 1 - start > limits.max_num_batched_tokens:
-            raise ValueError(
-                f"request {request_id!r}: the image at {(start, end)} has {end + 1 - start} "
-                "tokens, which one step has to compute, and a step has at most "
-                f"{limits.max_num_batched_tokens}"
-            )
+    That is each token up to its end; and where an image begins before that and goes on behind it,
+    the whole image, since its tokens see one another both ways. An image's place counts too: the
+    same ids without it would see less. A block whose image is not complete has no hash.
+    """
+    ids = np.asarray(tokens, dtype="<i8")
+    hashes, previous = [], known[-1] if known else b""
+    for end in range((len(known) + 1) * block_size, len(ids) + 1, block_size):
+        start = end - block_size
+        own = [span for span in spans if span[0] < end and span[1] >= start]
+        until = max([end, *(last + 1 for _, last in own)])
+        if until > len(ids):
+            break
+        contents = ids[start:until].tobytes() + np.asarray(own, dtype="<i8").tobytes()
+        previous = hashlib.sha256(previous + contents).digest()
+        hashes.append(previous)
+    return hashes

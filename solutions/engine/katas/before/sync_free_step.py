@@ -9,7 +9,15 @@ from typing import NamedTuple
 import torch
 from torch.nn.functional import rms_norm
 
-from ..small_model import BLOCK, MOST_BLOCKS, MOST_REQUESTS, Model, Request, attention, recurrence
+from ..small_model import (
+    BLOCK,
+    MOST_BLOCKS,
+    MOST_REQUESTS,
+    SmallModel,
+    StepRequest,
+    attention,
+    recurrence,
+)
 
 
 class Inputs(NamedTuple):
@@ -28,27 +36,33 @@ class Inputs(NamedTuple):
 
 
 class Engine:
-    """Asks the device for what the host knows, and waits for it."""
+    """Generates tokens with a model of L layers, for up to MOST_REQUESTS requests at a time.
 
-    def __init__(self, model: Model, cache: torch.Tensor, host_cache: torch.Tensor) -> None:
+    `cache` [L, blocks, 2 * BLOCK, D] float32 on the device, D = 2 * BLOCK. For attention a block
+    holds the keys of BLOCK tokens, then their values; in a recurrent layer the state [D, D] behind
+    the last of them. `host_cache` [host blocks, L, 2 * BLOCK, D] is pinned.
+    """
+
+    def __init__(self, model: SmallModel, cache: torch.Tensor, host_cache: torch.Tensor) -> None:
         self.model, self.cache, self.host_cache = model, cache, host_cache
         self.last_tokens = [0] * MOST_REQUESTS
 
-    def load(self, request: Request, host_blocks: Sequence[int]) -> None:
-        """Waits for each copy."""
+    def load(self, request: StepRequest, host_blocks: Sequence[int]) -> None:
+        """Copies blocks of the host's cache to the first blocks of `request`, behind all that was
+        queued before. The next step with this request runs behind the copies, others need not."""
         for host_block, block in zip(host_blocks, request.blocks, strict=False):
             for number in range(len(self.model.layers)):
                 self.cache[number, block].copy_(self.host_cache[host_block, number])
 
-    def step(self, requests: Sequence[Request]) -> SampledTokens:
-        """Waits for its tokens, since the next step is made of them."""
+    def step(self, requests: Sequence[StepRequest]) -> SampledTokens:
+        """Queues a step; each request samples a token. Prompts and decodes may be mixed."""
         self.requests = requests
         sampled = SampledTokens(self._forward(self._inputs(requests)))
         for request, token in zip(requests, sampled.read(), strict=True):
             self.last_tokens[request.slot] = token
         return sampled
 
-    def _inputs(self, requests: Sequence[Request]) -> Inputs:
+    def _inputs(self, requests: Sequence[StepRequest]) -> Inputs:
         lengths = [len(request.prompt) or 1 for request in requests]
         token_ids: list[int] = []
         positions: list[int] = []
@@ -78,8 +92,7 @@ class Engine:
         return (last @ self.model.head).argmax(1)
 
     def _visible(self, inputs: Inputs) -> torch.Tensor:
-        """[T, keys] bool: which keys of its request each token sees. No keys of pages that are
-        behind all tokens."""
+        """[T, keys] bool: which keys of its request each token sees."""
         positions, device = inputs.positions, self.cache.device
         page = torch.arange(MOST_BLOCKS, device=device)
         pages = (page * BLOCK <= positions.max()).nonzero()
@@ -102,11 +115,11 @@ class Engine:
 
 
 class SampledTokens:
-    """The tokens of a step, on the host."""
+    """The tokens that a step samples."""
 
     def __init__(self, tokens: torch.Tensor) -> None:
-        self.values = tokens.tolist()
+        self.tokens = tokens.tolist()
 
     def read(self) -> list[int]:
-        """They are there."""
-        return self.values
+        """One for each request of the step. Waits for this step, if it is not done yet."""
+        return self.tokens

@@ -13,7 +13,7 @@ __all__ = ["Engine", "SampledTokens", "attention", "recurrence"]
 
 class SampledTokens:
     def __init__(self, queued):
-        self.values = queued.values
+        self.values = queued.tokens.values
 
     def read(self):
         return self.values.tolist()
