@@ -9,7 +9,8 @@ from itertools import product
 
 @dataclass(frozen=True, kw_only=True)
 class Optimizations:
-    """What is off is as it was before: right, and with all its waits."""
+    """Which of the five an engine has. Without one it is as it was before: right, and with all its
+    waits."""
 
     pinned_h2d: bool = True
     """The images' ranges are uploaded once a step (chapter 01)."""
@@ -24,11 +25,12 @@ class Optimizations:
 
     @classmethod
     def none(cls) -> Optimizations:
+        """An engine as it was before all five."""
         return cls.only(())
 
     @classmethod
     def only(cls, names: Iterable[str]) -> Optimizations:
-        """ValueError for a name that is none of NAMES."""
+        """Those of these names, without the others. ValueError for a name that is not in NAMES."""
         names = frozenset(names)
         unknown = sorted(names.difference(NAMES))
         if unknown:
@@ -45,7 +47,7 @@ class Optimizations:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those that are on."""
+        """The names of those that are on, in the order of NAMES."""
         return tuple(name for name in NAMES if getattr(self, name))
 
     def __str__(self) -> str:

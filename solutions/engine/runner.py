@@ -12,7 +12,7 @@ from .model.model import Model
 from .requests.step_batch import StepBatch
 from .requests.step_view import StepView
 from .run.backends import backends_of
-from .run.captured_step import CapturedStep, Sampled
+from .run.captured_step import CapturedDecode, Sampled
 from .run.sampler import SampledStep, Sampler
 from .seams import Seams
 
@@ -33,7 +33,7 @@ class EngineRunner:
             sizes = default_capture_sizes(limits, limits.max_num_seqs)
         self.capture_sizes = checked_capture_sizes(sizes, limits)
         self.captured = {
-            size: CapturedStep(model, self.backends, self.inputs, size)
+            size: CapturedDecode(model, self.backends, self.inputs, size)
             for size in reversed(self.capture_sizes)
         }
 

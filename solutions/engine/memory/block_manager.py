@@ -23,11 +23,12 @@ class BlockManager:
 
     @property
     def num_free(self) -> int:
+        """Blocks that nobody holds."""
         return len(self._free)
 
     def lookup(self, hashes: Iterable[bytes]) -> list[int]:
-        """The blocks with these contents, up to the first that is not there. Nobody holds them
-        for that."""
+        """The blocks with these contents, up to the first that is not there. They get no holder by
+        that."""
         blocks = []
         for block_hash in hashes:
             block = self._block_of.get(block_hash)
@@ -41,6 +42,7 @@ class BlockManager:
         return sum(block in self._free for block in blocks)
 
     def hold(self, blocks: Iterable[int]) -> None:
+        """One holder more for each."""
         for block in blocks:
             self._free.pop(block, None)
             self._holders[block] += 1

@@ -24,17 +24,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PrefixTransfer:
-    """Of blocks and, where the model has states, of the one behind them."""
+    """A copy of blocks and, where the model has states, of the state behind them."""
 
     job_id: int
     hashes: Sequence[Hashable]
     """Of the blocks, in order."""
     gpu_blocks: list[int]
+    """The same blocks on the device."""
     state_hash: bytes | None
+    """Of the last block, if the state behind it is copied too."""
 
 
 @dataclass(frozen=True)
 class PrefixLoad(PrefixTransfer):
+    """A copy from host memory to a request's own blocks."""
+
     request: Request
     """Whose blocks they are."""
 
@@ -43,9 +47,11 @@ AnyTransfer = TypeVar("AnyTransfer", bound=PrefixTransfer)
 
 
 class Finished(NamedTuple, Generic[AnyTransfer]):
+    """A transfer that has ended, well or not."""
+
     transfer: AnyTransfer
     error: str | None
-    """Why it failed."""
+    """Why it failed; None if it did not."""
 
 
 class TransferHandler(Protocol):
@@ -65,7 +71,8 @@ LoadingHandler = Callable[[Sequence[KVGroup]], TransferHandler]
 
 
 class Offloader:
-    """Two groups of memory: KV blocks, and states. Transfers run beside compute; nobody waits."""
+    """Copies prefixes to host memory and back: KV blocks, and states where the model has them.
+    Transfers run beside compute, and nobody waits for them."""
 
     def __init__(self, model: Model, loading_handler: LoadingHandler) -> None:
         config = model.config
@@ -84,10 +91,12 @@ class Offloader:
 
     @property
     def loads_under_way(self) -> int:
+        """How many loads have begun and are not reported by `finished_loads` yet."""
         return len(self._loads)
 
     @property
     def is_busy(self) -> bool:
+        """True while a load or a store is under way, or not reported yet."""
         return bool(self._loads or self._stores)
 
     def num_ready(self, hashes: Sequence[bytes]) -> int:
@@ -95,6 +104,7 @@ class Offloader:
         return self.blocks.lookup(hashes)
 
     def has_state(self, prefix_hash: bytes) -> bool:
+        """Whether the state behind this block can be loaded."""
         return self.kept.lookup([prefix_hash]) == 1
 
     def begin_load(
@@ -105,7 +115,8 @@ class Offloader:
         gpu_blocks: list[int],
         state_hash: bytes | None,
     ) -> None:
-        """Into blocks that the request holds, and into its slot the state, if there is a hash."""
+        """Loads the blocks with these hashes into `gpu_blocks`, which the request holds, and the
+        state of `state_hash`, if there is one, into its `slot`."""
         transfer = PrefixLoad(next(self._ids), hashes, gpu_blocks, state_hash, request)
         cpu_blocks = self.blocks.prepare_load(hashes)
         gpu_states: list[int] = []
@@ -122,8 +133,9 @@ class Offloader:
     def begin_store(
         self, hashes: Sequence[bytes], gpu_blocks: Sequence[int], state_hash: bytes | None
     ) -> PrefixTransfer | None:
-        """Of the blocks that are not there yet, and of the state kept for `state_hash`. None if
-        all is there, or there is no room now. The caller holds the blocks until it has finished."""
+        """Stores the blocks that host memory doesn't have yet, and the state kept for `state_hash`.
+        None if it has all of them, or no room now. The caller holds the blocks until it has
+        finished."""
         plan = self.blocks.prepare_store(hashes)
         if plan is None:
             return None
@@ -144,6 +156,7 @@ class Offloader:
         return transfer
 
     def finished_loads(self) -> list[Finished[PrefixLoad]]:
+        """Loads that have ended since the last call."""
         done = []
         for result in self.load.get_finished():
             transfer = self._loads.pop(result.job_id)
@@ -152,6 +165,7 @@ class Offloader:
         return done
 
     def finished_stores(self) -> list[Finished[PrefixTransfer]]:
+        """Stores that have ended since the last call."""
         done = []
         for result in self.store.get_finished():
             transfer = self._stores.pop(result.job_id)

@@ -12,15 +12,16 @@ from .states import States
 
 @dataclass(frozen=True)
 class Prefix:
-    """What need not be computed."""
+    """The beginning of a request that need not be computed: whole blocks of its tokens."""
 
     gpu_blocks: list[int]
-    """Its first blocks: nobody holds them for that yet."""
+    """Its first blocks, which the device has. The request does not hold them yet."""
     hashes_to_load: list[bytes]
-    """Of the blocks behind those, which are in host memory."""
+    """Of the blocks behind those, which host memory has."""
     state_hash: bytes | None = None
     """Of the state behind the last block, for models that have states."""
     loads_state: bool = False
+    """True if that state is in host memory alone."""
 
     @property
     def num_blocks(self) -> int:
@@ -28,11 +29,12 @@ class Prefix:
 
     @property
     def needs_load(self) -> bool:
+        """True if any of it has to come from host memory."""
         return bool(self.hashes_to_load) or self.loads_state
 
 
 class PrefixCache:
-    """Looks at all places, and changes none."""
+    """Finds prefixes on the device and in host memory, and changes nothing there."""
 
     def __init__(
         self, blocks: BlockManager, states: States | None, offloader: Offloader | None
@@ -40,7 +42,8 @@ class PrefixCache:
         self.blocks, self.states, self.offloader = blocks, states, offloader
 
     def find(self, request: Request, use_host: bool = True) -> Prefix:
-        """The longest prefix that there is; without the last token, which has to be computed."""
+        """The longest prefix that there is, without the last token: that has to be computed. For a
+        model with states it ends where the state is there too."""
         hashes = request.hashes[: (request.num_tokens - 1) // request.block_size]
         gpu_blocks = self.blocks.lookup(hashes)
         offloader = self.offloader if use_host else None

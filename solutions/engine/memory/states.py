@@ -19,7 +19,7 @@ class States:
     def __init__(
         self, config: GDNConfig, num_layers: int, num_kept: int, device: torch.device
     ) -> None:
-        """`config.num_slots` counts those that are kept too."""
+        """`config.num_slots` counts all slots: of requests that run, and of prefixes."""
         self.num_running = config.num_slots - num_kept
         slots = (num_layers, config.num_slots)
         inputs = (config.conv_width - 1, config.conv_dim)
@@ -39,6 +39,7 @@ class States:
         self.kept = LRUBlockManager(self.kept.num_blocks)
 
     def slot_of(self, kept_id: int) -> int:
+        """The slot of the prefix state that `kept` calls `kept_id`."""
         return self.num_running + kept_id
 
     def keep(self, slot: int, prefix_hash: bytes) -> bool:
@@ -64,7 +65,8 @@ class States:
             self.kept.complete_load([prefix_hash])
 
     def rows(self) -> list[torch.Tensor]:
-        """For each tensor of each layer, int8 [num_slots, bytes of a slot]."""
+        """The same memory as bytes, for transfers: for each tensor of each layer int8 [num_slots,
+        bytes of a slot]."""
         tensors = [*self.conv.unbind(), *self.ssm.unbind()]
         return [tensor.view(len(tensor), -1).view(torch.int8) for tensor in tensors]
 

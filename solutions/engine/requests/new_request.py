@@ -17,7 +17,8 @@ def new_request(
     sampling: SamplingParams,
     config: EngineConfig,
 ) -> Request:
-    """ValueError or TypeError, naming the request and the value, for what can't be served."""
+    """A request that this engine can serve. ValueError or TypeError, naming the request and the
+    value, for what it can't."""
     spans = sorted((int(start), int(end)) for start, end in _checked_images(request_id, images))
     _check_prompt(request_id, prompt, spans, config)
     _check_sampling(request_id, sampling, config)

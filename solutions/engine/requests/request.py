@@ -13,17 +13,20 @@ from solutions.pinned_h2d.ranges import Span
 
 
 class Status(Enum):
+    """Where a request is on its way."""
+
     WAITING = "waiting"
-    """Holds nothing."""
+    """Holds no blocks and no slot: it has not begun, or was preempted."""
     LOADING = "loading"
     """Part of its prefix is on its way from host memory."""
     RUNNING = "running"
+    """Can be in the next step."""
     FINISHED = "finished"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingParams:
-    """Greedy: the most likely token that is allowed."""
+    """How an answer is chosen, and when it ends. Greedy: the most likely token that is allowed."""
 
     max_tokens: int = 16
     stop_token: int | None = None
@@ -31,7 +34,7 @@ class SamplingParams:
     logprobs: Sequence[int] | None = None
     """Ids whose log-probability is wanted with each token, beside that of the token itself."""
     bad_words: Sequence[Sequence[int]] = ()
-    """Sequences of ids that an answer must not hold."""
+    """Sequences of ids that an answer must not hold, each of one id or more."""
 
     @property
     def looks_back(self) -> bool:
@@ -41,26 +44,29 @@ class SamplingParams:
 
 @dataclass(eq=False)
 class Request:
+    """A prompt and its answer, while they are being served."""
+
     request_id: str
     prompt: list[int]
     spans: list[Span]
-    """First and last position of each image, in order."""
+    """First and last position of each image in the prompt, in order."""
     sampling: SamplingParams
     block_size: int
     status: Status = Status.WAITING
     generated: list[int] = field(default_factory=list)
-    """Tokens that the host knows."""
+    """The answer, as far as the host knows it."""
     num_sampled: int = 0
-    """With those that are still on their way to the host."""
+    """Tokens of the answer, those included that are still on their way to the host."""
     num_computed: int = 0
     """Tokens whose keys, values and states are there, or will be when the queue gets there."""
     blocks: list[int] = field(default_factory=list)
+    """KV blocks, in the order of its tokens: the first one has the first `block_size` tokens."""
     slot: int | None = None
-    """Its row among what the device keeps of each running request."""
+    """Its row in what the device keeps of each running request: its last token, and its states."""
     num_named: int = 0
-    """Blocks that others can find."""
+    """How many of its first blocks others can find by their hashes."""
     hashes: list[bytes] = field(default_factory=list)
-    """Of the full blocks of the tokens that the host knows."""
+    """Names of its full blocks, as far as the host knows their tokens."""
     num_cached: int = 0
     """Tokens that were found and not computed, when it last began."""
     logprobs: list[dict[int, float]] = field(default_factory=list)
@@ -73,11 +79,12 @@ class Request:
 
     @property
     def tokens(self) -> list[int]:
-        """That the host knows."""
+        """Prompt and answer, as far as the host knows it."""
         return self.prompt + self.generated
 
     @property
     def num_tokens(self) -> int:
+        """Prompt and answer, those included that the host doesn't know yet."""
         return len(self.prompt) + self.num_sampled
 
     @property
@@ -104,6 +111,7 @@ class Request:
         return "length" if len(self.generated) >= self.sampling.max_tokens else None
 
     def update_hashes(self) -> None:
+        """Names the blocks that have become full."""
         num_known = len(self.prompt) + len(self.generated)
         if num_known // self.block_size > len(self.hashes):
             self.hashes += block_hashes(self.tokens, self.spans, self.block_size, self.hashes)
@@ -113,12 +121,13 @@ class Request:
         return any(start < position <= end for start, end in self.spans)
 
     def image_around(self, position: int) -> Span:
+        """The image that the position cuts. StopIteration if there is none."""
         return next(span for span in self.spans if span[0] < position <= span[1])
 
 
 @dataclass(frozen=True)
 class RequestOutput:
-    """What became of a request."""
+    """What became of a request that has ended."""
 
     request_id: str
     token_ids: list[int]

@@ -14,11 +14,13 @@ from solutions.pinned_h2d.ranges import Span
 from .request import Request
 
 NO_SLOT = -1
+"""Of a row without a request."""
 FROM_HOST = -1
+"""Instead of a slot, for a token whose id the host knows."""
 
 
 class ScheduledRequest(NamedTuple):
-    """A request's part of a step."""
+    """A request's part of a step: which of its tokens are computed."""
 
     request: Request
     positions: range
@@ -27,6 +29,7 @@ class ScheduledRequest(NamedTuple):
 
     @property
     def is_decode(self) -> bool:
+        """True for one token that goes on from others."""
         return len(self.positions) == 1 and self.positions.start > 0
 
 
@@ -43,6 +46,7 @@ class StepBatch(ScheduledBatch):
 
     @classmethod
     def of(cls, rows: list[ScheduledRequest]) -> StepBatch:
+        """The numbers of a step, with its decodes in front."""
         rows = sorted(rows, key=lambda row: not row.is_decode)
         num_columns = max((len(row.request.blocks) for row in rows), default=0)
         block_table = np.zeros((len(rows), num_columns), np.int32)
@@ -65,37 +69,40 @@ class StepBatch(ScheduledBatch):
 
     @cached_property
     def sampling_rows(self) -> list[ScheduledRequest]:
+        """The requests that get a token from this step, in the order of `rows`."""
         return [row for row in self.rows if row.samples]
 
     @cached_property
     def logits_rows(self) -> np.ndarray:
-        """[number of sampling rows] int32: the last token of each."""
+        """[number of sampling rows] int32: the last token of each, counted among the step's tokens."""
         samples = np.array([row.samples for row in self.rows], bool)
         return self.query_start_loc[1:][samples] - 1
 
     @cached_property
     def sampling_slots(self) -> np.ndarray:
-        """[number of sampling rows] int32: where their tokens are kept."""
+        """[number of sampling rows] int32: the slots that keep their tokens on the device."""
         return np.array([row.request.slot for row in self.sampling_rows], np.int32)
 
     @property
     def positions_of_rows(self) -> tuple[range, ...]:
+        """For each request, the positions of its tokens of this step."""
         return tuple(row.positions for row in self.rows)
 
     @property
     def images(self) -> dict[int, list[Span]]:
-        """Those of each row."""
+        """First and last position of each image, by row; rows without any are left out."""
         return {
             number: row.request.spans for number, row in enumerate(self.rows) if row.request.spans
         }
 
     @property
     def is_decode(self) -> bool:
-        """Whether each request has one token, and samples one."""
+        """True if each request has one token, and samples one: a step that a graph can run."""
         return all(row.is_decode and row.samples for row in self.rows)
 
 
 def _known_tokens(request: Request, positions: range) -> list[int]:
+    """The ids at these positions, up to the first that the host doesn't know yet."""
     num_prompt = len(request.prompt)
     generated = request.generated
     return [

@@ -15,19 +15,21 @@ from .step_batch import StepBatch
 
 @dataclass(frozen=True)
 class StepView:
-    """The numbers of its requests on the host; on the device they are the first rows of the
-    DeviceInputs."""
+    """What metadata is made of, for a step of R requests: their numbers on the host. On the device
+    the same numbers are the first R rows of the DeviceInputs."""
 
     query_start_loc: np.ndarray
-    """[R + 1] int32."""
+    """[R + 1] int32: where each request's tokens start, and the number of all."""
     seq_lens: np.ndarray
-    """[R] int32."""
+    """[R] int32: tokens of each request, those of this step included."""
     positions: tuple[range, ...]
-    """Of the tokens of each request."""
+    """For each request, the positions of its tokens of this step."""
     max_seq_len: int
+    """The largest of `seq_lens`, or more."""
     images: Mapping[int, list[Span]] = field(default_factory=dict)
-    """Of each request that has some, by its row."""
+    """First and last position of each image, by row; rows without any are left out."""
     for_capture: bool = False
+    """True for a step that stands for all that a graph will run."""
 
     @property
     def num_rows(self) -> int:

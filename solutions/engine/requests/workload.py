@@ -15,6 +15,8 @@ from .request import SamplingParams
 
 @dataclass(frozen=True)
 class Prompt:
+    """Ids, and where images are among them."""
+
     tokens: list[int]
     images: list[Span]
     """First and last position of each."""
@@ -31,7 +33,7 @@ class Asked:
 def make_prompt(
     model: ModelConfig, num_tokens: int, images: Sequence[Span] = (), seed: int | list[int] = 0
 ) -> Prompt:
-    """Of text, but for the images."""
+    """Random ids of text, and of patches where the images are."""
     random = np.random.default_rng(seed)
     tokens = random.integers(model.vocab_size, size=num_tokens)
     for start, end in images:
@@ -41,7 +43,8 @@ def make_prompt(
 
 
 def evenly_spread(num_tokens: int, num_images: int, image_tokens: int) -> list[Span]:
-    """ValueError if they don't fit."""
+    """First and last position of each image: one in the middle of each of `num_images` equal parts
+    of the prompt. ValueError if they don't fit."""
     room = num_tokens // max(num_images, 1)
     if image_tokens > room and num_images:
         raise ValueError(
@@ -100,7 +103,8 @@ def varied_requests(
 
 
 def poisson_arrivals(count: int, rate: float, seed: int = 0) -> list[float]:
-    """Seconds, ascending; `rate` is of a second. At an infinite rate all arrive at once."""
+    """When each of `count` requests arrives: seconds, ascending, on average `rate` requests a
+    second. At an infinite rate all arrive at once."""
     return np.random.default_rng(seed).exponential(1 / rate, count).cumsum().tolist()
 
 

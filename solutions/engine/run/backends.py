@@ -23,20 +23,20 @@ from .step_inputs import STEPS_IN_FLIGHT, DeviceInputs
 
 
 class Backend(Protocol):
-    """Of one kind of layers."""
+    """Makes what the layers of one kind are told of a step."""
 
     can_be_captured: bool
     """Whether a decode step's graph can hold what they do."""
 
     def build(self, view: StepView, inputs: DeviceInputs) -> Mapping[str, object]:
-        """Their metadata, by layer name."""
+        """The metadata of a step, by layer name. Its numbers are on the device already."""
 
     def renew(self, view: StepView, inputs: DeviceInputs) -> None:
-        """Before a graph that holds them is replayed: what it can't do by itself."""
+        """Does what a graph that holds these layers can't do by itself, before it is replayed."""
 
 
 class FlexBackend:
-    """One builder for each mask."""
+    """Block masks of FlexAttention: a builder for each mask that layers have."""
 
     def __init__(self, model: Model, side: MaskSide) -> None:
         limits, device = model.config.limits, model.device
@@ -62,11 +62,11 @@ class FlexBackend:
         return {name: of_mask[mask] for name, mask in self.mask_of.items()}
 
     def renew(self, view: StepView, inputs: DeviceInputs) -> None:
-        """The graph builds its metadata itself."""
+        """Nothing: the graph builds its metadata itself."""
 
 
 class SpansBackend:
-    """A metadata object for each layer, as every layer asked for itself before."""
+    """Where images are. Each layer has an object of its own, since each asked for itself before."""
 
     def __init__(self, model: Model, ranges: ImageRanges) -> None:
         self.can_be_captured = ranges.can_be_captured
@@ -92,7 +92,7 @@ class SpansBackend:
 
 
 class GdnBackend:
-    """One object for all layers."""
+    """Sequences and states of Gated DeltaNet: one object for all layers."""
 
     can_be_captured = True
     """Decodes need no chunk tables."""
@@ -121,11 +121,11 @@ class GdnBackend:
         return dict.fromkeys(self.names, metadata)
 
     def renew(self, view: StepView, inputs: DeviceInputs) -> None:
-        """The graph reads the starts and slots where they always are."""
+        """Nothing: the graph reads the starts and slots where they always are."""
 
 
 def backends_of(model: Model, seams: Seams) -> dict[LayerKind, Backend]:
-    """By kind of layer, those that the model has."""
+    """A backend for each kind of layer that the model has."""
     make: dict[LayerKind, Callable[[], Backend]] = {
         "flex": lambda: FlexBackend(model, seams.mask),
         "spans": lambda: SpansBackend(model, seams.ranges(model.config, model.device)),

@@ -33,7 +33,7 @@ class Break(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """Of the first rows of a step that sample."""
+    """What the model says of the rows that sample, before anybody's wishes."""
 
     logits: torch.Tensor
     """[rows, vocab_size], until the next step overwrites them."""
@@ -41,8 +41,9 @@ class Sampled(NamedTuple):
     """[rows] int64: the most likely ones."""
 
 
-class CapturedStep:
-    """Decodes of up to `size` requests. Memory between graphs has one address for good."""
+class CapturedDecode:
+    """The graphs of decode steps of up to `size` requests: one, and one more behind each layer that
+    can't be captured. Memory between graphs has one address for good."""
 
     def __init__(
         self, model: Model, backends: dict[LayerKind, Backend], inputs: DeviceInputs, size: int
@@ -63,10 +64,11 @@ class CapturedStep:
 
     @property
     def eager_kinds(self) -> list[LayerKind]:
+        """Kinds of layers that no graph holds."""
         return [kind for kind, backend in self.backends.items() if not backend.can_be_captured]
 
     def replay(self, view: StepView) -> Sampled:
-        """[view.num_rows, …]. The step's inputs are uploaded already."""
+        """Queues a step whose inputs are uploaded already. Results are [view.num_rows, …]."""
         metadata: dict[str, object] = {}
         for backend in self.backends.values():
             if backend.can_be_captured:
@@ -90,8 +92,8 @@ class CapturedStep:
             place.mixed[rows].copy_(mixed)
 
     def _warm_up(self) -> None:
-        """The same once eagerly, since a capture can't compile. The inputs say that nothing is
-        there, so that nobody's cache is written to."""
+        """Runs the step once eagerly, since a capture can't compile. The inputs say that there are
+        no tokens, so that nobody's cache is written to."""
         view = StepView.of_decodes(self.size, self.model.config.limits)
         metadata = self._build(view, list(self.backends))
         logits = self.model.forward(self.inputs.model_inputs(self.size), metadata, None)

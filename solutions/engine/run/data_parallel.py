@@ -12,7 +12,7 @@ from ..requests.step_batch import StepBatch
 from .sides import RunAr
 
 EAGER, GRAPH = 0, 1
-"""Graph modes; ranks agree on the least."""
+"""How a rank runs its step. All ranks take the least of what they asked for."""
 
 
 class DataParallelRanks:
@@ -23,7 +23,7 @@ class DataParallelRanks:
         self.expect_work()
 
     def expect_work(self) -> None:
-        """Until the next step nobody knows."""
+        """Assumes that other ranks have work, until the next step says whether they do."""
         self.others_have_work = self.group.size > 1
 
     def rows_of_all(

@@ -51,7 +51,8 @@ class Sampler:
         self.side, self.inputs = side, inputs
 
     def sample(self, rows: list[ScheduledRequest], sampled: Sampled) -> SampledStep:
-        """`rows`: those of the step that sample, in the order of `sampled`."""
+        """Puts tokens and log-probabilities on their way to the host. `rows` are those of the step
+        that sample, in the order of `sampled`."""
         tokens = self._allowed(rows, sampled)
         asked = {
             number: row.request.sampling.logprobs
@@ -68,7 +69,8 @@ class Sampler:
         )
 
     def _allowed(self, rows: list[ScheduledRequest], sampled: Sampled) -> torch.Tensor:
-        """[rows] int64. A graph has chosen without a look at bad words."""
+        """[rows] int64: the most likely tokens but those that a request forbids. A graph has chosen
+        without a look at them."""
         bad_words = {
             number: row.request.sampling.bad_words
             for number, row in enumerate(rows)

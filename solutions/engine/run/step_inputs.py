@@ -14,12 +14,14 @@ from solutions.flex_graph.steps.limits import Limits
 from ..requests.step_batch import FROM_HOST, NO_SLOT, StepBatch
 
 STEPS_IN_FLIGHT = 2
+"""Uploads that may be pending: of the step that runs, and of the next one."""
 
 
 class DeviceInputs:
-    """int32 on the device, at addresses that graphs may keep; behind a batch, as at first, there
-    are requests without tokens, and tokens that write nowhere. With T = max_num_batched_tokens and
-    S = max_num_seqs:
+    """The numbers of a step, int32 on the device, at addresses that graphs may keep.
+
+    Behind a batch, as at first, there are requests without tokens, and tokens that write nowhere.
+    With T = max_num_batched_tokens and S = max_num_seqs:
 
     token_ids, positions   [T], 0 behind the batch
     token_sources          [T], FROM_HOST behind it
@@ -70,7 +72,7 @@ class DeviceInputs:
         self.last_tokens.index_copy_(0, slots, sampled)
 
     def arrays_of(self, batch: StepBatch) -> Mapping[str, tuple[np.ndarray, int]]:
-        """What each part holds of the batch, and what it is filled with behind that."""
+        """For each part its values of the batch, int32, and what it is filled with behind them."""
         table = np.zeros((len(batch.rows), self.limits.pages_per_seq), np.int32)
         table[:, : batch.block_table.shape[1]] = batch.block_table
         return {
@@ -88,7 +90,7 @@ class DeviceInputs:
 
 
 class PackedInputs(DeviceInputs):
-    """All of a step in one pinned upload, which nobody waits for."""
+    """As it is: all parts in one upload from pinned memory, which nobody waits for."""
 
     def __init__(self, limits: Limits, device: torch.device) -> None:
         super().__init__(limits, device)
