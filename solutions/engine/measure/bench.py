@@ -35,30 +35,30 @@ from .throughput import measure_rates, report_rates
 from .variants import Engines, EnginesOf
 
 STEPS_IN_A_ROW = {True: {"decode": 3, "prefill": 1}, False: {"decode": 16, "prefill": 2}}
-"""By whether times are modelled, as the next ones are: sim computes every step."""
+"""How many, by whether times are modelled, as all numbers here are: sim computes every step."""
 ROUNDS = {True: 1, False: 7}
-"""In which the variants take turns."""
+"""How often each variant has its turn."""
 SMALL_LOAD_MS = {True: 5.0, False: 15.0}
-"""Enough for the host to queue a step of one graph, under a profiler."""
+"""Milliseconds: enough for the host to queue a step of one graph, under a profiler."""
 MOST_RUNS = 5
-"""Of a step behind a load: what counts here is a row of them."""
+"""How often a step is measured behind a load: what counts here is a row of them."""
 DRAWN = ("none", "all")
 """Variants whose decode step is recorded for a picture."""
 LLAMA_BYTES = 48 * 2**30
-"""Of weights, and of the caches and graphs of an engine for each variant."""
+"""Memory for weights, and for the caches and graphs of an engine for each variant."""
 
 
 @dataclass(frozen=True)
 class EngineStepCost(StepInARowCost):
     tokens_per_s: float
-    """That a row of steps computes: of answers in decodes, of prompts in prefills."""
+    """Tokens that a row of steps computes a second: of answers in decodes, else of prompts."""
     idle_by_cause: dict[str, float]
     """Shares of the device's time in a step behind a load, by what it waits for. That step is
     recorded, which slows the host: they don't add up to `idle_share`."""
 
 
 StepCosts = dict[str, dict[str, EngineStepCost]]
-"""By kind of step, and by variant."""
+"""What a step costs, by kind of step and by variant."""
 
 IN_A_ROW = VariantTable[EngineStepCost](
     "steps in a row",
@@ -107,6 +107,7 @@ def took(console: Console, what: str) -> Iterator[None]:
 
 
 def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, ServingPreset]:
+    """By name, those that this accelerator has memory and time for."""
     if accelerator.modelled:
         return {"hybrid": ServingPreset.hybrid_on_sim()}
     presets = {"hybrid": ServingPreset.hybrid()}
@@ -116,7 +117,7 @@ def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, ServingPr
 
 
 def choose_prefixes(accelerator: Accelerator, quick: bool) -> dict[str, PrefixPreset]:
-    """Looks at the memory while nothing is in it."""
+    """By name, the one that this accelerator has memory for. It is asked while nothing is in it."""
     rank = PrefixPreset.llama_3_70b_rank()
     if not quick and benchmark.fits(accelerator, rank.gpu_bytes):
         return {"llama_3_70b_rank": rank}

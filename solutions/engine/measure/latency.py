@@ -24,11 +24,13 @@ from .variants import Engines, EnginesOf, all_but, finish, serve
 NAME = "engine_latency"
 PIECEWISE = all_but("flex_full_graph")
 WARM_UP_TOKENS = 3
-"""Of each answer: a prefill and a decode, however far the host is ahead."""
+"""Tokens of each answer: a prefill and a decode, however far the host is ahead."""
 
 
 @dataclass(frozen=True)
 class Latency:
+    """How long a batch takes from its first request to its last token."""
+
     runs: int
     seconds: float
     """Median of the runs."""

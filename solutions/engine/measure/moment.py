@@ -16,24 +16,26 @@ from ..requests.workload import Prompt, evenly_spread, make_prompt
 PATCHES = 8
 """Tokens of an image."""
 OWN_TOKENS = 7
-"""Of the request that arrives, behind its prefix, and beside its images."""
+"""Text of the request that arrives, behind its prefix, and beside its images."""
 TOKENS_TO_SEE = 3
-"""Of that request, until the moment is over."""
+"""How many tokens that request has when the moment is over."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
+    """How large a moment is."""
+
     batch: int = 4
     """Requests in a step, once one more has arrived."""
     images: int = 1
-    """Of each request."""
+    """Images of each request."""
     prefix: int = 32
     """Tokens that the arriving request finds in host memory."""
     layers: int = 4
 
     @property
     def own_tokens(self) -> int:
-        """Of a prompt, without a prefix."""
+        """Tokens of a prompt, without a prefix."""
         return OWN_TOKENS + self.images * (PATCHES + 1)
 
     @property
@@ -48,9 +50,11 @@ class Setting:
 
 @dataclass(frozen=True)
 class Seen:
+    """What happened in a moment."""
+
     num_steps: int
     num_tokens: int
-    """Of all requests."""
+    """Tokens that all requests got."""
 
 
 class Moment:

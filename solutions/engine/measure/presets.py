@@ -41,22 +41,23 @@ class ServingPreset(EnginePreset):
     """As many requests as a step has room for, in different loads."""
 
     image_tokens: int = 0
-    """Of the one image that a prompt has; 0 is none."""
+    """Tokens of the one image that a prompt has; 0 is none."""
     cached_tokens: int = 24
-    """Of each request, before the first of many decode steps."""
+    """Tokens of each request, before the first of many decode steps."""
     prefill_tokens: int = 24
-    """Of each prompt of a prefill step."""
+    """Tokens of each prompt of a prefill step."""
     latency_tokens: tuple[int, int]
-    """Of each request of a batch, in and out."""
+    """Tokens of each request of a batch, in and out."""
     num_requests: int
     """To be served one after another, as there is room."""
     prompt_tokens: tuple[int, int]
-    """Fewest and most of such a request."""
+    """Fewest and most tokens of such a prompt."""
     new_tokens: tuple[int, int]
+    """Fewest and most tokens of such an answer."""
     rates: tuple[float, ...] = ()
-    """Of arrivals, in requests a second, beside all at once."""
+    """At which requests arrive, a second; they are also served all at once."""
     runs: int
-    """Of a batch, and of all requests."""
+    """How often a batch is measured, and all requests."""
 
     @property
     def batch(self) -> int:
@@ -77,7 +78,7 @@ class ServingPreset(EnginePreset):
 
     @classmethod
     def hybrid_on_sim(cls) -> ServingPreset:
-        """The same steps, and few of them."""
+        """The same steps, and few of them, since sim computes each."""
         return replace(
             cls.hybrid(),
             latency_tokens=(32, 4),
@@ -142,7 +143,7 @@ class PrefixPreset(EnginePreset):
 
     @property
     def gpu_bytes(self) -> int:
-        """Of weights, of the caches of two engines and of their model, and about as much as a long
-        prefill needs beside them."""
+        """Memory for weights, for the caches of two engines and of their model, and for a long
+        prefill beside them, about."""
         embedding = self.num_ids * self.hidden_size * self.dtype.itemsize
         return self.config.model.weight_bytes + embedding + 3 * self.config.kv_bytes + 8 * 2**30

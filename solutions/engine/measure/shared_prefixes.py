@@ -51,7 +51,7 @@ class CountedLoads:
 def measure_prefixes(
     accelerator: Accelerator, presets: Mapping[str, PrefixPreset], console: Console
 ) -> dict[str, dict[str, dict[str, Rate]]]:
-    """By preset, kind, and variant."""
+    """Rates by preset, kind of load, and variant."""
     figures = {}
     with Progress(console=console, transient=True) as progress:
         for name, preset in presets.items():
@@ -94,7 +94,8 @@ def store(engine: Engine, prefixes: list[Prompt], advance: Advance) -> None:
 
 
 def scatter_free_blocks(engine: Engine) -> None:
-    """In no order, as they are after hours of serving; nothing is found in them any more."""
+    """Puts free blocks into no order, as they are after hours of serving. Nothing is found in them
+    any more."""
     blocks = engine.scheduler.blocks
     free = blocks.allocate(blocks.num_free)
     random.Random(engine.config.model.seed).shuffle(free)
@@ -102,7 +103,7 @@ def scatter_free_blocks(engine: Engine) -> None:
 
 
 def count_loads(engine: Engine) -> CountedLoads:
-    """Those that the engine begins from now on."""
+    """Counts the loads that the engine begins from now on."""
     assert engine.offloader is not None, "a PrefixPreset has blocks in host memory"
     engine.offloader.load = loads = CountedLoads(engine.offloader.load)
     return loads

@@ -17,7 +17,7 @@ SEEDS = itertools.count()
 
 
 class Steps:
-    """Of one engine. `tokens` are those that a step computes."""
+    """Steps of one kind, of one engine. A step computes `tokens` tokens."""
 
     tokens: int
 
@@ -41,7 +41,7 @@ class Steps:
         self.engine.run()
 
     def _requests(self, num_tokens: int, max_tokens: int) -> list[Asked]:
-        """As many as a step has room for, which begin like none before them."""
+        """As many requests as a step has room for, which begin like none before them."""
         preset = self.preset
         prompts = alike_prompts(
             preset.config.model, preset.batch, num_tokens, preset.image_tokens, [1, next(SEEDS)]

@@ -35,7 +35,7 @@ from .variants import Engines, EnginesOf, ask, serve
 
 NAME = "engine_throughput"
 AT_ONCE = math.inf
-"""As a rate of arrivals."""
+"""The rate of requests that are all there at the beginning."""
 SEEDS = itertools.count()
 
 
@@ -86,7 +86,7 @@ def measure_rates(
     engines_of: EnginesOf,
     console: Console,
 ) -> dict[str, dict[str, dict[str, Rate]]]:
-    """By preset, rate of arrivals, and variant."""
+    """Rates by preset, by how requests arrive, and by variant."""
     figures = {}
     with Progress(console=console, transient=True) as progress:
         for name, preset in presets.items():

@@ -23,16 +23,17 @@ VARIANTS: dict[str, Optimizations] = {
         Optimizations(),
     )
 }
-"""By name, the first one being what the others are compared with."""
+"""What is compared, by name. The first one is what the others are compared with."""
 
 WARM_UP_TOKENS = (4, 8, 48, 136)
-"""Of each prompt: a step gets one page of queries or several, a short query or a long one."""
+"""Lengths of prompts, so that a step gets one page of queries or several, a short query or a
+long one."""
 WARM_UP_PROMPTS = (1, 3)
-"""In one step."""
+"""How many prompts are in one step."""
 
 
 def variants_of(config: EngineConfig) -> tuple[str, ...]:
-    """Those that differ here: what nothing in this engine makes use of is left out."""
+    """The names of VARIANTS that differ here: what this engine makes no use of is left out."""
     used = {
         "pinned_h2d": config.model.num_layers_of("spans") > 0,
         "sync_free": True,
@@ -56,8 +57,8 @@ def optimizations_of(variant: str) -> Optimizations:
 
 
 class Engines:
-    """By variant, each made when it is first asked for. They share weights; their caches are their
-    own."""
+    """An engine for each variant, made when it is first asked for. All share weights; their caches
+    are their own."""
 
     def __init__(self, config: EngineConfig, accelerator: Accelerator) -> None:
         self.config, self.accelerator = config, accelerator
@@ -94,7 +95,7 @@ def ask(engine: Engine, asked: Asked) -> str:
 
 
 def serve(engine: Engine, requests: Iterable[Asked]) -> None:
-    """Until the host has the last token; stores may still be under way."""
+    """Steps until the host has the last token; stores may still be under way."""
     assert not engine.has_work, "nothing else is being served"
     for asked in requests:
         ask(engine, asked)

@@ -30,7 +30,7 @@ class ModelConfig(FlexConfig):
     gdn_k_heads: int = 1
     gdn_v_heads: int = 2
     gdn_head_size: int = 16
-    """Of keys and values both."""
+    """Numbers of a key, and of a value."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,7 +63,7 @@ class ModelConfig(FlexConfig):
 
     @property
     def num_ids(self) -> int:
-        """Of text and images."""
+        """How many ids there are, of text and of images."""
         return self.vocab_size + self.image_vocab_size
 
     def kind_of_layer(self, index: int) -> LayerKind:
@@ -73,7 +73,7 @@ class ModelConfig(FlexConfig):
         return sum(self.kind_of_layer(index) == kind for index in range(self.num_layers))
 
     def gdn(self, num_slots: int) -> GDNConfig:
-        """Of its Gated DeltaNet layers, each with `num_slots` states."""
+        """The config of its Gated DeltaNet layers, each with `num_slots` states."""
         return GDNConfig(
             num_layers=self.num_layers,
             hidden_size=self.hidden_size,
@@ -89,14 +89,14 @@ class ModelConfig(FlexConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class EngineConfig:
-    """ValueError for a count below 1 (`num_cpu_blocks`: below 0), and for `capture_sizes` that no
-    step has."""
+    """A model, and how much of what an engine has room for. ValueError for a count below 1
+    (`num_cpu_blocks`: below 0), and for `capture_sizes` that no step has."""
 
     model: ModelConfig
     limits: Limits
-    """Of a step, of a request, and of the KV cache on the device."""
+    """How large a step, a request, and the KV cache on the device may be."""
     max_images: int = 4
-    """Of one request."""
+    """Images of one request."""
     num_states: int = 8
     """States of prefixes that the device keeps for Gated DeltaNet layers, beside those of the
     requests that run."""
@@ -174,7 +174,7 @@ class EngineConfig:
 
     @property
     def kv_bytes(self) -> int:
-        """Of the KV cache on the device."""
+        """Bytes of the KV cache on the device, of all layers."""
         attention_layers = self.model.num_layers - self.model.num_layers_of("gdn")
         of_slot = 2 * self.model.num_kv_heads * self.model.head_size * self.model.dtype.itemsize
         return attention_layers * self.limits.num_slots * of_slot

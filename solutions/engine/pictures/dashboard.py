@@ -31,14 +31,16 @@ SLIDERS = {
 
 
 class RecordedMoment(NamedTuple):
+    """A moment that has been recorded."""
+
     moment: Moment
-    """As it is when it is over: the engine can go on."""
+    """The moment as it is when it is over: its engine can go on."""
     timeline: Timeline
     seen: Seen
 
 
 def run(on: frozenset[str], values: dict[str, int]) -> Run:
-    """In the process of the dashboard's worker, on its accelerator."""
+    """Records a moment, on the accelerator of the process in which the dashboard's worker runs."""
     accelerator = debubble.accelerator()
     setting = Setting(**values)
     optimizations = Optimizations.only(on)
@@ -62,6 +64,7 @@ def record_moment(
 
 
 def figures(timeline: Timeline, seen: Seen) -> dict[str, float]:
+    """What the dashboard's table says, by name."""
     seconds = timeline.span / 1e6
     return {
         "tokens/s": seen.num_tokens / seconds,

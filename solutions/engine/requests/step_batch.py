@@ -74,7 +74,7 @@ class StepBatch(ScheduledBatch):
 
     @cached_property
     def logits_rows(self) -> np.ndarray:
-        """[number of sampling rows] int32: the last token of each, counted among the step's tokens."""
+        """[number of sampling rows] int32: the last token of each, among those of the step."""
         samples = np.array([row.samples for row in self.rows], bool)
         return self.query_start_loc[1:][samples] - 1
 
