@@ -2,7 +2,7 @@
 README.md says in which order to read it; `seams.py` says what each optimisation changes."""
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
-from debubble.contract.triton_mode import missing_triton
+from debubble.contract.triton_mode import is_there, missing_triton
 
 try:
     from .engine import Engine
@@ -13,8 +13,8 @@ try:
     from .requests.request import Request, RequestOutput, SamplingParams, Status
     from .scheduler import Scheduler
     from .seams import Seam, Seams
-except ModuleNotFoundError as error:
-    if error.name != "triton":
+except ImportError:
+    if is_there():
         raise
 
 __all__ = [

@@ -20,8 +20,7 @@ from solutions.engine.memory.offloader import Offloader
 from solutions.engine.memory.states import States
 from solutions.engine.requests.step_batch import FROM_HOST, StepBatch
 from solutions.engine.run.sampler import SampledStep
-from solutions.offload.memory.lru_blocks import LRUBlockManager
-from solutions.offload.transfers import TransferResult
+from solutions.offload import LRUBlockManager, TransferResult
 from solutions.pinned_h2d.ranges import Span
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Self
 
-from solutions.flex_graph.steps.limits import Limits
+from solutions.flex_graph import Limits
 
 from ..model.config import EngineConfig, ModelConfig
 

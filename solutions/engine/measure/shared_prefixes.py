@@ -22,8 +22,8 @@ from .throughput import AT_ONCE, Rate, rate_of
 from .variants import Engines, all_but, finish
 
 if TYPE_CHECKING:
+    from solutions.offload import TransferResult
     from solutions.offload.memory.blocks import Blocks
-    from solutions.offload.transfers import TransferResult
 
 KIND = "shared prefixes"
 MEASURED = (all_but("offload_triton"), "all")

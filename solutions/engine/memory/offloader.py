@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 
-from solutions.offload.handler import SingleDirectionOffloadingHandler
-from solutions.offload.memory.host_memory import pinned_blocks
-from solutions.offload.memory.kv_tensors import KVGroup, KVTensors
-from solutions.offload.memory.lru_blocks import LRUBlockManager
+from solutions.offload import (
+    KVGroup,
+    KVTensors,
+    LRUBlockManager,
+    SingleDirectionOffloadingHandler,
+    pinned_blocks,
+)
 
 from ..model.model import Model
 from ..requests.request import Request
 
 if TYPE_CHECKING:
+    from solutions.offload import TransferResult
     from solutions.offload.memory.blocks import Blocks
-    from solutions.offload.transfers import TransferResult
 
 
 @dataclass(frozen=True)

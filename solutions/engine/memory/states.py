@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from solutions.gdn.model.config import GDNConfig
-from solutions.gdn.model.layer import GDNState
-from solutions.offload.memory.lru_blocks import LRUBlockManager
+from solutions.gdn import GDNConfig, GDNState
+from solutions.offload import LRUBlockManager
 
 
 class States:

@@ -8,9 +8,9 @@ from typing import Literal, get_args
 import torch
 
 from solutions.common.decoder_shape import DecoderShape, check_counts
-from solutions.flex_graph.model.config import FlexConfig
-from solutions.flex_graph.steps.limits import Limits, checked_capture_sizes
-from solutions.gdn.model.config import GDNConfig
+from solutions.flex_graph import FlexConfig, Limits
+from solutions.flex_graph.steps.limits import checked_capture_sizes
+from solutions.gdn import GDNConfig
 from solutions.offload.serving_loop.config import ServingConfig
 
 LayerKind = Literal["flex", "spans", "gdn"]

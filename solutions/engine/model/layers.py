@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Literal, Self, cast
 
 import torch
 
+from solutions.flex_graph import Limits
 from solutions.flex_graph.model.add_rms_norm import add_rms_norm
 from solutions.flex_graph.model.kv_cache import KVCache
 from solutions.flex_graph.model.layer import DecoderLayer, Hidden, Mlp, norm_weight
 from solutions.flex_graph.model.rotate_and_cache import rotate_and_cache
 from solutions.flex_graph.steps.inputs import ModelInputs
-from solutions.flex_graph.steps.limits import Limits
-from solutions.gdn.metadata import GDNAttentionMetadata
-from solutions.gdn.model.layer import GDNLayer, GDNState
-from solutions.pinned_h2d.model.attention import prefix_attention
+from solutions.gdn import GDNAttentionMetadata, GDNLayer, GDNState
+from solutions.pinned_h2d import prefix_attention
 
 from .config import ModelConfig
 

@@ -8,7 +8,7 @@ from copy import copy
 import torch
 import torch.nn.functional as F
 
-from solutions.flex_graph.mask import Mask
+from solutions.flex_graph import Mask
 from solutions.flex_graph.model.add_rms_norm import add_rms_norm
 from solutions.flex_graph.model.layer import Hidden, norm_weight
 from solutions.flex_graph.model.model import mask_of_window

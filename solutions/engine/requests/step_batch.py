@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solutions.flex_graph.steps.scheduled import ScheduledBatch
+from solutions.flex_graph import ScheduledBatch
 from solutions.pinned_h2d.ranges import Span
 
 from .request import Request

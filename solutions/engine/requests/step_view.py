@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from solutions.flex_graph.steps.limits import Limits
+from solutions.flex_graph import Limits
 from solutions.pinned_h2d.ranges import Span
 
 from .step_batch import StepBatch

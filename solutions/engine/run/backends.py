@@ -8,11 +8,11 @@ from typing import Protocol
 import torch
 
 from solutions.common.staging_ring import StagingRing
-from solutions.flex_graph.steps.batch import CommonAttentionMetadata as FlexCommon
-from solutions.flex_graph.steps.limits import Limits
-from solutions.gdn.metadata import GDNAttentionMetadataBuilder
-from solutions.gdn.requests.batch import CommonAttentionMetadata as GdnCommon
-from solutions.pinned_h2d.model.batch import Batch as SpanBatch
+from solutions.flex_graph import CommonAttentionMetadata as FlexCommon
+from solutions.flex_graph import Limits
+from solutions.gdn import CommonAttentionMetadata as GdnCommon
+from solutions.gdn import GDNAttentionMetadataBuilder
+from solutions.pinned_h2d import Batch as SpanBatch
 
 from ..model.config import LayerKind
 from ..model.model import Model

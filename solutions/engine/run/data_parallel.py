@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from solutions.flex_graph.steps.limits import size_for
-from solutions.sync_free.model.data_parallel_group import DataParallelGroup
-from solutions.sync_free.model.ranks import agreement_of
+from solutions.sync_free import DataParallelGroup, agreement_of
 
 from ..requests.step_batch import StepBatch
 from .sides import RunAr

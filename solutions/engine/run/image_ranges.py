@@ -12,9 +12,8 @@ from solutions.pinned_h2d import ModelRunner, TritonAttentionMetadata, before
 from ..model.config import EngineConfig
 
 if TYPE_CHECKING:
-    from solutions.pinned_h2d.model.batch import Batch
+    from solutions.pinned_h2d import Batch, PrefixRanges
     from solutions.pinned_h2d.model.model import PrefixMetadata
-    from solutions.pinned_h2d.ranges import PrefixRanges
 
 
 class RangesOfEachLayer:

@@ -14,12 +14,10 @@ from solutions.gdn.metadata import Tables
 from .step_inputs import DeviceInputs
 
 if TYPE_CHECKING:
-    from solutions.pinned_h2d.model.batch import Batch
+    from solutions.pinned_h2d import Batch, PrefixRanges
     from solutions.pinned_h2d.model.model import PrefixMetadata
-    from solutions.pinned_h2d.ranges import PrefixRanges
-    from solutions.sync_free.model.data_parallel_group import DataParallelGroup
+    from solutions.sync_free import DataParallelGroup, LogprobsTensors
     from solutions.sync_free.sites.bad_words import BadWordsTokenIds
-    from solutions.sync_free.sites.logprobs import LogprobsTensors
 
 
 class ImageRanges(Protocol):

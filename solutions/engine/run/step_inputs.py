@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from solutions.common.staging_ring import StagingRing
+from solutions.flex_graph import Limits
 from solutions.flex_graph.steps.inputs import ALIGNMENT, ModelInputs
-from solutions.flex_graph.steps.limits import Limits
 
 from ..requests.step_batch import FROM_HOST, NO_SLOT, StepBatch
 
