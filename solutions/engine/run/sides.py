@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from solutions.flex_graph.runner import MetadataBuilder
+from solutions.flex_graph.steps.step_runner import MetadataBuilder
 from solutions.gdn.metadata import Tables
 
 from .step_inputs import DeviceInputs
