@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .catalogue import Kata, WorkshopError
+from .changed_solution import code_of_attempt
 
 
 @dataclass(frozen=True, slots=True)
 class WrongAttempt:
-    """One attempt, and what its docstring says must come of it."""
+    """One attempt, and what its docstring, or the text above its changes, says must come of it."""
 
     kata: Kata
     path: Path
-    summary: str
     fails: tuple[str, ...]
     """Exactly these tests fail."""
     may_fail: tuple[str, ...]
@@ -31,24 +31,21 @@ class WrongAttempt:
 
 
 def wrong_attempts(kata: Kata) -> list[WrongAttempt]:
-    """All attempts at `kata`, by name; raises WorkshopError when a docstring lacks a line."""
-    return [_read(kata, path) for path in sorted(kata.attempts_folder.glob("*.py"))]
+    """All attempts at `kata`, by name; WorkshopError when one does not fit or lacks a line."""
+    paths = [path for path in kata.attempts_folder.glob("*") if path.suffix in (".py", ".diff")]
+    return [_read(kata, path) for path in sorted(paths)]
 
 
 def _read(kata: Kata, path: Path) -> WrongAttempt:
-    try:
-        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    except SyntaxError as error:
-        place = f"{kata.relative(path)}, line {error.lineno}"
-        raise WorkshopError(f"Python cannot read {place}: {error.msg}") from error
+    code_of_attempt(kata, path)
+    text = path.read_text(encoding="utf-8")
+    is_diff = path.suffix == ".diff"
+    about = text.partition("\n@@")[0] if is_diff else ast.get_docstring(ast.parse(text)) or ""
     marks: dict[str, list[str]] = {"fails": [], "may fail": [], "says": [], "on": []}
-    summary = []
-    for line in docstring.splitlines():
-        key, colon, value = line.partition(":")
-        if colon and key in marks:
+    for line in about.splitlines():
+        key, _, value = line.partition(":")
+        if key in marks:
             marks[key].append(value.strip())
-        else:
-            summary.append(line)
     for key in ("fails", "says"):
         if not marks[key]:
             raise WorkshopError(
@@ -58,7 +55,6 @@ def _read(kata: Kata, path: Path) -> WrongAttempt:
     return WrongAttempt(
         kata=kata,
         path=path,
-        summary=" ".join("\n".join(summary).split()),
         fails=tuple(marks["fails"]),
         may_fail=tuple(marks["may fail"]),
         says=tuple(marks["says"]),

@@ -42,8 +42,9 @@ class SourceModule:
         try:
             self.body = ast.parse(text).body
         except SyntaxError as error:
+            place = f"{path.relative_to(root) if path.is_relative_to(root) else path}"
             raise StubError(
-                f"Python cannot read {path}, line {error.lineno}: {error.msg}"
+                f"Python cannot read {place}, line {error.lineno}: {error.msg}"
             ) from error
         self.statements = {
             name: statement for statement in self.body for name in _defined_names(statement)

@@ -136,7 +136,7 @@ def _is_own(frame: traceback.FrameSummary, implementation: Implementation | None
         return False
     if implementation.origin == "solution":
         return path.is_relative_to(implementation.kata.root / "solutions")
-    return path == implementation.path
+    return frame.filename.startswith(str(implementation.path))
 
 
 def _headline(error: BaseException) -> str:

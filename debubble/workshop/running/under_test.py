@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import debubble
 from debubble.accelerator.choice import resolve
 
-from ..kata_files.catalogue import Kata
+from ..kata_files.catalogue import Kata, WorkshopError
+from ..kata_files.changed_solution import Code, code_of_attempt
 
 if TYPE_CHECKING:
     import pytest
@@ -61,7 +62,7 @@ class Implementation:
         Raises LoadError when a file has an error or lacks a name that the kata needs.
         """
         if self.origin != "solution":
-            modules = [_run_file(self.path, self)]
+            modules = [_run_file(self)]
         else:
             names = dict.fromkeys(target.module for target in self.kata.solution)
             modules = [_import_solution(name, self.kata.root) for name in names]
@@ -117,33 +118,52 @@ def chosen_implementation(config: pytest.Config, kata: Kata) -> Implementation:
 
 
 def _import_solution(name: str, root: Path) -> ModuleType:
-    if str(root) not in sys.path:
-        sys.path.insert(0, str(root))
+    _make_importable(root)
     return importlib.import_module(name)
 
 
-def _run_file(path: Path, implementation: Implementation) -> ModuleType:
+def _make_importable(root: Path) -> None:
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+
+
+def _run_file(implementation: Implementation) -> ModuleType:
     """A fresh module each time: what one test leaves in a global must not help the next."""
-    name = f"kata_{implementation.kata.system}_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None:
-        raise LoadError(f"{implementation.shown_path} is no Python file: its name ends with .py")
-    module = importlib.util.module_from_spec(spec)
-    linecache.checkcache(str(path))
-    sys.modules[name] = module  # dataclasses and triton look their module up here
+    kata, path = implementation.kata, implementation.path
+    module = ModuleType(f"kata_{kata.system}_{path.stem}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module  # dataclasses and triton look their module up here
     try:
-        # Compiled anew, because an edit within one second can escape the bytecode cache.
-        exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
+        package, parts = _code(implementation)
+        module.__package__ = package
+        for file, text in parts:
+            # Lines are quoted as they ran, those too that are in no file.
+            linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+            # Compiled anew, because an edit within one second can escape the bytecode cache.
+            exec(compile(text, file, "exec"), module.__dict__)
     except FileNotFoundError:
         raise LoadError(
             f"{implementation.shown_path} is not there.\n"
-            f"`debubble reset {implementation.kata.name}` brings the exercise back."
+            f"`debubble reset {kata.name}` brings the exercise back."
         ) from None
     except SyntaxError as error:
         raise LoadError(syntax_error_text(error, implementation)) from None
+    except WorkshopError as error:
+        raise LoadError(str(error)) from None
     except Exception as error:
         raise LoadError(import_error_text(error, implementation)) from None
     return module
+
+
+def _code(implementation: Implementation) -> Code:
+    """An attempt of the workbook's own changes the solution; any other file stands alone."""
+    kata, path = implementation.kata, implementation.path
+    if path.parent == kata.attempts_folder.resolve():
+        _make_importable(kata.root)
+        return code_of_attempt(kata, path)
+    if path.suffix != ".py":
+        raise LoadError(f"{implementation.shown_path} is no Python file: its name ends with .py")
+    return Code("", [(str(path), importlib.util.decode_source(path.read_bytes()))])
 
 
 def syntax_error_text(error: SyntaxError, implementation: Implementation) -> str:
@@ -158,7 +178,7 @@ def syntax_error_text(error: SyntaxError, implementation: Implementation) -> str
 def import_error_text(error: Exception, implementation: Implementation) -> str:
     """The exception, and the learner's line that it came from."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if frame.filename == str(implementation.path)]
+    own = [frame for frame in frames if frame.filename.startswith(str(implementation.path))]
     place = f"{implementation.shown_path}, line {own[-1].lineno}" if own else "it"
     quoted = f"\n\n    {own[-1].line}" if own and own[-1].line else ""
     return f"Loading {place} raised {type(error).__name__}: {error}{quoted}"

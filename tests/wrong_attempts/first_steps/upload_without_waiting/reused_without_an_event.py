@@ -5,14 +5,9 @@ says: overwritten
 says: needs an event
 """
 
-import torch
-
-from debubble.accelerator import current
-
 STAGING = torch.empty(64, dtype=torch.int64, pin_memory=current().pin_memory)
 
 
 def upload_tokens(token_ids):
-    staging = STAGING[: len(token_ids)]
-    staging.copy_(torch.tensor(token_ids))
+    staging = STAGING[: len(token_ids)].copy_(torch.tensor(token_ids))
     return staging.to(current().device, non_blocking=True)
