@@ -162,7 +162,9 @@ def _code(implementation: Implementation) -> Code:
         _make_importable(kata.root)
         return code_of_attempt(kata, path)
     if path.suffix != ".py":
-        raise LoadError(f"{implementation.shown_path} is no Python file: its name ends with .py")
+        raise WorkshopError(
+            f"{implementation.shown_path} is no Python file: its name ends with .py"
+        )
     return Code("", [(str(path), importlib.util.decode_source(path.read_bytes()))])
 
 
