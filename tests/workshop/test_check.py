@@ -112,7 +112,7 @@ def test_a_wrong_attempt_that_never_ends_is_stopped(problems, workbook):
 
 def test_a_wrong_attempt_without_its_marks_is_found(problems, workbook):
     workbook.edit("tests/wrong_attempts/tiny/add_up/forgets_one.py", "fails:", "breaks:")
-    assert "needs a line `fails: ...` in its docstring" in one(problems())
+    assert "needs a line `fails: ...` in its header" in one(problems())
 
 
 def test_an_attempt_that_python_cannot_read_is_found(problems, workbook):
@@ -193,6 +193,7 @@ def test_a_stray_file_in_the_katas_is_found(problems, workbook, path):
     assert f"{path} belongs to no kata" in one(problems())
 
 
-def test_an_attempt_at_no_kata_is_found(problems, workbook):
-    workbook.write("tests/wrong_attempts/tiny/add_upp/x.py", "")
-    assert "add_upp/x.py is an attempt at no kata" in one(problems())
+@pytest.mark.parametrize("name", ["x.py", "x.diff"])
+def test_an_attempt_at_no_kata_is_found(problems, workbook, name):
+    workbook.write(f"tests/wrong_attempts/tiny/add_upp/{name}", "")
+    assert f"add_upp/{name} is an attempt at no kata" in one(problems())

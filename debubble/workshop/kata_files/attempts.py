@@ -9,10 +9,13 @@ from pathlib import Path
 from .catalogue import Kata, WorkshopError
 from .changed_solution import code_of_attempt
 
+ATTEMPT_SUFFIXES = (".py", ".diff")
+
 
 @dataclass(frozen=True, slots=True)
 class WrongAttempt:
-    """One attempt, and what its docstring, or the text above its changes, says must come of it."""
+    """One attempt, and what its header says must come of it: the docstring of a .py, the text above
+    the changes of a .diff."""
 
     kata: Kata
     path: Path
@@ -32,8 +35,8 @@ class WrongAttempt:
 
 def wrong_attempts(kata: Kata) -> list[WrongAttempt]:
     """All attempts at `kata`, by name; WorkshopError when one does not fit or lacks a line."""
-    paths = [path for path in kata.attempts_folder.glob("*") if path.suffix in (".py", ".diff")]
-    return [_read(kata, path) for path in sorted(paths)]
+    paths = sorted(kata.attempts_folder.glob("*.*"))
+    return [_read(kata, path) for path in paths if path.suffix in ATTEMPT_SUFFIXES]
 
 
 def _read(kata: Kata, path: Path) -> WrongAttempt:
@@ -49,7 +52,7 @@ def _read(kata: Kata, path: Path) -> WrongAttempt:
     for key in ("fails", "says"):
         if not marks[key]:
             raise WorkshopError(
-                f"{kata.relative(path)} needs a line `{key}: ...` in its docstring "
+                f"{kata.relative(path)} needs a line `{key}: ...` in its header "
                 "(katas/README.md, Adding a kata)"
             )
     return WrongAttempt(

@@ -131,18 +131,11 @@ class Catalogue:
             raise WorkshopError(
                 f"kata {label}: solution and before must name the same functions in the same order"
             )
+        text = {key: entry[key].strip() for key in REQUIRED_KEYS[:6]}
+        tests = tuple(entry["stub_fails"])
+        limit = entry.get("time_limit")
         return Kata(
-            root=self.root,
-            system=entry["system"],
-            name=entry["name"],
-            chapter=entry["chapter"],
-            title=entry["title"],
-            task=entry["task"].strip(),
-            hint=entry["hint"].strip(),
-            solution=solution,
-            before=before,
-            stub_fails=tuple(entry["stub_fails"]),
-            time_limit=entry.get("time_limit"),
+            self.root, **text, solution=solution, before=before, stub_fails=tests, time_limit=limit
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from .attempts import ATTEMPT_SUFFIXES
 from .catalogue import Catalogue
 
 ALWAYS_FINE = {"__init__.py", "conftest.py"}
@@ -21,6 +22,7 @@ def stray_files(catalogue: Catalogue) -> Iterator[str]:
                 "list it in katas/katas.toml, or remove it"
             )
     folders = {kata.attempts_folder for kata in catalogue.katas}
-    for path in sorted((root / "tests" / "wrong_attempts").rglob("*.py")):
-        if path.parent not in folders and path.name not in ALWAYS_FINE:
+    for path in sorted((root / "tests" / "wrong_attempts").rglob("*.*")):
+        known = path.parent in folders or path.name in ALWAYS_FINE
+        if path.suffix in ATTEMPT_SUFFIXES and not known:
             yield f"{path.relative_to(root)} is an attempt at no kata: is its folder's name right?"

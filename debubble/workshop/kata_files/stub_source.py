@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -42,10 +43,8 @@ class SourceModule:
         try:
             self.body = ast.parse(text).body
         except SyntaxError as error:
-            place = f"{path.relative_to(root) if path.is_relative_to(root) else path}"
-            raise StubError(
-                f"Python cannot read {place}, line {error.lineno}: {error.msg}"
-            ) from error
+            place = f"{os.path.relpath(path, root)}, line {error.lineno}"
+            raise StubError(f"Python cannot read {place}: {error.msg}") from error
         self.statements = {
             name: statement for statement in self.body for name in _defined_names(statement)
         }
@@ -81,10 +80,8 @@ class SourceModule:
             elif isinstance(statement, ast.ImportFrom):
                 module = self._absolute(statement)
                 for alias in statement.names:
-                    yield (
-                        alias.asname or alias.name,
-                        Import(module, alias.name, alias.asname or ""),
-                    )
+                    name = alias.asname or alias.name
+                    yield name, Import(module, alias.name, alias.asname or "")
 
     def _absolute(self, statement: ast.ImportFrom) -> str:
         if not statement.level:

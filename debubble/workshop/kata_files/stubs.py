@@ -45,11 +45,6 @@ def generate(kata: Kata) -> str:
     return "\n\n\n".join([opening, *definitions, own]) + "\n"
 
 
-def is_current(kata: Kata) -> bool:
-    """Whether the stub on disk is the one that `generate` makes."""
-    return kata.stub_path.is_file() and kata.stub_path.read_text(encoding="utf-8") == generate(kata)
-
-
 def _docstring(kata: Kata) -> str:
     task = "\n".join(
         line if line.startswith("    ") else textwrap.fill(line, WIDTH)

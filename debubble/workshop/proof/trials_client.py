@@ -7,13 +7,29 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 from ..running.process_environment import process_environment
 from ..running.under_test import Implementation
-from . import trials_server
 from .trials import CannotRun, Trial
-from .trials_messages import ANSWER, NOTES, REQUEST, Answer, Request
 from .watchdog import LONGEST_TEST, how_it_ended
+
+SERVER = "debubble.workshop.proof.trials_server"
+REQUEST, ANSWER, NOTES = "request.pickle", "answer.pickle", "notes.txt"
+"""Files in the folder of a process: two pickles, and the watchdog's notes."""
+
+
+class Request(NamedTuple):
+    implementations: list[Implementation]
+    device: str
+    longest_test: float
+    """In seconds."""
+
+
+class Answer(NamedTuple):
+    trials: list[Trial]
+    refusal: str = ""
+    """Why there are no trials."""
 
 
 class TrialsProcesses:
@@ -28,7 +44,7 @@ class TrialsProcesses:
             folder = Path(name)
             request = Request(implementations, device, LONGEST_TEST)
             (folder / REQUEST).write_bytes(pickle.dumps(request))
-            self._run([sys.executable, "-m", trials_server.__name__, name])
+            self._run([sys.executable, "-m", SERVER, name])
             if not (folder / ANSWER).is_file():
                 raise CannotRun(how_it_ended(folder / NOTES))
             answer: Answer = pickle.loads((folder / ANSWER).read_bytes())

@@ -51,9 +51,9 @@ def on_solution(trial: Trial) -> Verdict:
 
 
 def on_attempt(trial: Trial, attempt: WrongAttempt) -> Verdict:
-    """Exactly the tests of its docstring fail, and they say its words."""
+    """Exactly the tests of its header fail, and they say its words."""
     place = attempt.kata.relative(attempt.path)
-    problem = _unforeseen(trial, place, "its docstring", attempt.fails, attempt.may_fail)
+    problem = _unforeseen(trial, place, "its header", attempt.fails, attempt.may_fail)
     failed = [outcome for outcome in trial.outcomes if outcome.failed]
     said = " ".join(" ".join(outcome.text for outcome in failed).split())
     missing = [words for words in attempt.says if words not in said]

@@ -38,12 +38,7 @@ class OtherProcess:
         self.connection, other = Pipe()
         with other:
             self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "debubble.workshop.running.process_server",
-                    str(other.fileno()),
-                ],
+                [sys.executable, "-m", SERVER, str(other.fileno())],
                 env=_environment(device),
                 pass_fds=[other.fileno()],
                 process_group=0,

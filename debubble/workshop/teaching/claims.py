@@ -4,6 +4,7 @@ device do, `expect_equal` of what it returned. One that fails raises KataFailure
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -53,16 +54,11 @@ class Expectation:
 
     def counts(self, *, why: str = "", **exactly: int) -> Expectation:
         """Each named count of `Timeline.counts` has this value; `why` says what others cost."""
-        actual = self._actual(exactly)
-        wrong = {name: actual[name] for name in exactly if actual[name] != exactly[name]}
-        return self._settle(not wrong, listed(exactly), actual, self._too_many(wrong, exactly), why)
+        return self._counted(operator.eq, "", exactly, why)
 
     def at_most(self, *, why: str = "", **limits: int) -> Expectation:
         """No named count of `Timeline.counts` is above its limit."""
-        actual = self._actual(limits)
-        wrong = {name: actual[name] for name in limits if actual[name] > limits[name]}
-        expected = f"at most {listed(limits)}"
-        return self._settle(not wrong, expected, actual, self._too_many(wrong, limits), why)
+        return self._counted(operator.le, "at most ", limits, why)
 
     def no_hazards(self, *, why: str = "") -> Expectation:
         """No race was proved. A GPU shows a race only now and then, so this speaks on sim alone."""
@@ -107,22 +103,22 @@ class Expectation:
         lines = source_lines(events if quoted is None else quoted)
         raise KataFailure(Diagnosis(expected, did, lines, draw(self.timeline, events), why))
 
-    def _actual(self, names: Iterable[str]) -> dict[str, int]:
+    def _counted(
+        self, holds: Callable[[int, int], bool], limit: str, wanted: dict[str, int], why: str
+    ) -> Expectation:
         counts = self.timeline.counts()
-        unknown = [name for name in names if name not in counts]
+        unknown = [name for name in wanted if name not in counts]
         if unknown:
             raise TypeError(f"a timeline does not count {unknown[0]!r}: choose from {[*counts]}")
-        return {name: counts[name] for name in names}
-
-    def _too_many(self, actual: dict[str, int], wanted: dict[str, int]) -> list[Event]:
-        names = [name for name in actual if actual[name] > wanted[name]]
-        return [event for event in self.timeline.events if _counted_as(event) in names]
-
-    def _settle(
-        self, holds: bool, expected: str, actual: dict[str, int], events: list[Event], why: str
-    ) -> Expectation:
-        did = f"made {listed(actual)}"
-        return self.that(holds, expected=expected, did=did, events=events, why=why)
+        actual = {name: counts[name] for name in wanted}
+        too_many = [name for name in wanted if actual[name] > wanted[name]]
+        return self.that(
+            all(holds(actual[name], wanted[name]) for name in wanted),
+            expected=f"{limit}{listed(wanted)}",
+            did=f"made {listed(actual)}",
+            events=[event for event in self.timeline.events if _counted_as(event) in too_many],
+            why=why,
+        )
 
 
 def listed(counts: dict[str, int]) -> str:
