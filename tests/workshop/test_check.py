@@ -193,7 +193,11 @@ def test_a_stray_file_in_the_katas_is_found(problems, workbook, path):
     assert f"{path} belongs to no kata" in one(problems())
 
 
-@pytest.mark.parametrize("name", ["x.py", "x.diff"])
-def test_an_attempt_at_no_kata_is_found(problems, workbook, name):
-    workbook.write(f"tests/wrong_attempts/tiny/add_upp/{name}", "")
-    assert f"add_upp/{name} is an attempt at no kata" in one(problems())
+def test_an_attempt_at_no_kata_is_found(problems, workbook):
+    workbook.write("tests/wrong_attempts/tiny/add_upp/x.py", "")
+    assert "add_upp/x.py is an attempt at no kata" in one(problems())
+
+
+def test_changed_lines_of_no_kata_are_found(problems, workbook):
+    workbook.write("tests/wrong_attempts/tiny/add_upp/x.diff", "")
+    assert "add_upp/x.diff is an attempt at no kata" in one(problems())
