@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from html import escape
+from io import BytesIO
+from typing import TYPE_CHECKING, Protocol
 
 import ipywidgets
 
-from .rasterise import png_of
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LABELS = {"description_width": "14em"}
+CSS_PIXELS_PER_INCH = 96
 
 
 class Picture(Protocol):
     """Computed on the host: nothing may run on the device while a handle moves."""
 
     @property
-    def svg(self) -> str:
-        """Of such elements as `png_of` takes."""
+    def figure(self) -> Figure:
+        """A new one, made without pyplot. Its label is what a screen reader says of it."""
         ...
 
     @property
@@ -55,7 +60,7 @@ class Drawing(ipywidgets.VBox):
         return self._draw(**{name: slider.value for name, slider in self.sliders.items()})
 
     def _redraw(self, change: dict | None = None) -> None:
-        self._shown.value = self.picture.svg
+        self._shown.value = img_of(self.picture.figure)
 
     def __repr__(self) -> str:
         return self.picture.text
@@ -64,5 +69,22 @@ class Drawing(ipywidgets.VBox):
         bundle = super()._repr_mimebundle_(**kwargs)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
         picture = self.picture
-        data = {**data, "text/plain": picture.text, "image/png": png_of(picture.svg)}
+        data = {**data, "text/plain": picture.text, "image/png": png_of(picture.figure)}
         return data, {**metadata, "image/png": {"alt": picture.text}}
+
+
+def png_of(figure: Figure) -> bytes:
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png")
+    return buffer.getvalue()
+
+
+def img_of(figure: Figure) -> str:
+    """HTML, since ipywidgets.Image has no words for those who don't see it. It is decoded at once,
+    so that nothing flickers between two pictures."""
+    width = round(figure.get_figwidth() * CSS_PIXELS_PER_INCH)
+    source = f"data:image/png;base64,{b64encode(png_of(figure)).decode()}"
+    return (
+        f'<img src="{source}" alt="{escape(str(figure.get_label()))}" width="{width}" '
+        f'style="max-width: 100%" decoding="sync">'
+    )

@@ -1,8 +1,5 @@
 """The picture of a step's pages: what it draws is what the tables and lists say."""
 
-import re
-from xml.etree import ElementTree
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,11 +20,9 @@ from solutions.flex_graph.pictures.pages_picture import (
     WIDTH,
     PagesPicture,
 )
-from solutions.measure.svg_shapes import GROUND, SEQUENCE_COLOURS
+from solutions.measure.sheet import GROUND, SEQUENCE_COLOURS
+from tests.drawings import boxes, expect_all_inside, expect_no_words_on_each_other, texts
 
-SVG = "{http://www.w3.org/2000/svg}"
-LETTER = 6.5
-"""Of text in size 12, at most and on average."""
 MASKS = [CAUSAL, BIDIRECTIONAL, sliding_window(16), sliding_window(40)]
 
 
@@ -41,25 +36,15 @@ def pictures(draw):
     return PagesPicture(seq_lens, query_lens, draw(st.integers(0, 5)), draw(st.sampled_from(MASKS)))
 
 
-def drawn(picture):
-    return ElementTree.fromstring(picture.svg)
+def colours(picture, top):
+    """Of a row, from left to right."""
+    return [box.colour for box in boxes(picture.figure, top)]
 
 
-def boxes(picture, top):
-    """The colours of a row, from left to right."""
-    return [
-        box.get("fill") for box in drawn(picture).iter(f"{SVG}rect") if box.get("y") == f"{top}"
-    ]
-
-
-def numbers(picture, top, left=LEFT):
-    """The numbers of a row, from left to right."""
-    found = [
-        (float(text.get("x")), text.text)
-        for text in drawn(picture).iter(f"{SVG}text")
-        if float(text.get("y")) == top + 15 and float(text.get("x")) > left
-    ]
-    return [int(word) for _, word in sorted(found) if re.fullmatch(r"-?\d+", word)]
+def numbers(picture, top):
+    """Those of a row right of its name, from left to right."""
+    found = [(*text.get_position(), text.get_text()) for text in texts(picture.figure)]
+    return [int(word) for x, y, word in sorted(found) if y == top + 15 and x > LEFT]
 
 
 def list_tops(picture):
@@ -112,40 +97,31 @@ def test_its_text_is_the_lists_and_both_tables(picture):
 @given(pictures())
 @settings(max_examples=40)
 def test_a_block_has_the_colour_of_its_request_wherever_it_is_drawn(picture):
-    cache = boxes(picture, CACHE_TOP)
+    cache = colours(picture, CACHE_TOP)
     assert len(cache) == NUM_BLOCKS and cache[0] == NULL
     for request in range(len(picture.seq_lens)):
         colour, blocks = SEQUENCE_COLOURS[request], picture.pages_of(request)
-        row = boxes(picture, TABLES_TOP + ROW * request)
+        row = colours(picture, TABLES_TOP + ROW * request)
         assert row == [colour] * len(blocks) + [NOBODY] * (len(row) - len(blocks))
         assert {block for block in range(NUM_BLOCKS) if cache[block] == colour} == set(blocks)
     for top, blocks in zip(list_tops(picture), picture.lists, strict=True):
-        assert boxes(picture, top) == [cache[block] for block in blocks]
+        assert colours(picture, top) == [cache[block] for block in blocks]
 
 
 @given(pictures())
 @settings(max_examples=40)
 def test_each_token_is_drawn_once_and_the_last_group_is_filled(picture):
-    colours = [SEQUENCE_COLOURS[request] for request in picture.requests]
+    tokens = [SEQUENCE_COLOURS[request] for request in picture.requests]
     filling = [NOBODY] * (-picture.num_tokens % 16)
-    assert boxes(picture, TOKENS_TOP) == colours + filling
+    assert colours(picture, TOKENS_TOP) == tokens + filling
 
 
 @given(pictures())
 @settings(max_examples=40)
 def test_nothing_lies_outside_the_picture(picture):
-    root = drawn(picture)
-    _, _, width, height = map(float, root.get("viewBox").split())
-    assert width == WIDTH
-    for box in root.iter(f"{SVG}rect"):
-        assert 0 <= float(box.get("x", 0)) <= width - float(box.get("width")) + 0.1
-        assert 0 <= float(box.get("y", 0)) <= height - float(box.get("height"))
-    for text in root.iter(f"{SVG}text"):
-        wide = LETTER * len(text.text)
-        before = {"start": 0.0, "middle": 0.5, "end": 1.0}[text.get("text-anchor")]
-        left = float(text.get("x")) - before * wide
-        assert left >= 0 and left + wide <= width, text.text
-        assert 0 < float(text.get("y")) < height
+    figure = picture.figure
+    expect_all_inside(figure)
+    expect_no_words_on_each_other(figure)
 
 
 def test_the_longest_list_has_room_for_its_end():
@@ -188,6 +164,7 @@ def test_a_request_that_is_not_in_the_step_keeps_its_pages():
 
 
 def test_numbers_can_be_read_on_their_ground():
-    root = drawn(PagesPicture([70, 40, 24], [1, 20, 1]))
-    words = {(text.text, text.get("fill")) for text in root.iter(f"{SVG}text")}
+    figure = PagesPicture([70, 40, 24], [1, 20, 1]).figure
+    words = {(text.get_text(), text.get_color()) for text in texts(figure)}
     assert ("0", GROUND) not in words, "block 0 is grey, and its number is not white"
+    assert ("3", GROUND) in words

@@ -1,25 +1,21 @@
 """The curves of small copies: where they are drawn is what was measured."""
 
 import math
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from debubble.views.rasterise import png_of
-from solutions.measure.svg_shapes import SEQUENCE_COLOURS
+from solutions.measure.sheet import DOTS_PER_PIXEL, SEQUENCE_COLOURS
 from solutions.offload.pictures.bandwidth_picture import (
     BOTTOM,
-    DOT,
     LEFT,
-    NAMES_APART,
     RIGHT,
     TOP,
     BandwidthPicture,
 )
+from tests.drawings import expect_all_inside, expect_no_words_on_each_other, texts, words
 
-from .drawings import SVG, drawn, expect_all_inside, words
 from .times import KIB, crossover_of, line_times
 
 SIZES = [4 * KIB, 8 * KIB, 24 * KIB, 28 * KIB, 128 * KIB]
@@ -37,66 +33,58 @@ def pictures(draw):
     return BandwidthPicture(sizes, bandwidths, count, "NVIDIA H200, measured", large_copy)
 
 
-def dots(picture, number):
-    """[(x, y)] of a path's points."""
-    return [
-        (float(box.get("x")) + DOT / 2, float(box.get("y")) + DOT / 2)
-        for box in drawn(picture).iter(f"{SVG}rect")
-        if box.get("fill") == SEQUENCE_COLOURS[number]
-    ]
+def curves(figure):
+    """[(colour, [(bytes, GB/s)])] of the paths."""
+    _, axes = figure.axes
+    lines = [line for line in axes.lines if line.get_linestyle() == "-"]
+    return [(line.get_color(), line.get_xydata().tolist()) for line in lines]
 
 
-def curve_lines(picture, number):
-    return [
-        tuple(float(line.get(end)) for end in ("x1", "y1", "x2", "y2"))
-        for line in drawn(picture).iter(f"{SVG}line")
-        if line.get("stroke") == SEQUENCE_COLOURS[number]
-    ]
+def place_of(figure, nbytes, rate):
+    """In pixels from the top left corner."""
+    x, y = figure.axes[1].transData.transform((nbytes, rate))
+    return x / DOTS_PER_PIXEL, (figure.bbox.height - y) / DOTS_PER_PIXEL
 
 
 @given(pictures())
 @settings(max_examples=40)
 def test_each_point_lies_where_its_size_and_bandwidth_are(picture):
-    for number, curve in enumerate(picture.bandwidths.values()):
-        points = dots(picture, number)
-        assert [x for x, _ in points] == pytest.approx(
-            [picture.x_of(nbytes) for nbytes in picture.sizes], abs=0.1
-        )
-        assert [y for _, y in points] == pytest.approx(list(map(picture.y_of, curve)), abs=0.1)
-        ends = [(*one, *other) for one, other in pairwise(points)]
-        for found, expected in zip(curve_lines(picture, number), ends, strict=True):
-            assert found == pytest.approx(expected, abs=0.2)
+    expected = [
+        (colour, [[nbytes, rate] for nbytes, rate in zip(picture.sizes, curve, strict=True)])
+        for colour, curve in zip(SEQUENCE_COLOURS, picture.bandwidths.values(), strict=False)
+    ]
+    assert curves(picture.figure) == expected
 
 
 @given(pictures())
 @settings(max_examples=40)
 def test_nothing_lies_outside_the_picture_and_no_point_outside_its_axes(picture):
-    expect_all_inside(picture)
-    for number in range(len(picture.bandwidths)):
-        for x, y in dots(picture, number):
-            assert LEFT - 0.1 <= x <= RIGHT + 0.1 and TOP - 0.1 <= y <= BOTTOM + 0.1
+    figure = picture.figure
+    expect_all_inside(figure)
+    for _, points in curves(figure):
+        for x, y in (place_of(figure, *point) for point in points):
+            assert LEFT <= x <= RIGHT and TOP <= y <= BOTTOM
 
 
 @given(pictures())
 @settings(max_examples=40)
 def test_names_lie_neither_on_each_other_nor_on_the_axis(picture):
-    lines = sorted(
-        float(text.get("y"))
-        for text in drawn(picture).iter(f"{SVG}text")
-        if text.text in picture.bandwidths
-    )
-    assert len(lines) == len(picture.bandwidths)
-    assert all(below - above >= NAMES_APART - 0.1 for above, below in pairwise(lines))
-    assert lines[-1] <= BOTTOM + 5, "the axis has its own names"
+    figure = picture.figure
+    expect_no_words_on_each_other(figure)
+    heights = [
+        text.get_position()[1] for text in texts(figure) if text.get_text() in picture.bandwidths
+    ]
+    assert len(heights) == len(picture.bandwidths)
+    assert max(heights) <= BOTTOM + 5, "the axis has its own names"
 
 
 def test_axes_are_logarithmic():
     picture = BandwidthPicture([4 * KIB, 16 * KIB, 64 * KIB], {"a": [1.0, 10.0, 100.0]}, 4, "here")
-    assert dots(picture, 0) == [
-        (LEFT, BOTTOM),
-        ((LEFT + RIGHT) / 2, (TOP + BOTTOM) / 2),
-        (RIGHT, TOP),
-    ]
+    points = [(4 * KIB, 1.0), (16 * KIB, 10.0), (64 * KIB, 100.0)]
+    places = [place_of(picture.figure, *point) for point in points]
+    middle = ((LEFT + RIGHT) / 2, (TOP + BOTTOM) / 2)
+    for place, expected in zip(places, ((LEFT, BOTTOM), middle, (RIGHT, TOP)), strict=True):
+        assert place == pytest.approx(expected, abs=4)
     assert picture.ticks == [1, 2, 5, 10, 20, 50, 100]
 
 
@@ -111,7 +99,7 @@ def test_ticks_are_round_and_hold_all_that_is_drawn(picture):
 
 
 def test_sizes_that_lie_close_share_a_place_and_the_first_keeps_its_name():
-    shown = words(BandwidthPicture(SIZES, {"a": [1.0] * 5}, 4, "here"))
+    shown = words(BandwidthPicture(SIZES, {"a": [1.0] * 5}, 4, "here").figure)
     assert [word for word in shown if word.endswith("KiB")] == [
         "4 KiB",
         "8 KiB",
@@ -122,14 +110,12 @@ def test_sizes_that_lie_close_share_a_place_and_the_first_keeps_its_name():
 
 def test_the_large_copy_is_a_dashed_line_at_its_height():
     picture = BandwidthPicture(SIZES, {"a": [5.0] * 5}, 4, "here", large_copy=53.3)
-    (dashed,) = [
-        line for line in drawn(picture).iter(f"{SVG}line") if line.get("stroke-dasharray") == "3 2"
-    ]
-    assert float(dashed.get("y1")) == pytest.approx(picture.y_of(53.3), abs=0.1)
-    assert "one large copy: 53.3" in words(picture)
-    assert not any(
-        "large" in word for word in words(BandwidthPicture(SIZES, {"a": [5] * 5}, 4, "here"))
-    )
+    figure = picture.figure
+    (dashed,) = [line for line in figure.axes[1].lines if line.get_linestyle() == "--"]
+    assert set(dashed.get_ydata()) == {53.3}
+    assert "one large copy: 53.3" in words(figure)
+    without = BandwidthPicture(SIZES, {"a": [5] * 5}, 4, "here").figure
+    assert not any("large" in word for word in words(without))
 
 
 def test_a_crossover_has_a_curve_for_each_path_with_its_submission():
@@ -156,20 +142,14 @@ def test_its_figures_are_a_row_for_each_size_and_are_read_out():
     picture = BandwidthPicture(
         [4 * KIB, 8 * KIB], {"a": [1.234, 2.0], "b": [30.0, 40.06]}, 1, "here", 53.3
     )
-    assert picture.figures.splitlines() == [
+    assert picture.numbers.splitlines() == [
         "GB/s by the size of a piece, 1 piece a copy",
         "here",
         "4 KiB: a 1.23, b 30",
         "8 KiB: a 2, b 40.1",
         "one large copy: 53.3",
     ]
-    assert drawn(picture).get("aria-label").split() == picture.figures.split()
-
-
-def test_it_can_be_shown_as_a_png():
-    assert png_of(BandwidthPicture.of(crossover_of(line_times), 16, 50.0).svg).startswith(
-        b"\x89PNG"
-    )
+    assert picture.figure.get_label() == picture.numbers
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from debubble.views.rasterise import png_of
-from solutions.measure.svg_shapes import GROUND, SEQUENCE_COLOURS
+from solutions.measure.sheet import GROUND, SEQUENCE_COLOURS
 from solutions.offload.choice.crossover import PATH_WORDS, PATHS
 from solutions.offload.pictures.crossover_picture import (
     PALEST,
@@ -14,8 +13,8 @@ from solutions.offload.pictures.crossover_picture import (
     CrossoverPicture,
     opacity_of,
 )
+from tests.drawings import boxes, expect_all_inside, expect_no_words_on_each_other, texts, words
 
-from .drawings import SVG, drawn, expect_all_inside, words
 from .times import KIB, crossover_of, line_times
 
 COLOUR = dict(zip(PATHS, SEQUENCE_COLOURS, strict=False))
@@ -30,16 +29,13 @@ def picture_of(times, sizes=(4 * KIB, 64 * KIB), counts=(16, 256)):
 
 def cells(picture):
     """[(colour, opacity)] from left to right, of one row after the other."""
-    rows = {f"{TOP + ROW * row}" for row in range(len(picture.crossover.sizes))}
-    return [
-        (box.get("fill"), float(box.get("fill-opacity")))
-        for box in drawn(picture).iter(f"{SVG}rect")
-        if box.get("y") in rows
-    ]
+    figure = picture.figure
+    rows = [boxes(figure, TOP + ROW * row) for row in range(len(picture.crossover.sizes))]
+    return [(box.colour, box.opacity) for row in rows for box in row]
 
 
 def numbers(picture):
-    return [float(word[:-1]) for word in words(picture) if word.endswith("×")]
+    return [float(word[:-1]) for word in words(picture.figure) if word.endswith("×")]
 
 
 FOUR = {
@@ -87,7 +83,9 @@ def pictures(draw):
 def test_every_cell_is_drawn_once_and_nothing_lies_outside(picture):
     crossover = picture.crossover
     assert len(cells(picture)) == len(crossover.sizes) * len(crossover.counts)
-    expect_all_inside(picture)
+    figure = picture.figure
+    expect_all_inside(figure)
+    expect_no_words_on_each_other(figure)
 
 
 @given(pictures())
@@ -99,20 +97,20 @@ def test_a_cell_is_what_selection_would_choose(picture):
 
 
 def test_rows_and_columns_have_their_names_and_so_have_the_colours():
-    shown = words(picture_of(FOUR))
+    shown = words(picture_of(FOUR).figure)
     assert {"4 KiB", "64 KiB", "16", "256", "pieces", *PATH_WORDS.values()} <= set(shown)
     assert shown.index("4 KiB") < shown.index("64 KiB")
 
 
 def test_its_figures_are_a_row_for_each_size_and_are_read_out():
     picture = picture_of(FOUR)
-    assert picture.figures.splitlines() == [
+    assert picture.numbers.splitlines() == [
         "The fastest path on NVIDIA A30, and how much faster it is",
         "pieces: 16, 256",
         "4 KiB: DMA batch 2×, kernel in place 9×",
         "64 KiB: kernel after upload 4×, DMA batch 1×",
     ]
-    assert drawn(picture).get("aria-label").split() == picture.figures.split()
+    assert picture.figure.get_label() == picture.numbers
 
 
 def test_its_text_has_no_figures_of_a_machine():
@@ -128,19 +126,15 @@ def test_its_text_has_no_figures_of_a_machine():
 
 def test_numbers_can_be_read_on_their_ground():
     inks = {
-        text.text: text.get("fill")
-        for text in drawn(picture_of(FOUR)).iter(f"{SVG}text")
-        if text.text.endswith("×")
+        text.get_text(): text.get_color()
+        for text in texts(picture_of(FOUR).figure)
+        if text.get_text().endswith("×")
     }
     assert inks["9×"] == GROUND
     assert inks["1×"] != GROUND and inks["2×"] != GROUND
 
 
-def test_it_can_be_shown_as_a_png():
-    assert png_of(picture_of(FOUR).svg).startswith(b"\x89PNG")
-
-
 @pytest.mark.parametrize(("lead", "word"), [(1.0, "1×"), (1.234, "1.23×"), (20.55, "20.6×")])
 def test_three_digits_are_enough(lead, word):
     one = {(4 * KIB, 16): (lead, 1.0, 2.0)}
-    assert word in words(picture_of(one, sizes=(4 * KIB,), counts=(16,)))
+    assert word in words(picture_of(one, sizes=(4 * KIB,), counts=(16,)).figure)

@@ -1,14 +1,18 @@
 """Sliders over a drawing: what they draw, and what they leave in a notebook."""
 
+import base64
+import re
 from dataclasses import dataclass
+from io import BytesIO
 
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.image import imread
 from traitlets import TraitError
 
-from debubble.views.drawing import Drawing
-from debubble.views.rasterise import png_of
+from debubble.views.drawing import Drawing, img_of, png_of
 
-SVG = "http://www.w3.org/2000/svg"
+BLUE, WHITE = (0, 114, 178), (255, 255, 255)
 
 
 @dataclass(frozen=True)
@@ -17,9 +21,10 @@ class Square:
     times: int = 1
 
     @property
-    def svg(self) -> str:
-        shape = f'<rect width="{self.side}" height="{self.side}" fill="#0072b2"/>'
-        return f'<svg xmlns="{SVG}" viewBox="0 0 8 8">{shape * self.times}</svg>'
+    def figure(self) -> Figure:
+        """Its side in inches, blue if it is drawn."""
+        colour = "#0072b2" if self.times else "#ffffff"
+        return Figure((self.side, self.side), 50, facecolor=colour, label=f'"{self.side}"')
 
     @property
     def text(self) -> str:
@@ -31,9 +36,18 @@ def drawing():
     return Drawing(Square, side=("side of a square", (1, 2, 4), 2), times=("how many", (0, 1), 1))
 
 
+def shown(drawing):
+    """(width and height of what the page shows, the colour at its middle)."""
+    (png,) = re.findall(r'src="data:image/png;base64,(.+?)"', drawing.children[-1].value)
+    image = imread(BytesIO(base64.b64decode(png)))
+    height, width = image.shape[:2]
+    colour = image[height // 2, width // 2, :3] * 255
+    return (width, height), tuple(colour.round().astype(int).tolist())
+
+
 def test_it_begins_with_the_first_values(drawing):
     assert drawing.picture == Square(2, 1)
-    assert drawing.children[-1].value == Square(2, 1).svg
+    assert shown(drawing) == ((100, 100), BLUE)
 
 
 def test_each_slider_has_its_label_and_its_values(drawing):
@@ -44,15 +58,20 @@ def test_each_slider_has_its_label_and_its_values(drawing):
 
 def test_a_slider_redraws_what_the_page_shows(drawing):
     drawing.sliders["side"].value = 4
-    assert drawing.children[-1].value == Square(4, 1).svg
+    assert shown(drawing) == ((200, 200), BLUE)
     drawing.sliders["times"].value = 0
-    assert drawing.children[-1].value == Square(4, 0).svg
+    assert shown(drawing) == ((200, 200), WHITE)
+
+
+def test_the_page_shows_it_in_css_pixels_and_has_its_words():
+    image = img_of(Square(2).figure)
+    assert 'alt="&quot;2&quot;"' in image and 'width="192"' in image
 
 
 def test_a_page_without_a_kernel_has_the_picture_and_its_words(drawing):
     data, metadata = drawing._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in data
-    assert data["image/png"] == png_of(Square(2, 1).svg)
+    assert data["image/png"] == png_of(Square(2, 1).figure)
     assert data["text/plain"] == repr(drawing) == metadata["image/png"]["alt"] == "1 of 2"
 
 

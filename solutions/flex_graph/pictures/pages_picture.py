@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from solutions.measure.svg_shapes import (
-    BAR,
-    FAINT,
-    GROUND,
-    INK,
-    box,
-    colour_of,
-    counted,
-    label,
-    line,
-)
+from solutions.measure.sheet import BAR, FAINT, INK, POINT, Sheet, colour_of, counted
 
 from ..mask import CAUSAL, Mask
 from ..steps.limits import Limits
 from ..tables.direct_build import kv_blocks, physical_to_logical_mapping
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 WIDTH = 760
 LEFT, RIGHT = 96, 744
@@ -37,6 +30,9 @@ PAGE = 16
 NUM_BLOCKS, PAGES_PER_SEQ = 16, 5
 MOST_TOKENS = 48
 """Of a step: three groups."""
+CAPTION = """\
+Grey: block 0, the null block. Pale: of no request, and garbage behind a length.
+A group: how many pages it reads, which ones, and the -1 behind the last."""
 CELL = (RIGHT - LEFT) / NUM_BLOCKS
 
 
@@ -68,22 +64,15 @@ class PagesPicture:
         return "\n".join(lines)
 
     @property
-    def svg(self) -> str:
-        parts = [
-            label(LEFT, 18, self.title, anchor="start", weight=600),
-            *self._tables(),
-            *self._cache(),
-            *self._tokens(),
-            *self._lists(),
-            *self._caption(),
-        ]
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" '
-            f'width="{WIDTH}" role="img" aria-label="{escape(self.text)}" '
-            f'style="max-width: 100%; height: auto" '
-            f'font-family="system-ui, sans-serif" font-size="12" fill="{INK}">'
-            f'<rect width="{WIDTH}" height="{self.height}" fill="{GROUND}"/>{"".join(parts)}</svg>'
-        )
+    def figure(self) -> Figure:
+        sheet = Sheet(WIDTH, self.height, self.text)
+        sheet.label(LEFT, 18, self.title, "left", bold=True)
+        self._draw_tables(sheet)
+        self._draw_cache(sheet)
+        self._draw_tokens(sheet)
+        self._draw_lists(sheet)
+        sheet.label(LEFT, self.height - 8, CAPTION, "left", FAINT)
+        return sheet.figure
 
     @property
     def height(self) -> float:
@@ -161,66 +150,57 @@ class PagesPicture:
         )
         return [row[:count] for row, count in zip(indices.tolist(), counts.tolist(), strict=True)]
 
-    def _tables(self) -> Iterator[str]:
+    def _draw_tables(self, sheet: Sheet) -> None:
         for request, (length, new) in enumerate(zip(self.seq_lens, self.query_lens, strict=True)):
             top, colour = TABLES_TOP + ROW * request, colour_of(request)
-            yield row_name(top, f"request {request}", colour)
+            name_row(sheet, top, f"request {request}", colour)
             used = self.limits.pages_of(length)
-            for page, block in enumerate(self.block_table[request].tolist()):
-                yield from _page(page, top, str(block), colour if page < used else NOBODY)
+            colours = [colour] * used + [NOBODY] * (PAGES_PER_SEQ - used)
+            draw_row(sheet, top, CELL, colours, self.block_table[request].tolist())
             words = f"{counted(length, 'token')}, {new} new" if new else "not in this step"
-            yield label(LEFT + CELL * PAGES_PER_SEQ + 10, top + 15, words, anchor="start")
+            sheet.label(LEFT + CELL * PAGES_PER_SEQ + 10, top + 15, words, "left")
 
-    def _cache(self) -> Iterator[str]:
-        yield row_name(CACHE_TOP, "KV cache")
-        yield row_name(CACHE_TOP + BAR + 1, "request")
-        yield row_name(CACHE_TOP + BAR + 17, "page")
+    def _draw_cache(self, sheet: Sheet) -> None:
+        name_row(sheet, CACHE_TOP, "KV cache")
+        name_row(sheet, CACHE_TOP + BAR + 1, "request")
+        name_row(sheet, CACHE_TOP + BAR + 17, "page")
+        colours = [NULL, *map(colour_of_owner, self.owners[1:])]
+        draw_row(sheet, CACHE_TOP, CELL, colours, range(NUM_BLOCKS))
         for block, (owner, place) in enumerate(zip(self.owners, self.places, strict=True)):
-            colour = NULL if block == 0 else NOBODY if owner < 0 else colour_of(owner)
-            yield from _page(block, CACHE_TOP, str(block), colour)
-            if owner < 0:
-                continue
-            middle = LEFT + CELL * (block + 0.5)
-            yield label(middle, CACHE_TOP + BAR + 16, str(owner), colour=colour, weight=600)
-            yield label(middle, CACHE_TOP + BAR + 32, str(place))
+            if owner >= 0:
+                middle, colour = LEFT + CELL * (block + 0.5), colours[block]
+                sheet.label(middle, CACHE_TOP + BAR + 16, owner, colour=colour, bold=True)
+                sheet.label(middle, CACHE_TOP + BAR + 32, place)
 
-    def _tokens(self) -> Iterator[str]:
-        yield row_name(TOKENS_TOP, "tokens")
+    def _draw_tokens(self, sheet: Sheet) -> None:
+        """Those of each group, the last one filled with tokens of nobody."""
+        name_row(sheet, TOKENS_TOP, "tokens")
         width, group = (RIGHT - LEFT) / MOST_TOKENS, self.limits.q_block
-        for token in range(len(self.lists) * group):
-            is_token = token < self.num_tokens
-            colour = colour_of(self.requests[token]) if is_token else NOBODY
-            left = LEFT + width * token
-            yield box(left, left + width, TOKENS_TOP, colour)
+        filling = [-1] * (len(self.lists) * group - self.num_tokens)
+        draw_row(sheet, TOKENS_TOP, width, list(map(colour_of_owner, self.requests + filling)))
         for number in range(len(self.lists)):
             left = LEFT + width * group * number
-            yield line(left - 0.5, TOKENS_TOP - 14, left - 0.5, TOKENS_TOP + BAR, INK)
-            yield label(left + 4, TOKENS_TOP - 4, f"group {number}", anchor="start", colour=FAINT)
+            sheet.axes.vlines(left, TOKENS_TOP - 14, TOKENS_TOP + BAR, INK, linewidth=POINT)
+            sheet.label(left + 4, TOKENS_TOP - 5, f"group {number}", "left", FAINT)
 
-    def _lists(self) -> Iterator[str]:
+    def _draw_lists(self, sheet: Sheet) -> None:
         for group, blocks in enumerate(self.lists):
             top = LISTS_TOP + ROW * group
-            yield row_name(top, f"group {group}: {len(blocks)}")
-            for place, block in enumerate(blocks):
-                yield from _page(place, top, str(block), colour_of(self.owners[block]))
-            yield label(LEFT + CELL * (len(blocks) + 0.5), top + 15, "-1", colour=FAINT)
-
-    def _caption(self) -> Iterator[str]:
-        words = (
-            "Grey: block 0, the null block. Pale: of no request, and garbage behind a length.",
-            "A group: how many pages it reads, which ones, and the -1 behind the last.",
-        )
-        for row, sentence in enumerate(words):
-            y = self.height - 24 + 17 * row
-            yield label(LEFT, y, sentence, anchor="start", colour=FAINT)
+            name_row(sheet, top, f"group {group}: {len(blocks)}")
+            colours = [colour_of(self.owners[block]) for block in blocks]
+            draw_row(sheet, top, CELL, colours, blocks)
+            sheet.label(LEFT + CELL * (len(blocks) + 0.5), top + 15, -1, colour=FAINT)
 
 
-def row_name(top: float, name: str, colour: str = INK) -> str:
-    return label(LEFT - 12, top + 15, name, anchor="end", colour=colour)
+def colour_of_owner(request: int) -> str:
+    return NOBODY if request < 0 else colour_of(request)
 
 
-def _page(place: int, top: float, number: str, colour: str) -> Iterator[str]:
-    left = LEFT + CELL * place
-    yield box(left, left + CELL, top, colour)
-    on_pale = colour in (NULL, NOBODY)
-    yield label(left + CELL / 2 - 1, top + 15, number, colour=FAINT if on_pale else GROUND)
+def name_row(sheet: Sheet, top: float, name: str, colour: str = INK) -> None:
+    sheet.label(LEFT - 12, top + 15, name, "right", colour)
+
+
+def draw_row(
+    sheet: Sheet, top: float, width: float, colours: Sequence[str], words: Sequence[object] = ()
+) -> None:
+    sheet.boxes(LEFT + width * np.arange(len(colours)), width, top, colours, words)

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from solutions.measure.svg_shapes import (
-    BAR,
-    FAINT,
-    GROUND,
-    INK,
-    box,
-    colour_of,
-    counted,
-    label,
-    line,
-)
+from solutions.measure.sheet import BAR, FAINT, INK, POINT, Sheet, colour_of, counted
 
 from ..host_tables import prepare_chunk_indices, prepare_chunk_offsets
 from ..rule.chunks import FLA_CHUNK_SIZE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 WIDTH, HEIGHT = 760, 298
 LEFT, RIGHT = 112, 744
 """Where what is drawn begins and ends, right of the rows' names."""
 TOKENS_TOP, CHUNKS_TOP, PROGRAMS_TOP, TABLE_TOP, OFFSETS_TOP = 72, 106, 162, 190, 232
+ROW_NAMES = {
+    "tokens": TOKENS_TOP + 15,
+    "chunks": CHUNKS_TOP + 15,
+    "programs": PROGRAMS_TOP + 15,
+    "sequence": TABLE_TOP + 10,
+    "chunk": TABLE_TOP + 26,
+    "offsets": OFFSETS_TOP + 10,
+}
 WIDEST_PROGRAM = 72
+PALE = 0.25
+"""Opacity of what is computed for nothing."""
 
 
 @dataclass(frozen=True)
@@ -55,22 +59,17 @@ class ChunkPicture:
         return "\n".join([self.title, *lines, f"{'offsets':14}{offsets}"])
 
     @property
-    def svg(self) -> str:
-        parts = [
-            self._heading(),
-            *self._tokens(),
-            *self._blind_cuts(),
-            *self._chunks(),
-            *self._programs(),
-            *self._offsets(),
-        ]
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-            f'width="{WIDTH}" role="img" aria-label="{escape(self.text)}" '
-            f'style="max-width: 100%; height: auto" '
-            f'font-family="system-ui, sans-serif" font-size="12" fill="{INK}">'
-            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="{GROUND}"/>{"".join(parts)}</svg>'
-        )
+    def figure(self) -> Figure:
+        sheet = Sheet(WIDTH, HEIGHT, self.text)
+        sheet.label(LEFT, 18, self.title, "left", bold=True)
+        for name, y in ROW_NAMES.items():
+            sheet.label(LEFT - 12, y, name, "right")
+        self._draw_tokens(sheet)
+        self._draw_blind_cuts(sheet)
+        self._draw_chunks(sheet)
+        self._draw_programs(sheet)
+        self._draw_offsets(sheet)
+        return sheet.figure
 
     @property
     def title(self) -> str:
@@ -114,99 +113,87 @@ class ChunkPicture:
     def program_width(self) -> float:
         return min(WIDEST_PROGRAM, (RIGHT - LEFT) / max(1, self.num_programs))
 
-    def x_of(self, token: float) -> float:
+    @property
+    def program_lefts(self) -> np.ndarray:
+        return LEFT + self.program_width * np.arange(self.num_programs)
+
+    def x_of(self, token: np.ndarray) -> np.ndarray:
         return LEFT + (RIGHT - LEFT) * token / max(1, self.num_tokens)
 
-    def tokens_of(self, program: int) -> tuple[int, int]:
-        """From the first one to behind the last one."""
-        sequence, chunk = self.indices[program]
-        first = int(self.starts[sequence]) + int(chunk) * self.chunk_size
-        return first, min(first + self.chunk_size, int(self.starts[sequence + 1]))
+    @cached_property
+    def chunks(self) -> tuple[np.ndarray, np.ndarray]:
+        """[P] first token of each program's chunk, [P] how many tokens it holds."""
+        sequences, chunks = self.indices.T
+        firsts = self.starts[sequences] + chunks * self.chunk_size
+        return firsts, np.minimum(self.chunk_size, self.starts[sequences + 1] - firsts)
 
-    def _heading(self) -> str:
-        return label(LEFT, 18, self.title, anchor="start", weight=600)
+    @property
+    def colours(self) -> list[str]:
+        """Of each program: that of its sequence."""
+        return [colour_of(sequence) for sequence in self.indices[:, 0]]
 
-    def _tokens(self) -> Iterator[str]:
-        yield row_name(TOKENS_TOP, "tokens")
+    def _draw_tokens(self, sheet: Sheet) -> None:
+        edges = self.x_of(self.starts)
         without_tokens: dict[float, list[int]] = {}
-        for sequence, length in enumerate(self.lengths):
-            left, right = self.x_of(self.starts[sequence]), self.x_of(self.starts[sequence + 1])
-            if not length:
+        for sequence, (left, width) in enumerate(zip(edges, np.diff(edges), strict=False)):
+            if not width:
                 without_tokens.setdefault(left, []).append(sequence)
                 continue
-            colour, middle = colour_of(sequence), (left + right) / 2
-            name = f"sequence {sequence}" if right - left > 70 else str(sequence)
-            yield label(middle, TOKENS_TOP - 8, name, colour=colour, weight=600)
-            yield box(left, right, TOKENS_TOP, colour)
-            if right - left > 24:
-                yield label(middle, TOKENS_TOP + 15, str(length), colour=GROUND)
+            colour, name = colour_of(sequence), f"sequence {sequence}" if width > 80 else sequence
+            sheet.label(left + width / 2, TOKENS_TOP - 8, name, colour=colour, bold=True)
+            sheet.boxes([left], width, TOKENS_TOP, [colour], [self.lengths[sequence]])
         for x, sequences in without_tokens.items():
-            yield from self._no_tokens(x, sequences)
+            self._draw_no_tokens(sheet, x, sequences)
 
-    def _no_tokens(self, x: float, sequences: list[int]) -> Iterator[str]:
+    def _draw_no_tokens(self, sheet: Sheet, x: float, sequences: list[int]) -> None:
         """A pin between its neighbours, for one or several."""
         alone = len(sequences) == 1
         colour = colour_of(sequences[0]) if alone else INK
         name = f"sequence{'' if alone else 's'} {', '.join(map(str, sequences))}: no tokens"
-        anchor, beside = ("start", x + 5) if x < WIDTH / 2 else ("end", x - 5)
-        yield line(x, TOKENS_TOP - 28, x, TOKENS_TOP + BAR, colour, width=2.5)
-        yield label(beside, TOKENS_TOP - 24, name, anchor, colour, weight=600)
+        align, beside = ("left", x + 5) if x < WIDTH / 2 else ("right", x - 5)
+        sheet.axes.vlines(x, TOKENS_TOP - 28, TOKENS_TOP + BAR, colour, linewidth=2.5 * POINT)
+        sheet.label(beside, TOKENS_TOP - 24, name, align, colour, bold=True)
 
-    def _blind_cuts(self) -> Iterator[str]:
-        for token in range(self.chunk_size, self.num_tokens, self.chunk_size):
-            x = self.x_of(token)
-            yield line(x, TOKENS_TOP - 4, x, TOKENS_TOP + BAR + 4, INK, dashes="3 2")
+    def _draw_blind_cuts(self, sheet: Sheet) -> None:
+        cuts = self.x_of(np.arange(self.chunk_size, self.num_tokens, self.chunk_size))
+        ends = (TOKENS_TOP - 4, TOKENS_TOP + BAR + 4)
+        sheet.axes.vlines(cuts, *ends, INK, "dashed", linewidth=POINT)
         pieces, torn = self.blind_pieces
-        words = (
-            "Pale: rows that a program computes for nothing.",
+        sheet.label(
+            LEFT,
+            HEIGHT - 11,
+            "Pale: rows that a program computes for nothing.\n"
             f"Dashed: cuts every {self.chunk_size} tokens, whosever they are: "
             f"{counted(pieces, 'piece')}, {torn} with tokens of several sequences.",
+            "left",
+            FAINT,
         )
-        for row, sentence in enumerate(words):
-            yield label(LEFT, HEIGHT - 28 + 17 * row, sentence, anchor="start", colour=FAINT)
 
-    def _chunks(self) -> Iterator[str]:
-        yield row_name(CHUNKS_TOP, "chunks")
-        for program, (sequence, chunk) in enumerate(self.indices):
-            first, end = self.tokens_of(program)
-            left, right = self.x_of(first), self.x_of(end)
-            middle = (left + right) / 2
-            colour = colour_of(sequence)
-            yield box(left, right, CHUNKS_TOP, colour)
-            if right - left > 12:
-                yield label(middle, CHUNKS_TOP + 15, str(chunk), colour=GROUND)
-            to = LEFT + self.program_width * (program + 0.5)
-            yield line(middle, CHUNKS_TOP + BAR, to, PROGRAMS_TOP, colour)
+    def _draw_chunks(self, sheet: Sheet) -> None:
+        """Each with a line to its program."""
+        firsts, lengths = self.chunks
+        lefts = self.x_of(firsts)
+        widths = self.x_of(firsts + lengths) - lefts
+        sheet.boxes(lefts, widths, CHUNKS_TOP, self.colours, self.indices[:, 1].tolist())
+        middles, targets = lefts + widths / 2, self.program_lefts + self.program_width / 2
+        for *ends, colour in zip(middles, targets, self.colours, strict=True):
+            sheet.axes.plot(ends, (CHUNKS_TOP + BAR, PROGRAMS_TOP), color=colour, linewidth=POINT)
 
-    def _programs(self) -> Iterator[str]:
+    def _draw_programs(self, sheet: Sheet) -> None:
         """As wide as a chunk's worth of tokens: what is pale is computed for nothing."""
-        yield row_name(PROGRAMS_TOP, "programs")
-        yield label(LEFT - 12, TABLE_TOP + 10, "sequence", anchor="end")
-        yield label(LEFT - 12, TABLE_TOP + 26, "chunk", anchor="end")
-        width = self.program_width
+        width, lefts = self.program_width, self.program_lefts
+        sheet.boxes(lefts, width, PROGRAMS_TOP, [(colour, PALE) for colour in self.colours])
+        sheet.boxes(lefts, width * self.chunks[1] / self.chunk_size, PROGRAMS_TOP, self.colours)
         size = 12 if width > 18 else 10
-        for program, (sequence, chunk) in enumerate(self.indices):
-            left, colour = LEFT + width * program, colour_of(sequence)
-            first, end = self.tokens_of(program)
-            filled = (end - first) / self.chunk_size
-            yield box(left, left + width, PROGRAMS_TOP, colour, opacity=0.25)
-            yield box(left, left + width * filled, PROGRAMS_TOP, colour)
+        for (sequence, chunk), left, colour in zip(self.indices, lefts, self.colours, strict=True):
             middle = left + width / 2
-            yield label(middle, TABLE_TOP + 10, str(sequence), size=size, colour=colour, weight=600)
-            yield label(middle, TABLE_TOP + 26, str(chunk), size=size)
+            sheet.label(middle, TABLE_TOP + 10, sequence, colour=colour, size=size, bold=True)
+            sheet.label(middle, TABLE_TOP + 26, chunk, size=size)
 
-    def _offsets(self) -> Iterator[str]:
+    def _draw_offsets(self, sheet: Sheet) -> None:
         """Each where its sequence's programs begin, several in one place where one has none."""
-        yield label(LEFT - 12, OFFSETS_TOP + 10, "offsets", anchor="end")
-        sequences_at: dict[int, int] = {}
-        for offset in self.offsets.tolist():
-            sequences_at[offset] = sequences_at.get(offset, 0) + 1
-        for offset, times in sequences_at.items():
+        for offset, times in Counter(self.offsets.tolist()).items():
             x = LEFT + self.program_width * offset
-            yield line(x, TABLE_TOP - 2, x, OFFSETS_TOP - 2, FAINT)
-            anchor = "start" if not offset else "middle" if x < RIGHT - BAR else "end"
-            yield label(x, OFFSETS_TOP + 10, ", ".join([str(offset)] * times), anchor)
-
-
-def row_name(top: float, name: str) -> str:
-    return label(LEFT - 12, top + 15, name, anchor="end")
+            sheet.axes.vlines(x, TABLE_TOP - 2, OFFSETS_TOP - 2, FAINT, linewidth=POINT)
+            align = "left" if not offset else "center" if x < RIGHT - BAR else "right"
+            sheet.label(x, OFFSETS_TOP + 10, ", ".join([str(offset)] * times), align)

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
-from solutions.measure.svg_shapes import FAINT, GROUND, INK, colour_of, counted, label, line
+from solutions.measure.sheet import FAINT, INK, POINT, Sheet, colour_of, counted
 
 from ..choice.crossover import PATH_WORDS, Crossover
 from ..measure.grid import short_size
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 WIDTH, HEIGHT = 760, 380
 LEFT, RIGHT, TOP, BOTTOM = 56, 580, 44, 306
 """Where curves are drawn; the paths' names stand right of their ends."""
+PLACE = (LEFT / WIDTH, 1 - BOTTOM / HEIGHT, (RIGHT - LEFT) / WIDTH, (BOTTOM - TOP) / HEIGHT)
 GRID = "#e3e8ed"
-DOT = 6
-NAMES_APART = 16
+MARGIN = 1.02
+"""How far an axis goes beyond its ends, as a factor."""
+SIZES_APART, NAMES_APART = 52, 16
+CURVE: dict[str, Any] = {"linewidth": 2, "markersize": 4.5, "clip_on": False}
 DIGITS = (1, 2, 5)
 """What the ticks of GB/s begin with."""
 
@@ -71,7 +77,7 @@ class BandwidthPicture:
         return f"{self.title}\n{ends}: {'; '.join(self.bandwidths)}"
 
     @property
-    def figures(self) -> str:
+    def numbers(self) -> str:
         """A row for each size."""
         rows = [
             f"{short_size(nbytes)}: "
@@ -82,29 +88,19 @@ class BandwidthPicture:
         return "\n".join([self.title, self.caption, *rows, *large])
 
     @property
-    def svg(self) -> str:
-        parts = [
-            label(LEFT, 20, self.title, anchor="start", weight=600),
-            *self._grid(),
-            *self._large_copy(),
-            *self._curves(),
-            *self._names(),
-            label((LEFT + RIGHT) / 2, BOTTOM + 38, "bytes a piece", colour=FAINT),
-            label(LEFT, HEIGHT - 10, self.caption, anchor="start", colour=FAINT),
-        ]
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-            f'width="{WIDTH}" role="img" aria-label="{escape(self.figures)}" '
-            f'style="max-width: 100%; height: auto" '
-            f'font-family="system-ui, sans-serif" font-size="12" fill="{INK}">'
-            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="{GROUND}"/>{"".join(parts)}</svg>'
-        )
-
-    def x_of(self, nbytes: float) -> float:
-        return LEFT + (RIGHT - LEFT) * _share(nbytes, self.sizes[0], self.sizes[-1])
-
-    def y_of(self, bandwidth: float) -> float:
-        return BOTTOM - (BOTTOM - TOP) * _share(bandwidth, self.ticks[0], self.ticks[-1])
+    def figure(self) -> Figure:
+        sheet = Sheet(WIDTH, HEIGHT, self.numbers)
+        axes = self._draw_axes(sheet)
+        sheet.label(LEFT, 20, self.title, "left", bold=True)
+        sheet.label(LEFT, HEIGHT - 10, self.caption, "left", FAINT)
+        if self.large_copy is not None:
+            axes.axhline(self.large_copy, color=INK, linestyle="dashed", linewidth=POINT)
+            _, y = sheet.place_of(axes, self.sizes[0], self.large_copy)
+            sheet.label(LEFT + 8, y - 5, f"one large copy: {self.large_copy:.3g}", "left")
+        for number, curve in enumerate(self.bandwidths.values()):
+            axes.plot(self.sizes, curve, "s-", color=colour_of(number), **CURVE)
+        self._draw_names(sheet, axes)
+        return sheet.figure
 
     @property
     def ticks(self) -> list[float]:
@@ -117,60 +113,33 @@ class BandwidthPicture:
         highest = min(tick for tick in rounds if tick >= max(drawn))
         return [tick for tick in rounds if lowest <= tick <= highest]
 
-    def _grid(self) -> Iterator[str]:
-        for tick in self.ticks:
-            y = self.y_of(tick)
-            yield line(LEFT, y, RIGHT, y, GRID)
-            yield label(LEFT - 8, y + 4, f"{tick:g}", anchor="end", colour=FAINT)
-        named = -math.inf
+    def _draw_axes(self, sheet: Sheet) -> Axes:
+        """Logarithmic ones, with a name at each size that the one before leaves room for."""
+        axes = sheet.figure.add_axes(PLACE, frameon=False)
+        axes.set(xscale="log", xlim=(self.sizes[0] / MARGIN, self.sizes[-1] * MARGIN))
+        axes.set(yscale="log", ylim=(self.ticks[0] / MARGIN, self.ticks[-1] * MARGIN))
+        axes.minorticks_off()
+        axes.tick_params(length=0, pad=6, labelsize=12 * POINT, labelcolor=FAINT)
+        axes.grid(color=GRID)
+        axes.set_xlabel("bytes a piece", color=FAINT, size=12 * POINT)
+        axes.set_yticks(self.ticks, [f"{tick:g}" for tick in self.ticks])
+        names, named = [], -math.inf
         for nbytes in self.sizes:
-            x = self.x_of(nbytes)
-            yield line(x, TOP, x, BOTTOM, GRID)
-            if x - named > 52:
-                named = x
-                yield label(x, BOTTOM + 18, short_size(nbytes), colour=FAINT)
+            x, _ = sheet.place_of(axes, nbytes, self.ticks[0])
+            is_free = x - named > SIZES_APART
+            names.append(short_size(nbytes) if is_free else "")
+            named = x if is_free else named
+        axes.set_xticks(self.sizes, names)
+        return axes
 
-    def _large_copy(self) -> Iterator[str]:
-        if self.large_copy is not None:
-            y = self.y_of(self.large_copy)
-            yield line(LEFT, y, RIGHT, y, INK, dashes="3 2")
-            yield label(LEFT + 4, y - 5, f"one large copy: {self.large_copy:.3g}", anchor="start")
-
-    def _curves(self) -> Iterator[str]:
-        for number, curve in enumerate(self.bandwidths.values()):
-            colour = colour_of(number)
-            points = [
-                (self.x_of(nbytes), self.y_of(rate))
-                for nbytes, rate in zip(self.sizes, curve, strict=True)
-            ]
-            for (x1, y1), (x2, y2) in pairwise(points):
-                yield line(x1, y1, x2, y2, colour, width=2.5)
-            for x, y in points:
-                yield dot(x, y, colour)
-
-    def _names(self) -> Iterator[str]:
+    def _draw_names(self, sheet: Sheet, axes: Axes) -> None:
         """Each at the end of its curve, or as near to it as the others let it be."""
         ends = sorted(
-            (self.y_of(curve[-1]), number, path)
+            (sheet.place_of(axes, self.sizes[-1], curve[-1])[1], number, path)
             for number, (path, curve) in enumerate(self.bandwidths.items())
         )
-        x, lowest = self.x_of(self.sizes[-1]) + 10, BOTTOM - NAMES_APART * (len(ends) - 1)
-        free = -math.inf
+        free, lowest = -math.inf, BOTTOM - NAMES_APART * (len(ends) - 1)
         for place, (y, number, path) in enumerate(ends):
             y = max(free, min(y, lowest + NAMES_APART * place))
             free = y + NAMES_APART
-            yield label(x, y + 4, path, "start", colour_of(number), weight=600)
-
-
-def dot(x: float, y: float, colour: str) -> str:
-    return (
-        f'<rect x="{x - DOT / 2:.1f}" y="{y - DOT / 2:.1f}" width="{DOT}" height="{DOT}" '
-        f'fill="{colour}"/>'
-    )
-
-
-def _share(value: float, first: float, last: float) -> float:
-    """How far from first to last on a logarithmic axis: 0 to 1; 0.5 if they are the same."""
-    if first == last:
-        return 0.5
-    return math.log(value / first) / math.log(last / first)
+            sheet.label(RIGHT + 10, y + 4, path, "left", colour_of(number), bold=True)

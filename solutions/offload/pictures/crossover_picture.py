@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
+from typing import TYPE_CHECKING
 
-from solutions.measure.svg_shapes import BAR, FAINT, GROUND, INK, box, colour_of, label
+import numpy as np
+
+from solutions.measure.sheet import BAR, FAINT, GROUND, INK, Sheet, colour_of
 
 from ..choice.crossover import PATH_WORDS, PATHS, Crossover
 from ..measure.grid import short_size
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 WIDTH = 760
 LEFT, RIGHT, TOP = 88, 744, 66
@@ -41,7 +45,7 @@ class CrossoverPicture:
         )
 
     @property
-    def figures(self) -> str:
+    def numbers(self) -> str:
         """A row for each size, from the fewest pieces to the most."""
         rows = []
         for nbytes in self.crossover.sizes:
@@ -52,28 +56,23 @@ class CrossoverPicture:
         return "\n".join([self.title, f"pieces: {counts}", *rows])
 
     @property
-    def svg(self) -> str:
-        parts = [
-            label(LEFT, 20, self.title, anchor="start", weight=600),
-            *self._columns(),
-            *self._cells(),
-            *self._legend(),
-        ]
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" '
-            f'width="{WIDTH}" role="img" aria-label="{escape(self.figures)}" '
-            f'style="max-width: 100%; height: auto" '
-            f'font-family="system-ui, sans-serif" font-size="12" fill="{INK}">'
-            f'<rect width="{WIDTH}" height="{self.height}" fill="{GROUND}"/>{"".join(parts)}</svg>'
-        )
+    def figure(self) -> Figure:
+        below = TOP + ROW * len(self.crossover.sizes) + 14
+        sheet = Sheet(WIDTH, below + 60, self.numbers)
+        sheet.label(LEFT, 20, self.title, "left", bold=True)
+        sheet.label(LEFT - 12, TOP - 8, "pieces", "right", FAINT)
+        for count, middle in zip(self.crossover.counts, self.middles, strict=True):
+            sheet.label(middle, TOP - 8, count, colour=FAINT)
+        for row, nbytes in enumerate(self.crossover.sizes):
+            self._draw_row(sheet, TOP + ROW * row, nbytes)
+        self._draw_legend(sheet, below)
+        return sheet.figure
 
     @property
-    def height(self) -> float:
-        return self.legend_top + 60
-
-    @property
-    def legend_top(self) -> float:
-        return TOP + ROW * len(self.crossover.sizes) + 14
+    def middles(self) -> np.ndarray:
+        """[C] of the columns."""
+        edges = np.linspace(LEFT, RIGHT, len(self.crossover.counts) + 1)
+        return (edges[:-1] + edges[1:]) / 2
 
     def cell(self, nbytes: int, count: int) -> tuple[str, float]:
         """(the fastest path, how many times as long the other engine takes)."""
@@ -82,37 +81,23 @@ class CrossoverPicture:
         others = [path for path in PATHS if (path == "dma") != (best == "dma")]
         return best, min(times[path] for path in others) / times[best]
 
-    def _columns(self) -> Iterator[str]:
-        yield label(LEFT - 12, TOP - 8, "pieces", anchor="end", colour=FAINT)
-        for column, count in enumerate(self.crossover.counts):
-            yield label(self._middle_of(column), TOP - 8, str(count), colour=FAINT)
+    def _draw_row(self, sheet: Sheet, top: float, nbytes: int) -> None:
+        sheet.label(LEFT - 12, top + 15, short_size(nbytes), "right")
+        cells = [self.cell(nbytes, count) for count in self.crossover.counts]
+        colours = [(colour_of(PATHS.index(path)), opacity_of(lead)) for path, lead in cells]
+        width = (RIGHT - LEFT) / len(cells)
+        sheet.boxes(self.middles - width / 2, width, top, colours)
+        for middle, (_, lead), (_, opacity) in zip(self.middles, cells, colours, strict=True):
+            ink = GROUND if opacity > 0.8 else INK
+            sheet.label(middle, top + 15, f"{lead:.3g}×", colour=ink, size=11)
 
-    def _cells(self) -> Iterator[str]:
-        for row, nbytes in enumerate(self.crossover.sizes):
-            top = TOP + ROW * row
-            yield label(LEFT - 12, top + 15, short_size(nbytes), anchor="end")
-            for column, count in enumerate(self.crossover.counts):
-                path, lead = self.cell(nbytes, count)
-                middle, half = self._middle_of(column), self._width / 2
-                opacity = opacity_of(lead)
-                yield box(middle - half, middle + half, top, colour_of(PATHS.index(path)), opacity)
-                ink = GROUND if opacity > 0.8 else INK
-                yield label(middle - 1, top + 15, f"{lead:.3g}×", colour=ink, size=11)
-
-    def _legend(self) -> Iterator[str]:
+    def _draw_legend(self, sheet: Sheet, top: float) -> None:
         for number, words in enumerate(PATH_WORDS.values()):
             left = LEFT + 190 * number
-            yield box(left, left + ROW, self.legend_top, colour_of(number))
-            yield label(left + ROW + 6, self.legend_top + 15, words, anchor="start")
+            sheet.boxes([left], ROW, top, [colour_of(number)])
+            sheet.label(left + ROW + 6, top + 15, words, "left")
         words = "A number: how many times as long the other engine takes. Pale: nearly as long."
-        yield label(LEFT, self.legend_top + BAR + 24, words, anchor="start", colour=FAINT)
-
-    def _middle_of(self, column: int) -> float:
-        return LEFT + self._width * (column + 0.5)
-
-    @property
-    def _width(self) -> float:
-        return (RIGHT - LEFT) / len(self.crossover.counts)
+        sheet.label(LEFT, top + BAR + 24, words, "left", FAINT)
 
 
 def opacity_of(lead: float) -> float:

@@ -1,0 +1,84 @@
+"""What the chapters' pictures share: a sheet to draw on with matplotlib, and its colours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.typing import ColorType
+    from numpy.typing import ArrayLike
+
+INK, FAINT, GROUND = "#1f2933", "#6b7785", "#ffffff"
+SEQUENCE_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b5548a", "#4b3b8f")
+"""After Okabe and Ito, as in the timelines; each sequence's number is written beside it."""
+BAR = 22
+"""Height of a box."""
+DIGIT = 9
+"""Width of a digit, and of the room beside it."""
+PIXELS_PER_INCH, DOTS_PER_PIXEL = 96, 1.4
+POINT = 72 / PIXELS_PER_INCH
+"""Points of a pixel: matplotlib gives fonts and lines in points."""
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def colour_of(sequence: int) -> str:
+    return SEQUENCE_COLOURS[sequence % len(SEQUENCE_COLOURS)]
+
+
+class Sheet:
+    """An empty figure whose label is `words`. Its axes are not seen and measure CSS pixels from
+    the top left corner."""
+
+    def __init__(self, width: float, height: float, words: str) -> None:
+        from matplotlib.figure import Figure
+
+        size = (width / PIXELS_PER_INCH, height / PIXELS_PER_INCH)
+        dots_per_inch = PIXELS_PER_INCH * DOTS_PER_PIXEL
+        self.figure = Figure(size, dots_per_inch, facecolor=GROUND, label=words)
+        self.axes = self.figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
+        self.axes.set_axis_off()
+
+    def label(
+        self,
+        x: float,
+        y: float,
+        words: object,
+        align: str = "center",
+        colour: str = INK,
+        size: float = 12,
+        bold: bool = False,
+    ) -> None:
+        """`y` is where the letters stand."""
+        weight = "bold" if bold else "normal"
+        self.axes.text(x, y, str(words), ha=align, color=colour, size=size * POINT, weight=weight)
+
+    def boxes(
+        self,
+        lefts: ArrayLike,
+        widths: ArrayLike,
+        top: float,
+        colours: Sequence[ColorType],
+        words: Sequence[object] = (),
+    ) -> None:
+        """A row of them, with a small gap between neighbours and a word in each that has room for
+        it. A colour may be (colour, opacity)."""
+        spans = [*zip(*np.broadcast_arrays(lefts, widths), strict=True)]
+        self.axes.broken_barh(
+            spans, (top, BAR), facecolors=colours, edgecolor=GROUND, linewidth=1.5 * POINT
+        )
+        for (left, width), colour, word in zip(spans, colours, words, strict=False):
+            if width > DIGIT * len(str(word)):
+                ink = GROUND if colour in SEQUENCE_COLOURS else FAINT
+                self.label(left + width / 2, top + 15, word, colour=ink)
+
+    def place_of(self, axes: Axes, x: float, y: float) -> tuple[float, float]:
+        """Where on the sheet a point of other axes lies."""
+        across, down = self.axes.transData.inverted().transform(axes.transData.transform((x, y)))
+        return across, down
