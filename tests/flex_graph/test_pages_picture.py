@@ -36,14 +36,14 @@ def pictures(draw):
     return PagesPicture(seq_lens, query_lens, draw(st.integers(0, 5)), draw(st.sampled_from(MASKS)))
 
 
-def colours(picture, top):
+def colours(figure, top):
     """Of a row, from left to right."""
-    return [box.colour for box in boxes(picture.figure, top)]
+    return [box.colour for box in boxes(figure, top)]
 
 
-def numbers(picture, top):
+def numbers(figure, top):
     """Those of a row right of its name, from left to right."""
-    found = [(*text.get_position(), text.get_text()) for text in texts(picture.figure)]
+    found = [(*text.get_position(), text.get_text()) for text in texts(figure)]
     return [int(word) for x, y, word in sorted(found) if y == top + 15 and x > LEFT]
 
 
@@ -72,7 +72,8 @@ def seen_pages(picture, group):
 def test_each_group_lists_the_pages_that_its_tokens_may_see(picture):
     expected = [seen_pages(picture, group) for group in range(-(-picture.num_tokens // 16))]
     assert picture.lists == expected
-    assert [numbers(picture, top) for top in list_tops(picture)] == [[*row, -1] for row in expected]
+    figure = picture.figure
+    assert [numbers(figure, top) for top in list_tops(picture)] == [[*row, -1] for row in expected]
 
 
 @given(pictures())
@@ -97,15 +98,16 @@ def test_its_text_is_the_lists_and_both_tables(picture):
 @given(pictures())
 @settings(max_examples=40)
 def test_a_block_has_the_colour_of_its_request_wherever_it_is_drawn(picture):
-    cache = colours(picture, CACHE_TOP)
+    figure = picture.figure
+    cache = colours(figure, CACHE_TOP)
     assert len(cache) == NUM_BLOCKS and cache[0] == NULL
     for request in range(len(picture.seq_lens)):
         colour, blocks = SEQUENCE_COLOURS[request], picture.pages_of(request)
-        row = colours(picture, TABLES_TOP + ROW * request)
+        row = colours(figure, TABLES_TOP + ROW * request)
         assert row == [colour] * len(blocks) + [NOBODY] * (len(row) - len(blocks))
         assert {block for block in range(NUM_BLOCKS) if cache[block] == colour} == set(blocks)
     for top, blocks in zip(list_tops(picture), picture.lists, strict=True):
-        assert colours(picture, top) == [cache[block] for block in blocks]
+        assert colours(figure, top) == [cache[block] for block in blocks]
 
 
 @given(pictures())
@@ -113,7 +115,7 @@ def test_a_block_has_the_colour_of_its_request_wherever_it_is_drawn(picture):
 def test_each_token_is_drawn_once_and_the_last_group_is_filled(picture):
     tokens = [SEQUENCE_COLOURS[request] for request in picture.requests]
     filling = [NOBODY] * (-picture.num_tokens % 16)
-    assert colours(picture, TOKENS_TOP) == tokens + filling
+    assert colours(picture.figure, TOKENS_TOP) == tokens + filling
 
 
 @given(pictures())
@@ -126,7 +128,7 @@ def test_nothing_lies_outside_the_picture(picture):
 
 def test_the_longest_list_has_room_for_its_end():
     picture = PagesPicture([80, 80, 80], [14, 1, 1], mask=BIDIRECTIONAL)
-    assert numbers(picture, LISTS_TOP) == [*range(1, NUM_BLOCKS), -1]
+    assert numbers(picture.figure, LISTS_TOP) == [*range(1, NUM_BLOCKS), -1]
     assert LEFT + CELL * NUM_BLOCKS <= WIDTH
 
 

@@ -27,11 +27,11 @@ lengths_and_chunk_size = (
 )
 
 
-def row(picture, top, opacity=1.0):
+def row(figure, top, opacity=1.0):
     """[(left, width, colour)] from left to right."""
     return [
         (box.left, box.right - box.left, box.colour)
-        for box in boxes(picture.figure, top)
+        for box in boxes(figure, top)
         if box.opacity == opacity
     ]
 
@@ -54,12 +54,12 @@ def test_its_text_is_the_two_tables(lengths, chunk_size):
 @given(*lengths_and_chunk_size)
 @settings(max_examples=40)
 def test_each_chunk_is_drawn_once_in_the_colour_of_its_sequence(lengths, chunk_size):
-    picture = ChunkPicture(lengths, chunk_size)
+    figure = ChunkPicture(lengths, chunk_size).figure
     rows, _ = tables_of(lengths, chunk_size)
     colours = [SEQUENCE_COLOURS[sequence] for sequence, _ in rows]
-    assert [colour for *_, colour in row(picture, CHUNKS_TOP)] == colours
-    assert [colour for *_, colour in row(picture, PROGRAMS_TOP)] == colours
-    assert len(row(picture, TOKENS_TOP)) == sum(length > 0 for length in lengths)
+    assert [colour for *_, colour in row(figure, CHUNKS_TOP)] == colours
+    assert [colour for *_, colour in row(figure, PROGRAMS_TOP)] == colours
+    assert len(row(figure, TOKENS_TOP)) == sum(length > 0 for length in lengths)
 
 
 @given(*lengths_and_chunk_size)
@@ -72,26 +72,26 @@ def test_nothing_lies_outside_the_picture(lengths, chunk_size):
 
 
 def test_chunks_lie_under_their_tokens():
-    picture = ChunkPicture([100, 0, 28])
-    tokens, chunks = row(picture, TOKENS_TOP), row(picture, CHUNKS_TOP)
+    figure = ChunkPicture([100, 0, 28]).figure
+    tokens, chunks = row(figure, TOKENS_TOP), row(figure, CHUNKS_TOP)
     assert [left for left, *_ in tokens] == [chunks[0][0], chunks[2][0]]
     per_token = (RIGHT - LEFT) / 128
     assert chunks[1][0] - chunks[0][0] == pytest.approx(64 * per_token, abs=0.1)
 
 
 def test_the_pale_part_of_a_program_is_what_its_chunk_lacks():
-    picture = ChunkPicture([96])
-    whole = row(picture, PROGRAMS_TOP, opacity=PALE)
-    filled = row(picture, PROGRAMS_TOP)
+    figure = ChunkPicture([96]).figure
+    whole = row(figure, PROGRAMS_TOP, opacity=PALE)
+    filled = row(figure, PROGRAMS_TOP)
     assert filled[0] == whole[0]
     assert filled[1][1] == pytest.approx(whole[1][1] / 2, abs=1)
 
 
 def test_a_sequence_without_tokens_keeps_its_number_and_its_offset():
-    picture = ChunkPicture([128, 0, 128])
-    assert "sequence 1: no tokens" in words(picture.figure)
-    assert "2, 2" in words(picture.figure)
-    assert Counter(colour for *_, colour in row(picture, CHUNKS_TOP)) == {
+    figure = ChunkPicture([128, 0, 128]).figure
+    assert "sequence 1: no tokens" in words(figure)
+    assert "2, 2" in words(figure)
+    assert Counter(colour for *_, colour in row(figure, CHUNKS_TOP)) == {
         SEQUENCE_COLOURS[0]: 2,
         SEQUENCE_COLOURS[2]: 2,
     }
@@ -104,7 +104,8 @@ def test_neighbours_without_tokens_share_a_pin():
 
 def test_no_tokens_at_all_are_a_picture_too():
     picture = ChunkPicture([0, 0])
-    assert row(picture, CHUNKS_TOP) == row(picture, TOKENS_TOP) == []
+    figure = picture.figure
+    assert row(figure, CHUNKS_TOP) == row(figure, TOKENS_TOP) == []
     assert picture.title == "0 tokens in 2 sequences, chunks of 64: 0 programs"
 
 
@@ -121,10 +122,11 @@ def test_no_tokens_at_all_are_a_picture_too():
 def test_blind_cuts_go_through_sequences(lengths, blind):
     picture = ChunkPicture(lengths)
     assert picture.blind_pieces == blind
-    (axes,) = picture.figure.axes
+    figure = picture.figure
+    (axes,) = figure.axes
     (cuts,) = [lines for lines in axes.collections if lines.get_linestyle()[0][1]]
     assert len(cuts.get_paths()) == max(0, blind[0] - 1)
-    (caption,) = [text for text in words(picture.figure) if "Dashed" in text]
+    (caption,) = [text for text in words(figure) if "Dashed" in text]
     assert re.search(rf"{blind[0]} pieces?, {blind[1]} with", caption)
 
 
