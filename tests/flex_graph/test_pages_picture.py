@@ -68,7 +68,7 @@ def seen_pages(picture, group):
 
 
 @given(pictures())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_each_group_lists_the_pages_that_its_tokens_may_see(picture):
     expected = [seen_pages(picture, group) for group in range(-(-picture.num_tokens // 16))]
     assert picture.lists == expected
@@ -77,7 +77,7 @@ def test_each_group_lists_the_pages_that_its_tokens_may_see(picture):
 
 
 @given(pictures())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_its_text_is_the_lists_and_both_tables(picture):
     title, *lines = picture.text.splitlines()
     assert title == picture.title
@@ -96,7 +96,7 @@ def test_its_text_is_the_lists_and_both_tables(picture):
 
 
 @given(pictures())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_a_block_has_the_colour_of_its_request_wherever_it_is_drawn(picture):
     figure = picture.figure
     cache = colours(figure, CACHE_TOP)
@@ -111,7 +111,7 @@ def test_a_block_has_the_colour_of_its_request_wherever_it_is_drawn(picture):
 
 
 @given(pictures())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_each_token_is_drawn_once_and_the_last_group_is_filled(picture):
     tokens = [SEQUENCE_COLOURS[request] for request in picture.requests]
     filling = [NOBODY] * (-picture.num_tokens % 16)
@@ -119,7 +119,7 @@ def test_each_token_is_drawn_once_and_the_last_group_is_filled(picture):
 
 
 @given(pictures())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_nothing_lies_outside_the_picture(picture):
     figure = picture.figure
     expect_all_inside(figure)

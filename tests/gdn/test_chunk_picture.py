@@ -37,7 +37,7 @@ def row(figure, top, opacity=1.0):
 
 
 @given(*lengths_and_chunk_size)
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_its_text_is_the_two_tables(lengths, chunk_size):
     rows, offsets = tables_of(lengths, chunk_size)
     title, *lines = ChunkPicture(lengths, chunk_size).text.splitlines()
@@ -52,7 +52,7 @@ def test_its_text_is_the_two_tables(lengths, chunk_size):
 
 
 @given(*lengths_and_chunk_size)
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_each_chunk_is_drawn_once_in_the_colour_of_its_sequence(lengths, chunk_size):
     figure = ChunkPicture(lengths, chunk_size).figure
     rows, _ = tables_of(lengths, chunk_size)
@@ -63,7 +63,7 @@ def test_each_chunk_is_drawn_once_in_the_colour_of_its_sequence(lengths, chunk_s
 
 
 @given(*lengths_and_chunk_size)
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_nothing_lies_outside_the_picture(lengths, chunk_size):
     figure = ChunkPicture(lengths, chunk_size).figure
     expect_all_inside(figure)

@@ -47,7 +47,7 @@ def place_of(figure, nbytes, rate):
 
 
 @given(pictures())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_each_point_lies_where_its_size_and_bandwidth_are(picture):
     expected = [
         (colour, [[nbytes, rate] for nbytes, rate in zip(picture.sizes, curve, strict=True)])
@@ -57,7 +57,7 @@ def test_each_point_lies_where_its_size_and_bandwidth_are(picture):
 
 
 @given(pictures())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_nothing_lies_outside_the_picture_and_no_point_outside_its_axes(picture):
     figure = picture.figure
     expect_all_inside(figure)
@@ -67,7 +67,7 @@ def test_nothing_lies_outside_the_picture_and_no_point_outside_its_axes(picture)
 
 
 @given(pictures())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_names_lie_neither_on_each_other_nor_on_the_axis(picture):
     figure = picture.figure
     expect_no_words_on_each_other(figure)
@@ -89,7 +89,7 @@ def test_axes_are_logarithmic():
 
 
 @given(pictures())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_ticks_are_round_and_hold_all_that_is_drawn(picture):
     rates = [rate for curve in picture.bandwidths.values() for rate in curve]
     rates += [picture.large_copy] if picture.large_copy else []

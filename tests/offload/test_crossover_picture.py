@@ -79,7 +79,7 @@ def pictures(draw):
 
 
 @given(pictures())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_every_cell_is_drawn_once_and_nothing_lies_outside(picture):
     crossover = picture.crossover
     assert len(cells(picture)) == len(crossover.sizes) * len(crossover.counts)
@@ -89,7 +89,7 @@ def test_every_cell_is_drawn_once_and_nothing_lies_outside(picture):
 
 
 @given(pictures())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_a_cell_is_what_selection_would_choose(picture):
     crossover = picture.crossover
     chosen = [crossover.best(size, count) for size in crossover.sizes for count in crossover.counts]
