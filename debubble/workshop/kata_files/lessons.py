@@ -61,9 +61,9 @@ class Lesson:
         return path.relative_to(self.root).as_posix()
 
 
-def lessons(root: Path) -> list[Lesson]:
-    """All of them, a system after another."""
-    files = sorted((root / "solutions").glob(f"*/{FILE}"))
+def lessons(root: Path, system: str = "*") -> list[Lesson]:
+    """A system's lessons, or those of all systems, one system after another."""
+    files = sorted((root / "solutions").glob(f"{system}/{FILE}"))
     return [lesson for file in files for lesson in _lessons_in(file, root)]
 
 

@@ -1,0 +1,51 @@
+"""What lies on top of a lesson's folder is its story, and its diff is the lesson."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from debubble.workshop.kata_files.catalogue import find_catalogue
+from debubble.workshop.kata_files.lessons import lessons
+
+ROOT = Path(__file__).parents[2]
+FIVE = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload")
+MOST_LINES, MOST_LINES_OF_A_SITE = 70, 25
+"""That a system's lessons change together, and that one of sync_free's sites does."""
+MOST_FILES_ON_TOP, MOST_LINES_ON_TOP = 9, 900
+ON_TOP = ("before", "sites")
+"""Folders that belong to the story."""
+MOST_LINES_OF_A_FACE = 15
+MOST_EXERCISES_OF_THEIR_OWN = 8
+
+
+@pytest.mark.parametrize("system", FIVE)
+def test_a_lesson_is_a_short_diff(system):
+    changed = Counter({found.name: found.changed_lines for found in lessons(ROOT, system)})
+    assert all(changed.values()), f"{system} has a lesson in which nothing changes"
+    if system == "sync_free":
+        assert len(changed) >= 8
+        assert max(changed.values()) <= MOST_LINES_OF_A_SITE, changed
+    else:
+        assert 0 < changed.total() <= MOST_LINES, changed
+
+
+@pytest.mark.parametrize("system", [*FIVE, "engine"])
+def test_the_top_of_a_folder_is_its_story(system):
+    folder = ROOT / "solutions" / system
+    direct = sorted(folder.glob("*.py"))
+    story = [*direct, *(path for name in ON_TOP for path in (folder / name).glob("*.py"))]
+    lines = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in story}
+    assert len(direct) <= MOST_FILES_ON_TOP, [path.name for path in direct]
+    assert sum(len(path.read_text().splitlines()) for path in story) <= MOST_LINES_ON_TOP, lines
+    assert lines["bench.py"] <= MOST_LINES_OF_A_FACE
+    assert (folder / "README.md").is_file()
+
+
+def test_few_exercises_have_code_that_no_system_runs():
+    own = [
+        f"{kata.system}/{kata.name}"
+        for kata in find_catalogue(ROOT).katas
+        if any(".katas." in target.module for target in kata.solution)
+    ]
+    assert len(own) <= MOST_EXERCISES_OF_THEIR_OWN, own
