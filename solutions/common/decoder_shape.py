@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from solutions.common.floats import FLOATS
-
+FLOATS = (torch.bfloat16, torch.float16, torch.float32)
+"""The types that layers compute in."""
 COUNTS = (
     "num_layers",
     "hidden_size",

@@ -1,4 +1,4 @@
-"""Integers that the host has at hand: read without asking the device."""
+"""Integers that the host has at hand: read and checked without asking the device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ HostIntegers = np.ndarray | torch.Tensor
 
 
 def host_integers(name: str, numbers: HostIntegers) -> np.ndarray:
-    """int64. ValueError for a tensor on the device, and for what is no row of integers."""
+    """`numbers` as int64 [n] in numpy. ValueError, which calls them `name`, for a tensor on the
+    device, and for what is no row of integers."""
     if isinstance(numbers, torch.Tensor):
         if numbers.device.type != "cpu":
             raise ValueError(
@@ -22,3 +23,31 @@ def host_integers(name: str, numbers: HostIntegers) -> np.ndarray:
             f"{name} is {numbers.dtype} {list(numbers.shape)}: it must be integers in one dimension"
         )
     return numbers.astype(np.int64)
+
+
+def sequence_lengths(
+    name: str, starts: HostIntegers, num_tokens: int | None = None, noun: str = "sequence"
+) -> np.ndarray:
+    """[num_seqs] int64, of `starts` [num_seqs + 1], integers on the host: where each sequence
+    starts, then the end of the last one.
+
+    ValueError, which calls them `name` and a sequence `noun`, if they don't begin at 0, decrease,
+    or don't end at `num_tokens`.
+    """
+    starts = host_integers(name, starts)
+    if not starts.size or starts[0] != 0:
+        found = f"starts at {starts[0]}" if starts.size else "is empty"
+        raise ValueError(f"{name} {found}: the first {noun} starts at 0")
+    lengths = np.diff(starts)
+    if lengths.min(initial=0) < 0:
+        at = int(np.argmax(lengths < 0))
+        raise ValueError(
+            f"{name} goes from {starts[at]} down to {starts[at + 1]} at {noun} {at}: a {noun} ends "
+            "where the next one starts, and never before its own start"
+        )
+    if num_tokens is not None and starts[-1] != num_tokens:
+        raise ValueError(
+            f"{name} ends at {starts[-1]}, and there are {num_tokens} tokens: the last {noun} ends "
+            "with the last token"
+        )
+    return lengths

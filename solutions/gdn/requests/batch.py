@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from solutions.common.host_integers import HostIntegers, host_integers
-from solutions.common.sequence_lengths import sequence_lengths
+from solutions.common.host_integers import HostIntegers, host_integers, sequence_lengths
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from solutions.common.host_integers import HostIntegers, host_integers
+from solutions.common.host_integers import HostIntegers, host_integers, sequence_lengths
 from solutions.common.packed_upload import DeviceArrays, HostArrays, upload_packed
-from solutions.common.sequence_lengths import sequence_lengths
 
 CHUNK_TOKENS = 8
 """Tokens of one sequence that one program convolves. A power of two, and at least as many as the
