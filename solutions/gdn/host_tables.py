@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from solutions.common.host_integers import HostIntegers, host_integers
+from solutions.common.host_integers import HostIntegers, host_integers, sequence_lengths
 from solutions.common.packed_upload import DeviceArrays, HostArrays, upload_packed
-from solutions.common.sequence_lengths import sequence_lengths
 
 from . import chunk_tables
 from .rule.chunks import FLA_CHUNK_SIZE, ChunkTables, check_chunk_size
