@@ -27,7 +27,8 @@ HostIntegers = np.ndarray | torch.Tensor
 
 
 def host_integers(name: str, numbers: HostIntegers) -> np.ndarray:
-    """int64. ValueError for a tensor on the device, and for what is no row of integers."""
+    """`numbers` as int64 [n] in numpy. ValueError, which calls them `name`, for a tensor on the
+    device, and for what is no row of integers."""
     if isinstance(numbers, torch.Tensor):
         if numbers.device.type != "cpu":
             raise ValueError(
