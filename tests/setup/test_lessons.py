@@ -1,5 +1,6 @@
 """What lies on top of a lesson's folder is its story, and its diff is the lesson."""
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -16,7 +17,7 @@ MOST_FILES_ON_TOP, MOST_LINES_ON_TOP = 9, 900
 ON_TOP = ("before", "sites")
 """Folders that belong to the story."""
 MOST_LINES_OF_A_FACE = 15
-MOST_EXERCISES_OF_THEIR_OWN = 8
+MOST_EXERCISES_OF_THEIR_OWN = 10
 
 
 @pytest.mark.parametrize("system", FIVE)
@@ -40,6 +41,18 @@ def test_the_top_of_a_folder_is_its_story(system):
     assert sum(len(path.read_text().splitlines()) for path in story) <= MOST_LINES_ON_TOP, lines
     assert lines["bench.py"] <= MOST_LINES_OF_A_FACE
     assert (folder / "README.md").is_file()
+
+
+@pytest.mark.parametrize(
+    "readme", sorted((ROOT / "solutions").glob("*/README.md")), ids=lambda path: path.parent.name
+)
+def test_a_readme_names_files_that_are_there(readme):
+    text = readme.read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:[\w.]+/)*\w+\.py)`", text)) | set(re.findall(r"`(\w+/)`", text))
+    places = (readme.parent, ROOT / "solutions", ROOT / "solutions" / "common", ROOT)
+    gone = [name for name in named if not any((place / name).exists() for place in places)]
+    nested = [name for name in gone if not list(readme.parent.rglob(name.rstrip("/")))]
+    assert named and nested == []
 
 
 def test_few_exercises_have_code_that_no_system_runs():
