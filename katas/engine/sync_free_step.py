@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch.nn.functional import logsigmoid, pad, rms_norm
@@ -84,6 +84,27 @@ class Inputs(NamedTuple):
     """[R + 1]: where each one's tokens start, then T."""
     block_table: torch.Tensor
     """[R, MOST_BLOCKS], 0 behind a request's blocks."""
+
+
+class SmallModelInputs(Protocol):
+    """What a layer reads of the inputs that an engine makes of a step, for its T tokens and R
+    requests: int64 on the device."""
+
+    @property
+    def positions(self) -> torch.Tensor:
+        """[T]: in its request."""
+
+    @property
+    def rows(self) -> torch.Tensor:
+        """[T]: which of the step's requests it is of."""
+
+    @property
+    def starts(self) -> torch.Tensor:
+        """[R + 1]: where each one's tokens start, then T."""
+
+    @property
+    def block_table(self) -> torch.Tensor:
+        """[R, MOST_BLOCKS], 0 behind a request's blocks."""
 
 
 class Engine:
@@ -177,7 +198,11 @@ class SampledTokens:
 
 
 def attention(
-    layer: Layer, hidden: torch.Tensor, visible: torch.Tensor, inputs: Inputs, cache: torch.Tensor
+    layer: Layer,
+    hidden: torch.Tensor,
+    visible: torch.Tensor,
+    inputs: SmallModelInputs,
+    cache: torch.Tensor,
 ) -> torch.Tensor:
     """[T, D]. `hidden` [T, D]; `visible` [T, keys]; `cache` [blocks, 2 * BLOCK, D]: keys and values
     of the step's tokens are written there, and all of its requests read."""
@@ -194,7 +219,11 @@ def attention(
 
 
 def recurrence(
-    layer: Layer, hidden: torch.Tensor, chunks: torch.Tensor, inputs: Inputs, cache: torch.Tensor
+    layer: Layer,
+    hidden: torch.Tensor,
+    chunks: torch.Tensor,
+    inputs: SmallModelInputs,
+    cache: torch.Tensor,
 ) -> torch.Tensor:
     """[T, D]: query @ state of each token, state = exp(decay) * state + outer(key, value).
 

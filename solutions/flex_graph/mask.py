@@ -47,7 +47,7 @@ def sliding_window(tokens: int) -> Mask:
     return Mask(sliding_window=tokens)
 
 
-class Tables(Protocol):
+class MaskTables(Protocol):
     """What a mask looks up of R requests, or more, with T tokens, or more: int32, on the device."""
 
     @property
@@ -71,7 +71,7 @@ class Tables(Protocol):
         """[R, num_gpu_blocks]: which of a request's pages a block is, -1 for others' blocks."""
 
 
-def paged_mask_mod(mask: Mask, tables: Tables, limits: Limits) -> MaskMod:
+def paged_mask_mod(mask: Mask, tables: MaskTables, limits: Limits) -> MaskMod:
     """The mask in FlexAttention's terms: of a token of the step and a slot of the KV cache.
 
     A query sees a key if the slot's block is one of its request's pages, the slot is within the
@@ -108,7 +108,7 @@ def paged_mask_mod(mask: Mask, tables: Tables, limits: Limits) -> MaskMod:
     return mask_mod
 
 
-class PageLists(Protocol):
+class HasPageLists(Protocol):
     """The pages that each of G groups of tokens reads. A step may have fewer groups than that."""
 
     @property
@@ -129,7 +129,7 @@ class AttentionMetadata(Protocol):
 
 
 def block_mask_over(
-    lists: PageLists, limits: Limits, mask_mod: MaskMod, num_tokens: int
+    lists: HasPageLists, limits: Limits, mask_mod: MaskMod, num_tokens: int
 ) -> BlockMask:
     """FlexAttention's view of the `lists` of a step with `num_tokens` tokens. Nothing is computed,
     on the host or on the device."""

@@ -21,7 +21,7 @@ from .steps.step_runner import MetadataBuilder
 Runner = GraphRunner | PiecewiseRunner
 
 
-class Way(NamedTuple):
+class FlexWay(NamedTuple):
     """What a variant is made of."""
 
     runner_class: type[Runner]
@@ -31,11 +31,11 @@ class Way(NamedTuple):
 
 
 WAYS = {
-    "eager": Way(GraphRunner, before.FlexAttentionMetadataBuilder, captures=False),
-    "piecewise": Way(PiecewiseRunner, before.FlexAttentionMetadataBuilder),
-    "piecewise_built": Way(PiecewiseRunner, FlexAttentionMetadataBuilder),
-    "full": Way(GraphRunner, FlexAttentionMetadataBuilder),
-    "mask_once": Way(MaskOnceRunner, FlexAttentionMetadataBuilder),
+    "eager": FlexWay(GraphRunner, before.FlexAttentionMetadataBuilder, captures=False),
+    "piecewise": FlexWay(PiecewiseRunner, before.FlexAttentionMetadataBuilder),
+    "piecewise_built": FlexWay(PiecewiseRunner, FlexAttentionMetadataBuilder),
+    "full": FlexWay(GraphRunner, FlexAttentionMetadataBuilder),
+    "mask_once": FlexWay(MaskOnceRunner, FlexAttentionMetadataBuilder),
 }
 """The first two build metadata as it was; "piecewise_built" builds the new one eagerly, "full" in
 its graph, and "mask_once" before its graph, only for another batch than that of the last step."""
@@ -68,7 +68,7 @@ class FlexStep:
             self.runners[variant] = self._runner(WAYS[variant])
         self.runner = self.runners[variant]
 
-    def _runner(self, way: Way) -> Runner:
+    def _runner(self, way: FlexWay) -> Runner:
         sizes = self.capture_sizes if way.captures else ()
         runner = way.runner_class(
             self.model, self.limits, self.device, sizes, builder_class=way.builder_class

@@ -24,7 +24,7 @@ MOST_TOKENS = 16384
 STEPS_IN_FLIGHT = 2
 
 
-class Way(NamedTuple):
+class GDNWay(NamedTuple):
     """How a variant of the step comes by its chunk tables."""
 
     tables: Tables | None
@@ -33,16 +33,16 @@ class Way(NamedTuple):
 
 
 WAYS = {
-    "before": Way(None, before.chunk_gated_delta_rule),
-    "cached": Way(None, partial(before.chunk_gated_delta_rule, cached=True)),
-    "after": Way("host", chunk_gated_delta_rule),
-    "on_device": Way("device", chunk_gated_delta_rule),
+    "before": GDNWay(None, before.chunk_gated_delta_rule),
+    "cached": GDNWay(None, partial(before.chunk_gated_delta_rule, cached=True)),
+    "after": GDNWay("host", chunk_gated_delta_rule),
+    "on_device": GDNWay("device", chunk_gated_delta_rule),
 }
 VARIANTS = tuple(WAYS)
 
 
 @dataclass(frozen=True)
-class ScheduledBatch:
+class GDNBatch:
     """What a scheduler prepares: on the device before the step begins, so that whatever a step
     uploads is of its own making."""
 
@@ -75,7 +75,7 @@ class GDNStep:
 
     def schedule(
         self, query_lens: Sequence[int], computed: Sequence[int] | None = None
-    ) -> ScheduledBatch:
+    ) -> GDNBatch:
         """A batch of random inputs. Request i has `query_lens[i]` tokens in this step, goes on from
         the state in slot i if `computed[i]` tokens were computed before (default: none), and leaves
         its new state there. Decodes come first, and requests without tokens last.
@@ -107,12 +107,12 @@ class GDNStep:
         )
         shape = (num_tokens, self.config.hidden_size)
         hidden = torch.randn(shape, dtype=self.config.dtype, device=self.device)
-        return ScheduledBatch(common, hidden)
+        return GDNBatch(common, hidden)
 
     def _on_device(self, numbers: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(numbers).to(self.device)
 
-    def run(self, batch: ScheduledBatch) -> torch.Tensor:
+    def run(self, batch: GDNBatch) -> torch.Tensor:
         """Queues the step; returns what becomes of `batch.hidden`, on the device."""
         metadata = self.builder.build(
             batch.common, batch.num_accepted_tokens, batch.num_decode_draft_tokens_cpu

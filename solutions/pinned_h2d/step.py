@@ -11,7 +11,7 @@ import torch
 from . import before, metadata
 from .model.batch import Batch, PagedRequests
 from .model.config import StepConfig
-from .model.model import Decoder, PrefixMetadata
+from .model.model import PrefixDecoder, PrefixMetadata
 from .ranges import PrefixRanges
 
 Variant = Literal["before", "after"]
@@ -63,7 +63,7 @@ class Engine:
         self.requests = PagedRequests(
             config.num_requests, config.tokens_per_request + 1, config.block_size, config.seed
         )
-        self.model = Decoder(config, self.requests.num_blocks, device)
+        self.model = PrefixDecoder(config, self.requests.num_blocks, device)
         length = config.tokens_per_request
         self.prefill_batch = self.make_batch([range(length)] * config.num_requests)
         self.decode_batch = self.make_batch([range(length, length + 1)] * config.num_requests)

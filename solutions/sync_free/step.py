@@ -14,12 +14,12 @@ from solutions.common.staging_ring import StagingRing
 from .kernels.logprobs import LogprobsTensors
 from .model.config import StepConfig
 from .model.data_parallel_group import DataParallelGroup
-from .model.model import Model
+from .model.model import ConvModel
 from .model.packed_sites import PackedSites
 from .model.ranks import agreement_of
 from .model.separate_sites import SITES, SeparateSites
-from .model.step_inputs import StepInputs, plan_inputs
-from .model.tables import Tables
+from .model.step_inputs import SiteInputs, plan_inputs
+from .model.tables import RequestTables
 from .model.workload import ScheduledStep
 
 Sites = SeparateSites | PackedSites
@@ -46,7 +46,7 @@ class DecodeStep:
 
     def __init__(
         self,
-        model: Model,
+        model: ConvModel,
         sites: Collection[str] | None = None,
         group: DataParallelGroup | None = None,
     ) -> None:
@@ -56,7 +56,7 @@ class DecodeStep:
         if unknown:
             raise ValueError(f"site {unknown[0]!r} is unknown: choose from {', '.join(SITES)}")
         self.model, self.config = model, model.config
-        self.tables = Tables(model.config, model.device)
+        self.tables = RequestTables(model.config, model.device)
         self.group = group or DataParallelGroup.alone()
         self.sites_of = self._packed() if sites is None else self._separate(frozenset(sites))
 
@@ -102,7 +102,7 @@ class DecodeStep:
         padded = -(-num_requests // PADDED_TO) * PADDED_TO
         return sites.run_ar(False, num_requests, padded, PIECEWISE_GRAPHS, self.group)
 
-    def _update_tables(self, sites: Sites, inputs: StepInputs, on_device: DeviceArrays) -> None:
+    def _update_tables(self, sites: Sites, inputs: SiteInputs, on_device: DeviceArrays) -> None:
         sites.update_ngram()
         inputs.write_new_tokens(on_device, self.tables)
         sites.bincount()

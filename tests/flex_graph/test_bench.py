@@ -9,7 +9,7 @@ import pytest
 
 from debubble.timeline import Timeline
 from solutions.flex_graph.measure import bench, step_limits
-from solutions.flex_graph.measure.bench import Workload
+from solutions.flex_graph.measure.bench import FlexWorkload
 from solutions.flex_graph.model.config import FlexConfig
 from solutions.flex_graph.step import VARIANTS
 from solutions.measure import benchmark
@@ -22,10 +22,10 @@ def run(accelerator, tmp_path_factory):
     """(folder, what was printed) of a quick run on a tiny model."""
     folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
     tiny = asdict(replace(FlexConfig.tiny(), num_layers=LAYERS))
-    workload = Workload(**tiny, cached=(5, 40), num_gpu_blocks=32)
+    workload = FlexWorkload(**tiny, cached=(5, 40), num_gpu_blocks=32)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         for preset in ("narrow", "small"):
-            patch.setattr(Workload, preset, lambda: workload)
+            patch.setattr(FlexWorkload, preset, lambda: workload)
         # On a GPU: whose weights are read, and of how many blocks a request's metadata is built.
         patch.setattr(FlexConfig, "llama_3_8b", FlexConfig.small)
         patch.setattr(step_limits, "BLOCKS", 64)
@@ -82,7 +82,7 @@ def test_the_weights_of_a_step_are_those_of_layers_and_head():
     assert FlexConfig.llama_3_8b().weight_bytes == pytest.approx(15.0e9, rel=0.01)
 
 
-WORKLOADS = [Workload.narrow(), Workload.small(), Workload.llama_3_8b()]
+WORKLOADS = [FlexWorkload.narrow(), FlexWorkload.small(), FlexWorkload.llama_3_8b()]
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=["narrow", "small", "llama_3_8b"])
@@ -95,7 +95,7 @@ def test_a_row_of_steps_stays_within_the_limits(workload):
 
 
 def test_the_requests_of_the_large_model_have_512_to_1024_tokens():
-    batches = Workload.llama_3_8b().batches(bench.STEPS_IN_A_ROW[False])
+    batches = FlexWorkload.llama_3_8b().batches(bench.STEPS_IN_A_ROW[False])
     lengths = [length for batch in batches for length in batch.seq_lens.tolist()]
     assert len(batches[0].seq_lens) == 8
     assert min(lengths) >= 512

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from debubble.assets import ASSETS
-from solutions.flex_graph.measure.bench import Variants, Workload
+from solutions.flex_graph.measure.bench import FlexWorkload, Variants
 from solutions.flex_graph.step import VARIANTS
 from solutions.measure.benchmark import record_step
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.sim
 
 @pytest.fixture(scope="module")
 def steps(accelerator):
-    return Variants(Workload.narrow(), accelerator).steps()
+    return Variants(FlexWorkload.narrow(), accelerator).steps()
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -32,5 +32,5 @@ def test_a_modelled_step_has_the_counts_of_the_measured_one(accelerator, steps, 
         sum(counts.pop(name) for name in ON_THE_DEVICE) for counts in (modelled, measured)
     )
     assert modelled == measured
-    products = 4 * Workload.narrow().num_layers + 1
+    products = 4 * FlexWorkload.narrow().num_layers + 1
     assert modelled_work <= measured_work <= modelled_work + products

@@ -9,7 +9,7 @@ import pytest
 
 from debubble.timeline import Timeline
 from solutions.gdn.measure import bench, forward_calls, forward_comparison
-from solutions.gdn.measure.bench import Workload
+from solutions.gdn.measure.bench import GDNWorkload
 from solutions.gdn.step import MOST_TOKENS, VARIANTS
 from solutions.measure import benchmark
 
@@ -20,9 +20,9 @@ LAYERS = 2
 def run(accelerator, tmp_path_factory):
     """(folder, what was printed) of a quick run on a small model of few layers and heads."""
     folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
-    shallow = replace(Workload.small(), num_layers=LAYERS, num_v_heads=1)
+    shallow = replace(GDNWorkload.small(), num_layers=LAYERS, num_v_heads=1)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
-        patch.setattr(Workload, "small", lambda: shallow)
+        patch.setattr(GDNWorkload, "small", lambda: shallow)
         patch.setattr(forward_calls, "HEADS", 4)
         # The peer changes the process that it is in: test_forward_comparison gives it its own.
         patch.setattr(forward_comparison, "missing_peer", lambda: "Without its peer.")
@@ -78,6 +78,6 @@ def test_with_a_gpu_the_forward_is_timed_as_well(run):
 
 
 def test_a_serving_step_is_as_large_as_a_step_may_be():
-    workload = Workload.serving()
+    workload = GDNWorkload.serving()
     assert sum(workload.prompt_lens) == 8192 <= MOST_TOKENS
     assert len(workload.prompt_lens) <= workload.num_slots

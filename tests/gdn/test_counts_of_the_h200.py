@@ -5,7 +5,7 @@ import json
 import pytest
 
 from debubble.assets import ASSETS
-from solutions.gdn.measure.bench import Workload, steps
+from solutions.gdn.measure.bench import GDNWorkload, steps
 from solutions.gdn.step import VARIANTS
 from solutions.measure.benchmark import record_step
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.sim
 
 @pytest.fixture(scope="module")
 def variants(accelerator):
-    return steps(Workload.small(), accelerator)
+    return steps(GDNWorkload.small(), accelerator)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

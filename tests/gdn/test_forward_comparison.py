@@ -14,7 +14,7 @@ import torch
 from rich.console import Console
 
 from solutions.gdn.measure import forward_calls, forward_comparison
-from solutions.gdn.measure.forward_calls import Inputs, Sequences
+from solutions.gdn.measure.forward_calls import RuleInputs, Sequences
 from solutions.gdn.measure.forward_comparison import compare_forward, errors_of, in_turn, measure
 from solutions.gdn.measure.forward_report import (
     Case,
@@ -218,7 +218,7 @@ def test_every_case_is_measured_in_both_ways(accelerator, few_heads, monkeypatch
 def test_normalised_inputs_have_length_1(accelerator, few_heads):
     sequences = Sequences([3, 2], accelerator.device)
     for normalizes in (True, False):
-        inputs = Inputs.random(sequences, normalizes)
+        inputs = RuleInputs.random(sequences, normalizes)
         lengths = inputs.q.float().norm(dim=-1).cpu()
         assert torch.allclose(lengths, torch.ones(1, 5, 2), atol=1e-2) is not normalizes
         assert inputs.g.max() <= 0

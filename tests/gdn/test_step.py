@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import debubble
 from solutions.gdn.model.config import GDNConfig
-from solutions.gdn.step import MOST_TOKENS, VARIANTS, GDNStep, ScheduledBatch
+from solutions.gdn.step import MOST_TOKENS, VARIANTS, GDNBatch, GDNStep
 from tests.sync_free import claims
 
 from .batches import KINDS, Requests
@@ -52,7 +52,7 @@ def batch_of(accelerator, requests, hidden=None):
     """`hidden`: [T, hidden_size] on the host, or random inputs."""
     if hidden is None:
         hidden = torch.randn(requests.starts[-1], CONFIG.hidden_size).to(CONFIG.dtype)
-    return ScheduledBatch(
+    return GDNBatch(
         requests.common(accelerator),
         hidden.to(accelerator.device),
         **requests.speculation(accelerator),

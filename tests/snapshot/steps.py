@@ -17,7 +17,7 @@ from solutions.gdn.step import VARIANTS as GDN_VARIANTS
 from solutions.offload.bench import VARIANTS as LOADING_HANDLERS
 from solutions.offload.serving_loop.config import ServingConfig
 from solutions.offload.serving_loop.serving import Server
-from solutions.sync_free.model.model import Model
+from solutions.sync_free.model.model import ConvModel
 from solutions.sync_free.model.separate_sites import SITES
 from solutions.sync_free.model.workload import Workload
 
@@ -45,7 +45,7 @@ def of_pinned_h2d(accelerator: Accelerator) -> Steps:
 
 def of_sync_free(accelerator: Accelerator) -> Steps:
     config = sync_free.StepConfig.small()
-    model = Model(config, accelerator.device)
+    model = ConvModel(config, accelerator.device)
     prompts, first, second = Workload(config).steps(3)
     for variant, sites in {"before": (), "separate": SITES, "packed": None}.items():
         step = sync_free.DecodeStep(model, sites)

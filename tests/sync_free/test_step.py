@@ -12,7 +12,7 @@ import torch
 
 import debubble
 from solutions.sync_free.model.config import StepConfig
-from solutions.sync_free.model.model import Model
+from solutions.sync_free.model.model import ConvModel
 from solutions.sync_free.model.separate_sites import SITES
 from solutions.sync_free.model.workload import Workload
 from solutions.sync_free.step import DecodeStep
@@ -27,7 +27,7 @@ VARIANTS = {"before": (), "separate": SITES, "packed": None}
 
 @pytest.fixture(scope="module")
 def model(accelerator):
-    return Model(CONFIG, accelerator.device)
+    return ConvModel(CONFIG, accelerator.device)
 
 
 @pytest.fixture(scope="module")
@@ -141,12 +141,12 @@ def test_what_a_request_may_not_ask_for_changes_nothing(accelerator, model, mess
 WITHOUT_PINNING = """
 import debubble
 from solutions.sync_free.model.config import StepConfig
-from solutions.sync_free.model.model import Model
+from solutions.sync_free.model.model import ConvModel
 from solutions.sync_free.step import DecodeStep
 from solutions.sync_free.model.workload import Workload
 
 gpu, config = debubble.accelerator("sim"), StepConfig.small()
-model, scheduled = Model(config, gpu.device), list(Workload(config).steps(3))
+model, scheduled = ConvModel(config, gpu.device), list(Workload(config).steps(3))
 before, now = DecodeStep(model, []), DecodeStep(model)
 with debubble.record(gpu) as timeline:
     for each in scheduled:

@@ -47,7 +47,7 @@ class StepRequest(NamedTuple):
     """First and last position of each, at most 2: its tokens see each other both ways."""
 
 
-class Inputs(Protocol):
+class SmallModelInputs(Protocol):
     """What a layer reads of the inputs that an engine makes of a step, for its T tokens and R
     requests: int64 on the device."""
 
@@ -69,7 +69,11 @@ class Inputs(Protocol):
 
 
 def attention(
-    layer: Layer, hidden: torch.Tensor, visible: torch.Tensor, inputs: Inputs, cache: torch.Tensor
+    layer: Layer,
+    hidden: torch.Tensor,
+    visible: torch.Tensor,
+    inputs: SmallModelInputs,
+    cache: torch.Tensor,
 ) -> torch.Tensor:
     """[T, D]. `hidden` [T, D]; `visible` [T, keys]; `cache` [blocks, 2 * BLOCK, D]: keys and values
     of the step's tokens are written there, and all of its requests read."""
@@ -86,7 +90,11 @@ def attention(
 
 
 def recurrence(
-    layer: Layer, hidden: torch.Tensor, chunks: torch.Tensor, inputs: Inputs, cache: torch.Tensor
+    layer: Layer,
+    hidden: torch.Tensor,
+    chunks: torch.Tensor,
+    inputs: SmallModelInputs,
+    cache: torch.Tensor,
 ) -> torch.Tensor:
     """[T, D]: query @ state of each token, state = exp(decay) * state + outer(key, value).
 

@@ -31,7 +31,7 @@ LLAMA_BYTES = 24 * 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workload(FlexConfig):
+class FlexWorkload(FlexConfig):
     """A model, and the requests that it decodes: one token of each in every step."""
 
     cached: tuple[int, ...]
@@ -39,17 +39,17 @@ class Workload(FlexConfig):
     num_gpu_blocks: int
 
     @classmethod
-    def narrow(cls) -> Workload:
+    def narrow(cls) -> FlexWorkload:
         """As deep as the small model, and no wider than sim can compute in a moment."""
         narrow = replace(FlexConfig.tiny(), num_layers=FlexConfig.small().num_layers)
         return cls(**asdict(narrow), cached=(5, 12, 20, 40), num_gpu_blocks=64)
 
     @classmethod
-    def small(cls) -> Workload:
+    def small(cls) -> FlexWorkload:
         return cls(**asdict(FlexConfig.small()), cached=tuple(range(32, 96, 8)), num_gpu_blocks=256)
 
     @classmethod
-    def llama_3_8b(cls) -> Workload:
+    def llama_3_8b(cls) -> FlexWorkload:
         """8 requests of 512 to 1024 tokens, and a cache with room for many more."""
         cached = tuple(range(512, 1024, 64))
         return cls(**asdict(FlexConfig.llama_3_8b()), cached=cached, num_gpu_blocks=4096)
@@ -85,18 +85,18 @@ def main(arguments: list[str] | None = None) -> None:
     measure_limits(accelerator, Console(), options.output)
 
 
-def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, Workload]:
+def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, FlexWorkload]:
     """By name, what this accelerator can run: on sim, and with `quick`, not all."""
-    presets = {"narrow": Workload.narrow()}
+    presets = {"narrow": FlexWorkload.narrow()}
     if not accelerator.modelled:
-        presets["small"] = Workload.small()
+        presets["small"] = FlexWorkload.small()
     if not quick and benchmark.fits(accelerator, LLAMA_BYTES):
-        presets["llama_3_8b"] = Workload.llama_3_8b()
+        presets["llama_3_8b"] = FlexWorkload.llama_3_8b()
     return presets
 
 
 def measure(
-    accelerator: Accelerator, workload: Workload, runs: int, advance: Advance
+    accelerator: Accelerator, workload: FlexWorkload, runs: int, advance: Advance
 ) -> dict[str, dict[str, StepInARowCost]]:
     """By "decode" and variant, what a step costs by itself and as one of a row of steps."""
     variants = Variants(workload, accelerator)
@@ -117,7 +117,7 @@ def measure(
 class Variants:
     """One model, and the same batches for all variants."""
 
-    def __init__(self, workload: Workload, accelerator: Accelerator) -> None:
+    def __init__(self, workload: FlexWorkload, accelerator: Accelerator) -> None:
         self.batches = workload.batches(STEPS_IN_A_ROW[accelerator.modelled])
         sizes = (len(workload.cached),)
         self.step = FlexStep(workload, workload.limits(), accelerator.device, capture_sizes=sizes)
@@ -139,7 +139,7 @@ class Variants:
 
 def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
     """One step of each variant: of the narrow model on sim, else of the small one."""
-    workload = Workload.narrow() if accelerator.modelled else Workload.small()
+    workload = FlexWorkload.narrow() if accelerator.modelled else FlexWorkload.small()
     for variant, ready in Variants(workload, accelerator).steps().items():
         step = ready()
         step()

@@ -24,18 +24,18 @@ SERVING_BYTES = 16 * 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workload(GDNConfig):
+class GDNWorkload(GDNConfig):
     """A model, and the prompts of its step."""
 
     prompt_lens: tuple[int, ...]
 
     @classmethod
-    def small(cls) -> Workload:
+    def small(cls) -> GDNWorkload:
         """Few tokens, since sim computes them all."""
         return cls(**asdict(GDNConfig.small()), prompt_lens=(9, 5, 3))
 
     @classmethod
-    def serving(cls) -> Workload:
+    def serving(cls) -> GDNWorkload:
         """8192 tokens."""
         prompt_lens = (3072, 1536, 1024, 512, 512, 512, 512, 512)
         return cls(**asdict(GDNConfig.qwen3_next_like()), prompt_lens=prompt_lens)
@@ -55,21 +55,23 @@ def main(arguments: list[str] | None = None) -> None:
     compare_forward(accelerator, Console(), options.output, options.quick)
 
 
-def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, Workload]:
-    presets = {"small": Workload.small()}
+def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, GDNWorkload]:
+    presets = {"small": GDNWorkload.small()}
     if not quick and benchmark.fits(accelerator, SERVING_BYTES):
-        presets["serving"] = Workload.serving()
+        presets["serving"] = GDNWorkload.serving()
     return presets
 
 
 def measure(
-    accelerator: Accelerator, workload: Workload, runs: int, advance: Advance
+    accelerator: Accelerator, workload: GDNWorkload, runs: int, advance: Advance
 ) -> dict[str, dict[str, StepCost]]:
     variants = steps(workload, accelerator)
     return {"prefill": benchmark.measure_step(accelerator, variants, runs, advance)[0]}
 
 
-def steps(workload: Workload, accelerator: Accelerator) -> dict[str, Callable[[], benchmark.Step]]:
+def steps(
+    workload: GDNWorkload, accelerator: Accelerator
+) -> dict[str, Callable[[], benchmark.Step]]:
     """All prompts at once, by variant: of one model and with the same inputs."""
     step = GDNStep(workload, accelerator.device)
     prefill = partial(step.run, step.schedule(workload.prompt_lens))
@@ -83,7 +85,7 @@ def steps(workload: Workload, accelerator: Accelerator) -> dict[str, Callable[[]
 
 def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
     """One small step of each variant."""
-    for variant, ready in steps(Workload.small(), accelerator).items():
+    for variant, ready in steps(GDNWorkload.small(), accelerator).items():
         step = ready()
         step()
         yield variant, benchmark.record_step(accelerator, step, SMALL_LOAD_MS[accelerator.modelled])

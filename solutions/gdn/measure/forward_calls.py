@@ -40,7 +40,7 @@ class Sequences:
         self.tables: ChunkTables = upload_chunk_tables(starts, device)
 
 
-class Inputs(NamedTuple):
+class RuleInputs(NamedTuple):
     """q, k, v [1, T, H, 128] and beta [1, T, H] bfloat16, g [1, T, H] float32, and states
     [N, H, 128, 128] float32."""
 
@@ -52,7 +52,7 @@ class Inputs(NamedTuple):
     states: torch.Tensor
 
     @classmethod
-    def random(cls, sequences: Sequences, normalizes: bool) -> Inputs:
+    def random(cls, sequences: Sequences, normalizes: bool) -> RuleInputs:
         """`normalizes`: whether the forward does it; if not, queries and keys have length 1."""
 
         def numbers(*shape: int) -> torch.Tensor:
@@ -73,7 +73,7 @@ class Inputs(NamedTuple):
 
 
 def forwards(
-    sequences: Sequences, inputs: Inputs, normalizes: bool, with_states: bool, with_peer: bool
+    sequences: Sequences, inputs: RuleInputs, normalizes: bool, with_states: bool, with_peer: bool
 ) -> dict[str, Forward]:
     """By name: ours with the tables of the step, ours that makes them anew, and the peer."""
     given: ForwardArguments = {

@@ -20,7 +20,7 @@ from solutions.measure.benchmark import no_garbage
 
 from ..host_tables import plan_chunk_tables
 from ..rule.recurrent import fused_recurrent_gated_delta_rule
-from .forward_calls import HEADS, SIZE, Forward, Inputs, Sequences, forwards
+from .forward_calls import HEADS, SIZE, Forward, RuleInputs, Sequences, forwards
 from .forward_report import Case, Comparison, Errors, Times, tables_of, write_record
 from .peer import missing_peer, peer_version
 
@@ -135,7 +135,7 @@ def times_of(
     """Medians by the forward's name."""
 
     def new_calls() -> dict[str, Forward]:
-        inputs = Inputs.random(sequences, normalizes)
+        inputs = RuleInputs.random(sequences, normalizes)
         return forwards(sequences, inputs, normalizes, with_states, with_peer)
 
     for call in new_calls().values():
@@ -168,7 +168,7 @@ def errors_of(sequences: Sequences, with_peer: bool) -> dict[str, dict[str, Erro
     """By the way of normalising and the forward's name: against the recurrence in float32."""
     found = {}
     for normalizes in (True, False):
-        inputs = Inputs.random(sequences, normalizes)
+        inputs = RuleInputs.random(sequences, normalizes)
         right = recurrence(sequences, inputs, normalizes)
         of_case = {}
         for name, call in forwards(sequences, inputs, normalizes, True, with_peer).items():
@@ -181,7 +181,7 @@ def errors_of(sequences: Sequences, with_peer: bool) -> dict[str, dict[str, Erro
 
 
 def recurrence(
-    sequences: Sequences, inputs: Inputs, normalizes: bool
+    sequences: Sequences, inputs: RuleInputs, normalizes: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(o, states), token by token, of the same inputs; the tests hold it against plain PyTorch."""
     states = inputs.states.clone()

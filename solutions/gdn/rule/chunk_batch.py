@@ -22,7 +22,7 @@ MANY_PROGRAMS = 264
 
 
 @dataclass(frozen=True)
-class Batch:
+class ChunkBatch:
     """The arguments that all three kernels share: q, k [1, T, H, K], v [1, T, HV, V], cu_seqlens
     [N + 1] int32 and chunk_indices [NT, 2] int32; `normalize`: whether the kernels scale keys and
     queries to length 1. And what follows from them: tile sizes, and constants of the kernels."""

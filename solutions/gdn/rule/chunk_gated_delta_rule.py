@@ -11,7 +11,7 @@ from .arguments import (
     check_tokens,
     sequences_of,
 )
-from .chunk_batch import Batch
+from .chunk_batch import ChunkBatch
 from .pass_states import pass_states
 from .read_outputs import read_outputs
 from .solve_chunks import solve_chunks
@@ -64,7 +64,7 @@ def chunk_gated_delta_rule(
     states = SequenceStates(initial_state, state_indices, has_initial_state)
     states.check(num_seqs, state_shape, q.device)
     cu_seqlens, tables = sequences_of(*given)
-    batch = Batch(q, k, v, cu_seqlens, tables.chunk_indices, use_qk_l2norm_in_kernel)
+    batch = ChunkBatch(q, k, v, cu_seqlens, tables.chunk_indices, use_qk_l2norm_in_kernel)
     solution = solve_chunks(batch, g, beta)
     final_state = None
     if output_final_state:

@@ -13,7 +13,7 @@ import triton.language as tl
 from debubble.accelerator import launch
 
 from .arguments import SequenceStates
-from .chunk_batch import Batch, ChunkSolution
+from .chunk_batch import ChunkBatch, ChunkSolution
 from .chunk_stages import load_rows, product
 from .chunks import FLA_CHUNK_SIZE
 
@@ -127,7 +127,7 @@ def state_pass_kernel(
 
 
 def pass_states(
-    batch: Batch,
+    batch: ChunkBatch,
     chunk_offsets: torch.Tensor,
     solution: ChunkSolution,
     states: SequenceStates,

@@ -8,7 +8,7 @@ import triton.language as tl
 
 from debubble.accelerator import launch
 
-from .chunk_batch import Batch
+from .chunk_batch import ChunkBatch
 from .chunk_stages import (
     decay_within,
     inverse_length,
@@ -81,7 +81,7 @@ def chunk_output_kernel(
 
 
 def read_outputs(
-    batch: Batch,
+    batch: ChunkBatch,
     decays: torch.Tensor,
     key_norms: torch.Tensor,
     states_before: torch.Tensor,

@@ -8,7 +8,7 @@ import triton.language as tl
 
 from debubble.accelerator import launch
 
-from .chunk_batch import Batch, ChunkSolution
+from .chunk_batch import ChunkBatch, ChunkSolution
 from .chunk_stages import (
     decay_within,
     inverse_length,
@@ -96,7 +96,7 @@ MOST_REGISTERS = 168
 instead of 55 us with the 174 that the compiler would take."""
 
 
-def solve_chunks(batch: Batch, g: torch.Tensor, beta: torch.Tensor) -> ChunkSolution:
+def solve_chunks(batch: ChunkBatch, g: torch.Tensor, beta: torch.Tensor) -> ChunkSolution:
     """One launch for all chunks and value heads. `g` [1, T, HV] float32 and `beta` [1, T, HV]."""
     heads, tokens = batch.num_value_heads, batch.num_tokens
     solved = batch.empty(tokens, heads, FLA_CHUNK_SIZE)

@@ -25,7 +25,7 @@ STEPS_IN_FLIGHT = 2
 
 
 @dataclass
-class Request:
+class PrefixRequest:
     index: int
     hashes: list[bytes]
     """Of the blocks of its prefix."""
@@ -57,7 +57,7 @@ class Server:
             for number in range(config.num_prefixes)
         ]
         self._jobs = itertools.count()
-        self._under_way: deque[Request] = deque()
+        self._under_way: deque[PrefixRequest] = deque()
         self._offload_prefixes()
 
     def serve(self, load: TransferQueue) -> torch.Tensor:
@@ -66,9 +66,9 @@ class Server:
         step to run."""
         config = self.config
         waiting = deque(range(config.num_requests))
-        loading: dict[Hashable, Request] = {}
-        ready: deque[Request] = deque()
-        running: dict[int, Request] = {}
+        loading: dict[Hashable, PrefixRequest] = {}
+        ready: deque[PrefixRequest] = deque()
+        running: dict[int, PrefixRequest] = {}
         free_blocks = self._free_blocks()
         tokens = torch.zeros(
             (config.num_requests, config.new_tokens), dtype=torch.int64, device=self.decoder.device
@@ -118,19 +118,19 @@ class Server:
         random.Random(self.config.seed).shuffle(blocks)
         return blocks
 
-    def _request(self, index: int, free_blocks: list[int]) -> Request:
+    def _request(self, index: int, free_blocks: list[int]) -> PrefixRequest:
         blocks = [free_blocks.pop() for _ in range(self.config.blocks_per_request)]
         hashes = self.hashes[index % self.config.num_prefixes]
-        return Request(index, hashes, blocks, self.config.new_tokens)
+        return PrefixRequest(index, hashes, blocks, self.config.new_tokens)
 
-    def _load(self, request: Request, load: TransferQueue) -> None:
+    def _load(self, request: PrefixRequest, load: TransferQueue) -> None:
         found = self.manager.lookup(request.hashes)
         assert found == len(request.hashes), "all prefixes were offloaded"
         cpu_blocks = self.manager.prepare_load(request.hashes)
         gpu_blocks = request.blocks[: self.config.prefix_blocks]
         load.transfer_async(request.index, [gpu_blocks], [cpu_blocks])
 
-    def _start(self, slot: int, request: Request) -> None:
+    def _start(self, slot: int, request: PrefixRequest) -> None:
         token = request.index % self.config.vocab_size
         self.decoder.start(slot, request.blocks, self.config.prefix_tokens, token)
 

@@ -25,14 +25,14 @@ class PrefixMetadata(Protocol):
     def mm_prefix_range_tensor(self) -> torch.Tensor | RangeState | None: ...
 
 
-class Decoder:
+class PrefixDecoder:
     """`config.num_layers` layers with a KV cache of `num_blocks` blocks each, all on `device`. Each
     layer finds its metadata by its own name, as in vLLM's forward context."""
 
     def __init__(self, config: StepConfig, num_blocks: int, device: torch.device) -> None:
         torch.manual_seed(config.seed)
         self.layers = {
-            f"layers.{i}": DecoderLayer(config, i, num_blocks, device)
+            f"layers.{i}": PrefixDecoderLayer(config, i, num_blocks, device)
             for i in range(config.num_layers)
         }
 
@@ -46,7 +46,7 @@ class Decoder:
         return hidden
 
 
-class DecoderLayer:
+class PrefixDecoderLayer:
     """Attention and a gated MLP, each added to its input; layer `index` may have a window."""
 
     def __init__(

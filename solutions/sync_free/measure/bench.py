@@ -13,7 +13,7 @@ from solutions.measure import benchmark
 from solutions.measure.benchmark import Advance, Benchmark, StepInARowCost, in_turns, time_in_a_row
 
 from ..model.config import StepConfig
-from ..model.model import Model
+from ..model.model import ConvModel
 from ..model.separate_sites import SITES
 from ..model.workload import ScheduledStep, Workload
 from ..step import DecodeStep, StepOutput
@@ -49,7 +49,7 @@ def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, StepConfi
 def measure(
     accelerator: Accelerator, config: StepConfig, runs: int, advance: Advance
 ) -> dict[str, dict[str, StepInARowCost]]:
-    model = Model(config, accelerator.device)
+    model = ConvModel(config, accelerator.device)
     loops = 1 if accelerator.modelled else 6
     needed = 4 + runs + loops * STEPS_IN_A_ROW
     scheduled = list(Workload(config).steps(needed))
@@ -70,7 +70,7 @@ def measure(
 class Running:
     """One variant in the midst of the workload: the first step, of prompts alone, is over."""
 
-    def __init__(self, model: Model, variant: str, scheduled: list[ScheduledStep]) -> None:
+    def __init__(self, model: ConvModel, variant: str, scheduled: list[ScheduledStep]) -> None:
         self.step = DecodeStep(model, VARIANTS[variant])
         self.scheduled = iter(scheduled)
         self.next_step()
@@ -91,7 +91,7 @@ class Running:
 def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
     """One small step of each variant."""
     config = StepConfig.small()
-    model, scheduled = Model(config, accelerator.device), list(Workload(config).steps(3))
+    model, scheduled = ConvModel(config, accelerator.device), list(Workload(config).steps(3))
     for name in VARIANTS:
         running = Running(model, name, scheduled)
         running.next_step()

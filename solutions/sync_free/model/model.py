@@ -13,7 +13,7 @@ Convolve = Callable[[int, torch.Tensor, torch.Tensor], torch.Tensor]
 """(number of the layer, x, weight) to the convolved x."""
 
 
-class Model:
+class ConvModel:
     """Half of the layers mix each request's tokens by a convolution. The others share their keys
     and values with those, so that a step runs them for the rows alone that give logits."""
 
@@ -23,7 +23,9 @@ class Model:
         self.embedding = self.weight(config.vocab_size, 1.0)
         self.type_embedding = self.weight(2, 1.0)
         self.mixing_layers = [MixingLayer(self, n) for n in range(config.num_mixing_layers)]
-        self.shared_layers = [Mlp(self) for _ in range(config.num_layers - len(self.mixing_layers))]
+        self.shared_layers = [
+            ConvMlp(self) for _ in range(config.num_layers - len(self.mixing_layers))
+        ]
         self.head = self.weight(config.vocab_size)
 
     def weight(self, rows: int, scale: float | None = None) -> torch.Tensor:
@@ -58,21 +60,21 @@ class Model:
 class MixingLayer:
     """A projection and a convolution over each request's tokens, then an MLP."""
 
-    def __init__(self, model: Model, number: int) -> None:
+    def __init__(self, model: ConvModel, number: int) -> None:
         self.number, self.normalized = number, model.normalized
         self.proj = model.weight(model.config.hidden_size)
         self.conv_weight = model.weight(model.config.conv_width, 0.5).T.contiguous()
-        self.mlp = Mlp(model)
+        self.mlp = ConvMlp(model)
 
     def forward(self, hidden: torch.Tensor, convolve: Convolve) -> torch.Tensor:
         projected = F.linear(self.normalized(hidden), self.proj)
         return self.mlp.forward(hidden + convolve(self.number, projected, self.conv_weight))
 
 
-class Mlp:
+class ConvMlp:
     """Adds down(silu(up(hidden))) to `hidden`, [num_tokens, hidden_size]."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: ConvModel) -> None:
         hidden_size = model.config.hidden_size
         self.normalized = model.normalized
         self.up = model.weight(4 * hidden_size)

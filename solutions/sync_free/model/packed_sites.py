@@ -19,8 +19,8 @@ from ..packed.penalties import plan_bincount
 from ..packed.token_types import plan_token_types
 from ..sites import causal_conv1d, data_parallel, kv_sharing
 from .ngram_batch import NgramBatch
-from .step_inputs import StepInputs
-from .tables import Tables
+from .step_inputs import SiteInputs
+from .tables import RequestTables
 from .workload import ScheduledStep
 
 
@@ -47,8 +47,8 @@ class PackedSites:
     def __init__(
         self,
         scheduled: ScheduledStep,
-        inputs: StepInputs,
-        tables: Tables,
+        inputs: SiteInputs,
+        tables: RequestTables,
         ring: StagingRing,
     ) -> None:
         self.inputs, self.tables, self.ring = inputs, tables, ring

@@ -13,8 +13,8 @@ from solutions.common.read_back import ReadBack
 from ..kernels.logprobs import LogprobsTensors
 from ..packed.conv_metadata import ConvMetadata, prepare_conv_metadata
 from .ngram_batch import NgramBatch
-from .step_inputs import StepInputs
-from .tables import Tables
+from .step_inputs import SiteInputs
+from .tables import RequestTables
 from .workload import ScheduledStep
 
 SITES = (
@@ -36,8 +36,8 @@ class SeparateSites:
     def __init__(
         self,
         scheduled: ScheduledStep,
-        inputs: StepInputs,
-        tables: Tables,
+        inputs: SiteInputs,
+        tables: RequestTables,
         fixed: Collection[str] = SITES,
     ) -> None:
         """`fixed`: sites whose code is as it is now; that of the others is as it was."""

@@ -10,12 +10,12 @@ import torch
 
 from solutions.common.packed_upload import DeviceArrays, HostArrays
 
-from .tables import Tables
+from .tables import RequestTables
 from .workload import ScheduledStep
 
 
 @dataclass(frozen=True)
-class StepInputs:
+class SiteInputs:
     """`sequence_lens`, `query_start_loc`, `cache_indices`: int32, and `has_initial_state`: bool, of
     all sequences, that of padding included. `logits_indices`: [num_requests] int32.
     `token_places`: int64, where in the table of tokens the ones lie that this step runs.
@@ -27,7 +27,7 @@ class StepInputs:
     recounted: np.ndarray
     """Rows whose request just arrived, or came from another row: int64."""
 
-    def write_new_tokens(self, on_device: DeviceArrays, tables: Tables) -> None:
+    def write_new_tokens(self, on_device: DeviceArrays, tables: RequestTables) -> None:
         places, tokens = on_device["new_places"], on_device["new_tokens"]
         tables.token_ids.view(-1).index_copy_(0, places, tokens)
         said = on_device["said_places"]
@@ -37,7 +37,7 @@ class StepInputs:
 
 def plan_inputs(
     scheduled: ScheduledStep, row_of: Mapping[str, int] | None, vocab_size: int
-) -> StepInputs:
+) -> SiteInputs:
     """`row_of`: each request's row in the last step."""
     rows = np.arange(scheduled.num_requests)
     max_len = scheduled.token_table.shape[1]
@@ -63,4 +63,4 @@ def plan_inputs(
         "new_tokens": new_tokens[here],
         "said_places": (rows * vocab_size + new_tokens)[stays],
     }
-    return StepInputs(arrays, np.flatnonzero(~stays))
+    return SiteInputs(arrays, np.flatnonzero(~stays))

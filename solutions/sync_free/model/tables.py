@@ -9,7 +9,7 @@ import torch
 from .config import StepConfig
 
 
-class Tables:
+class RequestTables:
     """By row: `token_ids` [num_requests, max_len] and `num_tokens` [num_requests], both int32;
     `prompt_bin_mask` [num_requests, ceil(vocab_size / 32)] and `output_bin_counts` [num_requests,
     vocab_size], both int32. By slot, for each mixing layer: `conv_states`.

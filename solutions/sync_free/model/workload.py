@@ -17,7 +17,7 @@ from .config import StepConfig
 
 
 @dataclass(frozen=True)
-class Request:
+class WorkloadRequest:
     """One request for as long as it lives."""
 
     name: str
@@ -34,7 +34,7 @@ class Request:
 class ScheduledStep:
     """One step. Rows are places in the batch; a request's row may change from step to step."""
 
-    requests: list[Request]
+    requests: list[WorkloadRequest]
     """By row."""
     arrived: frozenset[str]
     """Names of those that run for the first time, with their whole prompt."""
@@ -138,7 +138,7 @@ class Workload:
     def steps(self, count: int) -> Iterator[ScheduledStep]:
         """The first `count` steps. In the first one everybody arrives."""
         config = self.config
-        running: list[Request] = []
+        running: list[WorkloadRequest] = []
         computed: list[int] = []
         for _ in range(count):
             leaving = config.arrivals if running else 0
@@ -157,7 +157,7 @@ class Workload:
             ).prepared()
             computed = [done + length for done, length in zip(computed, lens, strict=True)]
 
-    def _end(self, running: list[Request], computed: list[int], count: int) -> list[int]:
+    def _end(self, running: list[WorkloadRequest], computed: list[int], count: int) -> list[int]:
         """Takes out those that are at their end, or else any; the last rows move into the holes."""
         full = [row for row, done in enumerate(computed) if done >= self.config.max_len - 1]
         others = self.random.permutation(len(running)).tolist()
@@ -170,13 +170,13 @@ class Workload:
             computed.pop()
         return slots
 
-    def _request(self, slot: int) -> Request:
+    def _request(self, slot: int) -> WorkloadRequest:
         config, draw = self.config, self.random.integers
         self.born += 1
         tokens = draw(config.vocab_size, size=config.max_len, dtype=np.int32)
         prompt_len = int(draw(1, config.prompt_tokens + 1))
         said_first = tokens[prompt_len : prompt_len + 2].tolist()
-        return Request(
+        return WorkloadRequest(
             f"request {self.born}",
             slot,
             tokens,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ..arguments import check_chunked_sizes, check_sequences, chunks_of
-from ..chunk_batch import Batch
+from ..chunk_batch import ChunkBatch
 from ..chunks import most_chunks
 from ..read_outputs import read_outputs
 from .operands import FLOAT32, check_groups, check_operand
@@ -42,7 +42,7 @@ def chunk_fwd_o(
     num_chunks = most_chunks(num_seqs, num_tokens) if chunk_indices is None else len(chunk_indices)
     check_operand("h", h, (1, num_chunks, num_value_heads, value_size, key_size), q.device)
     starts, rows = chunks_of(q, cu_seqlens, chunk_indices)
-    batch = Batch(q, k, v_new, starts, rows, normalize=False)
+    batch = ChunkBatch(q, k, v_new, starts, rows, normalize=False)
     decays = g.squeeze(0).T.contiguous()
     scale = key_size**-0.5 if scale is None else scale
     return read_outputs(batch, decays, torch.ones_like(decays), h.squeeze(0), v_new, scale)
