@@ -64,14 +64,15 @@ def _same_objects(some: tuple, others: tuple) -> bool:
 
 
 cached_chunk_tables = identity_cache(prepare_chunk_tables)
+rule_with_tables: Callable[..., Any] = with_tables.chunk_gated_delta_rule
 
 
 def chunk_gated_delta_rule(
-    *arguments: Any, cached: bool = False, **named: Any
+    *args: object, cu_seqlens: torch.Tensor | None = None, cached: bool = False, **named: object
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The rule with tables that each call makes of `cu_seqlens`, given by name: three host syncs.
-    `cached` leaves them to the first of the layers that share one `cu_seqlens`."""
-    if named.get("cu_seqlens") is not None:
+    """The rule with tables that each call makes of `cu_seqlens`: three host syncs. `cached` leaves
+    them to the first of the layers that share one `cu_seqlens`."""
+    if cu_seqlens is not None:
         prepare = cached_chunk_tables if cached else prepare_chunk_tables
-        named |= prepare(named["cu_seqlens"])._asdict()
-    return with_tables.chunk_gated_delta_rule(*arguments, **named)
+        named |= prepare(cu_seqlens)._asdict()
+    return rule_with_tables(*args, cu_seqlens=cu_seqlens, **named)
