@@ -145,7 +145,7 @@ LAUNCHES = {
 }
 VARIES = {
     **{
-        f"solutions.flex_graph.{kernel}": (["num_tokens", "max_pages"], [])
+        f"solutions.flex_graph.tables.{kernel}": (["num_tokens", "max_pages"], [])
         for kernel in (
             "request_tables:request_tables_kernel",
             "group_pages:needed_pages_kernel",
