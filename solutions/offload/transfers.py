@@ -12,6 +12,7 @@ another. `LRUBlockManager` finds no block, and gives none away, earlier than tha
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -78,7 +79,7 @@ class Transfer:
         return TransferResult(self.job_id, success, self.num_bytes if success else 0, self.error)
 
 
-class TransferQueue:
+class TransferQueue(ABC):
     """Loads (CPU to GPU) or stores (`gpu_to_cpu`) of blocks of all `groups`.
 
     `swap` copies; by default the handler selects who does, once, when it is made. Transfers wait
@@ -167,17 +168,17 @@ class TransferQueue:
         for transfer in self._under_way(job_ids):
             stream.wait_event(transfer.end_event)
 
+    @abstractmethod
     def _select_swap(self) -> Swap:
         """Who copies the blocks of these groups. Each handler has its own way."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _plan(self, blocks: Sequence[GroupBlocks]) -> list[Pieces]:
         """The pieces to copy, of the blocks of each group. Each handler has its own way."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _submit(self, job_id: Hashable, pieces: Sequence[Pieces]) -> Transfer:
         """Calls `_queue` with a buffer for the descriptors. Each handler has its own way."""
-        raise NotImplementedError
 
     def _queue(
         self, job_id: Hashable, pieces: Sequence[Pieces], buffers: torch.Tensor, end_event: Event
