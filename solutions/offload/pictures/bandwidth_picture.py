@@ -23,7 +23,7 @@ PLACE = (LEFT / WIDTH, 1 - BOTTOM / HEIGHT, (RIGHT - LEFT) / WIDTH, (BOTTOM - TO
 GRID = "#e3e8ed"
 MARGIN = 1.02
 """How far an axis goes beyond its ends, as a factor."""
-SIZES_APART, NAMES_APART = 52, 16
+SIZES_APART, NAMES_APART = 66, 16
 CURVE: dict[str, Any] = {"linewidth": 2, "markersize": 4.5, "clip_on": False}
 DIGITS = (1, 2, 5)
 """What the ticks of GB/s begin with."""
