@@ -15,7 +15,7 @@ from generated_part import GeneratedPart, only_check, table, write_or_check
 
 from debubble.assets import ASSETS
 from debubble.timeline import Timeline
-from debubble.views.picture import draw_png
+from debubble.views.timeline.picture import draw_png
 from solutions.measure.benchmark import idle_in_a_row, work_of
 
 ROOT = ASSETS.parent

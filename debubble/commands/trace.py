@@ -11,9 +11,9 @@ from rich.text import Text
 from debubble.timeline.comparison import COUNT_WORDS
 from debubble.timeline.timeline import Timeline
 from debubble.timeline.trace_file import TraceFileError
-from debubble.views.lanes import text_lanes
-from debubble.views.tables import BUBBLE_HEADINGS, bubble_rows
-from debubble.views.words import format_share, format_time
+from debubble.views.timeline.lanes import text_lanes
+from debubble.views.timeline.tables import BUBBLE_HEADINGS, bubble_rows
+from debubble.views.timeline.words import format_share, format_time
 
 from .refusal import refuse
 from .rich_table import figures_first

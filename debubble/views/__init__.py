@@ -1,1 +1,1 @@
-"""Views of a timeline: text lanes, tables, a picture, and the live widget."""
+"""What people look at: timelines, sliders, predictions, progress, and an engine's panel."""

@@ -9,7 +9,7 @@ import ipywidgets
 from debubble.timeline.data import TimelineData
 
 from .progress import progress
-from .widget import TimelineWidget
+from .timeline.widget import TimelineWidget
 
 Recording = TimelineData | tuple[TimelineData, TimelineData]
 """A timeline, or (before, after)."""

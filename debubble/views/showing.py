@@ -11,19 +11,19 @@ from .notebook import in_notebook, needs_lab
 if TYPE_CHECKING:
     from debubble.timeline.timeline import MimeBundle
 
-    from .widget import TimelineWidget
+    from .timeline.widget import TimelineWidget
 
 
 def show(timeline: TimelineData, before: TimelineData | None = None) -> TimelineWidget | None:
     """In a notebook the live timeline, `before` ghosted behind; elsewhere print lanes."""
     if in_notebook():
         try:
-            from .widget import TimelineWidget
+            from .timeline.widget import TimelineWidget
         except ModuleNotFoundError as error:
             print(needs_lab("The live timeline", error))
         else:
             return TimelineWidget(timeline, before)
-    from .lanes import text_lanes
+    from .timeline.lanes import text_lanes
 
     for heading, shown in (("before", before), ("after", timeline)):
         if shown is not None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from debubble.detector.findings import Finding
 from debubble.timeline.data import TimelineData
 
-from .tables import Row, align
-from .words import format_time
+from .timeline.tables import Row, align
+from .timeline.words import format_time
 
 FIGURES = ("held", "worst", "times", "idle")
 

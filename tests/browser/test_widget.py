@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from debubble.views.palette import EVENT_STYLES
+from debubble.views.timeline.palette import EVENT_STYLES
 from tests.timeline.recordings import Recording, transformer_step
 
 from .chromium import chromium

@@ -8,7 +8,7 @@ import numpy as np
 from playwright.sync_api import Page
 
 from debubble.timeline import Timeline
-from debubble.views.widget import TimelineWidget
+from debubble.views.timeline.widget import TimelineWidget
 
 BYTES = ("events", "bubbles", "ghost_events", "ghost_bubbles")
 # The canvas left and right of its lanes, in pixels.

@@ -2,8 +2,8 @@
 
 import pytest
 
-from debubble.views.lanes import text_lanes
-from debubble.views.tables import bubbles_table, events_table
+from debubble.views.timeline.lanes import text_lanes
+from debubble.views.timeline.tables import bubbles_table, events_table
 from tests.timeline.recordings import LAUNCH, READ, Recording, transformer_step
 
 

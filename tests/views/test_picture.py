@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from debubble.views.merging import join_by_share, join_close
-from debubble.views.palette import EVENT_STYLES
-from debubble.views.picture import alt_text, draw_figure, draw_png
+from debubble.views.timeline.merging import join_by_share, join_close
+from debubble.views.timeline.palette import EVENT_STYLES
+from debubble.views.timeline.picture import alt_text, draw_figure, draw_png
 from tests.timeline.recordings import Recording, transformer_step
 
 
@@ -82,7 +82,7 @@ def test_the_words_can_begin_behind_a_load():
 
 def test_drawing_leaves_pyplot_alone():
     code = (
-        "import sys; from debubble.views.picture import draw_png;"
+        "import sys; from debubble.views.timeline.picture import draw_png;"
         "from tests.timeline.recordings import transformer_step;"
         "draw_png(transformer_step(2)); print('matplotlib.pyplot' in sys.modules)"
     )

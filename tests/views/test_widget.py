@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from debubble.timeline import Event, Timeline
-from debubble.views.packing import BUBBLE_COLUMNS, EVENT_COLUMNS, KINDS, pack, unpack
-from debubble.views.widget import TimelineWidget
+from debubble.views.timeline.packing import BUBBLE_COLUMNS, EVENT_COLUMNS, KINDS, pack, unpack
+from debubble.views.timeline.widget import TimelineWidget
 from tests.timeline.recordings import Recording, transformer_step
 
 device_events = st.lists(

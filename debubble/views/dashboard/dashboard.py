@@ -13,7 +13,7 @@ import ipywidgets
 from debubble.assets import slug
 from debubble.timeline.perfetto import save_perfetto
 
-from ..widget import TimelineWidget
+from ..timeline.widget import TimelineWidget
 from .queue import LastWanted
 from .run import Run, RunCall
 from .settings import Choices, Settings

@@ -12,8 +12,8 @@ import traitlets
 
 from debubble.timeline.comparison import COUNT_WORDS
 
-from ..tables import Row
-from ..words import format_share
+from ..timeline.tables import Row
+from ..timeline.words import format_share
 from .run import Run
 
 HEADINGS: Row = ("figure", "before", "after", "change")

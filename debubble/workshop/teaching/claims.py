@@ -145,7 +145,7 @@ def draw(timeline: Timeline, events: Sequence[Event] = ()) -> str:
 
     An arrow points at the first of them. Nothing is drawn when nothing happened.
     """
-    from debubble.views.lanes import text_lanes
+    from debubble.views.timeline.lanes import text_lanes
 
     if not timeline.events:
         return ""
