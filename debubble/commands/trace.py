@@ -12,13 +12,15 @@ from debubble.timeline.comparison import COUNT_WORDS
 from debubble.timeline.timeline import Timeline
 from debubble.timeline.trace_file import TraceFileError
 from debubble.views.timeline.lanes import text_lanes
-from debubble.views.timeline.tables import BUBBLE_HEADINGS, bubble_rows
-from debubble.views.timeline.words import format_share, format_time
+from debubble.views.timeline.tables import BUBBLE_HEADINGS, rows_of
+from debubble.views.timeline.words import format_share, format_time, printable
 
 from .refusal import refuse
 from .rich_table import figures_first
 
 WIDEST = 120
+MOST_ROWS = 40
+"""Of the bubbles' table, the longest first."""
 
 
 def trace(file: Path, perfetto: Path | None = None, width: int | None = None) -> None:
@@ -33,22 +35,28 @@ def trace(file: Path, perfetto: Path | None = None, width: int | None = None) ->
     except TraceFileError as error:
         refuse(str(error))
     except OSError as error:
-        refuse(f"{error.filename or perfetto} can't be written: {error.strerror}.")
+        refuse(f"{perfetto} can't be written: {error.strerror}.")
     console = Console(width=width, highlight=False)
     if perfetto is not None:
-        text = f"{perfetto} written ({timeline.label}): open it at https://ui.perfetto.dev"
+        text = (
+            f"{perfetto} written ({printable(timeline.label)}): open it at https://ui.perfetto.dev"
+        )
         console.print(Text(text), soft_wrap=True)
         return
-    console.print(Text(text_lanes(timeline, min(console.width, WIDEST))), soft_wrap=True)
+    bubbles = timeline.bubbles()
+    lanes = text_lanes(timeline, min(console.width, WIDEST), bubbles=bubbles)
+    console.print(Text(lanes), soft_wrap=True)
     console.print()
     console.print(counts_table(timeline))
     console.print()
     console.print(bubbles_summary(timeline))
-    rows = bubble_rows(timeline)
+    rows = rows_of(bubbles, timeline.span)
     if rows:
-        console.print(figures_first(BUBBLE_HEADINGS, rows, console.width, figures=3))
+        console.print(figures_first(BUBBLE_HEADINGS, rows[:MOST_ROWS], console.width, figures=3))
+    if len(rows) > MOST_ROWS:
+        console.print(f"({len(rows) - MOST_ROWS:,} more)")
     for hazard in timeline.hazards:
-        console.print(Text(f"hazard: {hazard}", style="bold red"))
+        console.print(Text(f"hazard: {printable(str(hazard))}", style="bold red"))
 
 
 def counts_table(timeline: Timeline) -> Table:
@@ -62,4 +70,4 @@ def bubbles_summary(timeline: Timeline) -> Text:
     if not timeline.span:
         return Text("The device did nothing.")
     share, span = format_share(timeline.idle_share()), format_time(timeline.span)
-    return Text(f"The device was idle for {share} of {span} ({timeline.label}).")
+    return Text(f"The device was idle for {share} of {span} ({printable(timeline.label)}).")

@@ -14,6 +14,8 @@ HazardKind = Literal[
 ]
 
 HOST_LANE = "host"
+HOST_KINDS: tuple[EventKind, ...] = ("launch", "graph_launch", "sync")
+"""What lies on the host's lane; all else lies on the lane of a stream."""
 COPY_KINDS: tuple[CopyKind, ...] = ("h2d_pageable", "h2d_pinned", "d2h", "d2d")
 
 

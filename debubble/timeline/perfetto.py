@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from os import PathLike
-from pathlib import Path
 
 from .data import TimelineData
 from .event import HOST_LANE, Event
+from .trace_file import write_whole
 
 HOST_PROCESS, DEVICE_PROCESS = 1, 2
 BUBBLE_LANE = "bubbles"
 
 
 def save_perfetto(timeline: TimelineData, path: str | PathLike[str]) -> None:
-    Path(path).write_text(json.dumps(chrome_trace(timeline), separators=(",", ":")), "utf-8")
+    """`path` is either whole or as it was. ValueError for times that JSON has no numbers for."""
+    trace = chrome_trace(timeline)
+    write_whole(json.dumps(trace, separators=(",", ":"), allow_nan=False), path)
 
 
 def chrome_trace(timeline: TimelineData) -> dict[str, object]:
@@ -74,7 +76,8 @@ def chrome_trace(timeline: TimelineData) -> dict[str, object]:
 def lane_order(lane: str) -> tuple[str, int, str]:
     """`stream 2` before `stream 10`."""
     word, _, number = lane.rpartition(" ")
-    return (word, int(number), "") if number.isdigit() else (lane, -1, number)
+    is_number = number.isdecimal() and len(number) < 20
+    return (word, int(number), "") if is_number else (lane, -1, number)
 
 
 def process_name(process: int, name: str) -> dict[str, object]:

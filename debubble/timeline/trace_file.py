@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path, PurePath
@@ -17,7 +17,7 @@ from typing import Any, Generic, NotRequired, TypedDict, TypeGuard, TypeVar, get
 
 from ..contract.source_line import SourceLine, is_notebook_cell
 from .data import TimelineData
-from .event import COPY_KINDS, Event, EventKind, Hazard, HazardKind
+from .event import COPY_KINDS, HOST_KINDS, HOST_LANE, Event, EventKind, Hazard, HazardKind
 
 FORMAT = "debubble timeline"
 VERSION = 1
@@ -37,6 +37,12 @@ OPTIONAL_COLUMNS = {"pageable": False, "allowed": False, "thread": None}
 NAMES = ("kind", "name", "lane", "copy_kind", "thread")
 """Columns of names: each name is written once, and a row holds its number."""
 REPOSITORY = Path(__file__).resolve().parents[2]
+MOST_BYTES = 256 * 2**20
+"""Of a file that is read: several million events."""
+MOST_CHARACTERS = 10_000
+"""Of a name or of a text. Of C++ templates come names of some thousand."""
+LONGEST_TIME = 1e12
+"""Microseconds: eleven days, in which each nanosecond is still a number of its own."""
 
 
 class TraceFileError(ValueError):
@@ -103,7 +109,13 @@ def write_whole(text: str, path: str | PathLike[str]) -> None:
 
 def load_timeline(path: str | PathLike[str]) -> TimelineData:
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        with open(path, "rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise TraceFileError(
+                f"{path} is too large for a timeline: {MOST_BYTES // 2**20} MiB are read at most."
+            )
+        text = content.decode("utf-8")
     except UnicodeDecodeError:
         raise TraceFileError(f"{path} is not a debubble timeline: it is not text.") from None
     except OSError as error:
@@ -122,7 +134,7 @@ def encode_timeline(timeline: TimelineData) -> str:
         for column, values in columns.items():
             value = getattr(event, column)
             if column in NAMES:
-                value = names(value)
+                value = names(value and value[:MOST_CHARACTERS])
             elif column == "source":
                 value = sources(value)
             elif column in ("start", "duration"):
@@ -142,7 +154,12 @@ def encode_timeline(timeline: TimelineData) -> str:
         **({"cut_off": True} if timeline.cut_off else {}),
         "names": names.values,
         "sources": [
-            [portable_path(source.file), source.line, source.function, source.text]
+            [
+                portable_path(source.file),
+                source.line,
+                source.function,
+                source.text[:MOST_CHARACTERS],
+            ]
             for source in sources.values
         ],
         "hazards": hazards,
@@ -193,15 +210,15 @@ def decode_timeline(text: str, path: str | PathLike[str]) -> TimelineData:
             f"{path} is not a debubble timeline but {kind}: timeline.save() writes one."
         )
     version = data.get("version")
-    if version != VERSION:
+    if version != VERSION or isinstance(version, bool):
         raise TraceFileError(
-            f"{path} is version {version!r} of the format, this debubble reads version {VERSION}: "
-            "update debubble, or record it again."
+            f"{path} is version {shown(version)} of the format, this debubble reads version "
+            f"{VERSION}: update debubble, or record it again."
         )
     try:
         return build_timeline(data)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+        what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)[:100]
         raise TraceFileError(f"{path} is a damaged debubble timeline: {what}.") from None
 
 
@@ -211,61 +228,127 @@ def is_ours(data: object) -> TypeGuard[SavedTimeline]:
 
 
 def build_timeline(data: SavedTimeline) -> TimelineData:
-    names, rows = data["names"], data["events"]
+    rows = data["events"]
     rows = {c: [nothing] * len(rows["kind"]) for c, nothing in OPTIONAL_COLUMNS.items()} | rows
+    names = [checked_text(name) for name in data["names"]]
+    check_whole([line for _, line, _, _ in data["sources"]], 2**31, "the line {} is no line number")
     sources = [
-        SourceLine(str(file), int(line), str(function), str(code))
+        SourceLine(checked_text(file), line, checked_text(function), checked_text(code))
         for file, line, function, code in data["sources"]
     ]
     look_up: dict[str, Sequence[object]] = {column: names for column in NAMES}
     look_up["source"] = sources
-    columns: list[list[Any]] = []
+    columns: dict[str, list[Any]] = {}
     for column in (*EVENT_COLUMNS, *OPTIONAL_COLUMNS):
-        values = rows[column]
         table = look_up.get(column)
-        columns.append(values if table is None else list(pick(table, values)))
-    if len({len(values) for values in columns}) > 1:
+        columns[column] = rows[column] if table is None else pick(table, rows[column])
+    if len({len(values) for values in columns.values()}) > 1:
         raise ValueError("its event columns differ in length")
-    events = [Event(*row) for row in zip(*columns, strict=True)]
-    for event in events:
-        check_event(event, len(events))
+    check_columns(columns)
+    events = [Event(*row) for row in zip(*columns.values(), strict=True)]
     hazards = [
-        Hazard(kind, message, *pick(sources, (first, second)))
+        Hazard(checked_hazard(kind), checked_text(message), *pick(sources, (first, second)))
         for kind, message, first, second in data["hazards"]
     ]
+    modelled, cut_off = checked_flags([data["modelled"], data.get("cut_off", False)])
     return TimelineData(
-        accelerator=str(data["accelerator"]),
-        description=str(data["description"]),
-        modelled=bool(data["modelled"]),
+        accelerator=checked_text(data["accelerator"]),
+        description=checked_text(data["description"]),
+        modelled=modelled,
         events=events,
         hazards=hazards,
-        cut_off=bool(data.get("cut_off", False)),
+        cut_off=cut_off,
     )
 
 
-def pick(table: Sequence[Entry], indices: Iterable[int | None]) -> Iterator[Entry | None]:
-    for index in indices:
-        if index is None:
-            yield None
-        elif 0 <= index < len(table):
-            yield table[index]
-        else:
-            raise ValueError(f"index {index} points outside a table of {len(table)}")
+def pick(table: Sequence[Entry], indices: Sequence[int | None]) -> list[Entry | None]:
+    """The entries with these numbers; None stays None."""
+    says = f"index {{}} points outside a table of {len(table)}"
+    check_whole([index for index in indices if index is not None], len(table), says)
+    return [None if index is None else table[index] for index in indices]
 
 
-def check_event(event: Event, count: int) -> None:
-    if event.kind not in get_args(EventKind):
-        raise ValueError(f"it holds an event of the unknown kind {event.kind!r}")
-    if event.kind == "copy" and event.copy_kind not in COPY_KINDS:
-        raise ValueError(f"it holds a copy of the unknown kind {event.copy_kind!r}")
-    for value in (event.start, event.duration):
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ValueError(f"the time {value!r} is not a number")
-    for value in (event.pageable, event.allowed):
+def check_columns(columns: dict[str, list[Any]]) -> None:
+    """ValueError for what no event can be, naming the first value that is wrong."""
+    of_time = f"is not a number of microseconds, at most {LONGEST_TIME:g}"
+    check_numbers(columns["start"], -LONGEST_TIME, LONGEST_TIME, f"the time {{}} {of_time}")
+    check_numbers(columns["duration"], 0, LONGEST_TIME, f"the time {{}} {of_time} and at least 0")
+    check_whole(columns["bytes"], 2**63, "the number of bytes {} is not a whole one from 0 on")
+    for name in ("pageable", "allowed"):
+        checked_flags(columns[name])
+    kinds, lanes = columns["kind"], columns["lane"]
+    for kind, copy_kind, lane in dict.fromkeys(
+        zip(kinds, columns["copy_kind"], lanes, strict=True)
+    ):
+        check_kind(kind, copy_kind, lane)
+    if None in columns["name"]:
+        raise ValueError("it holds an event without a name")
+    launches = [launch for launch in columns["launched_by"] if launch is not None]
+    check_whole(launches, len(kinds), f"an event is launched by event {{}} of {len(kinds)}")
+    for launch in set(launches):
+        if kinds[launch] not in HOST_KINDS:
+            raise ValueError(f"an event is launched by event {launch}, which the device ran")
+
+
+def check_kind(kind: str, copy_kind: str | None, lane: str) -> None:
+    if kind not in get_args(EventKind):
+        raise ValueError(f"it holds an event of the unknown kind {shown(kind)}")
+    if kind == "copy" and copy_kind not in COPY_KINDS:
+        raise ValueError(f"it holds a copy of the unknown kind {shown(copy_kind)}")
+    if kind != "copy" and copy_kind is not None:
+        raise ValueError(f"it holds a {kind} with the kind of a copy, {shown(copy_kind)}")
+    if lane is None or (kind in HOST_KINDS) != (lane == HOST_LANE):
+        raise ValueError(f"it holds a {kind} on the lane {shown(lane)}")
+
+
+def check_numbers(values: Sequence[Any], low: float, high: float, says: str) -> None:
+    """ValueError with `says` unless all are numbers from `low` to `high`."""
+    if not set(map(type, values)) <= {int, float} or not all(
+        low <= value <= high for value in values
+    ):
+        wrong = (v for v in values if type(v) not in (int, float) or not low <= v <= high)
+        raise ValueError(says.format(shown(next(wrong))))
+
+
+def check_whole(values: Sequence[Any], end: int, says: str) -> None:
+    """ValueError with `says` unless all are whole numbers from 0 to below `end`."""
+    if not set(map(type, values)) <= {int}:
+        raise ValueError(says.format(shown(next(v for v in values if type(v) is not int))))
+    check_numbers(values, 0, end - 1, says)
+
+
+def checked_flags(values: Sequence[bool]) -> Sequence[bool]:
+    for value in {type(value): value for value in values}.values():
         if not isinstance(value, bool):
-            raise ValueError(f"the flag {value!r} is neither true nor false")
-    if event.launched_by is not None and not 0 <= event.launched_by < count:
-        raise ValueError(f"an event is launched by event {event.launched_by} of {count}")
+            raise ValueError(f"the flag {shown(value)} is neither true nor false")
+    return values
+
+
+def checked_text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"the text {shown(value)} is none")
+    if len(value) > MOST_CHARACTERS:
+        raise ValueError(f"a text of {len(value):,} characters: {MOST_CHARACTERS:,} are the most")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"the text {shown(value)} holds half a character") from None
+    return value
+
+
+def checked_hazard(kind: HazardKind) -> HazardKind:
+    if kind not in get_args(HazardKind):
+        raise ValueError(f"it holds a hazard of the unknown kind {shown(kind)}")
+    return kind
+
+
+def shown(value: object) -> str:
+    """As it stands in a message, however long it is."""
+    try:
+        text = ascii(value)
+    except ValueError:  # Python writes no integer of more than 4,300 digits.
+        return "of thousands of digits"
+    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def portable_path(file: str) -> str:

@@ -2,6 +2,9 @@
 
 import json
 import os
+import random
+from copy import deepcopy
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -9,7 +12,11 @@ from hypothesis import strategies as st
 
 from debubble.timeline import COPY_KINDS, Event, Hazard, SourceLine, Timeline, TraceFileError
 from debubble.timeline.data import TimelineData
+from debubble.timeline.event import HOST_KINDS, EventKind
+from debubble.timeline.perfetto import chrome_trace
 from debubble.timeline.trace_file import decode_timeline, encode_timeline, portable_path
+from debubble.views.timeline.lanes import text_lanes
+from debubble.views.timeline.tables import bubbles_table
 from tests.timeline.recordings import Recording, transformer_step
 
 sources = st.builds(
@@ -24,21 +31,22 @@ times = st.floats(0, 1e7).map(lambda value: round(value, 3))
 
 @st.composite
 def timelines(draw):
-    count = draw(st.integers(0, 12))
+    kinds = draw(st.lists(st.sampled_from(get_args(EventKind)), max_size=12))
+    calls = [place for place, kind in enumerate(kinds) if kind in HOST_KINDS]
+    streams = st.sampled_from(["stream 0", "stream 7"])
     events = []
-    for _ in range(count):
-        kind = draw(st.sampled_from(["launch", "graph_launch", "sync", "kernel", "copy", "memset"]))
+    for kind in kinds:
         events.append(
             Event(
                 kind=kind,
                 name=draw(st.text(max_size=20)),
-                lane=draw(st.sampled_from(["host", "stream 0", "stream 7"])),
+                lane="host" if kind in HOST_KINDS else draw(streams),
                 start=draw(times),
                 duration=draw(times),
                 source=draw(st.none() | sources),
                 copy_kind=draw(st.sampled_from(COPY_KINDS)) if kind == "copy" else None,
                 bytes=draw(st.integers(0, 2**40)),
-                launched_by=draw(st.none() | st.integers(0, count - 1)),
+                launched_by=draw(st.sampled_from([None, *calls])),
                 pageable=draw(st.booleans()),
                 allowed=draw(st.booleans()),
                 thread=draw(st.none() | st.sampled_from(["loader", "ThreadPoolExecutor-0_0"])),
@@ -153,6 +161,14 @@ def saved_events(**columns) -> str:
         (saved(events=None), "damaged"),
         (saved_events(start=[]), "its event columns differ in length"),
         ("[" * 100_000, "nests too deep"),
+        (saved(names=[{}]), "the text {} is none"),
+        (saved(names=["x" * 10_001]), "a text of 10,001 characters"),
+        (saved(names=["\ud800"]), "holds half a character"),
+        (saved(sources=[["a.py", "3", "f", ""]]), "the line '3' is no line number"),
+        (saved(hazards=[["fire", "", None, None]]), "a hazard of the unknown kind 'fire'"),
+        (saved(modelled="no"), "the flag 'no' is neither true nor false"),
+        (saved(version=True), "is version True of the format"),
+        (saved(version=10**400), "... of the format"),
     ],
 )
 def test_a_file_that_holds_no_timeline_is_refused_in_one_sentence(tmp_path, content, says):
@@ -166,6 +182,56 @@ def test_a_file_that_holds_no_timeline_is_refused_in_one_sentence(tmp_path, cont
     assert message.endswith(".") and "\n" not in message and len(message) < 250
 
 
+def test_a_file_without_an_end_is_not_read_to_it(monkeypatch):
+    monkeypatch.setattr("debubble.timeline.trace_file.MOST_BYTES", 2**20)
+    with pytest.raises(TraceFileError, match=r"^/dev/zero is too large .* 1 MiB are read at most"):
+        Timeline.load("/dev/zero")
+
+
+NASTY = (
+    *(None, True, -1, 0, 1.5, 2**31, 2**63, 10**400, float("nan"), float("inf"), -1e308),
+    *("", "\x1b[2J", "\u202e", "host", "stream " + "9" * 30, "stream \u00b2", "sync", "copy"),
+    *([], {}, [None], [[]], {"a": 1}, [0] * 7),
+)
+
+
+def damaged(chance: random.Random) -> str:
+    """A recording in which one to three values, at any depth, are others."""
+    data = json.loads(encode_timeline(transformer_step(1)))
+    for _ in range(chance.randint(1, 3)):
+        parent, place, inner = {"": data}, "", data
+        while isinstance(inner, (dict, list)) and inner and chance.random() < 0.9:
+            parent = inner
+            place = chance.choice([*inner] if isinstance(inner, dict) else range(len(inner)))
+            inner = parent[place]
+        nasty = deepcopy(chance.choice(NASTY))
+        many = isinstance(inner, list) and chance.random() < 0.3
+        parent[place] = [nasty] * len(inner) if many else nasty
+    text = json.dumps(data)
+    return text[: chance.randrange(len(text))] if chance.random() < 0.05 else text
+
+
+@pytest.mark.deep(50)
+@pytest.mark.parametrize("seed", range(50))
+def test_of_a_damaged_file_it_tells_or_shows_what_is_there(seed, tmp_path):
+    """200 files each: one sentence, or a timeline that can be shown, exported and saved."""
+    chance, path, shown = random.Random(seed), tmp_path / "strange.json", 0
+    for _ in range(200):
+        text = damaged(chance)
+        try:
+            timeline = Timeline(**vars(decode_timeline(text, path)))
+        except TraceFileError as refusal:
+            assert "\n" not in str(refusal) and len(str(refusal)) < 300 + len(str(path))
+            continue
+        shown += 1
+        printed = "\n".join([text_lanes(timeline), bubbles_table(timeline)])
+        assert all(line.isprintable() for line in printed.split("\n"))
+        json.loads(json.dumps(chrome_trace(timeline), allow_nan=False))
+        again = decode_timeline(encode_timeline(timeline), path)
+        assert decode_timeline(encode_timeline(again), path) == again
+    assert 0 < shown < 200
+
+
 def test_wrong_values_in_the_columns_are_named():
     count = len(transformer_step(1).events)
     for columns, says in (
@@ -174,6 +240,17 @@ def test_wrong_values_in_the_columns_are_named():
         ({"kind": [2] * count}, "an event of the unknown kind 'host'"),
         ({"copy_kind": [None] * count}, "a copy of the unknown kind None"),
         ({"allowed": [1] * count}, "the flag 1 is neither true nor false"),
+        ({"start": [float("nan")] * count}, "the time nan is not a number"),
+        ({"start": [10**400] * count}, r"the time 1000\S+\.\.\. is not a number"),
+        ({"start": [float("inf")] * count}, "the time inf is not a number"),
+        ({"duration": [-1.0] * count}, "the time -1.0 is not a number .* at least 0"),
+        ({"start": [True] * count}, "the time True is not a number"),
+        ({"bytes": [-1] * count}, "the number of bytes -1 is not a whole one"),
+        ({"bytes": [1.5] * count}, "the number of bytes 1.5 is not a whole one"),
+        ({"launched_by": [0.0] * count}, "launched by event 0.0"),
+        ({"lane": [None] * count}, "on the lane None"),
+        ({"lane": [True] * count}, "index True points outside"),
+        ({"name": [None] * count}, "an event without a name"),
     ):
         with pytest.raises(TraceFileError, match=says):
             decode_timeline(saved_events(**columns), "strange.json")

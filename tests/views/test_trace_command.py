@@ -7,7 +7,7 @@ import typer
 
 from debubble.assets import ASSETS
 from debubble.commands.trace import trace
-from debubble.timeline import Hazard
+from debubble.timeline import Event, Hazard, SourceLine, Timeline
 from tests.timeline.recordings import LAUNCH, UPLOAD, Recording, transformer_step
 
 
@@ -47,6 +47,32 @@ def test_hazards_are_told(tmp_path, capsys):
     recording.timeline.save(tmp_path / "race.json")
     trace(tmp_path / "race.json", width=120)
     assert f"hazard: {message}" in capsys.readouterr().out
+
+
+def test_a_terminal_obeys_nothing_that_a_file_says(tmp_path, capsys):
+    orders = "\x1b]0;owned\x07\x1b[2J\u202e"
+    recording = Recording()
+    recording.timeline.description = orders
+    recording.kernel(0, 1)
+    recording.timeline.events.append(Event("kernel", orders, orders, 9.0, 1.0, UPLOAD))
+    recording.timeline.hazards.append(Hazard("read_before_sync", orders, None, None))
+    recording.timeline.save(tmp_path / "orders.json")
+    trace(tmp_path / "orders.json", width=100)
+    printed = capsys.readouterr().out
+    assert "hazard: �]0;owned��[2J�" in printed
+    assert all(line.isprintable() for line in printed.split("\n"))
+
+
+def test_many_lanes_and_lines_are_cut_and_counted(tmp_path, capsys):
+    events = [
+        Event("kernel", "k", f"stream {i}", 20.0 * i, 1.0, SourceLine("a.py", i, "f", ""))
+        for i in range(100)
+    ]
+    Timeline("sim", "sim, modelled on NVIDIA H200", True, events).save(tmp_path / "many.json")
+    trace(tmp_path / "many.json", width=100)
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) < 120
+    assert "(60 more lanes)" in printed and "(59 more)" in printed
 
 
 def test_a_timeline_without_events_can_be_printed(tmp_path, capsys):

@@ -9,7 +9,7 @@ from debubble.timeline.bubbles import CAUSES, Bubble, Cause, device_work, find_g
 from debubble.timeline.data import TimelineData
 from debubble.timeline.event import Event
 
-from .words import format_tick, nice_ticks, ordered_lanes
+from .words import format_tick, nice_ticks, ordered_lanes, printable
 
 # Later ones are drawn over earlier ones where they share a column: the rare thing stays visible.
 GLYPHS: dict[str, tuple[str, str]] = {
@@ -26,6 +26,7 @@ GLYPHS: dict[str, tuple[str, str]] = {
 RANK = {key: rank for rank, key in enumerate(GLYPHS)}
 CAUSE_LETTERS: dict[Cause, str] = dict(zip(CAUSES, "hcko", strict=True))
 DEFAULT_WIDTH = 78
+MOST_LANES = 40
 
 
 @dataclass(frozen=True)
@@ -56,32 +57,39 @@ def text_lanes(
     mark: Event | None = None,
     note: str | None = None,
     title: str | None = None,
+    bubbles: Sequence[Bubble] | None = None,
 ) -> str:
     """One row a lane, a row of bubbles, a time axis and a legend, `width` columns wide.
 
     around: draw only the part with these events and what touches them; default: everything.
     mark:   point at this event in a row of its own, with `note` (default: its source line).
+    bubbles: those of the timeline, where the caller has found them already.
     """
     width = max(width, 40)
-    heading = f"{title}: {timeline.label}" if title else timeline.label
+    heading = printable(f"{title}: {timeline.label}" if title else timeline.label)[:width]
     if not timeline.events:
         return f"{heading}\n(nothing was recorded)"
-    lanes = ordered_lanes(timeline.events)
-    margin = max(len(lane) for lane in [*lanes, "bubbles"]) + 2
+    every_lane = ordered_lanes(timeline.events)
+    lanes = every_lane[:MOST_LANES]
+    margin = min(max(len(lane) for lane in [*lanes, "bubbles"]), width // 3) + 2
     window = choose_window(timeline, around, width - margin)
-    rows = [(lane, lane_row(timeline.events, lane, window)) for lane in lanes]
+    rows = list(lane_rows(timeline.events, lanes, window).items())
     drawn_glyphs = set("".join(row for _, row in rows))
     if mark is not None:
         place = next((i for i, (lane, _) in enumerate(rows) if lane == mark.lane), len(rows) - 1)
         rows[place + 1 : place + 1] = [("", row) for row in mark_rows(mark, note, window)]
-    bubbles = [bubble for bubble in timeline.bubbles() if overlaps(bubble, window)]
-    letters = bubble_row(bubbles, window)
+    found = timeline.bubbles() if bubbles is None else bubbles
+    letters = bubble_row([bubble for bubble in found if overlaps(bubble, window)], window)
     rows.append(("bubbles", letters))
     rows += [("", row) for row in axis_rows(window, timeline.modelled)]
-    drawn = [f"{name:<{margin - 2}} ┊{row}".rstrip() for name, row in rows]
+    drawn = [
+        f"{cut(printable(name), margin - 2):<{margin - 2}} ┊{row}".rstrip() for name, row in rows
+    ]
+    if len(every_lane) > len(lanes):
+        drawn.insert(len(lanes), f"({len(every_lane) - len(lanes):,} more lanes)")
     legend = [f"{glyph} {word}" for glyph, word in GLYPHS.values() if glyph in drawn_glyphs]
     legend += [f"{letter} {cause}" for cause, letter in CAUSE_LETTERS.items() if letter in letters]
-    return "\n".join([heading[:width], *drawn, *wrap(legend, width)])
+    return "\n".join([heading, *drawn, *wrap(legend, width)])
 
 
 def choose_window(timeline: TimelineData, around: Sequence[Event] | None, columns: int) -> Window:
@@ -112,16 +120,18 @@ def glyph_key(event: Event) -> str:
     return event.copy_kind or event.kind
 
 
-def lane_row(events: Sequence[Event], lane: str, window: Window) -> str:
-    """Gaps stay blank: a column is filled when an event is at home there, however short it is."""
-    row = [-1] * window.columns
+def lane_rows(events: Sequence[Event], lanes: Sequence[str], window: Window) -> dict[str, str]:
+    """By lane. Gaps stay blank: a column is filled when an event is at home there, however short it
+    is."""
+    ranks = {lane: [-1] * window.columns for lane in lanes}
     for event in events:
-        if event.lane == lane:
+        row = ranks.get(event.lane)
+        if row is not None:
             rank = RANK[glyph_key(event)]
             for column in window.cells(event.start, event.end):
                 row[column] = max(row[column], rank)
-    glyphs = [glyph for glyph, _ in GLYPHS.values()]
-    return "".join(" " if rank < 0 else glyphs[rank] for rank in row)
+    glyphs = [*(glyph for glyph, _ in GLYPHS.values()), " "]
+    return {lane: "".join(glyphs[rank] for rank in row) for lane, row in ranks.items()}
 
 
 def bubble_row(bubbles: Sequence[Bubble], window: Window) -> str:
@@ -144,14 +154,16 @@ def bubble_row(bubbles: Sequence[Bubble], window: Window) -> str:
 def mark_rows(mark: Event, note: str | None, window: Window) -> list[str]:
     """Carets under an event and why: beside them where it fits, else in a row of its own."""
     cells = window.cells(mark.start, mark.end) or range(1)
-    text = note if note is not None else str(mark.source or mark.name)
+    text = printable(note if note is not None else str(mark.source or mark.name))
     carets = " " * cells.start + "^" * len(cells)
     if len(carets) + 1 + len(text) <= window.columns:
         return [f"{carets} {text}"]
     indent = min(cells.start, max(window.columns - len(text), 0))
-    if len(text) > window.columns:
-        text = text[: window.columns - 1] + "…"
-    return [carets, " " * indent + text]
+    return [carets, " " * indent + cut(text, window.columns)]
+
+
+def cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def axis_rows(window: Window, modelled: bool) -> list[str]:

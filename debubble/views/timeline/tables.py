@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from debubble.timeline.bubbles import Bubble
 from debubble.timeline.data import TimelineData
 from debubble.timeline.event import Event
 
-from .words import describe, format_time
+from .words import describe, format_time, printable
 
 Row = tuple[str, ...]
 EVENT_HEADINGS: Row = ("start", "duration", "lane", "what", "asked for by")
@@ -21,9 +22,9 @@ def events_table(events: Sequence[Event], limit: int | None = None) -> str:
         (
             format_time(event.start),
             format_time(event.duration),
-            event.lane,
-            describe(event),
-            str(event.source or ""),
+            printable(event.lane),
+            printable(describe(event)),
+            printable(str(event.source or "")),
         )
         for event in shown
     ]
@@ -34,12 +35,16 @@ def events_table(events: Sequence[Event], limit: int | None = None) -> str:
 
 def bubble_rows(timeline: TimelineData, ignore_sleep: bool = False) -> list[Row]:
     """The device's idle time summed over cause and line, the longest first."""
+    return rows_of(timeline.bubbles(ignore_sleep), timeline.device_span(ignore_sleep))
+
+
+def rows_of(bubbles: Iterable[Bubble], span: float) -> list[Row]:
+    """The same of `bubbles`, in the `span` microseconds in which the device had work."""
     totals: dict[tuple[str, str], tuple[float, int]] = {}
-    for bubble in timeline.bubbles(ignore_sleep):
-        key = (bubble.cause, str(bubble.source or "(no line known)"))
+    for bubble in bubbles:
+        key = (bubble.cause, printable(str(bubble.source or "(no line known)")))
         idle, count = totals.get(key, (0.0, 0))
         totals[key] = (idle + bubble.duration, count + 1)
-    span = timeline.device_span(ignore_sleep)
     ordered = sorted(totals.items(), key=lambda item: (-item[1][0], item[0]))
     return [
         (format_time(idle), f"{idle / span:.1%}", f"{count:,}", cause, line)

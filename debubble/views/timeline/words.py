@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Sequence
 
 from debubble.timeline.event import CopyKind, Event
@@ -18,6 +19,15 @@ COPY_WORDS: dict[CopyKind, str] = {
 
 TICK_UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
 """Microseconds of each."""
+
+
+def printable(text: str) -> str:
+    """On one line, and without what a terminal would obey: a timeline from elsewhere may hold any
+    character, and each control character stands as �."""
+    if text.isprintable():
+        return text
+    words = text.replace("\t", " ")
+    return "".join("�" if unicodedata.category(letter)[0] == "C" else letter for letter in words)
 
 
 def format_time(microseconds: float) -> str:
