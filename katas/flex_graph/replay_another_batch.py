@@ -29,7 +29,7 @@ from debubble.accelerator import Graph, current
 PADDING = (0, 0, -1)
 
 
-class Captured(NamedTuple):
+class CapturedRows(NamedTuple):
     graph: Graph
     rows: torch.Tensor
     """[size, 3] int64 on the device: what each replay reads."""
@@ -69,10 +69,10 @@ class CapturedForward:
                 return self.captured[size].output[:num_tokens]
         return self.forward(self.rows)
 
-    def _capture(self, size: int) -> Captured:
+    def _capture(self, size: int) -> CapturedRows:
         self.rows = torch.tensor([PADDING] * size, dtype=torch.int64, device=self.device)
         self.forward(self.rows)
         graph = current().graph()
         with graph.capture():
             output = self.forward(self.rows)
-        return Captured(graph, self.rows, output)
+        return CapturedRows(graph, self.rows, output)

@@ -20,7 +20,7 @@ PADDING = (0, 0, -1)
 """A row without a token: its slot is none, so that nothing is written to the cache."""
 
 
-class Captured(NamedTuple):
+class CapturedRows(NamedTuple):
     graph: Graph
     rows: torch.Tensor
     """[size, 3] int64 on the device: what each replay reads."""
@@ -63,13 +63,13 @@ class CapturedForward:
         captured.graph.replay()
         return captured.output[:num_tokens]
 
-    def _capture(self, size: int) -> Captured:
+    def _capture(self, size: int) -> CapturedRows:
         rows = self.rows[:size]
         self.forward(rows)
         graph = current().graph()
         with graph.capture():
             output = self.forward(rows)
-        return Captured(graph, rows, output)
+        return CapturedRows(graph, rows, output)
 
     def _pinned(self, rows: torch.Tensor, size: int) -> torch.Tensor:
         """[size, 3] on the host, padded. New in each step: a copy may still read the last one."""

@@ -8,7 +8,7 @@ import torch
 
 from debubble.accelerator import current
 
-from ..replay import PADDING, Captured
+from ..replay import PADDING, CapturedRows
 
 
 class CapturedForward:
@@ -34,10 +34,10 @@ class CapturedForward:
                 return self.captured[size].output[:num_tokens]
         return self.forward(self.rows)
 
-    def _capture(self, size: int) -> Captured:
+    def _capture(self, size: int) -> CapturedRows:
         self.rows = torch.tensor([PADDING] * size, dtype=torch.int64, device=self.device)
         self.forward(self.rows)
         graph = current().graph()
         with graph.capture():
             output = self.forward(self.rows)
-        return Captured(graph, self.rows, output)
+        return CapturedRows(graph, self.rows, output)
