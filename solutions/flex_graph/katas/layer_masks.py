@@ -6,18 +6,16 @@ made by the Triton kernels of tables/: here PyTorch's operators make them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+
+from ..mask import MaskMod
 
 PAGE = 16
 """Slots of one page of the KV cache."""
 Q_BLOCK = 16
 """Tokens of a step that share one row of the lists: a group."""
-
-MaskMod = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-"""(batch, head, query, key) -> bool"""
 
 
 class LayerMask(NamedTuple):
