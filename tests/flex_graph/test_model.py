@@ -22,7 +22,7 @@ TOLERANCE = 1e-4
 LIMITS = Limits(max_num_seqs=4, max_num_batched_tokens=64, max_model_len=64, num_gpu_blocks=24)
 
 
-class Served:
+class ComparedRequests:
     """Requests that a model serves, step by step: every step's logits are compared."""
 
     def __init__(self, accelerator, config=None, limits=LIMITS, masks=None):
@@ -77,7 +77,7 @@ def expect_served(served):
 
 
 def test_prompts_at_once_and_in_chunks_then_decodes(accelerator):
-    expect_served(Served(accelerator))
+    expect_served(ComparedRequests(accelerator))
 
 
 @pytest.mark.parametrize(
@@ -92,14 +92,14 @@ def test_heads_of_any_size_and_sharing(accelerator, head_size, num_heads, num_kv
         num_kv_heads=num_kv_heads,
         head_size=head_size,
     )
-    served = Served(accelerator, config)
+    served = ComparedRequests(accelerator, config)
     served.step([range(0, 19), range(0, 3)])
     served.step([range(19, 20), range(3, 4)])
 
 
 def test_layers_with_windows_among_others(accelerator):
     config = replace(FlexConfig.tiny(), num_layers=3, windows=(None, 7))
-    served = Served(accelerator, config)
+    served = ComparedRequests(accelerator, config)
     masks = {"layers.0": CAUSAL, "layers.1": sliding_window(7), "layers.2": CAUSAL}
     assert served.model.mask_of == masks
     expect_served(served)
@@ -108,18 +108,20 @@ def test_layers_with_windows_among_others(accelerator):
 def test_a_mask_of_ones_own(accelerator):
     """Every second key is hidden, but for a query's own."""
     every_second = Mask(logical_mask_mod=lambda b, h, q, kv: (kv % 2 == 0) | (kv == q))
-    served = Served(accelerator, masks={"layers.0": every_second})
+    served = ComparedRequests(accelerator, masks={"layers.0": every_second})
     served.step([range(0, 21)])
     served.step([range(21, 22), range(0, 5)])
 
 
 def test_layers_that_see_both_ways(accelerator):
-    served = Served(accelerator, masks=dict.fromkeys(("layers.0", "layers.1"), BIDIRECTIONAL))
+    served = ComparedRequests(
+        accelerator, masks=dict.fromkeys(("layers.0", "layers.1"), BIDIRECTIONAL)
+    )
     served.step([range(0, 21), range(0, 5)])
 
 
 def test_tokens_that_pad_a_step_change_nothing(accelerator):
-    served = Served(accelerator)
+    served = ComparedRequests(accelerator)
     served.step([range(0, 9), range(0, 20)])
     caches = [layer.attention.cache for layer in served.model.layers.values()]
     before = [(cache.key.clone(), cache.value.clone()) for cache in caches]
@@ -132,14 +134,14 @@ def test_tokens_that_pad_a_step_change_nothing(accelerator):
 
 
 def test_other_requests_in_the_same_cache(accelerator):
-    served = Served(accelerator)
+    served = ComparedRequests(accelerator)
     expect_served(served)
     served.requests = Requests(LIMITS, seed=5)
     expect_served(served)
 
 
 def test_a_shared_prefix_is_computed_once(accelerator):
-    served = Served(accelerator)
+    served = ComparedRequests(accelerator)
     served.requests.share_prefix(0, 1, 32)
     served.step([range(0, 40)])
     served.step({1: range(32, 44), 0: range(40, 41)})
@@ -149,7 +151,7 @@ def test_a_shared_prefix_is_computed_once(accelerator):
     ("dtype", "tolerance"), [(torch.bfloat16, 0.1), (torch.float16, 0.01)], ids=str
 )
 def test_halves_stay_near(accelerator, dtype, tolerance):
-    served = Served(accelerator, replace(FlexConfig.tiny(), dtype=dtype))
+    served = ComparedRequests(accelerator, replace(FlexConfig.tiny(), dtype=dtype))
     batch = served.requests.batch([range(0, 21), range(0, 5)])
     served.inputs.upload(batch)
     logits = served.forward(batch.num_tokens, batch.max_seq_len)
@@ -162,7 +164,7 @@ def test_halves_stay_near(accelerator, dtype, tolerance):
 
 
 def test_a_step_waits_for_nothing_and_uploads_nothing(accelerator):
-    served = Served(accelerator)
+    served = ComparedRequests(accelerator)
     batch = served.requests.batch([range(0, 9), range(0, 20)])
     served.inputs.upload(batch)
     call = lambda: served.forward(batch.num_tokens, batch.max_seq_len)
@@ -172,7 +174,7 @@ def test_a_step_waits_for_nothing_and_uploads_nothing(accelerator):
 def test_a_layer_is_four_launches_besides_products_and_attention(accelerator):
     kernels = []
     for num_layers in (1, 3):
-        served = Served(accelerator, replace(FlexConfig.tiny(), num_layers=num_layers))
+        served = ComparedRequests(accelerator, replace(FlexConfig.tiny(), num_layers=num_layers))
         batch = served.requests.batch([range(0, 9), range(0, 20)])
         served.inputs.upload(batch)
         counts = claims.counts_of(accelerator, lambda served=served: served.forward(29, 20))
@@ -198,7 +200,7 @@ def kernels_of_product(accelerator, weight, num_tokens=29):
 
 def test_a_graph_of_the_whole_step_serves_other_batches(accelerator):
     """With memory of its own for what lies between the layers."""
-    served = Served(accelerator, replace(FlexConfig.tiny(), windows=(None, 7)))
+    served = ComparedRequests(accelerator, replace(FlexConfig.tiny(), windows=(None, 7)))
     served.forward(40, LIMITS.max_model_len)
     graph = accelerator.graph()
     with graph.capture():
