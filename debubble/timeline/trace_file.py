@@ -13,11 +13,20 @@ from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path, PurePath
-from typing import Any, Generic, NotRequired, TypedDict, TypeGuard, TypeVar, get_args
+from typing import Any, Generic, NotRequired, TypedDict, TypeGuard, TypeVar
 
 from ..contract.source_line import SourceLine, is_notebook_cell
 from .data import TimelineData
-from .event import COPY_KINDS, HOST_KINDS, HOST_LANE, Event, EventKind, Hazard, HazardKind
+from .event import Event, Hazard, HazardKind
+from .trace_checks import (
+    MOST_CHARACTERS,
+    check_columns,
+    check_whole,
+    checked_flags,
+    checked_hazard,
+    checked_text,
+    shown,
+)
 
 FORMAT = "debubble timeline"
 VERSION = 1
@@ -39,10 +48,6 @@ NAMES = ("kind", "name", "lane", "copy_kind", "thread")
 REPOSITORY = Path(__file__).resolve().parents[2]
 MOST_BYTES = 256 * 2**20
 """Of a file that is read: several million events."""
-MOST_CHARACTERS = 10_000
-"""Of a name or of a text. Of C++ templates come names of some thousand."""
-LONGEST_TIME = 1e12
-"""Microseconds: eleven days, in which each nanosecond is still a number of its own."""
 
 
 class TraceFileError(ValueError):
@@ -266,89 +271,6 @@ def pick(table: Sequence[Entry], indices: Sequence[int | None]) -> list[Entry | 
     says = f"index {{}} points outside a table of {len(table)}"
     check_whole([index for index in indices if index is not None], len(table), says)
     return [None if index is None else table[index] for index in indices]
-
-
-def check_columns(columns: dict[str, list[Any]]) -> None:
-    """ValueError for what no event can be, naming the first value that is wrong."""
-    of_time = f"is not a number of microseconds, at most {LONGEST_TIME:g}"
-    check_numbers(columns["start"], -LONGEST_TIME, LONGEST_TIME, f"the time {{}} {of_time}")
-    check_numbers(columns["duration"], 0, LONGEST_TIME, f"the time {{}} {of_time} and at least 0")
-    check_whole(columns["bytes"], 2**63, "the number of bytes {} is not a whole one from 0 on")
-    for name in ("pageable", "allowed"):
-        checked_flags(columns[name])
-    kinds, lanes = columns["kind"], columns["lane"]
-    for kind, copy_kind, lane in dict.fromkeys(
-        zip(kinds, columns["copy_kind"], lanes, strict=True)
-    ):
-        check_kind(kind, copy_kind, lane)
-    if None in columns["name"]:
-        raise ValueError("it holds an event without a name")
-    launches = [launch for launch in columns["launched_by"] if launch is not None]
-    check_whole(launches, len(kinds), f"an event is launched by event {{}} of {len(kinds)}")
-    for launch in set(launches):
-        if kinds[launch] not in HOST_KINDS:
-            raise ValueError(f"an event is launched by event {launch}, which the device ran")
-
-
-def check_kind(kind: str, copy_kind: str | None, lane: str) -> None:
-    if kind not in get_args(EventKind):
-        raise ValueError(f"it holds an event of the unknown kind {shown(kind)}")
-    if kind == "copy" and copy_kind not in COPY_KINDS:
-        raise ValueError(f"it holds a copy of the unknown kind {shown(copy_kind)}")
-    if kind != "copy" and copy_kind is not None:
-        raise ValueError(f"it holds a {kind} with the kind of a copy, {shown(copy_kind)}")
-    if lane is None or (kind in HOST_KINDS) != (lane == HOST_LANE):
-        raise ValueError(f"it holds a {kind} on the lane {shown(lane)}")
-
-
-def check_numbers(values: Sequence[Any], low: float, high: float, says: str) -> None:
-    """ValueError with `says` unless all are numbers from `low` to `high`."""
-    if not set(map(type, values)) <= {int, float} or not all(
-        low <= value <= high for value in values
-    ):
-        wrong = (v for v in values if type(v) not in (int, float) or not low <= v <= high)
-        raise ValueError(says.format(shown(next(wrong))))
-
-
-def check_whole(values: Sequence[Any], end: int, says: str) -> None:
-    """ValueError with `says` unless all are whole numbers from 0 to below `end`."""
-    if not set(map(type, values)) <= {int}:
-        raise ValueError(says.format(shown(next(v for v in values if type(v) is not int))))
-    check_numbers(values, 0, end - 1, says)
-
-
-def checked_flags(values: Sequence[bool]) -> Sequence[bool]:
-    for value in {type(value): value for value in values}.values():
-        if not isinstance(value, bool):
-            raise ValueError(f"the flag {shown(value)} is neither true nor false")
-    return values
-
-
-def checked_text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"the text {shown(value)} is none")
-    if len(value) > MOST_CHARACTERS:
-        raise ValueError(f"a text of {len(value):,} characters: {MOST_CHARACTERS:,} are the most")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"the text {shown(value)} holds half a character") from None
-    return value
-
-
-def checked_hazard(kind: HazardKind) -> HazardKind:
-    if kind not in get_args(HazardKind):
-        raise ValueError(f"it holds a hazard of the unknown kind {shown(kind)}")
-    return kind
-
-
-def shown(value: object) -> str:
-    """As it stands in a message, however long it is."""
-    try:
-        text = ascii(value)
-    except ValueError:  # Python writes no integer of more than 4,300 digits.
-        return "of thousands of digits"
-    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def portable_path(file: str) -> str:

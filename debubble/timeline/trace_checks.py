@@ -1,0 +1,97 @@
+"""What the values of a saved timeline may be: a file from elsewhere can hold anything.
+
+Each check raises a ValueError that names the first value that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from .event import COPY_KINDS, HOST_KINDS, HOST_LANE, EventKind, HazardKind
+
+MOST_CHARACTERS = 10_000
+"""Of a name or of a text. Of C++ templates come names of some thousand."""
+LONGEST_TIME = 1e12
+"""Microseconds: eleven days, in which each nanosecond is still a number of its own."""
+
+
+def check_columns(columns: dict[str, list[Any]]) -> None:
+    """ValueError for what no event can be, naming the first value that is wrong."""
+    of_time = f"is not a number of microseconds, at most {LONGEST_TIME:g}"
+    check_numbers(columns["start"], -LONGEST_TIME, LONGEST_TIME, f"the time {{}} {of_time}")
+    check_numbers(columns["duration"], 0, LONGEST_TIME, f"the time {{}} {of_time} and at least 0")
+    check_whole(columns["bytes"], 2**63, "the number of bytes {} is not a whole one from 0 on")
+    for name in ("pageable", "allowed"):
+        checked_flags(columns[name])
+    kinds, lanes = columns["kind"], columns["lane"]
+    for kind, copy_kind, lane in dict.fromkeys(
+        zip(kinds, columns["copy_kind"], lanes, strict=True)
+    ):
+        check_kind(kind, copy_kind, lane)
+    if None in columns["name"]:
+        raise ValueError("it holds an event without a name")
+    launches = [launch for launch in columns["launched_by"] if launch is not None]
+    check_whole(launches, len(kinds), f"an event is launched by event {{}} of {len(kinds)}")
+    for launch in set(launches):
+        if kinds[launch] not in HOST_KINDS:
+            raise ValueError(f"an event is launched by event {launch}, which the device ran")
+
+
+def check_kind(kind: str, copy_kind: str | None, lane: str) -> None:
+    if kind not in get_args(EventKind):
+        raise ValueError(f"it holds an event of the unknown kind {shown(kind)}")
+    if kind == "copy" and copy_kind not in COPY_KINDS:
+        raise ValueError(f"it holds a copy of the unknown kind {shown(copy_kind)}")
+    if kind != "copy" and copy_kind is not None:
+        raise ValueError(f"it holds a {kind} with the kind of a copy, {shown(copy_kind)}")
+    if lane is None or (kind in HOST_KINDS) != (lane == HOST_LANE):
+        raise ValueError(f"it holds a {kind} on the lane {shown(lane)}")
+
+
+def check_numbers(values: Sequence[Any], low: float, high: float, says: str) -> None:
+    """ValueError with `says` unless all are numbers from `low` to `high`."""
+    for value in values:
+        if type(value) not in (int, float) or not low <= value <= high:
+            raise ValueError(says.format(shown(value)))
+
+
+def check_whole(values: Sequence[Any], end: int, says: str) -> None:
+    """ValueError with `says` unless all are whole numbers from 0 to below `end`."""
+    for value in values:
+        if type(value) is not int or not 0 <= value < end:
+            raise ValueError(says.format(shown(value)))
+
+
+def checked_flags(values: Sequence[bool]) -> Sequence[bool]:
+    for value in values:
+        if not isinstance(value, bool):
+            raise ValueError(f"the flag {shown(value)} is neither true nor false")
+    return values
+
+
+def checked_text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"the text {shown(value)} is none")
+    if len(value) > MOST_CHARACTERS:
+        raise ValueError(f"a text of {len(value):,} characters: {MOST_CHARACTERS:,} are the most")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"the text {shown(value)} holds half a character") from None
+    return value
+
+
+def checked_hazard(kind: HazardKind) -> HazardKind:
+    if kind not in get_args(HazardKind):
+        raise ValueError(f"it holds a hazard of the unknown kind {shown(kind)}")
+    return kind
+
+
+def shown(value: object) -> str:
+    """As it stands in a message, however long it is."""
+    try:
+        text = ascii(value)
+    except ValueError:  # Python writes no integer of more than 4,300 digits.
+        return "of thousands of digits"
+    return text if len(text) <= 40 else text[:37] + "..."
