@@ -22,12 +22,11 @@ ROOT = Path(__file__).resolve().parents[2]
 EACH_LAUNCH = [(kernel, name) for kernel, launches in LAUNCHES.items() for name in launches]
 ATTENTION = "solutions.pinned_h2d.model.attention:prefix_attention_kernel"
 COPY = "solutions.offload.swap_blocks:_swap_blocks_kernel"
-OFTEN = (86, FULLY_COMPILED)
-"""Architectures that `make test` compiles for: one with little shared memory, one with much."""
 ARCHITECTURES = [
-    number if number in OFTEN else pytest.param(number, marks=pytest.mark.deep)
+    number if number == FULLY_COMPILED else pytest.param(number, marks=pytest.mark.deep)
     for number in SHARED_MEMORY
 ]
+"""`make test` compiles for one of them, and its largest tile for one with little shared memory."""
 TOO_WIDE = "bf16, head 256, as on an A100"
 
 
@@ -64,8 +63,9 @@ def run_compiling(*arguments: str) -> str:
     return result.stdout
 
 
-def jobs(architectures: set[int]) -> list[tuple[str, dict]]:
-    """Each kernel with all its launches, and one too many; those that take longest come first."""
+def jobs(wanted: set[tuple[str, int]]) -> list[tuple[str, dict]]:
+    """The kernels that are wanted for an architecture, with all launches, and attention's with one
+    too many; those that take longest come first."""
     launches = {kernel: dict(ways) for kernel, ways in LAUNCHES.items()}
     of_an_a100 = attention("bf16", 256, group=2, window=1024, shared_memory=SHARED_MEMORY[80])
     launches[ATTENTION][TOO_WIDE] = lambda shared_memory: of_an_a100 | {"slow_to_compile": True}
@@ -74,7 +74,9 @@ def jobs(architectures: set[int]) -> list[tuple[str, dict]]:
             kernel,
             {
                 name: {
-                    number: launch(shared_memory=SHARED_MEMORY[number]) for number in architectures
+                    number: launch(shared_memory=SHARED_MEMORY[number])
+                    for of, number in wanted
+                    if of == kernel
                 }
                 for name, launch in ways.items()
             },
@@ -88,10 +90,15 @@ def jobs(architectures: set[int]) -> list[tuple[str, dict]]:
 def compiled(request, tmp_path_factory) -> dict:
     """{(kernel, launch, architecture): facts}, for the architectures of the tests that run."""
     run = [item.callspec for item in request.session.items if hasattr(item, "callspec")]
-    architectures = {call.params["architecture"] for call in run if "architecture" in call.params}
+    wanted = {
+        (kernel, call.params["architecture"])
+        for call in run
+        if "architecture" in call.params
+        for kernel in ([call.params["kernel"]] if "kernel" in call.params else (ATTENTION, COPY))
+    }
     folder = tmp_path_factory.mktemp("kernels")
     asked, answered = folder / "jobs.json", folder / "results.jsonl"
-    asked.write_text(json.dumps(jobs(architectures)))
+    asked.write_text(json.dumps(jobs(wanted)))
     run_compiling("-m", "tests.kernels.compiling", str(asked), str(answered))
     records = map(json.loads, answered.read_text().splitlines())
     return {tuple(launch): facts for *launch, facts in records}
