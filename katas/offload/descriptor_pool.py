@@ -28,7 +28,8 @@ from debubble.accelerator import Event, current
 
 
 def _new_descriptor_buffers(capacity: int) -> torch.Tensor:
-    """int64 [3, capacity], pinned where that is possible: batch_src, batch_dst, batch_sizes.
+    """An int64 tensor [3, capacity], pinned where that is possible, for addresses of sources,
+    addresses of targets and sizes.
 
     The three numbers of a descriptor lie side by side: over the link they are one read.
     """
@@ -36,8 +37,11 @@ def _new_descriptor_buffers(capacity: int) -> torch.Tensor:
 
 
 class DescriptorPool:
-    """Grows as long as all its buffers are in use, up to `most_buffers` if that is given: then the
-    host waits for the transfer that ends next."""
+    """Pinned buffers for descriptors, each used again when the copy that reads it is done.
+
+    The pool grows as long as all its buffers are in use, up to `most_buffers` if that is given:
+    then the host waits for the transfer that ends next.
+    """
 
     def __init__(self, most_buffers: int | None = None) -> None:
         self.most_buffers = most_buffers
@@ -45,7 +49,8 @@ class DescriptorPool:
         self._in_flight: deque[tuple[torch.Tensor, Event]] = deque()
 
     def take(self, num_descriptors: int) -> torch.Tensor:
-        """int64 [3, at least num_descriptors]; nobody else has it until it is given back.
+        """A buffer, int64 [3, at least num_descriptors], that nobody else has until it is given
+        back.
 
         RuntimeError if there are `most_buffers`, and none of them has been given back.
         """
@@ -56,13 +61,13 @@ class DescriptorPool:
         return _new_descriptor_buffers(num_descriptors)
 
     def give_back(self, buffers: torch.Tensor, event: Event) -> None:
-        """To be called once the copy is queued that reads `buffers`, with an `event` recorded
-        behind it: they are handed out again when it has passed. Events pass in the order of these
-        calls."""
+        """Lets `buffers` be handed out again when `event` has passed, which the caller has recorded
+        behind the copy that reads them. Events pass in the order of these calls."""
         self._in_flight.append((buffers, event))
 
     def reclaim(self) -> None:
-        """Takes back what no copy reads any more, without a wait, and forgets its event."""
+        """Takes back the buffers that no copy reads any more, without a wait, and forgets their
+        events."""
         while self._in_flight:
             buffers, event = self._in_flight.popleft()
             event.synchronize()

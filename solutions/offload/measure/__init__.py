@@ -1,1 +1,1 @@
-"""A grid of copies, and requests served a second."""
+"""How long loads of KV blocks take: of one prefix, over a grid of copies, and in a serving loop."""

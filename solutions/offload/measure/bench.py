@@ -30,7 +30,7 @@ FEW = replace(
     new_tokens=4,
     max_running=2,
 )
-"""Of what is recorded: a picture has room for a few requests and steps."""
+"""What is recorded on a GPU: a picture has room for a few requests and steps."""
 VARIANTS: dict[str, LoadingHandler] = {
     "before": before.loading_handler,
     "after": after.loading_handler,
@@ -66,7 +66,8 @@ def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, ServingCo
 def measure(
     accelerator: Accelerator, config: ServingConfig, runs: int, advance: Advance
 ) -> dict[str, dict[str, StepCost]]:
-    """One load of a request's prefix, with nothing else to do."""
+    """What it costs to load one request's prefix with nothing else to do: by "load", the only
+    kind of step here, and by variant."""
     server = Server(config, accelerator.device)
     steps = {name: _load_of(server, handler) for name, handler in VARIANTS.items()}
     costs, _ = benchmark.measure_step(accelerator, steps, runs, advance)
@@ -74,7 +75,8 @@ def measure(
 
 
 def record_serving(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
-    """A few requests, by variant: their loads beside the steps of others."""
+    """Each variant's name, and a recording of a few requests: their loads beside the steps of
+    others."""
     config = ServingConfig.tiny() if accelerator.modelled else FEW
     server = Server(config, accelerator.device)
     for name, handler in VARIANTS.items():
@@ -87,6 +89,7 @@ def record_serving(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Tim
 
 
 def _load_of(server: Server, handler: LoadingHandler) -> Callable[[], benchmark.Step]:
-    """Makes a step ready: a prefix on its way, and a current stream that waits for it."""
+    """What makes a step ready for `measure_step`. The step queues the load of one prefix, and lets
+    the current stream wait for it."""
     load = handler(server.groups)
     return lambda: lambda: server.load_one(load)

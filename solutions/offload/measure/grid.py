@@ -27,7 +27,8 @@ Advance = Callable[[], object]
 MEMORY = 1 << 30
 """Bytes to copy from and to: far beyond what a GPU's L2 cache holds."""
 ROUNDS = 11
-"""Of measuring times on the device; the host's vary more, and are measured WALLS times as often."""
+"""How often times on the device are measured; those of the host vary more, and are measured WALLS
+times as often."""
 WALLS = 3
 DESCRIPTOR_SETS = 3
 LONGER_LOADS = 4
@@ -36,42 +37,45 @@ UNITS = ("B", "KiB", "MiB", "GiB")
 
 @dataclass(frozen=True)
 class CopyTimes:
-    """Microseconds, medians."""
+    """How long a copy takes, in four ways: medians, in microseconds."""
 
     device_us: float
     """From the first piece to the last, all of them submitted before the device gets there."""
     wall_us: float
     """On an idle device, from the call until all has arrived."""
     host_us: float
-    """Of wall_us: until the call returns."""
+    """On an idle device, from the call until it returns."""
     event_us: float
-    """The same as wall_us as the device's own events have it, one before the call and one behind:
+    """On an idle device, between two of its own events, one before the call and one behind it:
     submission counts where the device waits for it."""
 
 
 @dataclass(frozen=True)
 class Grid:
+    """How long copies take, by path, by the size of their pieces and by the number of them."""
+
     sizes: Sequence[int]
     """[S] bytes a piece."""
     counts: Sequence[int]
-    """[C] pieces."""
+    """[C] pieces of a copy."""
     times: Mapping[str, Sequence[Sequence[CopyTimes]]]
-    """Of each path: [S][C]."""
+    """By path, [S][C]."""
 
     def rows(self, path: str, kind: str) -> list[list[float]]:
-        """[S][C] of one kind: the name of a field of CopyTimes."""
+        """One path's times in microseconds, [S][C]; `kind` names a field of CopyTimes."""
         return [[getattr(cell, kind) for cell in row] for row in self.times[path]]
 
 
 class Meter(Protocol):
-    """Calls `write`, which is not measured, and then `copy`: a transfer's descriptors, too, are
-    written a moment before it begins."""
+    """Measures one copy in microseconds, each time as `CopyTimes` explains it. It calls `write`,
+    which is not measured, and then `copy`: the descriptors of a transfer, too, are written a moment
+    before it begins."""
 
     def wall(self, write: Call, copy: Call) -> tuple[float, float, float]:
-        """wall_us, host_us and event_us."""
+        """The copy's (wall_us, host_us, event_us)."""
 
     def device(self, write: Call, copy: Call, host_us: float) -> float:
-        """device_us; the call takes the host about `host_us`."""
+        """The copy's device_us; to submit it takes the host about `host_us`."""
 
 
 def measure_grid(
@@ -84,8 +88,10 @@ def measure_grid(
     advance: Advance = lambda: None,
     dense: Collection[str] = (),
 ) -> Grid:
-    """On a side stream of a GPU that nobody else uses; `advance` is called after each cell. The
-    paths in `dense` get three lists without gaps, the others what a pool hands out.
+    """Times copies by each path for all `sizes`, in bytes a piece, and all `counts` of pieces, on
+    a side stream of a GPU that nobody else uses. `rounds` is how often the device's times are
+    measured, and `advance` is called after each cell. The paths in `dense` get three lists without
+    gaps, the others what a pool hands out.
 
     RuntimeError on sim, whose clock would only say what it was told, and where the memory for the
     largest copy is missing.
@@ -127,7 +133,8 @@ def measure_cell(
     rounds: int,
     dense: Collection[str] = (),
 ) -> dict[str, CopyTimes]:
-    """The paths take turns, so that a slow moment of the machine is one for all of them."""
+    """How long a copy of `count` pieces of `nbytes` bytes takes, by path. The paths take turns, so
+    that a slow moment of the machine is one for all of them."""
     sets = [memory.descriptors(nbytes, count) for _ in range(DESCRIPTOR_SETS)]
     lists = {path: _lists(count, path in dense) for path in paths}
     copies = {path: partial(copy, *lists[path]) for path, copy in paths.items()}
@@ -147,8 +154,8 @@ def measure_cell(
 
 
 def _lists(count: int, dense: bool) -> torch.Tensor:
-    """Pinned int64 [3, count], dense or as a pool has it. Each copy of it ends before the next
-    descriptors are written."""
+    """A pinned tensor for descriptors, int64 [3, count], dense or as a pool has it. A copy that
+    reads it has to end before the next descriptors are written."""
     if dense:
         return torch.empty((3, count), dtype=torch.int64, pin_memory=current().pin_memory)
     return _new_descriptor_buffers(count)
@@ -167,7 +174,8 @@ class CopiedMemory:
     def for_grid(
         cls, accelerator: Accelerator, sizes: Sequence[int], counts: Sequence[int]
     ) -> CopiedMemory:
-        """Less than MEMORY where there is not so much, but enough for the largest copy."""
+        """MEMORY bytes, or fewer where there are not so many, but enough for the largest copy.
+        RuntimeError where even those are missing."""
         largest = max(sizes) * max(counts)
         nbytes = max(MEMORY, largest)
         while True:
@@ -182,8 +190,8 @@ class CopiedMemory:
                 nbytes = max(largest, nbytes // 2)
 
     def descriptors(self, nbytes: int, count: int) -> torch.Tensor:
-        """[3, count] int64: source addresses, target addresses and sizes of blocks in
-        random places, none of them twice."""
+        """Source addresses, target addresses and sizes, int64 [3, count], of blocks of `nbytes`
+        bytes in random places, none of them twice."""
         blocks = np.stack(
             [self._random.choice(len(self.host) // nbytes, count, replace=False) for _ in range(2)]
         )
@@ -215,8 +223,8 @@ class CudaMeter:
         return (arrived - started) * 1e6, (submitted - started) * 1e6, event_us
 
     def device(self, write: Call, copy: Call, host_us: float) -> float:
-        """Behind a kernel that runs for longer than the host needs to submit the copy. Where the
-        host is never done before it, the longest load is as near as one gets."""
+        """The copy's device_us, behind a kernel that runs for longer than the host needs to submit
+        the copy. Where no kernel is long enough, the time behind the longest one."""
         load_ms = 0.3 + 1.5e-3 * host_us
         for _ in range(1 + LONGER_LOADS):
             self._stream.synchronize()
@@ -240,6 +248,6 @@ def _medians(walls: Sequence[tuple[float, float, float]], devices: Sequence[floa
 
 
 def short_size(nbytes: int) -> str:
-    """`640 B`, `4 KiB`, `1.5 MiB`."""
+    """A number of bytes in few letters: `640 B`, `4 KiB`, `1.5 MiB`."""
     power = min(max(0, nbytes.bit_length() - 1) // 10, len(UNITS) - 1)
     return f"{nbytes / 1024**power:.4g} {UNITS[power]}"

@@ -36,30 +36,32 @@ from .grid import (
 
 NAME = "offload_grid"
 FEWEST = 16
-"""Pieces of a copy in the grid."""
+"""Copies of fewer pieces are calibrated, and left out of this grid."""
 LARGE_COPY = 256 << 20
-"""Bytes of one copy: what the link can do."""
+"""Bytes of the one copy that shows what the link can do."""
 RUN, RUN_PIECE, RUN_PIECES = 16, 8192, 4096
-"""Blocks of RUN_PIECE bytes that lie side by side, RUN at a time, RUN_PIECES in all."""
+"""RUN_PIECES pieces of RUN_PIECE bytes are also copied in runs: RUN of them lie side by side."""
 UPSTREAMS = ("preset", "preset_kernel")
-"""Paths that upload three lists."""
+"""Paths that upload three lists, one for each column of the descriptors, and so get dense ones."""
 IN_TABLES = ("dma", "preset_kernel", "kernel", "selected")
 KINDS = {"device_us": "on the device alone", "wall_us": "with submission"}
 
 
 @dataclass(frozen=True)
 class GridReport:
+    """What one GPU needs for copies of many kinds."""
+
     large_copy_us: float
-    """Device time of LARGE_COPY bytes."""
+    """Microseconds on the device for one copy of LARGE_COPY bytes."""
     grid: Grid
-    """Of PATHS, "preset", which is upstream's choice, "preset_kernel", which is upstream's kernel
-    at every size, and "selected"."""
+    """The times of PATHS; of "preset", which is upstream's choice; of "preset_kernel", which is
+    upstream's kernel at every size; and of "selected", which is ours."""
     runs_us: Mapping[str, float]
-    """Device time of RUN_PIECES pieces of RUN_PIECE bytes that lie in runs, by path."""
+    """Microseconds on the device for RUN_PIECES pieces of RUN_PIECE bytes in runs, by path."""
 
     @property
     def large_copy(self) -> float:
-        """Bytes a microsecond."""
+        """Bytes a microsecond of one large copy."""
         return LARGE_COPY / self.large_copy_us
 
 
@@ -91,7 +93,8 @@ def measure_report(
     rounds: int,
     advance: Advance,
 ) -> GridReport:
-    """The selected path goes by a crossover that is measured first, on this very machine."""
+    """Measures copies of `counts` pieces of `sizes` bytes. The selected path goes by a crossover
+    that is measured first, on this very machine."""
     crossover = measure_crossover(accelerator, sizes, counts, rounds=rounds, advance=advance)
     paths = paths_with(crossover, sizes)
     grid = measure_grid(
@@ -103,7 +106,8 @@ def measure_report(
 
 
 def paths_with(crossover: Crossover, sizes: Sequence[int]) -> dict[str, Copy]:
-    """All that are compared, ready for pages of `sizes` bytes."""
+    """All ways of copying that are compared, by name, for copies whose pieces have one of `sizes`
+    bytes."""
     by_preset, by_kernel, selected = (
         {size: choose(size) for size in sizes}
         for choose in (
@@ -139,7 +143,7 @@ def _copy_pages(
 
 
 def large_copy_us(accelerator: Accelerator, rounds: int) -> float:
-    """Device time of one pinned copy of LARGE_COPY bytes, median."""
+    """Microseconds on the device for one pinned copy of LARGE_COPY bytes, the median."""
     memory, meter = CopiedMemory(accelerator, LARGE_COPY), CudaMeter(accelerator)
     copy = partial(memory.device.copy_, memory.host, non_blocking=True)
     nothing_to_write = bool
@@ -148,8 +152,8 @@ def large_copy_us(accelerator: Accelerator, rounds: int) -> float:
 
 
 def runs_us(accelerator: Accelerator, crossover: Crossover, rounds: int) -> dict[str, float]:
-    """Device time by path, where RUN pieces at a time lie side by side on both sides. "selected"
-    gets them merged, as from a handler, the others as they are listed."""
+    """Microseconds on the device by path, where RUN pieces at a time lie side by side on both
+    sides. "selected" gets them merged, as from a handler, the others as they are listed."""
     meter, nbytes = CudaMeter(accelerator), RUN_PIECES * RUN_PIECE
     listed = paths_with(crossover, [RUN_PIECE])
     del listed["selected"]

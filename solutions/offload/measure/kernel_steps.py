@@ -82,7 +82,8 @@ def report_steps(accelerator: Accelerator, console: Console, folder: Path | None
 
 
 def measure_steps(accelerator: Accelerator, *, rounds: int = ROUNDS) -> Grid:
-    """`rounds` as `measure_grid` takes it."""
+    """The times of all STEPS, for copies of COUNTS pieces of SIZE bytes. The device's are measured
+    `rounds` times. RuntimeError on sim."""
     return measure_grid(accelerator, STEPS, [SIZE], COUNTS, rounds=rounds, dense=STEPS)
 
 

@@ -21,7 +21,7 @@ from ..transfers import LoadingHandler
 
 NAME = "offload_serving"
 RUNS = {True: 1, False: 3}
-"""By whether times are modelled, and so always the same."""
+"""How often a variant is timed, by whether times are modelled, and so always the same."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class ServingRate:
     runs: int
     requests_per_s: float
     tokens_per_s: float
-    """Generated ones."""
+    """Generated tokens a second: those of the prefixes don't count."""
 
 
 TABLE = VariantTable(
@@ -49,7 +49,8 @@ def report_serving(
     console: Console,
     folder: Path | None,
 ) -> None:
-    """Prints a table, and writes it to `folder`."""
+    """Measures the variants at each preset, prints a table, and writes it to `folder` if there is
+    one."""
     rates = {
         name: {"serving": measure_rates(accelerator, config, variants)}
         for name, config in presets.items()
@@ -63,8 +64,8 @@ def report_serving(
 def measure_rates(
     accelerator: Accelerator, config: ServingConfig, variants: Mapping[str, LoadingHandler]
 ) -> dict[str, ServingRate]:
-    """Of all requests of `config` from first to last. RuntimeError if the variants don't generate
-    the same tokens."""
+    """How fast each variant serves all requests of `config`, from the first to the last.
+    RuntimeError if the variants don't generate the same tokens."""
     server = Server(config, accelerator.device)
     loads = {name: make(server.groups) for name, make in variants.items()}
     tokens = {name: server.serve(load).cpu() for name, load in loads.items()}

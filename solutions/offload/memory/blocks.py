@@ -11,19 +11,23 @@ from ..paths.descriptors import Descriptors, merge_adjacent
 from .kv_tensors import KVGroup, Layout
 
 MERGES = 2
-"""Blocks in a piece, on average, from which on merging pays. Else a few pieces would be longer than
-the rest, and a kernel would have to cut them again."""
+"""Blocks are merged only if the pieces then hold at least so many of them on average. Otherwise a
+few pieces would be longer than the rest, and a kernel would have to cut them again."""
 Blocks = Sequence[int] | np.ndarray
 """Ids of blocks that follow one another in a request."""
 
 
 class GroupBlocks(NamedTuple):
-    """Of one group: GPU block i and the CPU sub-block `skip + i` are each other's copies."""
+    """What a transfer moves in one group: GPU block gpu[i] to or from CPU sub-block `skip + i`.
+
+    A CPU block is `factor` sub-blocks, each as large as a GPU block. Sub-blocks are counted through
+    all of `cpu`.
+    """
 
     gpu: np.ndarray
-    """int64 [n]."""
+    """Ids of GPU blocks: int64 [n]."""
     cpu: np.ndarray
-    """int64 [ceil((skip + n) / factor)]."""
+    """Ids of CPU blocks: int64 [ceil((skip + n) / factor)]."""
     skip: int
     """Sub-blocks of the first CPU block that take no part."""
 
@@ -35,8 +39,11 @@ def checked_blocks(
     skip: int | Sequence[int],
     gpu_to_cpu: bool,
 ) -> list[GroupBlocks]:
-    """One for each group. ValueError, naming the group and the block, for lists of other lengths,
-    ids that there are not, and a destination that is named twice."""
+    """What a transfer moves in each group, from the ids that `transfer_async` was given.
+
+    ValueError, naming the group and the block, for lists whose lengths don't fit, ids out of range,
+    and a destination that is named twice.
+    """
     skips = [skip] * len(groups) if isinstance(skip, int) else list(skip)
     for name, lists in (("gpu_blocks", gpu_blocks), ("cpu_blocks", cpu_blocks), ("skip", skips)):
         if len(lists) != len(groups):
@@ -89,13 +96,15 @@ def _expect_no_block_twice(side: str, ids: np.ndarray) -> None:
 
 
 class Pieces(NamedTuple):
-    """What a transfer copies in each tensor of a layout: int64 [num_pieces] each, in bytes."""
+    """What a transfer copies in each tensor of a layout. Arrays are int64 [num_pieces]."""
 
     layout: Layout
     gpu_offsets: np.ndarray
-    """From where a tensor begins."""
+    """Where each piece begins: bytes from the start of the GPU tensor."""
     cpu_offsets: np.ndarray
+    """Where each piece begins: bytes from the start of the CPU tensor."""
     sizes: np.ndarray
+    """Bytes of each piece."""
 
     @property
     def num_descriptors(self) -> int:
@@ -106,7 +115,8 @@ class Pieces(NamedTuple):
         return len(self.layout.gpu_bases) * int(self.sizes.sum())
 
     def write_to(self, gpu: np.ndarray, cpu: np.ndarray, sizes: np.ndarray) -> None:
-        """Fills int64 [num_descriptors] each: addresses on both sides, bytes, tensor by tensor."""
+        """Fills three arrays, int64 [num_descriptors], tensor by tensor: the GPU address of each
+        piece, its CPU address, and its size in bytes."""
         table = (len(self.layout.gpu_bases), len(self.sizes))
         np.add.outer(self.layout.gpu_bases, self.gpu_offsets, out=gpu.reshape(table))
         np.add.outer(self.layout.cpu_bases, self.cpu_offsets, out=cpu.reshape(table))
@@ -114,8 +124,9 @@ class Pieces(NamedTuple):
 
 
 def pieces_of(group: KVGroup, blocks: GroupBlocks, merge: bool = True) -> list[Pieces]:
-    """One for each layout of a group. With `merge` blocks that follow one another on both sides are
-    one piece, where that leaves far fewer of them."""
+    """What to copy of the blocks of one group: a `Pieces` for each of its layouts. With `merge`
+    blocks that follow one another on both sides are one piece, where that leaves at most half as
+    many."""
     return [_pieces(layout, group.block_size_factor, blocks, merge) for layout in group.layouts]
 
 
@@ -138,9 +149,9 @@ def _pieces(layout: Layout, factor: int, blocks: GroupBlocks, merge: bool) -> Pi
 def sub_block_offsets(
     blocks: np.ndarray, row_stride: int, sub_size: int, factor: int, skip: int, count: int
 ) -> np.ndarray:
-    """int64 [count]: in bytes from the tensor's start, where the sub-blocks `skip` to
-    `skip + count - 1` of `blocks` int64 begin. Each block has `factor` of them, `sub_size` bytes
-    from one to the next, and `row_stride` bytes to the next block."""
+    """Where the sub-blocks `skip` to `skip + count - 1` of `blocks`, int64 [n], begin: int64
+    [count], bytes from the tensor's start. Each block has `factor` of them, `sub_size` bytes from
+    one to the next, and `row_stride` bytes to the next block."""
     in_a_block = np.arange(factor) * sub_size
     return np.add.outer(blocks * row_stride, in_a_block).ravel()[skip : skip + count]
 
@@ -148,7 +159,8 @@ def sub_block_offsets(
 def pieces_of_all(
     groups: Sequence[KVGroup], blocks: Sequence[GroupBlocks], merge: bool
 ) -> list[Pieces]:
-    """Those of all groups, one behind the other; `blocks`: of each group."""
+    """What to copy of all groups, one behind the other, as `pieces_of` says it of each; blocks[i]
+    belongs to groups[i]."""
     return [
         piece
         for group, of_group in zip(groups, blocks, strict=True)
@@ -157,13 +169,13 @@ def pieces_of_all(
 
 
 def num_descriptors(pieces: Sequence[Pieces]) -> int:
-    """How many pieces of memory they are, in all tensors together."""
+    """How many copies `pieces` stand for, in all tensors together: each needs a descriptor."""
     return sum(piece.num_descriptors for piece in pieces)
 
 
 def write_descriptors(pieces: Sequence[Pieces], table: np.ndarray, gpu_to_cpu: bool) -> None:
-    """Fills int64 [3, num_descriptors(pieces)]: addresses of sources, of destinations, and sizes in
-    bytes."""
+    """Fills `table`, int64 [3, num_descriptors(pieces)]: addresses of sources, addresses of
+    destinations, and sizes in bytes. The GPU is the source if `gpu_to_cpu`."""
     first, second, sizes = table
     gpu, cpu = (first, second) if gpu_to_cpu else (second, first)
     start = 0

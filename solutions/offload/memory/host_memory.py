@@ -7,16 +7,17 @@ import torch
 from debubble.accelerator import Accelerator, current
 
 MOST_BYTES = 256 << 30
-"""In one call: the driver refuses 512 GiB."""
+"""The most bytes that one call page-locks: the driver refuses 512 GiB."""
 ALIGNMENT = 2 << 20
-"""Bytes, of the largest pages that are common: two calls must not lock the same page."""
+"""Bytes of the largest common page. One call ends and the next begins at a multiple of it, since no
+two calls may lock the same page."""
 
 
 def pinned_blocks(num_blocks: int, row_bytes: int) -> torch.Tensor:
-    """int8 [num_blocks, row_bytes], zeros.
+    """A new tensor of zeros in pinned host memory, int8 [num_blocks, row_bytes].
 
-    On CUDA PyTorch takes the next power of two of bytes for it: for a large cache that is none,
-    `registered(torch.zeros(...))` spares memory. RuntimeError where nothing can be pinned.
+    On CUDA PyTorch rounds its bytes up to a power of two. For a large cache that wastes memory, and
+    `registered(torch.zeros(...))` wastes none. RuntimeError where nothing can be pinned.
     """
     if not current().pin_memory:
         raise RuntimeError("host memory can't be pinned here, and KV blocks have to be")
@@ -24,9 +25,10 @@ def pinned_blocks(num_blocks: int, row_bytes: int) -> torch.Tensor:
 
 
 class RegisteredMemory:
-    """Holds memory that is page-locked until `release`, or until its `with` block ends.
+    """A CPU tensor whose memory is page-locked until `release`, or until its `with` block ends.
 
-    Nothing may be under way from or to it then: wait for its transfers first.
+    Before that, wait for all transfers from or to it. RuntimeError with the driver's reason, and
+    nothing left locked, if a part can't be.
     """
 
     def __init__(self, tensor: torch.Tensor, accelerator: Accelerator) -> None:
@@ -42,7 +44,7 @@ class RegisteredMemory:
             raise
 
     def release(self) -> None:
-        """Does nothing the second time."""
+        """Unlocks the memory; does nothing if that has been done."""
         while self._locked:
             self._accelerator.unregister_host_memory(self._locked.pop())
 
@@ -70,7 +72,7 @@ def registered(tensor: torch.Tensor) -> RegisteredMemory:
 
 
 def _parts(address: int, nbytes: int) -> list[tuple[int, int]]:
-    """Address and bytes of each call; where one ends and the next begins, a page does."""
+    """The (address, bytes) that each call page-locks, so that no two of them share a page."""
     parts, end = [], address + nbytes
     while address < end:
         until = (address + MOST_BYTES) // ALIGNMENT * ALIGNMENT

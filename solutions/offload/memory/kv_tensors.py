@@ -18,11 +18,11 @@ from ..paths.descriptors import WORD
 
 @dataclass(frozen=True, eq=False)
 class KVTensors:
-    """One layer's cache, on both sides, as bytes.
+    """One layer's KV cache in GPU memory, and its room in host memory, as bytes.
 
-    `gpu` [num_gpu_blocks, page] and `cpu` [num_cpu_blocks, page * factor], both int8 with rows that
-    are dense; a row may be followed by memory of others. `copied_bytes` of each page are copied,
-    all of them by default: what is behind them is padding.
+    `gpu` is int8 [num_gpu_blocks, page], `cpu` int8 [num_cpu_blocks, page * factor]. The bytes of a
+    row are dense; behind each row there may be memory of others. Of each page `copied_bytes` are
+    copied, all of them by default: what is behind them is padding. ValueError for other tensors.
     """
 
     gpu: torch.Tensor
@@ -50,7 +50,7 @@ class KVTensors:
 
     @property
     def page(self) -> int:
-        """Bytes of one GPU block, and from one to the next within a CPU block."""
+        """Bytes of one GPU block, and of each sub-block of a CPU block."""
         return self.gpu.shape[1]
 
     @property
@@ -60,7 +60,7 @@ class KVTensors:
 
     @property
     def is_aligned(self) -> bool:
-        """Whether a kernel can copy each of its blocks."""
+        """True if a kernel can copy all blocks: their addresses and sizes are multiples of 8."""
         addresses = (self.gpu.data_ptr(), self.cpu.data_ptr())
         return gcd(*addresses, *self.strides, self.page, self.copied_bytes) % WORD == 0
 
@@ -69,7 +69,8 @@ class KVTensors:
 class KVGroup:
     """Layers whose blocks have the same ids: `tensors`, all with as many blocks as the first.
 
-    A CPU block holds `block_size_factor` consecutive GPU blocks of a request.
+    A CPU block holds `block_size_factor` consecutive GPU blocks of a request. ValueError, naming
+    the tensor, for one that doesn't fit.
     """
 
     tensors: Sequence[KVTensors]
@@ -110,16 +111,17 @@ class KVGroup:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Tensors that differ in nothing but where they begin: their blocks have the same offsets."""
+    """Tensors of a group that differ in nothing but where they begin: block i lies equally far from
+    the start of each of them. Sizes and strides are in bytes, as `KVTensors` has them."""
 
     page: int
     copied_bytes: int
     gpu_stride: int
     cpu_stride: int
     gpu_bases: np.ndarray
-    """int64 [tensors]: addresses, in bytes."""
+    """The addresses at which the GPU tensors begin: int64 [tensors]."""
     cpu_bases: np.ndarray
-    """int64 [tensors]: addresses, in bytes."""
+    """The addresses at which the CPU tensors begin: int64 [tensors]."""
 
 
 def _layouts_of(tensors: Sequence[KVTensors]) -> list[Layout]:
@@ -181,13 +183,14 @@ def copied_sizes(groups: Sequence[KVGroup]) -> list[int]:
 
 
 def may_overlap(groups: Sequence[KVGroup], side: Literal["gpu", "cpu"]) -> bool:
-    """Whether different blocks may be the same memory, since the spans of two tensors overlap."""
+    """True if the spans of two tensors of that side overlap: two blocks may be the same memory."""
     spans = sorted(_span(getattr(pair, side)) for group in groups for pair in group.tensors)
     return any(start < end for (_, end), (start, _) in pairwise(spans))
 
 
 def _lies_in(accelerator: Accelerator, tensor: torch.Tensor, place: str) -> bool:
-    """Memory that was page-locked in several calls lies in several ranges."""
+    """True if all of the tensor lies in memory of that place, "device" or "pinned". What was
+    page-locked in several calls lies in several ranges of it."""
     address, end = _span(tensor)
     while address < end:
         found = accelerator.memory_at(address)
@@ -198,6 +201,6 @@ def _lies_in(accelerator: Accelerator, tensor: torch.Tensor, place: str) -> bool
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """Address of the first byte, and of the one behind the last."""
+    """The address of the tensor's first byte, and of the one behind its last."""
     start = tensor.data_ptr()
     return start, start + (len(tensor) - 1) * tensor.stride(0) + tensor.shape[1]

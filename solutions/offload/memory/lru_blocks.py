@@ -15,7 +15,8 @@ import numpy as np
 def prefix_hashes(tokens: Sequence[int], block_size: int) -> list[bytes]:
     """A hash for each full block of `block_size` tokens: of its tokens and of all before them.
 
-    So equal hashes mean equal prefixes. The same in every process and on every machine.
+    So equal hashes mean equal prefixes, in every process and on every machine. ValueError for
+    blocks of fewer than 1 token.
     """
     if block_size < 1:
         raise ValueError(f"blocks of {block_size} tokens: they need at least 1")
@@ -28,12 +29,14 @@ def prefix_hashes(tokens: Sequence[int], block_size: int) -> list[bytes]:
 
 
 class StorePlan(NamedTuple):
+    """What is to be stored of the hashes that `prepare_store` was given, and where."""
+
     block_ids: list[int]
-    """Where to store `hashes`, in the same order."""
+    """The CPU block for each of `hashes`."""
     hashes: list[Hashable]
-    """Those that are not there yet, and nobody is storing."""
+    """Hashes that have no CPU block yet, neither stored nor being stored."""
     evicted: list[Hashable]
-    """What had to go for them, the first to go first."""
+    """Hashes that lost their CPU blocks to these, the first to go first."""
 
 
 @dataclass(slots=True)
@@ -63,9 +66,9 @@ class LRUBlockManager:
         self.num_blocks = num_blocks
         self._blocks: dict[Hashable, _Block] = {}
         self._evictable: OrderedDict[Hashable, None] = OrderedDict()
-        """Ready and not loaded, the least recently used first."""
+        """Hashes that are ready and not being loaded, the least recently used first."""
         self._free_ids = list(range(num_blocks))
-        """A heap."""
+        """Ids that no hash has, as a heap: the lowest is the first to be given out."""
 
     def lookup(self, hashes: Iterable[Hashable]) -> int:
         """How many of the hashes, from the first on, are ready without a gap. Uses none of them."""
@@ -78,7 +81,8 @@ class LRUBlockManager:
         return found
 
     def touch(self, hashes: Sequence[Hashable]) -> None:
-        """Counts as a use of those that are there; what is not there is passed over."""
+        """Makes these hashes the most recently used, the first of them most of all. Those that
+        have no block, and those whose block is under way, are passed over."""
         for block_hash in reversed(hashes):
             if block_hash in self._evictable:
                 self._evictable.move_to_end(block_hash)
@@ -95,9 +99,11 @@ class LRUBlockManager:
         return [block.block_id for block in blocks]
 
     def complete_load(self, hashes: Sequence[Hashable]) -> None:
-        """To be called once for each `prepare_load`, whether or not its transfer was a success.
+        """Says that a load has ended, so that its blocks may be evicted. To be called once for each
+        `prepare_load`, whether or not its transfer was a success.
 
-        ValueError for a hash that is not being loaded (so often).
+        ValueError for a hash that is not being loaded, or by fewer loads than are said to have
+        ended.
         """
         for block_hash, times in Counter(hashes).items():
             block = self._blocks.get(block_hash)
@@ -110,11 +116,12 @@ class LRUBlockManager:
                 self._evictable[block_hash] = None
 
     def prepare_store(self, hashes: Sequence[Hashable]) -> StorePlan | None:
-        """Block ids for the hashes that are not there yet, evicting others if there is no room.
+        """Gives a block id to each of the hashes that has none, and evicts others if there is no
+        room.
 
-        None, with nothing changed, if blocks that are being stored or loaded, and those that are
-        asked for here and there already, leave too little room. Ids are given out in ascending
-        order: what follows one another is copied as one.
+        None, with nothing changed, if too few blocks can be evicted: those that are being stored or
+        loaded stay, and those of `hashes` too. Ids are given out in ascending order, since blocks
+        that follow one another are copied as one.
         """
         wanted = dict.fromkeys(hashes)
         missing = [block_hash for block_hash in wanted if block_hash not in self._blocks]
@@ -130,7 +137,7 @@ class LRUBlockManager:
         return StorePlan(block_ids, missing, evicted)
 
     def complete_store(self, hashes: Sequence[Hashable], success: bool = True) -> None:
-        """Makes the hashes of a plan ready; or gives their blocks back, if the transfer failed.
+        """Makes the hashes of a plan ready, or takes their blocks back if the transfer failed.
 
         ValueError for a hash that is not being stored.
         """
@@ -154,7 +161,8 @@ class LRUBlockManager:
         return block
 
     def _to_evict(self, count: int, keep: dict[Hashable, None]) -> list[Hashable] | None:
-        """The `count` blocks least recently used and not to be kept; None if there are fewer."""
+        """The `count` hashes to evict, the least recently used first, and none of `keep`; None if
+        there are fewer."""
         evicted: list[Hashable] = []
         for block_hash in self._evictable:
             if len(evicted) >= count:

@@ -19,7 +19,7 @@ from debubble.accelerator import Event, current
 WORD = 8
 """Bytes that a kernel moves as one number."""
 VECTOR = 16
-"""Bytes that it can move as one instruction."""
+"""Bytes that a kernel can move by one instruction."""
 LAST_ADDRESS = np.iinfo(np.int64).max
 SMALLEST = 64
 """Descriptors that the smallest buffer of a pool has room for: 1.5 KiB."""
@@ -85,7 +85,8 @@ class Descriptors:
         )
 
     def cut(self, nbytes: int) -> Descriptors:
-        """The same bytes in pieces of at most `nbytes` bytes, in the same order."""
+        """The same bytes in pieces of at most `nbytes` bytes, in the same order. ValueError for
+        fewer than 1."""
         if nbytes < 1:
             raise ValueError(f"pieces of {nbytes} bytes: they need at least 1")
         counts = -(-self.sizes // nbytes)
@@ -109,7 +110,8 @@ class Descriptors:
         self._expect_disjoint_targets()
 
     def check_for_kernel(self) -> None:
-        """`check`, and ValueError for a size or an address that is no multiple of 8."""
+        """Checks what `check` does, and raises ValueError, naming the descriptor, also for a size
+        or an address that is no multiple of 8."""
         self.check()
         if not self.are_multiples(WORD):
             columns = {"size": self.sizes, "source": self.sources, "target": self.targets}
@@ -117,7 +119,8 @@ class Descriptors:
                 self._expect(numbers % WORD == 0, side, "must be a multiple of 8 for a kernel")
 
     def described(self, index: int, side: str = "size") -> str:
-        """How an error begins that is about the size of a descriptor, its source or its target."""
+        """How an error begins that is about a descriptor: about its "size", "source" or "target",
+        as `side` says."""
         if side == "size":
             return f"descriptor {index}: {int(self.sizes[index])} bytes:"
         addresses = self.sources if side == "source" else self.targets
@@ -173,7 +176,8 @@ def merge_adjacent(
 
 
 def _new_descriptor_buffers(capacity: int) -> torch.Tensor:
-    """int64 [3, capacity], pinned where that is possible: batch_src, batch_dst, batch_sizes.
+    """An int64 tensor [3, capacity], pinned where that is possible, for addresses of sources,
+    addresses of targets and sizes.
 
     The three numbers of a descriptor lie side by side: over the link they are one read.
     """
@@ -181,8 +185,11 @@ def _new_descriptor_buffers(capacity: int) -> torch.Tensor:
 
 
 class DescriptorPool:
-    """Grows as long as all its buffers are in use, up to `most_buffers` if that is given: then the
-    host waits for the transfer that ends next."""
+    """Pinned buffers for descriptors, each used again when the copy that reads it is done.
+
+    The pool grows as long as all its buffers are in use, up to `most_buffers` if that is given:
+    then the host waits for the transfer that ends next.
+    """
 
     def __init__(self, most_buffers: int | None = None) -> None:
         if most_buffers is not None and most_buffers < 1:
@@ -193,7 +200,8 @@ class DescriptorPool:
         self._in_flight: deque[tuple[torch.Tensor, Event]] = deque()
 
     def take(self, num_descriptors: int) -> torch.Tensor:
-        """int64 [3, at least num_descriptors]; nobody else has it until it is given back.
+        """A buffer, int64 [3, at least num_descriptors], that nobody else has until it is given
+        back.
 
         RuntimeError if there are `most_buffers`, and none of them has been given back.
         """
@@ -208,13 +216,13 @@ class DescriptorPool:
         return smallest
 
     def give_back(self, buffers: torch.Tensor, event: Event) -> None:
-        """To be called once the copy is queued that reads `buffers`, with an `event` recorded
-        behind it: they are handed out again when it has passed. Events pass in the order of these
-        calls."""
+        """Lets `buffers` be handed out again when `event` has passed, which the caller has recorded
+        behind the copy that reads them. Events pass in the order of these calls."""
         self._in_flight.append((buffers, event))
 
     def reclaim(self) -> None:
-        """Takes back what no copy reads any more, without a wait, and forgets its event."""
+        """Takes back the buffers that no copy reads any more, without a wait, and forgets their
+        events."""
         while self._in_flight and self._in_flight[0][1].query():
             self._free.append(self._in_flight.popleft()[0])
 
@@ -227,7 +235,7 @@ class DescriptorPool:
         self.reclaim()
 
     def _grow(self, num_descriptors: int) -> torch.Tensor:
-        """A larger buffer, in the place of a free one if there may be no more of them."""
+        """A new buffer, in the place of a free one if there are `most_buffers`."""
         if self.num_buffers == self.most_buffers:
             self._free.pop()
             self.num_buffers -= 1

@@ -13,12 +13,12 @@ from debubble.accelerator import Accelerator
 from .descriptors import Descriptors
 
 UNKNOWN, PINNED, DEVICE, CUT_OFF = range(4)
-"""Where a piece lies: in pageable memory or nobody's, in pinned memory, in device memory, or across
-the end of one of these."""
+"""Where one side of a piece lies: in pageable memory or nobody's, in pinned memory, in device
+memory, or across the end of an allocation."""
 OF_PLACE = {"pinned": PINNED, "device": DEVICE}
 
 Places = np.ndarray
-"""int64 [N], one of the above for each piece; one of no bytes counts as on the device."""
+"""UNKNOWN, PINNED, DEVICE or CUT_OFF of each piece, int64 [N]. One of no bytes counts as DEVICE."""
 
 
 def check_reach(accelerator: Accelerator, descriptors: Descriptors) -> None:
@@ -35,7 +35,7 @@ def check_reach(accelerator: Accelerator, descriptors: Descriptors) -> None:
 
 
 def check_copy(accelerator: Accelerator, descriptors: Descriptors) -> bool:
-    """Whether all pieces go from the host to the device.
+    """True if all pieces that have bytes go from the host to the device.
 
     ValueError, naming the descriptor, unless the copy engine can take them: one side in device
     memory. The other may be pageable host memory, and nobody can tell that from no memory at all.
@@ -74,8 +74,8 @@ def _places(accelerator: Accelerator, addresses: np.ndarray, sizes: np.ndarray) 
 
 
 def _ranges(accelerator: Accelerator, ascending: np.ndarray) -> list[tuple[int, int, int]]:
-    """(start, end, place) of what the addresses lie in, by one look-up for an allocation, however
-    many of them lie there."""
+    """The (start, end, place) of each allocation that some of the addresses lie in, in ascending
+    order. It is looked up once, however many of them lie there."""
     ranges, done = [], 0
     while done < len(ascending):
         address = int(ascending[done])

@@ -1,1 +1,1 @@
-"""The chapter's drawings."""
+"""What chapter 05 draws: who copies how fast, and who is the fastest."""

@@ -31,7 +31,8 @@ DIGITS = (1, 2, 5)
 
 @dataclass(frozen=True)
 class BandwidthPicture:
-    """Of copies of so many pieces each; ValueError if there is nothing to draw."""
+    """Curves of GB/s over the size of a piece, one for each path; all copies have `count` pieces.
+    ValueError if there is nothing to draw."""
 
     sizes: Sequence[int]
     """[S] bytes a piece, increasing."""
@@ -55,7 +56,8 @@ class BandwidthPicture:
     def of(
         cls, crossover: Crossover, count: int, large_copy: float | None = None
     ) -> BandwidthPicture:
-        """As it is called: with the time that the submission takes."""
+        """The curves of a crossover's paths for copies of `count` pieces: their times include the
+        submission."""
         bandwidths = {
             words: [
                 nbytes * count / crossover.time_us(path, nbytes, count) / 1e3
@@ -72,13 +74,13 @@ class BandwidthPicture:
 
     @property
     def text(self) -> str:
-        """What is drawn, without what was measured: that differs from machine to machine."""
+        """The picture in words, without its numbers: they differ from machine to machine."""
         ends = f"{short_size(self.sizes[0])} to {short_size(self.sizes[-1])}"
         return f"{self.title}\n{ends}: {'; '.join(self.bandwidths)}"
 
     @property
     def numbers(self) -> str:
-        """A row for each size."""
+        """The picture's numbers as text, GB/s, with a row for each size."""
         rows = [
             f"{short_size(nbytes)}: "
             + ", ".join(f"{path} {curve[row]:.3g}" for path, curve in self.bandwidths.items())
@@ -104,7 +106,7 @@ class BandwidthPicture:
 
     @property
     def ticks(self) -> list[float]:
-        """Of GB/s, round numbers from below the slowest to above the fastest."""
+        """Round numbers of GB/s for the axis, from below the slowest to above the fastest."""
         drawn = [rate for curve in self.bandwidths.values() for rate in curve]
         drawn += [] if self.large_copy is None else [self.large_copy]
         powers = range(math.floor(math.log10(min(drawn))), math.ceil(math.log10(max(drawn))) + 1)
@@ -114,7 +116,7 @@ class BandwidthPicture:
         return [tick for tick in rounds if lowest <= tick <= highest]
 
     def _draw_axes(self, sheet: Sheet) -> Axes:
-        """Logarithmic ones, with a name at each size that the one before leaves room for."""
+        """Adds logarithmic axes, with a name at each size for which the one before leaves room."""
         axes = sheet.figure.add_axes(PLACE, frameon=False)
         axes.set(xscale="log", xlim=(self.sizes[0] / MARGIN, self.sizes[-1] * MARGIN))
         axes.set(yscale="log", ylim=(self.ticks[0] / MARGIN, self.ticks[-1] * MARGIN))
@@ -133,7 +135,7 @@ class BandwidthPicture:
         return axes
 
     def _draw_names(self, sheet: Sheet, axes: Axes) -> None:
-        """Each at the end of its curve, or as near to it as the others let it be."""
+        """Writes each path's name at the end of its curve, or as near as the others let it be."""
         ends = sorted(
             (sheet.place_of(axes, self.sizes[-1], curve[-1])[1], number, path)
             for number, (path, curve) in enumerate(self.bandwidths.items())

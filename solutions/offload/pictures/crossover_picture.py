@@ -25,8 +25,9 @@ PALEST, FULL_AT = 0.2, 8.0
 
 @dataclass(frozen=True)
 class CrossoverPicture:
-    """A cell says how many times as long the other engine takes: the DMA engine beside a kernel,
-    the faster of the kernels beside DMA."""
+    """A table whose cells are coloured by the fastest path: rows are bytes a piece, columns numbers
+    of pieces. A cell says how many times as long the other engine takes: the DMA engine beside a
+    kernel, the faster of the kernels beside DMA."""
 
     crossover: Crossover
 
@@ -36,7 +37,7 @@ class CrossoverPicture:
 
     @property
     def text(self) -> str:
-        """What is drawn, without what was measured: that differs from machine to machine."""
+        """The picture in words, without its numbers: they differ from machine to machine."""
         sizes, counts = self.crossover.sizes, self.crossover.counts
         return (
             "The fastest path by bytes a piece and number of pieces\n"
@@ -46,7 +47,7 @@ class CrossoverPicture:
 
     @property
     def numbers(self) -> str:
-        """A row for each size, from the fewest pieces to the most."""
+        """The cells as text: a row for each size, from the fewest pieces to the most."""
         rows = []
         for nbytes in self.crossover.sizes:
             cells = [self.cell(nbytes, count) for count in self.crossover.counts]
@@ -70,12 +71,13 @@ class CrossoverPicture:
 
     @property
     def middles(self) -> np.ndarray:
-        """[C] of the columns."""
+        """Where the middles of the columns are: x in CSS pixels, [C]."""
         edges = np.linspace(LEFT, RIGHT, len(self.crossover.counts) + 1)
         return (edges[:-1] + edges[1:]) / 2
 
     def cell(self, nbytes: int, count: int) -> tuple[str, float]:
-        """(the fastest path, how many times as long the other engine takes)."""
+        """The fastest path for `count` pieces of `nbytes` bytes, and how many times as long the
+        other engine takes."""
         times = {path: self.crossover.time_us(path, nbytes, count) for path in PATHS}
         best = min(times, key=times.__getitem__)
         others = [path for path in PATHS if (path == "dma") != (best == "dma")]
