@@ -6,30 +6,16 @@ fails: test_steps_that_follow_at_once_do_not_disturb_each_other
 says: A sequence of 8 tokens is one chunk
 """
 
-from collections import namedtuple
-
-import torch
-
-from debubble.accelerator import current
-
-CHUNK_TOKENS = 8
-ConvMetadata = namedtuple("ConvMetadata", "batch_of_chunk chunk_offset num_seqs num_tokens")
+from solutions.common.h2d import async_tensor_h2d
+from solutions.sync_free.packed.conv_metadata import CHUNK_TOKENS, ConvMetadata
 
 
-def planned(starts, device):
-    lengths = starts.diff().tolist()
+def prepare_conv_metadata(query_start_loc_cpu, device):
+    lengths = query_start_loc_cpu.diff().tolist()
     chunks = [
         (sequence, number * CHUNK_TOKENS)
         for sequence, length in enumerate(lengths)
         for number in range(length // CHUNK_TOKENS + 1)
     ]
-    both = torch.tensor(chunks, dtype=torch.int32, pin_memory=current().pin_memory)
-    both = both.view(-1, 2).to(device, non_blocking=True)
-    return ConvMetadata(both[:, 0], both[:, 1], len(lengths), sum(lengths))
-
-
-def convolve_layers(layers, tokens, query_start_loc, query_start_loc_cpu):
-    metadata = planned(query_start_loc_cpu, tokens.device)
-    for layer in layers:
-        tokens = layer(tokens, metadata)
-    return tokens
+    sent = async_tensor_h2d(list(zip(*chunks, strict=True)), device, torch.int32)
+    return ConvMetadata(*sent, len(lengths), sum(lengths))
