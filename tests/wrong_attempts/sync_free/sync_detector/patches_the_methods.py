@@ -14,26 +14,8 @@ says: A mode sees the operators of the thread that entered it
 """
 
 import functools
-import os
-import traceback
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import NamedTuple
 
-import torch
-
-import debubble.accelerator
-
-MACHINERY = (os.path.dirname(torch.__file__), os.path.dirname(debubble.__file__) + os.sep, __file__)
 METHODS = ("item", "cpu", "tolist", "nonzero")
-
-allowed = ContextVar("allowed", default=False)
-
-
-class Wait(NamedTuple):
-    what: str
-    function: str
-    line: str
 
 
 class SyncDetector:
@@ -55,23 +37,14 @@ class SyncDetector:
     def _noting(self, method, name):
         @functools.wraps(method)
         def call(tensor, *args, **kwargs):
-            if tensor.device.type != "cpu" and not allowed.get():
-                self._note(name)
+            if on_device(tensor) and not _allowed.get():
+                self.waits.append(next(outside_this_file(name)))
             return method(tensor, *args, **kwargs)
 
         return call
 
-    def _note(self, what):
-        for frame in reversed(traceback.extract_stack()):
-            if not frame.filename.startswith(MACHINERY):
-                self.waits.append(Wait(what, frame.name, frame.line))
-                return
 
-
-@contextmanager
-def allow_waits():
-    outer = allowed.set(True)
-    try:
-        yield
-    finally:
-        allowed.reset(outer)
+def outside_this_file(what):
+    for frame in reversed(traceback.extract_stack()):
+        if not frame.filename.startswith(MACHINERY):
+            yield Wait(what, frame.name, frame.line)
