@@ -41,7 +41,7 @@ class ConvMetadata:
     num_seqs: int
     num_tokens: int
     highest_slot: int = PAD_SLOT
-    """Of the cache indices that were given on the host: what the states of a layer must hold."""
+    """The highest cache index that was given on the host: a layer must have a state for it."""
 
 
 def read_conv_metadata(query_start_loc: torch.Tensor) -> ConvMetadata:

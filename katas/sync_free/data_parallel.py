@@ -29,10 +29,11 @@ class Ranks(Protocol):
     """The ranks that step side by side, as one of them sees them."""
 
     rank: int
-    """Which of them this one is."""
+    """The number of this rank, from 0."""
     size: int
+    """How many ranks there are."""
     stream: Stream
-    """For their exchanges alone: nothing else is queued here."""
+    """The stream of the exchanges between ranks: nothing else is queued here."""
 
     def own_column(
         self, original_tokens: int, padded_tokens: int, should_ubatch: bool, cudagraph_mode: int
@@ -61,7 +62,7 @@ def _run_ar(
     cudagraph_mode: int,
     group: Ranks,
 ) -> ReadBack:
-    """What every rank is about to run, for whoever reads it (vLLM #41429).
+    """Exchanges with all ranks what each of them is about to run (vLLM #41429).
 
     `.read()` of the result gives it: [4, group.size] int32 on the host, a column for each rank;
     its rows are original tokens, padded tokens, should_ubatch as 0 or 1, and graph mode. All ranks

@@ -42,7 +42,7 @@ class Wait(NamedTuple):
 
 
 def calling_line() -> tuple[str, str]:
-    """The function that is running, and its line: the innermost outside the machinery."""
+    """Function and source text of the line that is running, the innermost outside MACHINERY."""
     for frame in reversed(traceback.extract_stack()):
         if not frame.filename.startswith(MACHINERY):
             return frame.name, frame.line or ""

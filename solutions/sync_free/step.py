@@ -36,9 +36,9 @@ class StepOutput(NamedTuple):
     """What a step gives for each row of its batch, on the device."""
 
     sampled: torch.Tensor
-    """[num_requests] int64."""
+    """[num_requests] int64: the ids of the tokens with the highest logits."""
     logprobs: LogprobsTensors | None
-    """None when no request asks."""
+    """Of the sampled tokens and the ids asked for; None when no request asks."""
 
 
 class DecodeStep:
@@ -115,7 +115,7 @@ class DecodeStep:
 
 
 def most_bytes(config: StepConfig) -> int:
-    """What the plans of a step may take: a place and an id for each token of each request, and
-    all else that travels for a request."""
+    """Bytes that the plans of a step take at most: a place and an id for each token of each
+    request, and all else that travels for a request."""
     per_request = 16 * config.max_len + 32 * (config.asked_ids + config.bad_words) + 512
     return config.num_requests * per_request + 4096

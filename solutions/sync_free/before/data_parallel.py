@@ -10,7 +10,7 @@ from ..model.ranks import Ranks
 
 
 class ReadBack:
-    """A device tensor on the host already."""
+    """A device tensor on the host, which has waited for the copy."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.values = tensor.cpu()
@@ -26,7 +26,7 @@ def _run_ar(
     cudagraph_mode: int,
     group: Ranks,
 ) -> ReadBack:
-    """What every rank is about to run, for whoever reads it (vLLM #41429).
+    """Exchanges with all ranks what each of them is about to run (vLLM #41429).
 
     `.read()` of the result gives it: [4, group.size] int32 on the host, a column for each rank;
     its rows are original tokens, padded tokens, should_ubatch as 0 or 1, and graph mode. All ranks

@@ -31,10 +31,10 @@ def gather_specific_token_logprobs(
 
 
 def compute_token_logprobs(logits: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
-    """[num_rows, K] float32, by way of [num_rows, vocab_size] in float32."""
+    """[num_rows, K] float32: the log-softmax at `token_ids`, gathered from that of all tokens."""
     return torch.log_softmax(logits, -1, dtype=torch.float32).gather(1, token_ids.long())
 
 
 def compute_token_ranks(logits: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
-    """[num_rows] int64, by way of [num_rows, vocab_size] booleans."""
+    """[num_rows] int64: how many logits of the row are at least that of its token."""
     return (logits >= logits.gather(1, token_ids.long()[:, None])).sum(-1)

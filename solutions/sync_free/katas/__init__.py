@@ -1,1 +1,1 @@
-"""What only the exercises need: a decode loop, and a detector of waits."""
+"""What only two exercises run: the loop of `find_the_races`, the detector of `sync_detector`."""

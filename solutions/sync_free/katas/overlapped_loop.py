@@ -58,7 +58,7 @@ class DecodeLoop:
         return None if self.on_its_way is None else self.on_its_way.read().tolist()
 
     def _read_back(self) -> ReadBack:
-        """Behind the kernels that write the tokens, and beside those of the next step."""
+        """Starts to download `tokens` once they are written, beside the next step's kernels."""
         self.copying.wait_stream(current().current_stream())
         with self.copying:
             on_its_way = ReadBack(self.tokens)

@@ -26,9 +26,9 @@ import debubble.accelerator
 
 aten = torch.ops.aten
 DEPENDS_ON_DATA = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
-"""So PyTorch marks what has to know the values of a tensor, or how many of them count."""
+"""PyTorch's tags for operators that have to know a tensor's values, or how many of them count."""
 MACHINERY = (os.path.dirname(torch.__file__), os.path.dirname(debubble.__file__) + os.sep, __file__)
-"""PyTorch, the simulated device and this file: nobody looks for a line of their own in there."""
+"""How the paths of PyTorch, debubble and this file begin: no line in there asked for a wait."""
 
 
 class Wait(NamedTuple):
@@ -66,7 +66,7 @@ class SyncDetector(TorchDispatchMode):
 
 
 _allowed: ContextVar[bool] = ContextVar("waits are allowed", default=False)
-"""Each thread has its own, and starts with the default."""
+"""True within `allow_waits`. Each thread has a value of its own, and starts with the default."""
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def allow_waits() -> Iterator[None]:
 
 
 def calling_line() -> tuple[str, str]:
-    """The function that is running, and its line: the innermost outside the machinery."""
+    """Function and source text of the line that is running, the innermost outside MACHINERY."""
     for frame in reversed(traceback.extract_stack()):
         if not frame.filename.startswith(MACHINERY):
             return frame.name, frame.line or ""
@@ -110,7 +110,8 @@ def to_copy(
     non_blocking: bool = False,
     **options: object,
 ) -> str | None:
-    """`to` makes its own target, and a pinned one if that is on the host and nobody is to wait."""
+    """Why `source.to(...)` waits, or None. Its target is new, and pinned if that is on the host and
+    nobody is to wait."""
     if on_device(source) and non_blocking:
         return None
     goes_to_host = torch.device(device or source.device).type == "cpu"
@@ -119,6 +120,7 @@ def to_copy(
 
 
 def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> str | None:
+    """Why `target.copy_(source)` waits, or None."""
     if on_device(target) == on_device(source):
         return None
     host, way = (source, "from") if on_device(target) else (target, "to")
@@ -134,7 +136,7 @@ def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False
 
 
 def index(tensor: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> str | None:
-    """Integers have to be on the device; a mask has to be counted."""
+    """Why `tensor[indices]` waits, or None: it uploads host integers, and counts device masks."""
     for chosen in indices:
         is_mask = chosen is not None and chosen.dtype == torch.bool
         if chosen is not None and on_device(chosen) == is_mask:
@@ -148,7 +150,8 @@ def index_put_(
     value: torch.Tensor,
     accumulate: bool = False,
 ) -> str | None:
-    """A number through one mask is only a fill: nobody counts, and nothing travels."""
+    """Why `tensor[indices] = value` waits, or None. A number through one mask is only a fill:
+    nobody counts, and nothing travels."""
     if on_device(value):
         return index(tensor, indices)
     through_mask = [chosen is not None and chosen.dtype == torch.bool for chosen in indices]
@@ -173,4 +176,5 @@ RULES: dict[OpOverload, Callable[..., str | None]] = {
         "the largest index has to be known" if num_classes == -1 else None
     ),
 }
-"""Operators of which the tags say too little, or too much."""
+"""By operator, why it waits with given arguments, or None: where its tags say too little, or too
+much."""

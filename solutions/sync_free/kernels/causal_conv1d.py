@@ -54,7 +54,7 @@ def causal_conv1d_kernel(
     CHUNK: tl.constexpr,  # at least 3, so that only first chunks look back before their sequence
     BLOCK_DIM: tl.constexpr,
 ):
-    """One program: one chunk of one sequence, BLOCK_DIM channels; nothing if that is below 0."""
+    """One program: a chunk of a sequence, BLOCK_DIM channels; nothing for a sequence below 0."""
     STATE: tl.constexpr = WIDTH - 1
     chunk = tl.program_id(0)
     sequence = tl.load(batch_of_chunk + chunk)
@@ -152,7 +152,7 @@ def convolve(
     activation: str | None,
     metadata: ConvMetadata,
 ) -> torch.Tensor:
-    """[num_tokens, dim] like `x`. The arguments are those of `causal_conv1d_fn`, the site.
+    """The convolved `x`, [num_tokens, dim]. The arguments are those of `causal_conv1d_fn`.
 
     ValueError for metadata of another batch; everything else has been checked.
     """
@@ -234,7 +234,7 @@ def check_batch(
 ) -> None:
     """ValueError unless the three are int32 [num_seqs + 1], int32 [num_seqs] and bool [num_seqs].
 
-    The host knows shapes and types. Values it would have to ask for, and wait.
+    The host knows shapes and types. For values it would have to ask the device, and wait.
     """
     num_seqs = cache_indices.numel()
     for name, tensor, size, dtype in (
@@ -250,6 +250,7 @@ def check_batch(
 
 
 def _check_metadata(metadata: ConvMetadata, num_tokens: int, num_seqs: int, num_slots: int) -> None:
+    """ValueError for metadata of another batch, or with a slot that the states don't have."""
     if metadata.num_tokens != num_tokens:
         raise ValueError(
             f"metadata of {metadata.num_tokens} tokens, and x has {num_tokens}: prepare it from "
@@ -267,7 +268,7 @@ def _check_metadata(metadata: ConvMetadata, num_tokens: int, num_seqs: int, num_
 
 
 def _work(x: torch.Tensor, width: int, num_seqs: int) -> Work:
-    """Each input read and each output written once, each sequence's state both."""
+    """Inputs are read once, outputs written once, and each sequence's state both."""
     num_tokens, dim = x.shape
     numbers = 2 * num_tokens * dim + 2 * num_seqs * dim * (width - 1)
     flops = 2.0 * num_tokens * dim * width

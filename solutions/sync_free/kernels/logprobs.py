@@ -16,19 +16,20 @@ import triton.language as tl
 from debubble.accelerator import Work, launch
 
 TILE = 8192
-"""Logits that one program reads, of one row if it has so many: enough programs for a GPU, however
-few the rows."""
+"""Logits that one program reads, all of one row if it has so many. Few rows still make enough
+programs for a GPU."""
 ROWS, IDS = 16, 32
-"""Rows, and ids of each, that one program looks up."""
+"""One program looks up IDS ids in each of ROWS rows."""
 
 
 class LogprobsTensors(NamedTuple):
-    """On the device. Column 0 is the sampled token, the others are the ids asked for."""
+    """Log-probabilities of some tokens of each row, on the device: of the sampled one in column 0,
+    and of those asked for in the others."""
 
     logprob_token_ids: torch.Tensor
     """[num_rows, 1 + most ids of a row] int32; 0 where a row asks for fewer."""
     logprobs: torch.Tensor
-    """The same shape, float32; -inf where a row asks for fewer."""
+    """[num_rows, 1 + most ids of a row] float32; -inf where a row asks for fewer."""
     selected_token_ranks: torch.Tensor
     """[num_rows] int64, as `compute_token_ranks` counts."""
 
@@ -135,7 +136,8 @@ def token_logprobs_kernel(
 def score_tokens(
     logits: torch.Tensor, token_ids: torch.Tensor, counts: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probabilities at `token_ids`, and the ranks of column 0, from one pass over the logits.
+    """Log-probabilities at `token_ids`, [num_rows, K] float32, and ranks of column 0, [num_rows]
+    int64, from one pass over the logits, [num_rows, vocab_size].
 
     token_ids: [num_rows, K] integers, K at least 1. counts: [num_rows] int32; ids of a row from
     that column on are not looked at, and give -inf.

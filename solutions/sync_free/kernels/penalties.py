@@ -1,4 +1,4 @@
-"""Counts what requests were told and have said: a bit and a count for each token of a request."""
+"""Counts the tokens of requests: a bit for each one in a prompt, a count for each one after it."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def count_tokens(
     output_bin_counts: torch.Tensor,
     max_prefill_len: int,
 ) -> None:
-    """Adds to what the tables hold. `on_device`: `rows` [n] int64, and `prompt_lens` and
-    `prefill_lens` [n] int32. The tables are those of `bincount`, the site."""
+    """Adds the tokens of n requests to what the tables hold. `on_device`: `rows` [n] int64, and
+    `prompt_lens` and `prefill_lens` [n] int32. The tables are those of `bincount`, the site."""
     rows = on_device["rows"]
     launch(
         bincount_kernel,
@@ -84,7 +84,7 @@ def count_tokens(
 def check_tables(
     all_token_ids: torch.Tensor, prompt_bin_mask: torch.Tensor, output_bin_counts: torch.Tensor
 ) -> None:
-    """ValueError for tables that don't belong together."""
+    """ValueError unless the tables are contiguous int32, of the shapes that `bincount` names."""
     tables = {
         "all_token_ids": all_token_ids,
         "prompt_bin_mask": prompt_bin_mask,

@@ -1,1 +1,1 @@
-"""What a step costs, as it was and as it is."""
+"""The benchmark: what a step costs as it was, with each site fixed, and with one upload."""

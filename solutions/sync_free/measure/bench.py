@@ -19,10 +19,11 @@ from ..model.workload import ScheduledStep, Workload
 from ..step import DecodeStep, StepOutput
 
 VARIANTS = {"before": (), "separate": SITES, "after": None}
-"""Sites as `DecodeStep` takes them: as they were, each by itself, and in one upload."""
+"""The `sites` of `DecodeStep`: none fixed, each fixed by itself, all of them in one upload."""
 STEPS_IN_A_ROW = 24
 SMALL_LOAD_MS = 15.0
-"""Enough for the host to queue a small step under a profiler, and short enough to see the step."""
+"""Milliseconds of work ahead of a small step: enough for the host to queue it under a profiler,
+and short enough to see the step."""
 SERVING_BYTES = 30 * 2**30
 
 
@@ -79,7 +80,7 @@ class Running:
         return self.step.run(next(self.scheduled))
 
     def loop(self) -> None:
-        """STEPS_IN_A_ROW steps, the tokens of each read while the next one runs."""
+        """Runs STEPS_IN_A_ROW steps, and reads the tokens of each while the next one runs."""
         last = ReadBack(self.next_step().sampled)
         for _ in range(STEPS_IN_A_ROW - 1):
             sampled = ReadBack(self.next_step().sampled)
@@ -89,7 +90,7 @@ class Running:
 
 
 def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
-    """One small step of each variant."""
+    """Each variant's name, and the timeline of one small step of it."""
     config = StepConfig.small()
     model, scheduled = ConvModel(config, accelerator.device), list(Workload(config).steps(3))
     for name in VARIANTS:

@@ -46,7 +46,8 @@ def own_column_kernel(
 
 
 class DataParallelGroup:
-    """Made once at the start, by all ranks together; it has what `_run_ar` needs in each step.
+    """All ranks as this one sees them: what `_run_ar` needs in each step, made once at the start by
+    all ranks together.
 
     `process_group` is torch's: NCCL on GPUs, after torch.cuda.set_device, and gloo on sim. It
     should serve nothing else: the collectives of one group run in turn, and behind those of the
@@ -120,13 +121,15 @@ class DataParallelGroup:
 
 
 def sum_over_ranks(state: torch.Tensor, process_group: dist.ProcessGroup) -> None:
-    """Launched as a kernel, so that sim can hand its data on the CPU to gloo."""
+    """Sums `state` over all ranks, in place. It is launched as a kernel, so that sim can hand its
+    data on the CPU to gloo."""
     dist.all_reduce(state, group=process_group)
 
 
 def check_column(
     original_tokens: int, padded_tokens: int, cudagraph_mode: int, max_num_tokens: int
 ) -> None:
+    """ValueError for numbers that no rank can run."""
     if original_tokens < 0:
         raise ValueError(f"{original_tokens} tokens: a rank that has nothing to run has 0")
     if padded_tokens < original_tokens:
@@ -144,7 +147,8 @@ def check_column(
 def check_that_ranks_agree(
     process_group: dist.ProcessGroup | None, settings: dict[str, int]
 ) -> None:
-    """Exchanged as Python objects, which may differ: tensors of two sizes would hang the ranks."""
+    """ValueError on every rank if their `settings` differ. They are exchanged as Python objects:
+    tensors of two sizes would hang the ranks."""
     if process_group is None:
         return
     of_ranks: list[dict[str, int]] = [{}] * dist.get_world_size(process_group)

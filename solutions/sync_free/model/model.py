@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from .config import StepConfig
 
 Convolve = Callable[[int, torch.Tensor, torch.Tensor], torch.Tensor]
-"""(number of the layer, x, weight) to the convolved x."""
+"""Called as convolve(number of the layer, x, weight); gives the convolved x, [num_tokens,
+hidden_size]. The weight is [hidden_size, conv_width]."""
 
 
 class ConvModel:
@@ -29,7 +30,8 @@ class ConvModel:
         self.head = self.weight(config.vocab_size)
 
     def weight(self, rows: int, scale: float | None = None) -> torch.Tensor:
-        """[rows, hidden_size], by default of a scale that keeps the size of what it maps."""
+        """A random matrix, [rows, hidden_size]; by default of a scale that keeps the size of what
+        it maps."""
         shape = (rows, self.config.hidden_size)
         scale = self.config.hidden_size**-0.5 if scale is None else scale
         return torch.randn(shape, dtype=self.config.dtype, device=self.device).mul_(scale)

@@ -11,7 +11,7 @@ import numpy as np
 from ..checks.rows import check_moves
 
 Moves = list[tuple[int, int]]
-"""(source, target): rows whose requests go from the one to the other."""
+"""(source, target) pairs: the request in row `source` goes to row `target`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,8 @@ class NgramBatch:
     num_tokens_cpu: np.ndarray  # [n] int32, for n requests
 
     def rows_by_req_id(self) -> dict[str, int]:
-        """ValueError for requests or lengths that the tables can't hold, and for a twin."""
+        """Each request's row. ValueError for requests or lengths that the tables can't hold, and
+        for one request in two rows."""
         max_reqs, max_len = self.token_ids_cpu.shape
         num_reqs = len(self.req_ids)
         if num_reqs > max_reqs:

@@ -25,7 +25,7 @@ from .workload import ScheduledStep
 
 
 class StepPlans(NamedTuple):
-    """The plans of one step: what each is applied to, and what it gives."""
+    """The plans of one step. Their types name what each is applied to, and what it gives."""
 
     ngram: NgramPlan
     penalties: Plan[[torch.Tensor, torch.Tensor, torch.Tensor], None]
@@ -75,6 +75,7 @@ class PackedSites:
         )
 
     def upload(self) -> DeviceArrays:
+        """Sends what all plans and the step itself need; gives the step's own inputs."""
         plans: Iterable[Plan[..., object]] = self.plans
         arrays = {"inputs": self.inputs.arrays}
         arrays |= {name: plan.arrays for name, plan in zip(StepPlans._fields, plans, strict=True)}
@@ -92,7 +93,7 @@ class PackedSites:
         self.plans.penalties.apply(self.on_device["penalties"], tables.token_ids, *counts)
 
     def token_types(self) -> torch.Tensor:
-        """[num_tokens] int32."""
+        """Each token's type, 0 or 1: [num_tokens] int32 on the device."""
         device = self.tables.token_ids.device
         return self.plans.token_types.apply(self.on_device["token_types"], device)
 
@@ -100,7 +101,7 @@ class PackedSites:
         return self.plans.convolution.apply(self.on_device["convolution"])
 
     def logits_rows(self, num_padded: int) -> torch.Tensor:
-        """[num_padded] int32."""
+        """The tokens whose logits are wanted: [num_padded] int32 on the device."""
         buffer, indices = self.tables.logits_rows, self.on_device["inputs"]["logits_indices"]
         return kv_sharing._prepare_kv_sharing_fast_prefill(buffer, indices, num_padded)
 
@@ -108,5 +109,5 @@ class PackedSites:
         self.plans.bad_words.apply(self.on_device["bad_words"], logits)
 
     def logprobs(self, logits: torch.Tensor, sampled: torch.Tensor) -> LogprobsTensors | None:
-        """None when no request asks."""
+        """Those of the sampled tokens and of the ids asked for; None when no request asks."""
         return self.plans.logprobs.apply(self.on_device["logprobs"], logits, sampled)

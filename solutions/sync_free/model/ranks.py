@@ -24,10 +24,11 @@ class Ranks(Protocol):
     """The ranks that step side by side, as one of them sees them."""
 
     rank: int
-    """Which of them this one is."""
+    """The number of this rank, from 0."""
     size: int
+    """How many ranks there are."""
     stream: Stream
-    """For their exchanges alone: nothing else is queued here."""
+    """The stream of the exchanges between ranks: nothing else is queued here."""
 
     def own_column(
         self, original_tokens: int, padded_tokens: int, should_ubatch: bool, cudagraph_mode: int
@@ -40,14 +41,14 @@ class Ranks(Protocol):
 
 @dataclass(frozen=True)
 class Agreement:
-    """What follows for the step, on every rank alike."""
+    """What all ranks do in this step: the same on each of them."""
 
     num_tokens: int
-    """The batch that each rank pads its own to."""
+    """So many tokens each rank pads its batch to."""
     should_ubatch: bool
-    """Whether all ranks can split their batch into micro-batches."""
+    """True if every rank can split its batch into micro-batches."""
     cudagraph_mode: int
-    """The most that all ranks can replay."""
+    """The highest graph mode that every rank can run in."""
 
 
 def agreement_of(state: torch.Tensor) -> Agreement:

@@ -27,7 +27,7 @@ SITES = (
     "bad_words",
     "logprobs",
 )
-"""Modules of `before` and of `sites`, by name."""
+"""The eight sites: each is a module of `before` and one of `sites`, of this name."""
 
 
 class SeparateSites:
@@ -55,7 +55,7 @@ class SeparateSites:
         return self.site["data_parallel"]._run_ar
 
     def upload(self) -> DeviceArrays:
-        """The step's own inputs, which are no site."""
+        """The step's own inputs on the device. What a site needs it sends by itself, later."""
         self.on_device = upload_packed(self.inputs.arrays, self.device)
         return self.on_device
 
@@ -78,7 +78,7 @@ class SeparateSites:
         )
 
     def token_types(self) -> torch.Tensor:
-        """[num_tokens] int32."""
+        """Each token's type, 0 or 1: [num_tokens] int32 on the device."""
         model_kwargs = self.site["token_types"]._init_model_kwargs(
             self.scheduled.token_type_starts,
             self.on_device["sequence_lens"],
@@ -88,7 +88,7 @@ class SeparateSites:
         return model_kwargs["token_type_ids"]
 
     def conv_metadata(self) -> ConvMetadata | None:
-        """None as it was: then each layer makes its own."""
+        """The step's metadata; None where the site is as it was, and each layer makes its own."""
         if not self.plans_convolution:
             return None
         return prepare_conv_metadata(
@@ -100,7 +100,7 @@ class SeparateSites:
         return self.site["causal_conv1d"].causal_conv1d_fn
 
     def logits_rows(self, num_padded: int) -> torch.Tensor:
-        """[num_padded] int32."""
+        """The tokens whose logits are wanted: [num_padded] int32 on the device."""
         return self.site["kv_sharing"]._prepare_kv_sharing_fast_prefill(
             self.tables.logits_rows, self.on_device["logits_indices"], num_padded
         )
@@ -110,7 +110,7 @@ class SeparateSites:
         self.site["bad_words"].apply_bad_words(logits, scheduled.bad_words, scheduled.past_tokens)
 
     def logprobs(self, logits: torch.Tensor, sampled: torch.Tensor) -> LogprobsTensors | None:
-        """None when no request asks."""
+        """Those of the sampled tokens and of the ids asked for; None when no request asks."""
         return self.site["logprobs"].gather_specific_token_logprobs(
             logits, self.scheduled.asked_ids, sampled
         )

@@ -16,11 +16,17 @@ from .workload import ScheduledStep
 
 @dataclass(frozen=True)
 class SiteInputs:
-    """`sequence_lens`, `query_start_loc`, `cache_indices`: int32, and `has_initial_state`: bool, of
-    all sequences, that of padding included. `logits_indices`: [num_requests] int32.
-    `token_places`: int64, where in the table of tokens the ones lie that this step runs.
-    `new_places` and `new_tokens`: what was said last, by requests that did not just arrive.
-    `said_places`: int64, the counts that grow by one.
+    """What a step sends for itself, beside what its sites send. In `arrays`:
+
+    sequence_lens      [num_requests + 1] int32: tokens of each sequence, that of padding last
+    cache_indices      [num_requests + 1] int32: the slot of each sequence's states
+    has_initial_state  [num_requests + 1] bool: True where an earlier step has left a state
+    query_start_loc    [num_requests + 2] int32: where each sequence begins, and the last one ends
+    logits_indices     [num_requests] int32: the last token of each request
+    token_places       [num_tokens + num_padding] int64: where this step's tokens lie in the table
+    new_places         [n] int64: where the tokens go that n requests said last
+    new_tokens         [n] int32: these tokens; requests that just arrived have none
+    said_places        [m] int64: the counts of said tokens that grow by one
     """
 
     arrays: HostArrays
@@ -28,6 +34,7 @@ class SiteInputs:
     """Rows whose request just arrived, or came from another row: int64."""
 
     def write_new_tokens(self, on_device: DeviceArrays, tables: RequestTables) -> None:
+        """Writes the tokens that were said last to their table, and counts them."""
         places, tokens = on_device["new_places"], on_device["new_tokens"]
         tables.token_ids.view(-1).index_copy_(0, places, tokens)
         said = on_device["said_places"]
@@ -38,7 +45,7 @@ class SiteInputs:
 def plan_inputs(
     scheduled: ScheduledStep, row_of: Mapping[str, int] | None, vocab_size: int
 ) -> SiteInputs:
-    """`row_of`: each request's row in the last step."""
+    """What `scheduled` sends. `row_of`: each request's row in the last step, None in the first."""
     rows = np.arange(scheduled.num_requests)
     max_len = scheduled.token_table.shape[1]
     start_loc = scheduled.query_start_loc

@@ -10,9 +10,11 @@ from .config import StepConfig
 
 
 class RequestTables:
-    """By row: `token_ids` [num_requests, max_len] and `num_tokens` [num_requests], both int32;
-    `prompt_bin_mask` [num_requests, ceil(vocab_size / 32)] and `output_bin_counts` [num_requests,
-    vocab_size], both int32. By slot, for each mixing layer: `conv_states`.
+    """The tables of the requests. All but `conv_states` are int32, and go by a request's row:
+    `token_ids` [num_requests, max_len], `num_tokens` [num_requests], `prompt_bin_mask`
+    [num_requests, ceil(vocab_size / 32)] and `output_bin_counts` [num_requests, vocab_size].
+    `conv_states`, of the model's dtype, go by its slot: [num_requests, hidden_size, conv_width - 1]
+    for each mixing layer.
     """
 
     def __init__(self, config: StepConfig, device: torch.device) -> None:
@@ -25,7 +27,7 @@ class RequestTables:
         self.prompt_bin_mask = integers(requests, -(-vocab_size // 32))
         self.output_bin_counts = integers(requests, vocab_size)
         self.logits_rows = integers(2 * requests)
-        """[2 * num_requests]: room for the rows of a padded batch."""
+        """[2 * num_requests] int32: room for the `logits_indices` of a padded batch."""
         # Channels side by side, as the tokens have them.
         shape = (requests, config.conv_width - 1, config.hidden_size)
         self.conv_states = [

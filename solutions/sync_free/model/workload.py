@@ -22,7 +22,7 @@ class WorkloadRequest:
 
     name: str
     slot: int
-    """Where its counts live on the device: the same in all its steps, unlike its row."""
+    """Where its convolution states lie on the device: the same in all its steps, unlike its row."""
     tokens: np.ndarray
     """[max_len] int32: the prompt and all that it will say."""
     prompt_len: int
@@ -35,7 +35,7 @@ class ScheduledStep:
     """One step. Rows are places in the batch; a request's row may change from step to step."""
 
     requests: list[WorkloadRequest]
-    """By row."""
+    """A request's place here is its row."""
     arrived: frozenset[str]
     """Names of those that run for the first time, with their whole prompt."""
     num_computed: np.ndarray
@@ -51,7 +51,7 @@ class ScheduledStep:
 
     @property
     def num_tokens(self) -> int:
-        """Those of padding left out."""
+        """Tokens that this step runs, without those of padding."""
         return int(self.query_lens.sum())
 
     # What a scheduler keeps up to date anyway is made once, and not at a step's expense.
@@ -62,7 +62,7 @@ class ScheduledStep:
 
     @cached_property
     def has_arrived(self) -> np.ndarray:
-        """[num_requests] bool."""
+        """[num_requests] bool: True where a request runs for the first time."""
         return np.array([name in self.arrived for name in self.names])
 
     @cached_property
@@ -77,12 +77,12 @@ class ScheduledStep:
 
     @cached_property
     def prompt_lens(self) -> np.ndarray:
-        """[num_requests] int32."""
+        """[num_requests] int32: tokens of each prompt."""
         return np.array([request.prompt_len for request in self.requests], dtype=np.int32)
 
     @cached_property
     def sequence_lens(self) -> np.ndarray:
-        """[num_requests + 1] int32: query_lens, and the padding."""
+        """[num_requests + 1] int32: tokens of each sequence in this step, that of padding last."""
         return np.append(self.query_lens, np.int32(self.num_padding))
 
     @cached_property
@@ -104,7 +104,7 @@ class ScheduledStep:
 
     @cached_property
     def token_type_starts(self) -> dict[int, int]:
-        """The second half of a prompt is of type 1, by row."""
+        """{row: first position of type 1}: in a prompt that arrives, its second half is."""
         return {
             row: request.prompt_len // 2
             for row, request in enumerate(self.requests)
@@ -113,14 +113,16 @@ class ScheduledStep:
 
     @cached_property
     def asked_ids(self) -> dict[int, list[int]]:
+        """{row: token ids whose log-probability its request asks for}."""
         return {row: request.asked_ids for row, request in enumerate(self.requests)}
 
     @cached_property
     def bad_words(self) -> dict[int, list[list[int]]]:
+        """{row: token sequences that its request must not say}."""
         return {row: request.bad_words for row, request in enumerate(self.requests)}
 
     def prepared(self) -> ScheduledStep:
-        """Itself, with all of the above at hand."""
+        """This step, with all cached properties computed."""
         for name, value in vars(type(self)).items():
             if isinstance(value, cached_property):
                 getattr(self, name)
@@ -158,7 +160,8 @@ class Workload:
             computed = [done + length for done, length in zip(computed, lens, strict=True)]
 
     def _end(self, running: list[WorkloadRequest], computed: list[int], count: int) -> list[int]:
-        """Takes out those that are at their end, or else any; the last rows move into the holes."""
+        """Ends the requests at their last token, and others up to `count`; gives their slots. The
+        last rows move into the holes."""
         full = [row for row, done in enumerate(computed) if done >= self.config.max_len - 1]
         others = self.random.permutation(len(running)).tolist()
         rows = list(dict.fromkeys([*full, *others]))[: max(count, len(full))]

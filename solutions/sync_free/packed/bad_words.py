@@ -28,6 +28,7 @@ class BadWords:
 
     @classmethod
     def of(cls, bad_words_token_ids: BadWordsTokenIds, num_rows: int, vocab_size: int) -> BadWords:
+        """ValueError for a row or an id that the logits don't have, and for an empty sequence."""
         of_rows = bad_words_token_ids.values()
         sequences = list(chain.from_iterable(of_rows))
         rows = np.fromiter(bad_words_token_ids, np.int64, len(of_rows))
@@ -57,8 +58,8 @@ class BadWordsPlan:
     arrays: HostArrays
 
     def apply(self, on_device: DeviceArrays, logits: torch.Tensor) -> None:
-        """A kernel for each of a few logits, or one for all. `logits`: [B, V] float, of any
-        strides."""
+        """Sets the forbidden logits to -inf, by a kernel for each of a few or by one for all.
+        `logits`: [B, V] float on the device, of any strides."""
         for row, token_id in self.few:
             # A slice is filled, and a kernel takes the number as its argument. Assigned to a
             # single element, it would be uploaded, and waited for.
@@ -83,9 +84,9 @@ def plan_bad_words(words: BadWords, past_tokens_ids: Sequence[Sequence[int]]) ->
 
 
 def _completed(words: BadWords, past_tokens_ids: Sequence[Sequence[int]]) -> np.ndarray:
-    """[num_sequences] bool: whether all but the last id are the newest ones of the row.
+    """[num_sequences] bool: True where all ids but the last are the newest ones of the row.
 
-    Few sequences get past a look at one id, so only these few are compared as a whole.
+    A look at one id rules most sequences out, so only the others are compared as a whole.
     """
     newest = np.fromiter(
         (past[-1] if len(past) else NOTHING_YET for past in past_tokens_ids),
@@ -101,4 +102,4 @@ def _completed(words: BadWords, past_tokens_ids: Sequence[Sequence[int]]) -> np.
 
 
 NOTHING_YET = -1
-"""No token id, so that it is equal to none."""
+"""Stands for the newest id of a row without any: no token has this id."""

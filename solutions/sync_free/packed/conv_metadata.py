@@ -30,7 +30,7 @@ class ConvMetadata:
     num_seqs: int
     num_tokens: int
     highest_slot: int = PAD_SLOT
-    """Of the cache indices that were given on the host: what the states of a layer must hold."""
+    """The highest cache index that was given on the host: a layer must have a state for it."""
 
 
 def prepare_conv_metadata(
@@ -47,8 +47,9 @@ def prepare_conv_metadata(
 def plan_conv_metadata(
     query_start_loc_cpu: HostIntegers, cache_indices_cpu: HostIntegers | None = None
 ) -> ConvMetadataPlan:
-    """`query_start_loc_cpu` [num_seqs + 1] and `cache_indices_cpu` [num_seqs], integers on the
-    host, and the same numbers that the layers get on the device.
+    """Cuts a batch's sequences into chunks. `query_start_loc_cpu` [num_seqs + 1] and
+    `cache_indices_cpu` [num_seqs]: integers on the host, the same that the layers get on the
+    device.
 
     ValueError if the starts don't begin at 0 or decrease, if a cache index is below PAD_SLOT, or
     if two sequences with tokens have the same one, since each writes the state it has there.
@@ -71,7 +72,7 @@ def plan_conv_metadata(
 
 @dataclass(frozen=True)
 class ConvMetadataPlan:
-    """`arrays`: those of ConvMetadata, under the same names."""
+    """A ConvMetadata before its upload: `arrays` are its tables, under the same names."""
 
     arrays: HostArrays
     num_seqs: int

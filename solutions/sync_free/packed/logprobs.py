@@ -18,7 +18,8 @@ from ..kernels.logprobs import LogprobsTensors, score_tokens
 def plan_logprobs(
     requested: Mapping[int, Sequence[int]], num_rows: int, vocab_size: int
 ) -> LogprobsPlan:
-    """ValueError for a row that is not in the batch, and for an id not in [0, vocab_size)."""
+    """`requested`: row -> ids that it asks for. ValueError for a row that is not in the batch, and
+    for an id not in [0, vocab_size)."""
     if not requested:
         return LogprobsPlan({}, num_rows, 0)
     rows = np.fromiter(requested.keys(), np.int64, len(requested))
@@ -43,7 +44,7 @@ def plan_logprobs(
 
 @dataclass(frozen=True)
 class LogprobsPlan:
-    """`ids`: [num_ids] int32, all that is asked for, one row after the other; `places`: [num_ids]
+    """What the rows ask for. `ids`: [num_ids] int32, one row after the other; `places`: [num_ids]
     int64, where each goes in [num_rows * width]; `counts`: [num_rows] int32, how many ids of a row
     are meant, the sampled one included. No array at all when nobody asks.
 
@@ -56,7 +57,8 @@ class LogprobsPlan:
     def apply(
         self, on_device: DeviceArrays, logits: torch.Tensor, sampled: torch.Tensor
     ) -> LogprobsTensors | None:
-        """`logits`: [num_rows, vocab_size]; `sampled`: [num_rows]. None when nobody asks."""
+        """Scores the sampled tokens and the ids asked for; None when nobody asks. `logits`:
+        [num_rows, vocab_size]; `sampled`: [num_rows] integers; both on the device."""
         if not self.arrays:
             return None
         ids = torch.zeros(self.num_rows, self.width, dtype=torch.int32, device=sampled.device)

@@ -19,7 +19,8 @@ def plan_ngram_update(
     prev_req_id_to_row: Mapping[str, int] | None,
     new_req_ids: AbstractSet[str],
 ) -> NgramPlan:
-    """Arguments and errors are those of `update_ngram_gpu_tensors_incremental`, the site."""
+    """Plans an update. Arguments and errors are those of the site,
+    `update_ngram_gpu_tensors_incremental`."""
     moves, written_rows = batch.changes(prev_req_id_to_row, new_req_ids)
     req_id_to_row = batch.rows_by_req_id() or prev_req_id_to_row
     return NgramPlan(req_id_to_row, batch.arrays(moves, written_rows))
@@ -27,7 +28,7 @@ def plan_ngram_update(
 
 @dataclass(frozen=True, slots=True)
 class NgramPlan:
-    """Where each request lies afterwards, and what `NgramBatch.arrays` sends."""
+    """Each request's row after the update, and the arrays that `NgramBatch.arrays` describes."""
 
     req_id_to_row: Mapping[str, int] | None
     arrays: HostArrays
@@ -35,7 +36,8 @@ class NgramPlan:
     def apply(
         self, on_device: DeviceArrays, token_ids: torch.Tensor, num_tokens: torch.Tensor
     ) -> None:
-        """Two kernels if rows move, one if rows are written, and a copy of the lengths."""
+        """Updates the site's tables, by two kernels if rows move, one if rows are written, and a
+        copy of the lengths."""
         if self.arrays["source_rows"].size:
             # First what moves: a new request may be written to where it lies.
             gathered = token_ids.index_select(0, on_device["source_rows"])

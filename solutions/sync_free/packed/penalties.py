@@ -20,8 +20,8 @@ def plan_bincount(
     max_reqs: int,
     max_len: int,
 ) -> BincountPlan:
-    """Arguments and errors are those of `bincount`, the site, whose tables have `max_reqs` rows of
-    `max_len` tokens."""
+    """Plans to count n requests. Arguments and errors are those of `bincount`, the site, whose
+    table of tokens is [max_reqs, max_len]."""
     check_counted(req_indices, prompt_lens, prefill_lens, max_reqs, max_len)
     prefills = np.asarray(prefill_lens, np.int32)
     arrays: HostArrays = {
@@ -35,7 +35,8 @@ def plan_bincount(
 
 @dataclass(frozen=True)
 class BincountPlan:
-    """`rows`: [n] int64, `prompt_lens` and `prefill_lens`: [n] int32."""
+    """What n requests need counted. In `arrays`: `rows` [n] int64, where they lie in the tables,
+    and `prompt_lens` and `prefill_lens` [n] int32."""
 
     arrays: HostArrays
     max_prefill_len: int

@@ -17,7 +17,7 @@ from ..checks.requests import check_token_types
 def plan_token_types(
     token_type_starts: Mapping[int, int], optimistic_seq_lens_cpu: HostIntegers, num_reqs: int
 ) -> TokenTypesPlan:
-    """Arguments and errors are those of `_init_model_kwargs`, the site."""
+    """Finds where ids change. Arguments and errors are those of `_init_model_kwargs`, the site."""
     lengths = check_token_types(token_type_starts, optimistic_seq_lens_cpu, num_reqs)
     total = int(lengths.sum())
     if not token_type_starts:
@@ -41,7 +41,7 @@ class TokenTypesPlan:
     num_tokens: int
 
     def apply(self, on_device: DeviceArrays, device: torch.device) -> torch.Tensor:
-        """[num_tokens] int32 on the device."""
+        """The token type ids: [num_tokens] int32 on the device."""
         if not self.arrays:
             return torch.zeros(self.num_tokens, dtype=torch.int32, device=device)
         place = torch.arange(self.num_tokens, device=device)

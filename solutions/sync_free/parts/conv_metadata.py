@@ -9,7 +9,7 @@ import torch
 from ..packed.conv_metadata import prepare_conv_metadata
 
 Layer = Callable[..., torch.Tensor]
-"""(tokens, ConvMetadata) to the tokens, convolved."""
+"""Called as layer(tokens, metadata), the step's ConvMetadata; gives the convolved tokens."""
 
 
 def convolve_layers(

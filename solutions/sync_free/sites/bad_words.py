@@ -12,7 +12,7 @@ from solutions.common.packed_upload import upload_packed
 from ..checks.requests import BadWordsTokenIds, check_bad_words, check_past_tokens
 
 FEW = 4
-"""So many logits are filled one by one: that costs less than an upload and a scatter."""
+"""Up to so many logits are filled one by one: that costs less than an upload and a scatter."""
 
 
 def apply_bad_words(

@@ -1,1 +1,1 @@
-"""What those exercises begin with."""
+"""What the exercises `find_the_races` and `sync_detector` begin with."""

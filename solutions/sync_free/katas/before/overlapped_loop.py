@@ -10,7 +10,7 @@ from ..overlapped_loop import Decode
 
 
 class DecodeLoop:
-    """Right only while somebody watches: whoever waits for the device sees no race."""
+    """Gives the right tokens only to those who wait for the device between steps."""
 
     def __init__(self, decode: Decode, num_requests: int) -> None:
         accelerator = current()

@@ -12,7 +12,7 @@ from ..sync_detector import Wait, calling_line
 
 
 class SyncDetector(TorchDispatchMode):
-    """Sees `.item()` and its like."""
+    """Notes reads of single values alone, such as `.item()`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,6 +28,6 @@ class SyncDetector(TorchDispatchMode):
 
 @contextmanager
 def allow_waits() -> Iterator[None]:
-    """Lets nothing through."""
+    """Has no effect yet: detectors note the waits in this block as well."""
     # Nothing is let through yet.
     yield

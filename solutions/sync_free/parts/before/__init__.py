@@ -1,1 +1,1 @@
-"""The pieces as they were."""
+"""The four pieces as they were: right, and each of them makes the host wait (vLLM #41429)."""
