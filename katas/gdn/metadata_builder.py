@@ -33,7 +33,7 @@ FLA_CHUNK_SIZE = 64
 
 
 @dataclass(frozen=True)
-class CommonAttentionMetadata:
+class GDNCommonMetadata:
     """The requests of a step, in the order of their tokens: decodes of one token first, then
     prefills, and requests without tokens, which pad the batch, last. Speculative requests may
     stand anywhere before the padding."""
@@ -105,7 +105,7 @@ def prepare_chunk_offsets(
 
 
 def build_prefill_metadata(
-    common: CommonAttentionMetadata, num_draft_tokens_cpu: torch.Tensor
+    common: GDNCommonMetadata, num_draft_tokens_cpu: torch.Tensor
 ) -> PrefillMetadata:
     """The prefills of a step, in chunks of 64 tokens (vLLM #38361).
 

@@ -59,7 +59,7 @@ REUSED = (
 
 
 class Batch:
-    """What a scheduler hands over, on the device and on the host: CommonAttentionMetadata.
+    """What a scheduler hands over, on the device and on the host: GDNCommonMetadata.
 
     `requests` are (tokens in this step, tokens computed before, draft tokens or -1).
     """

@@ -11,7 +11,7 @@ from .host_tables import (
     prepare_chunk_offsets,
     upload_chunk_tables,
 )
-from .requests.batch import CommonAttentionMetadata
+from .requests.batch import GDNCommonMetadata as CommonAttentionMetadata  # as in vLLM
 from .rule.chunks import FLA_CHUNK_SIZE, ChunkTables
 
 try:

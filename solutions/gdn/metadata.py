@@ -14,7 +14,7 @@ from solutions.sync_free.packed.conv_metadata import CHUNK_TOKENS, ConvMetadata
 
 from .chunk_tables import prepare_chunk_indices
 from .requests.batch import (
-    CommonAttentionMetadata,
+    GDNCommonMetadata,
     RequestSplit,
     checked_lengths,
     checked_speculation,
@@ -135,7 +135,7 @@ class GDNAttentionMetadataBuilder:
 
     def build(
         self,
-        common: CommonAttentionMetadata,
+        common: GDNCommonMetadata,
         num_accepted_tokens: torch.Tensor | None = None,
         num_decode_draft_tokens_cpu: HostIntegers | None = None,
     ) -> GDNAttentionMetadata:
@@ -172,7 +172,7 @@ class GDNAttentionMetadataBuilder:
         )
 
     def _made_anew(
-        self, split: RequestSplit, common: CommonAttentionMetadata
+        self, split: RequestSplit, common: GDNCommonMetadata
     ) -> tuple[Reordering | None, SequenceParts | None]:
         """What the layers need on the device and the scheduler didn't put there: who is of which
         kind, None unless kinds are mixed, and SequenceParts, None where all are speculative."""
@@ -207,7 +207,7 @@ class GDNAttentionMetadataBuilder:
 
 
 def _computed(
-    split: RequestSplit, common: CommonAttentionMetadata
+    split: RequestSplit, common: GDNCommonMetadata
 ) -> tuple[Reordering | None, SequenceParts]:
     if not split.is_mixed:
         return None, scan_sequences(split, common.query_start_loc, common.seq_lens)
@@ -218,7 +218,7 @@ def _computed(
 
 def _non_spec_fields(
     split: RequestSplit,
-    common: CommonAttentionMetadata,
+    common: GDNCommonMetadata,
     reordering: Reordering | None,
     parts: SequenceParts | None,
 ) -> NonSpecFields:
@@ -248,7 +248,7 @@ def _non_spec_fields(
 
 def _spec_fields(
     split: RequestSplit,
-    common: CommonAttentionMetadata,
+    common: GDNCommonMetadata,
     reordering: Reordering | None,
     num_accepted_tokens: torch.Tensor | None,
 ) -> SpecFields:

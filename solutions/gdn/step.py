@@ -16,7 +16,7 @@ from . import before
 from .metadata import GDNAttentionMetadataBuilder, Tables
 from .model.config import GDNConfig
 from .model.layer import GDNModel, GDNState
-from .requests.batch import CommonAttentionMetadata, starts_of
+from .requests.batch import GDNCommonMetadata, starts_of
 from .rule.chunk_gated_delta_rule import chunk_gated_delta_rule
 
 MOST_TOKENS = 16384
@@ -46,7 +46,7 @@ class GDNBatch:
     """What a scheduler prepares: on the device before the step begins, so that whatever a step
     uploads is of its own making."""
 
-    common: CommonAttentionMetadata
+    common: GDNCommonMetadata
     hidden: torch.Tensor
     """[num_actual_tokens, hidden_size], or more rows, which only pad the batch."""
     num_accepted_tokens: torch.Tensor | None = None
@@ -97,7 +97,7 @@ class GDNStep:
         before_it = np.array([0] * num_requests if computed is None else computed, np.int64)
         starts, seq_lens = starts_of(lengths), (lengths + before_it).astype(np.int32)
         slots = np.arange(num_requests, dtype=np.int32)[:, None]
-        common = CommonAttentionMetadata(
+        common = GDNCommonMetadata(
             query_start_loc=self._on_device(starts),
             query_start_loc_cpu=starts,
             seq_lens=self._on_device(seq_lens),

@@ -9,8 +9,8 @@ from itertools import accumulate
 import torch
 from hypothesis import strategies as st
 
+from solutions.gdn import CommonAttentionMetadata
 from solutions.gdn.metadata import GDNAttentionMetadata, GDNAttentionMetadataBuilder
-from solutions.gdn.requests.batch import CommonAttentionMetadata
 from solutions.pinned_h2d import StagingRing
 from solutions.sync_free.packed.conv_metadata import PAD_SLOT
 

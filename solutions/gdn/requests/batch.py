@@ -11,7 +11,7 @@ from solutions.common.host_integers import HostIntegers, host_integers, sequence
 
 
 @dataclass(frozen=True)
-class CommonAttentionMetadata:
+class GDNCommonMetadata:
     """The requests of a step, in the order of their tokens: decodes of one token first, then
     prefills, and requests without tokens, which pad the batch, last. Speculative requests may
     stand anywhere before the padding."""
@@ -43,7 +43,7 @@ class RequestLengths:
     num_computed: np.ndarray
 
 
-def checked_lengths(common: CommonAttentionMetadata, device: torch.device) -> RequestLengths:
+def checked_lengths(common: GDNCommonMetadata, device: torch.device) -> RequestLengths:
     """How many tokens each request has in this step, and had before.
 
     ValueError for a batch that cannot be: by the values of what is on the host, by the shapes

@@ -11,7 +11,7 @@ from solutions.common.packed_upload import DeviceArrays, HostArrays, upload_pack
 
 from ..chunk_tables import prepare_chunk_tables
 from .batch import (
-    CommonAttentionMetadata,
+    GDNCommonMetadata,
     RequestSplit,
     checked_lengths,
     split_requests,
@@ -42,7 +42,7 @@ class PrefillMetadata:
 
 
 def build_prefill_metadata(
-    common: CommonAttentionMetadata, num_draft_tokens_cpu: torch.Tensor
+    common: GDNCommonMetadata, num_draft_tokens_cpu: torch.Tensor
 ) -> PrefillMetadata:
     """The prefills of a step, in chunks of 64 tokens (vLLM #38361).
 

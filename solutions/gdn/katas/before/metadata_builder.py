@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 
 from ...before import prepare_chunk_indices, prepare_chunk_offsets
-from ...requests.batch import CommonAttentionMetadata
+from ...requests.batch import GDNCommonMetadata
 from ...requests.prefills import PrefillMetadata
 
 
 def build_prefill_metadata(
-    common: CommonAttentionMetadata, num_draft_tokens_cpu: torch.Tensor
+    common: GDNCommonMetadata, num_draft_tokens_cpu: torch.Tensor
 ) -> PrefillMetadata:
     """The prefills of a step, in chunks of 64 tokens."""
     query_lens = common.query_start_loc.diff()
