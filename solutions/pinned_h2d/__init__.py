@@ -1,5 +1,6 @@
 """Multimodal prefix ranges (vLLM #38794): one pinned upload a step tells all attention layers where
-the images of a prompt lie. README.md says in which order to read the files.
+the images of a prompt lie. README.md says in which order to read the files, which know `Engine` and
+`StepConfig` as ImageSteps and ImageStepConfig: other lessons have such classes too.
 """
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
@@ -9,7 +10,7 @@ from solutions.common.staging_ring import StagingRing
 from .metadata import ModelRunner, TritonAttentionMetadata
 from .metadata import _set_mm_prefix_range_for_metadata as _set_mm_prefix_range_for_metadata
 from .model.batch import Batch, PagedRequests
-from .model.config import StepConfig
+from .model.config import ImageStepConfig as StepConfig
 from .range_buffer import (
     PrefixRangeBuffer,
     compute_mm_prefix_range_tensor,
@@ -19,7 +20,7 @@ from .ranges import NOT_COMPUTED, PrefixRanges, check_ranges
 
 try:
     from .model.attention import prefix_attention
-    from .step import Engine
+    from .step import ImageSteps as Engine
 except ModuleNotFoundError as error:
     if error.name != "triton":
         raise

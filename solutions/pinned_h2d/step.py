@@ -10,7 +10,7 @@ import torch
 
 from . import before, metadata
 from .model.batch import Batch, PagedRequests
-from .model.config import StepConfig
+from .model.config import ImageStepConfig
 from .model.model import PrefixDecoder, PrefixMetadata
 from .ranges import PrefixRanges
 
@@ -46,7 +46,7 @@ AsItWas = Preparation[before.TritonAttentionMetadata]
 AsItIs = Preparation[metadata.TritonAttentionMetadata]
 
 
-class Engine:
+class ImageSteps:
     """A model, its requests, and the steps that they take: `prefill`, then `decode`.
 
     What a scheduler prepares for a step (batch, tokens) is on the device before the step begins,
@@ -56,7 +56,7 @@ class Engine:
     preparation: AsItWas | AsItIs
 
     def __init__(
-        self, config: StepConfig, device: torch.device, variant: Variant = "after"
+        self, config: ImageStepConfig, device: torch.device, variant: Variant = "after"
     ) -> None:
         self.config, self.device = config, device
         self.ranges = config.ranges()

@@ -6,8 +6,7 @@ import pytest
 
 from debubble.assets import ASSETS
 from solutions.measure.benchmark import record_step
-from solutions.pinned_h2d import StepConfig
-from solutions.pinned_h2d.step import Engine
+from solutions.pinned_h2d import Engine, StepConfig
 
 pytestmark = pytest.mark.sim
 

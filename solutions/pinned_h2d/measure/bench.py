@@ -12,8 +12,8 @@ from debubble.accelerator import Accelerator
 from solutions.measure import benchmark
 from solutions.measure.benchmark import Advance, Benchmark, StepCost
 
-from ..model.config import StepConfig
-from ..step import Engine, Variant
+from ..model.config import ImageStepConfig
+from ..step import ImageSteps, Variant
 
 KINDS = ("prefill", "decode")
 VARIANTS: tuple[Variant, ...] = ("before", "after")
@@ -39,22 +39,22 @@ def main(arguments: list[str] | None = None) -> None:
     benchmark.run(own, accelerator, options)
 
 
-def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, StepConfig]:
-    presets = {"small": StepConfig.small()}
+def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, ImageStepConfig]:
+    presets = {"small": ImageStepConfig.small()}
     if not quick and benchmark.fits(accelerator, GEMMA_BYTES):
-        presets["gemma_like"] = StepConfig.gemma_like()
+        presets["gemma_like"] = ImageStepConfig.gemma_like()
     return presets
 
 
 def measure(
-    accelerator: Accelerator, config: StepConfig, runs: int, advance: Advance
+    accelerator: Accelerator, config: ImageStepConfig, runs: int, advance: Advance
 ) -> dict[str, dict[str, PrefixStepCost]]:
-    engine = Engine(config, accelerator.device)
+    engine = ImageSteps(config, accelerator.device)
     return {kind: measure_kind(accelerator, engine, kind, runs, advance) for kind in KINDS}
 
 
 def measure_kind(
-    accelerator: Accelerator, engine: Engine, kind: str, runs: int, advance: Advance
+    accelerator: Accelerator, engine: ImageSteps, kind: str, runs: int, advance: Advance
 ) -> dict[str, PrefixStepCost]:
     variants: benchmark.Variants = {name: partial(ready, engine, kind, name) for name in VARIANTS}
     costs, recorded = benchmark.measure_step(accelerator, variants, runs, advance)
@@ -64,7 +64,7 @@ def measure_kind(
     }
 
 
-def ready(engine: Engine, kind: str, variant: Variant) -> benchmark.Step:
+def ready(engine: ImageSteps, kind: str, variant: Variant) -> benchmark.Step:
     engine.use(variant)
     return getattr(engine, kind)
 
@@ -76,7 +76,7 @@ def attention_us(timeline: debubble.Timeline) -> float:
 
 def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
     """One small prefill step of each variant."""
-    engine = Engine(StepConfig.small(), accelerator.device)
+    engine = ImageSteps(ImageStepConfig.small(), accelerator.device)
     for variant in VARIANTS:
         step = ready(engine, "prefill", variant)
         step()

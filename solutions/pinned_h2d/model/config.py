@@ -8,7 +8,7 @@ import torch
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepConfig:
+class ImageStepConfig:
     """Each request is a prompt of `tokens_per_request` tokens, of which `images_per_request` images
     take `image_tokens` each, evenly spread."""
 
@@ -29,7 +29,7 @@ class StepConfig:
     seed: int = 0
 
     @classmethod
-    def small(cls) -> StepConfig:
+    def small(cls) -> ImageStepConfig:
         """48 narrow layers: seconds a step on sim, and on a GPU the host is what limits it."""
         return cls(
             hidden_size=64,
@@ -44,7 +44,7 @@ class StepConfig:
         )
 
     @classmethod
-    def gemma_like(cls) -> StepConfig:
+    def gemma_like(cls) -> ImageStepConfig:
         """The shape of a 12-billion-parameter model, for a GPU with 40 GB or more."""
         return cls(
             hidden_size=3840,

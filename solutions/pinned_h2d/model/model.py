@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from ..ranges import RangeState
 from .attention import prefix_attention
 from .batch import Batch
-from .config import StepConfig
+from .config import ImageStepConfig
 
 
 class PrefixMetadata(Protocol):
@@ -29,7 +29,7 @@ class PrefixDecoder:
     """`config.num_layers` layers with a KV cache of `num_blocks` blocks each, all on `device`. Each
     layer finds its metadata by its own name, as in vLLM's forward context."""
 
-    def __init__(self, config: StepConfig, num_blocks: int, device: torch.device) -> None:
+    def __init__(self, config: ImageStepConfig, num_blocks: int, device: torch.device) -> None:
         torch.manual_seed(config.seed)
         self.layers = {
             f"layers.{i}": PrefixDecoderLayer(config, i, num_blocks, device)
@@ -50,7 +50,7 @@ class PrefixDecoderLayer:
     """Attention and a gated MLP, each added to its input; layer `index` may have a window."""
 
     def __init__(
-        self, config: StepConfig, index: int, num_blocks: int, device: torch.device
+        self, config: ImageStepConfig, index: int, num_blocks: int, device: torch.device
     ) -> None:
         self.num_heads, self.num_kv_heads = config.num_heads, config.num_kv_heads
         self.head_size = config.head_size
