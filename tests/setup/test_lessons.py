@@ -1,7 +1,8 @@
 """What lies on top of a lesson's folder is its story, and its diff is the lesson."""
 
+import ast
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,9 @@ ON_TOP = ("before", "sites")
 """Folders that belong to the story."""
 MOST_LINES_OF_A_FACE = 15
 MOST_EXERCISES_OF_THEIR_OWN = 10
+BEFORE_OR_EXERCISE = re.compile(r"/(before|katas)/|/before\.py$")
+ALSO_BEFORE = "solutions/flex_graph/tables/step_tables.py"
+"""flex_graph's before.py imports its FlexAttentionMetadata from here."""
 
 
 @pytest.mark.parametrize("system", FIVE)
@@ -62,3 +66,16 @@ def test_few_exercises_have_code_that_no_system_runs():
         if any(".katas." in target.module for target in kata.solution)
     ]
     assert len(own) <= MOST_EXERCISES_OF_THEIR_OWN, own
+
+
+def test_no_two_classes_have_one_name_but_the_two_sides_of_a_lesson():
+    first_sides = {lesson.before.relative_to(ROOT).as_posix() for lesson in lessons(ROOT)}
+    found = defaultdict(list)
+    for path in sorted((ROOT / "solutions").rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if name in first_sides or name == ALSO_BEFORE or BEFORE_OR_EXERCISE.search(name):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found[node.name].append(name)
+    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
