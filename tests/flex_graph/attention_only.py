@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import torch
 
+from solutions.common.decoder.kv_cache import KVCache
+from solutions.common.decoder.rotate_and_cache import cos_sin_table
 from solutions.flex_graph.mask import CAUSAL, Mask
 from solutions.flex_graph.model.attention import FlexAttention
 from solutions.flex_graph.model.config import FlexConfig
-from solutions.flex_graph.model.kv_cache import KVCache
-from solutions.flex_graph.model.rotate_and_cache import cos_sin_table
 from solutions.flex_graph.runner import GraphRunner
 from solutions.flex_graph.steps.limits import Limits
 

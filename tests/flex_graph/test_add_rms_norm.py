@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from solutions.flex_graph.model.add_rms_norm import TILE, add_rms_norm
+from solutions.common.decoder.add_rms_norm import TILE, add_rms_norm
 from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused
 

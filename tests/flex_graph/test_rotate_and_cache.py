@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import debubble
-from solutions.flex_graph.model.kv_cache import KVCache
-from solutions.flex_graph.model.rotate_and_cache import TILE, cos_sin_table, rotate_and_cache
+from solutions.common.decoder.kv_cache import KVCache
+from solutions.common.decoder.rotate_and_cache import TILE, cos_sin_table, rotate_and_cache
 from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused
 
@@ -175,7 +175,7 @@ def far_apart(accelerator, monkeypatch):
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
     memory = np.frombuffer(mmap.mmap(-1, 4 * HALF + 2**22, flags), np.float16)
     run = lambda kernel, grid, *args, work, **meta: kernel[grid](*args, **meta)
-    monkeypatch.setattr("solutions.flex_graph.model.rotate_and_cache.launch", run)
+    monkeypatch.setattr("solutions.common.decoder.rotate_and_cache.launch", run)
     return lambda place, size: torch.from_numpy(memory[place : place + size])
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from solutions.flex_graph.model.silu_and_mul import TILE, silu_and_mul
+from solutions.common.decoder.silu_and_mul import TILE, silu_and_mul
 from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused
 

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import torch
 
-from solutions.common.decoder_shape import DecoderShape, check_counts
+from solutions.common.decoder.shape import DecoderShape, check_counts
 from solutions.flex_graph import FlexConfig, Limits
 from solutions.flex_graph.steps.limits import checked_capture_sizes
 from solutions.gdn import GDNConfig

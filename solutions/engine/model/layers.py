@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Literal, Self, cast
 
 import torch
 
+from solutions.common.decoder.add_rms_norm import add_rms_norm
+from solutions.common.decoder.kv_cache import KVCache
+from solutions.common.decoder.rotate_and_cache import rotate_and_cache
 from solutions.flex_graph import Limits
-from solutions.flex_graph.model.add_rms_norm import add_rms_norm
-from solutions.flex_graph.model.kv_cache import KVCache
 from solutions.flex_graph.model.layer import DecoderLayer, Hidden, Mlp, norm_weight
-from solutions.flex_graph.model.rotate_and_cache import rotate_and_cache
 from solutions.flex_graph.steps.inputs import ModelInputs
 from solutions.gdn import GDNAttentionMetadata, GDNLayer, GDNState
 from solutions.pinned_h2d import prefix_attention

@@ -8,11 +8,11 @@ from copy import copy
 import torch
 import torch.nn.functional as F
 
+from solutions.common.decoder.add_rms_norm import add_rms_norm
+from solutions.common.decoder.rotate_and_cache import cos_sin_table
 from solutions.flex_graph import Mask
-from solutions.flex_graph.model.add_rms_norm import add_rms_norm
 from solutions.flex_graph.model.layer import Hidden, norm_weight
 from solutions.flex_graph.model.model import mask_of_window
-from solutions.flex_graph.model.rotate_and_cache import cos_sin_table
 from solutions.flex_graph.steps.inputs import ModelInputs
 
 from ..memory.states import States

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 
 from debubble.accelerator import flex_attention
+from solutions.common.decoder.kv_cache import KVCache
+from solutions.common.decoder.rotate_and_cache import rotate_and_cache
 
 from ..mask import AttentionMetadata
 from ..steps.inputs import ModelInputs
-from .kv_cache import KVCache
-from .rotate_and_cache import rotate_and_cache
 
 
 class FlexAttention:

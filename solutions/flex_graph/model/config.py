@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from solutions.common.decoder_shape import DecoderShape
+from solutions.common.decoder.shape import DecoderShape
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,14 +7,14 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 
-from solutions.common.decoder_shape import DecoderShape
+from solutions.common.decoder.add_rms_norm import add_rms_norm
+from solutions.common.decoder.kv_cache import KVCache
+from solutions.common.decoder.shape import DecoderShape
+from solutions.common.decoder.silu_and_mul import silu_and_mul
 
 from ..steps.limits import Limits
-from .add_rms_norm import add_rms_norm
 from .attention import FlexAttention
 from .config import FlexConfig
-from .kv_cache import KVCache
-from .silu_and_mul import silu_and_mul
 
 
 class Hidden(NamedTuple):

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 import torch
 import torch.nn.functional as F
 
+from solutions.common.decoder.add_rms_norm import add_rms_norm
+from solutions.common.decoder.rotate_and_cache import cos_sin_table
+
 from ..mask import CAUSAL, AttentionMetadata, Mask, sliding_window
 from ..steps.inputs import ModelInputs
 from ..steps.limits import Limits
-from .add_rms_norm import add_rms_norm
 from .config import FlexConfig
 from .layer import DecoderLayer, Hidden, norm_weight
-from .rotate_and_cache import cos_sin_table
 
 
 class Decoder:

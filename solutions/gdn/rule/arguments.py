@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from solutions.common.decoder_shape import FLOATS
+from solutions.common.decoder.shape import FLOATS
 
 from ..device_tables import prepare_chunk_tables_on_device
 from .chunks import FLA_CHUNK_SIZE, ChunkTables, check_chunk_size, check_tables

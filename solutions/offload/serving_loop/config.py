@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from solutions.common.decoder_shape import DecoderShape, check_counts
+from solutions.common.decoder.shape import DecoderShape, check_counts
 
 COUNTS = (
     "block_size",

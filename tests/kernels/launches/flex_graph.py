@@ -2,8 +2,8 @@
 
 from functools import partial
 
+from solutions.common.decoder import add_rms_norm, rotate_and_cache, silu_and_mul
 from solutions.flex_graph.measure import step_limits
-from solutions.flex_graph.model import add_rms_norm, rotate_and_cache, silu_and_mul
 from solutions.flex_graph.tables import device_build
 
 from .arguments import pointers
@@ -125,18 +125,18 @@ LAUNCHES = {
         "causal": partial(packed_pages, 16, True, 0),
         "bidirectional, a window": partial(packed_pages, 128, False, 4096),
     },
-    "solutions.flex_graph.model.rotate_and_cache:rotate_and_cache_kernel": {
+    "solutions.common.decoder.rotate_and_cache:rotate_and_cache_kernel": {
         "bf16, heads of 128": partial(rotations, "bf16", 32, 8, 128),
         "fp16, heads of 80": partial(rotations, "fp16", 5, 1, 80),
         "fp32, heads of 64": partial(rotations, "fp32", 12, 12, 64),
     },
-    "solutions.flex_graph.model.add_rms_norm:add_rms_norm_kernel": {
+    "solutions.common.decoder.add_rms_norm:add_rms_norm_kernel": {
         "bf16, 4096": partial(residual_norms, "bf16", 4096),
         "bf16, 4096, without an update": partial(residual_norms, "bf16", 4096, has_update=False),
         "fp16, 768": partial(residual_norms, "fp16", 768),
         "fp32, 32768": partial(residual_norms, "fp32", add_rms_norm.LARGEST),
     },
-    "solutions.flex_graph.model.silu_and_mul:silu_and_mul_kernel": {
+    "solutions.common.decoder.silu_and_mul:silu_and_mul_kernel": {
         "bf16, 14336": partial(mlp_gates, "bf16", 14_336),
         "fp16, 100": partial(mlp_gates, "fp16", 100),
         "fp32, 3072": partial(mlp_gates, "fp32", 3072),
@@ -152,10 +152,10 @@ VARIES = {
             "group_pages:packed_pages_kernel",
         )
     },
-    "solutions.flex_graph.model.rotate_and_cache:rotate_and_cache_kernel": (
+    "solutions.common.decoder.rotate_and_cache:rotate_and_cache_kernel": (
         ["num_rows"],
         ["positions", "slots"],
     ),
-    "solutions.flex_graph.model.add_rms_norm:add_rms_norm_kernel": (["num_rows"], []),
-    "solutions.flex_graph.model.silu_and_mul:silu_and_mul_kernel": (["num_rows"], []),
+    "solutions.common.decoder.add_rms_norm:add_rms_norm_kernel": (["num_rows"], []),
+    "solutions.common.decoder.silu_and_mul:silu_and_mul_kernel": (["num_rows"], []),
 }

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from solutions.common.decoder_shape import FLOATS
+from solutions.common.decoder.shape import FLOATS
 
 from ..arguments import is_dense
 

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from debubble.accelerator import Work, launch
-from solutions.common.decoder_shape import FLOATS
+from solutions.common.decoder.shape import FLOATS
 
 from ..arguments import check_sequences, chunks_of
 from ..chunk_stages import inverse_of_unit_lower, inverse_type, load_rows, locate_chunk

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from debubble.accelerator import Work, launch
-from solutions.common.decoder_shape import FLOATS
+from solutions.common.decoder.shape import FLOATS
 
 from .kv_cache import KVCache
 
