@@ -3,40 +3,36 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
 
 from solutions.common.decoder.add_rms_norm import add_rms_norm
+from solutions.common.decoder.attention import CachedAttention
 from solutions.common.decoder.kv_cache import KVCache
-from solutions.common.decoder.rotate_and_cache import rotate_and_cache
+from solutions.common.decoder.weights import norm_weight
 from solutions.flex_graph import Limits
-from solutions.flex_graph.model.layer import DecoderLayer, Hidden, Mlp, norm_weight
+from solutions.flex_graph.model.attention import FlexAttention
+from solutions.flex_graph.model.layer import DecoderLayer, Hidden, Mlp
 from solutions.flex_graph.steps.inputs import ModelInputs
-from solutions.gdn import GDNAttentionMetadata, GDNLayer, GDNState
+from solutions.gdn import GDNLayer, GDNState
 from solutions.pinned_h2d import prefix_attention
 
 from .config import ModelConfig
 
 if TYPE_CHECKING:
-    from solutions.flex_graph.mask import AttentionMetadata
     from solutions.pinned_h2d.model.model import PrefixMetadata
 
 
-class SpanAttention:
-    """FlexAttention's twin for images, whose tokens see one another both ways: the same rotation
-    and cache, and a Triton kernel that reads the ranges."""
-
-    def __init__(self, num_heads: int, cache: KVCache, cos_sin: torch.Tensor) -> None:
-        self.num_heads, self.cache, self.cos_sin = num_heads, cache, cos_sin
+class SpanAttention(CachedAttention):
+    """FlexAttention's twin for images, whose tokens see one another both ways: a Triton kernel that
+    reads the ranges."""
 
     def forward(
         self, qkv: torch.Tensor, inputs: ModelInputs, metadata: PrefixMetadata
     ) -> torch.Tensor:
         """[T, num_heads * head_size] for `qkv` [T, (num_heads + 2 * num_kv_heads) * head_size]."""
-        query = rotate_and_cache(
-            qkv, inputs.positions, inputs.slot_mapping, self.cos_sin, self.cache, self.num_heads
-        )
+        query = self.turned_queries(qkv, inputs.positions, inputs.slot_mapping)
         attended = prefix_attention(
             query,
             self.cache.key,
@@ -49,16 +45,27 @@ class SpanAttention:
         return attended.flatten(1)
 
 
-class AttentionLayer(DecoderLayer):
-    """FlexAttention. Between the halves: [T, qkv_size], then [T, query_size]."""
+AttentionKind = Literal["flex", "spans"]
+ATTENTIONS: dict[AttentionKind, type[FlexAttention] | type[SpanAttention]] = {
+    "flex": FlexAttention,
+    "spans": SpanAttention,
+}
 
-    kind: Literal["flex", "spans"] = "flex"
+
+class AttentionLayer(DecoderLayer[FlexAttention | SpanAttention]):
+    """Between the halves: [T, qkv_size], then [T, query_size]."""
 
     def __init__(
-        self, config: ModelConfig, limits: Limits, cos_sin: torch.Tensor, device: torch.device
+        self,
+        kind: AttentionKind,
+        config: ModelConfig,
+        limits: Limits,
+        cos_sin: torch.Tensor,
+        device: torch.device,
     ) -> None:
-        super().__init__(config, limits, cos_sin, device)
-        self.mixed_size = config.query_size
+        cache = (limits.num_gpu_blocks, limits.block_size)
+        super().__init__(config, ATTENTIONS[kind].of(config, *cache, cos_sin, device), device)
+        self.kind, self.mixed_size = kind, config.query_size
 
     before_mixing = DecoderLayer.before_attention
     after_mixing = DecoderLayer.after_attention
@@ -67,37 +74,16 @@ class AttentionLayer(DecoderLayer):
     def cache(self) -> KVCache:
         return self.attention.cache
 
-    def mix(self, qkv: torch.Tensor, inputs: ModelInputs, metadata: object) -> torch.Tensor:
+    def mix(self, qkv: torch.Tensor, inputs: ModelInputs, metadata: Any) -> torch.Tensor:
         """`metadata` is what the backend of this kind made for this layer."""
-        return self.attention.forward(qkv, inputs, cast("AttentionMetadata", metadata))
+        return self.attention.forward(qkv, inputs, metadata)
 
     def twin(self, limits: Limits, cos_sin: torch.Tensor) -> Self:
         """The same weights, and an empty cache."""
         twin = copy(self)
-        twin.attention = copy(self.attention)
-        twin.attention.cos_sin = cos_sin
-        twin.attention.cache = self.cache.empty_twin(limits.num_gpu_blocks, limits.block_size)
-        return twin
-
-
-class SpanLayer(AttentionLayer):
-    """Attention in which an image's tokens see one another both ways, over the same cache."""
-
-    kind = "spans"
-
-    def __init__(
-        self, config: ModelConfig, limits: Limits, cos_sin: torch.Tensor, device: torch.device
-    ) -> None:
-        super().__init__(config, limits, cos_sin, device)
-        self.span_attention = SpanAttention(config.num_heads, self.cache, cos_sin)
-
-    def mix(self, qkv: torch.Tensor, inputs: ModelInputs, metadata: object) -> torch.Tensor:
-        """`metadata` is what the backend of this kind made for this layer."""
-        return self.span_attention.forward(qkv, inputs, cast("PrefixMetadata", metadata))
-
-    def twin(self, limits: Limits, cos_sin: torch.Tensor) -> Self:
-        twin = super().twin(limits, cos_sin)
-        twin.span_attention = SpanAttention(self.span_attention.num_heads, twin.cache, cos_sin)
+        twin.attention = self.attention.empty_twin(
+            limits.num_gpu_blocks, limits.block_size, cos_sin
+        )
         return twin
 
 
@@ -118,9 +104,9 @@ class GatedDeltaNetLayer:
     def before_mixing(self, hidden: Hidden) -> torch.Tensor:
         return add_rms_norm(hidden.residual, hidden.update, self.norm, self.eps)
 
-    def mix(self, normed: torch.Tensor, inputs: ModelInputs, metadata: object) -> torch.Tensor:
+    def mix(self, normed: torch.Tensor, inputs: ModelInputs, metadata: Any) -> torch.Tensor:
         """`metadata` is what the backend of this kind made for this layer."""
-        return self.delta_net.forward(normed, cast(GDNAttentionMetadata, metadata), self.state)
+        return self.delta_net.forward(normed, metadata, self.state)
 
     def after_mixing(self, hidden: Hidden, mixed: torch.Tensor) -> Hidden:
         return self.mlp.forward(Hidden(hidden.residual, mixed))

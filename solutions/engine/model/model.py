@@ -10,14 +10,15 @@ import torch.nn.functional as F
 
 from solutions.common.decoder.add_rms_norm import add_rms_norm
 from solutions.common.decoder.rotate_and_cache import cos_sin_table
+from solutions.common.decoder.weights import norm_weight
 from solutions.flex_graph import Mask
-from solutions.flex_graph.model.layer import Hidden, norm_weight
+from solutions.flex_graph.model.layer import Hidden
 from solutions.flex_graph.model.model import mask_of_window
 from solutions.flex_graph.steps.inputs import ModelInputs
 
 from ..memory.states import States
 from .config import EngineConfig
-from .layers import AttentionLayer, GatedDeltaNetLayer, Layer, SpanLayer
+from .layers import AttentionLayer, GatedDeltaNetLayer, Layer
 
 
 class Model:
@@ -36,11 +37,10 @@ class Model:
         self.layers: dict[str, Layer] = {}
         for index in range(model.num_layers):
             kind = model.kind_of_layer(index)
-            attention = SpanLayer if kind == "spans" else AttentionLayer
             self.layers[f"layers.{index}"] = (
                 GatedDeltaNetLayer(model, self.num_slots, next(of_layers), device)
                 if kind == "gdn"
-                else attention(model, limits, cos_sin, device)
+                else AttentionLayer(kind, model, limits, cos_sin, device)
             )
         self.final_norm = norm_weight(model, device)
         self.lm_head = torch.randn(

@@ -6,24 +6,18 @@ from dataclasses import dataclass
 
 import torch
 
-from solutions.common.decoder.shape import DecoderShape
+from solutions.common.decoder.config import DecoderConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlexConfig(DecoderShape):
+class FlexConfig(DecoderConfig):
     """A decoder's shape, and how far its layers see. ValueError for a shape that none has."""
 
     windows: tuple[int | None, ...] = (None,)
     """Layer i sees windows[i % len(windows)] tokens, its own included; None is all of them."""
-    rope_theta: float = 500_000.0
-    norm_eps: float = 1e-5
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.head_size < 2 or self.head_size % 2:
-            raise ValueError(
-                f"head size {self.head_size}: rotary positions turn pairs, make it even"
-            )
         if not self.windows or any(window is not None and window < 1 for window in self.windows):
             raise ValueError(
                 f"windows {self.windows}: give at least one, each None or at least 1 token"

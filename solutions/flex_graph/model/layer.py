@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
 
 from solutions.common.decoder.add_rms_norm import add_rms_norm
-from solutions.common.decoder.kv_cache import KVCache
-from solutions.common.decoder.shape import DecoderShape
+from solutions.common.decoder.attention import CachedAttention
+from solutions.common.decoder.config import DecoderConfig
 from solutions.common.decoder.silu_and_mul import silu_and_mul
+from solutions.common.decoder.weights import norm_weight, projection
 
-from ..steps.limits import Limits
-from .attention import FlexAttention
-from .config import FlexConfig
+Attention = TypeVar("Attention", bound=CachedAttention)
 
 
 class Hidden(NamedTuple):
@@ -27,27 +26,16 @@ class Hidden(NamedTuple):
     """[T, hidden_size]: what is still to be added, or None before the first layer."""
 
 
-class DecoderLayer:
+class DecoderLayer(Generic[Attention]):
     """Random weights, of PyTorch's seed as it is. Attention lies between the halves, so that each
     half can be captured without it."""
 
-    def __init__(
-        self, config: FlexConfig, limits: Limits, cos_sin: torch.Tensor, device: torch.device
-    ) -> None:
-        self.eps = config.norm_eps
+    def __init__(self, config: DecoderConfig, attention: Attention, device: torch.device) -> None:
+        self.eps, self.attention = config.norm_eps, attention
         self.attention_norm = norm_weight(config, device)
         self.qkv_proj = projection(config.qkv_size, config.hidden_size, config, device)
         self.o_proj = projection(config.hidden_size, config.query_size, config, device)
         self.mlp = Mlp(config, device)
-        cache = KVCache(
-            limits.num_gpu_blocks,
-            limits.block_size,
-            config.num_kv_heads,
-            config.head_size,
-            config.dtype,
-            device,
-        )
-        self.attention = FlexAttention(config.num_heads, cache, cos_sin)
 
     def before_attention(self, hidden: Hidden) -> torch.Tensor:
         """[T, (num_heads + 2 * num_kv_heads) * head_size]: queries, keys, values."""
@@ -62,7 +50,7 @@ class DecoderLayer:
 class Mlp:
     """The second half of every layer: norm, gates, and back to hidden_size."""
 
-    def __init__(self, config: FlexConfig, device: torch.device) -> None:
+    def __init__(self, config: DecoderConfig, device: torch.device) -> None:
         self.eps = config.norm_eps
         self.norm = norm_weight(config, device)
         self.gate_up_proj = projection(
@@ -74,14 +62,3 @@ class Mlp:
         normed = add_rms_norm(hidden.residual, hidden.update, self.norm, self.eps)
         gated = silu_and_mul(F.linear(normed, self.gate_up_proj))
         return Hidden(hidden.residual, F.linear(gated, self.down_proj))
-
-
-def projection(rows: int, columns: int, config: DecoderShape, device: torch.device) -> torch.Tensor:
-    """Random weights [rows, columns] that give numbers of about the size that they are given."""
-    return torch.randn(rows, columns, dtype=config.dtype, device=device).mul_(columns**-0.5)
-
-
-def norm_weight(config: DecoderShape, device: torch.device) -> torch.Tensor:
-    """Random weights of a norm, [hidden_size], around 1."""
-    weight = torch.randn(config.hidden_size, dtype=config.dtype, device=device)
-    return weight.mul_(0.1).add_(1.0)

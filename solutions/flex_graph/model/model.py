@@ -9,12 +9,14 @@ import torch.nn.functional as F
 
 from solutions.common.decoder.add_rms_norm import add_rms_norm
 from solutions.common.decoder.rotate_and_cache import cos_sin_table
+from solutions.common.decoder.weights import norm_weight
 
 from ..mask import CAUSAL, AttentionMetadata, Mask, sliding_window
 from ..steps.inputs import ModelInputs
 from ..steps.limits import Limits
+from .attention import FlexAttention
 from .config import FlexConfig
-from .layer import DecoderLayer, Hidden, norm_weight
+from .layer import DecoderLayer, Hidden
 
 
 class Decoder:
@@ -27,8 +29,11 @@ class Decoder:
         vocabulary = (config.vocab_size, config.hidden_size)
         cos_sin = cos_sin_table(limits.max_model_len, config.head_size, config.rope_theta, device)
         self.embedding = torch.randn(vocabulary, dtype=config.dtype, device=device)
+        cache = limits.num_gpu_blocks, limits.block_size
         self.layers = {
-            f"layers.{i}": DecoderLayer(config, limits, cos_sin, device)
+            f"layers.{i}": DecoderLayer(
+                config, FlexAttention.of(config, *cache, cos_sin, device), device
+            )
             for i in range(config.num_layers)
         }
         self.final_norm = norm_weight(config, device)
