@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
+from solutions.common.decoder.layer import DecoderLayer
 from solutions.flex_graph.mask import Mask
-from solutions.flex_graph.model.layer import DecoderLayer
 from solutions.flex_graph.model.model import Decoder
 
 

@@ -7,7 +7,8 @@ import triton
 import triton.language as tl
 
 from debubble.accelerator import Work, launch
-from solutions.common.decoder.shape import FLOATS
+
+from .shape import FLOATS
 
 TILE = 2048
 """Numbers of one program, of several rows where they are short."""

@@ -7,9 +7,9 @@ import triton
 import triton.language as tl
 
 from debubble.accelerator import Work, launch
-from solutions.common.decoder.shape import FLOATS
 
 from .kv_cache import KVCache
+from .shape import FLOATS
 
 TILE = 1024
 """Pairs of one program: a few heads, so that it has enough to load at once."""

@@ -7,7 +7,8 @@ import triton
 import triton.language as tl
 
 from debubble.accelerator import Work, launch
-from solutions.common.decoder.shape import FLOATS
+
+from .shape import FLOATS
 
 TILE = 1024
 """Results of one program: a part of a long row, or several short ones."""

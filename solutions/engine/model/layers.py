@@ -10,10 +10,10 @@ import torch
 from solutions.common.decoder.add_rms_norm import add_rms_norm
 from solutions.common.decoder.attention import CachedAttention
 from solutions.common.decoder.kv_cache import KVCache
+from solutions.common.decoder.layer import DecoderLayer, Hidden, Mlp
 from solutions.common.decoder.weights import norm_weight
 from solutions.flex_graph import Limits
 from solutions.flex_graph.model.attention import FlexAttention
-from solutions.flex_graph.model.layer import DecoderLayer, Hidden, Mlp
 from solutions.flex_graph.steps.inputs import ModelInputs
 from solutions.gdn import GDNLayer, GDNState
 from solutions.pinned_h2d import prefix_attention

@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 
 from solutions.common.decoder.add_rms_norm import add_rms_norm
+from solutions.common.decoder.layer import Hidden
 from solutions.common.decoder.rotate_and_cache import cos_sin_table
 from solutions.common.decoder.weights import norm_weight
 from solutions.flex_graph import Mask
-from solutions.flex_graph.model.layer import Hidden
 from solutions.flex_graph.model.model import mask_of_window
 from solutions.flex_graph.steps.inputs import ModelInputs
 

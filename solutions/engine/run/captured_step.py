@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from debubble.accelerator import Graph, current
-from solutions.flex_graph.model.layer import Hidden
+from solutions.common.decoder.layer import Hidden
 from solutions.flex_graph.steps.inputs import ModelInputs
 
 from ..model.config import LayerKind

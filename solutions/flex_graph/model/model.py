@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from solutions.common.decoder.add_rms_norm import add_rms_norm
+from solutions.common.decoder.layer import DecoderLayer, Hidden
 from solutions.common.decoder.rotate_and_cache import cos_sin_table
 from solutions.common.decoder.weights import norm_weight
 
@@ -16,7 +17,6 @@ from ..steps.inputs import ModelInputs
 from ..steps.limits import Limits
 from .attention import FlexAttention
 from .config import FlexConfig
-from .layer import DecoderLayer, Hidden
 
 
 class Decoder:

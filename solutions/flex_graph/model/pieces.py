@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import torch
 
+from solutions.common.decoder.layer import Hidden
+
 from ..mask import AttentionMetadata
 from ..steps.inputs import ModelInputs
-from .layer import Hidden
 from .model import Decoder
 
 

@@ -7,11 +7,11 @@ from typing import Generic, NamedTuple, TypeVar
 import torch
 import torch.nn.functional as F
 
-from solutions.common.decoder.add_rms_norm import add_rms_norm
-from solutions.common.decoder.attention import CachedAttention
-from solutions.common.decoder.config import DecoderConfig
-from solutions.common.decoder.silu_and_mul import silu_and_mul
-from solutions.common.decoder.weights import norm_weight, projection
+from .add_rms_norm import add_rms_norm
+from .attention import CachedAttention
+from .config import DecoderConfig
+from .silu_and_mul import silu_and_mul
+from .weights import norm_weight, projection
 
 Attention = TypeVar("Attention", bound=CachedAttention)
 
