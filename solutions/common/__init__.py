@@ -1,2 +1,2 @@
 """What several lessons stand on: uploads and downloads that nobody waits for, integers that the
-host has without asking the device, and the shape of a decoder."""
+host has without asking the device, and one decoder."""

@@ -8,10 +8,9 @@ from copy import copy
 import torch
 import torch.nn.functional as F
 
-from solutions.common.decoder.add_rms_norm import add_rms_norm
 from solutions.common.decoder.layer import Hidden
+from solutions.common.decoder.model import DecoderModel
 from solutions.common.decoder.rotate_and_cache import cos_sin_table
-from solutions.common.decoder.weights import norm_weight
 from solutions.flex_graph import Mask
 from solutions.flex_graph.model.model import mask_of_window
 from solutions.flex_graph.steps.inputs import ModelInputs
@@ -21,31 +20,24 @@ from .config import EngineConfig
 from .layers import AttentionLayer, GatedDeltaNetLayer, Layer
 
 
-class Model:
+class Model(DecoderModel[Layer]):
     """Weights of config.model.seed, made on the device; caches and states for config.limits."""
 
     def __init__(self, config: EngineConfig, device: torch.device) -> None:
         model, limits = config.model, config.limits
-        torch.manual_seed(model.seed)
         self.config, self.device = config, device
         self.num_slots = limits.max_num_seqs + config.num_states
         self.states = _states(config, self.num_slots, device)
         cos_sin = _cos_sin(config, device)
-        shape = (model.num_ids, model.hidden_size)
-        self.embedding = torch.randn(shape, dtype=model.dtype, device=device)
         of_layers = iter(self.states.layers if self.states else ())
-        self.layers: dict[str, Layer] = {}
-        for index in range(model.num_layers):
+
+        def make_layer(index: int) -> Layer:
             kind = model.kind_of_layer(index)
-            self.layers[f"layers.{index}"] = (
-                GatedDeltaNetLayer(model, self.num_slots, next(of_layers), device)
-                if kind == "gdn"
-                else AttentionLayer(kind, model, limits, cos_sin, device)
-            )
-        self.final_norm = norm_weight(model, device)
-        self.lm_head = torch.randn(
-            (model.vocab_size, model.hidden_size), dtype=model.dtype, device=device
-        ).mul_(model.hidden_size**-0.5)
+            if kind == "gdn":
+                return GatedDeltaNetLayer(model, self.num_slots, next(of_layers), device)
+            return AttentionLayer(kind, model, limits, cos_sin, device)
+
+        super().__init__(model, model.num_ids, make_layer, device)
         self.mask_of = {
             name: mask_of_window(model.window_of_layer(index))
             for index, (name, layer) in enumerate(self.layers.items())
@@ -94,18 +86,6 @@ class Model:
 
     def begin(self, inputs: ModelInputs) -> Hidden:
         return Hidden(F.embedding(inputs.token_ids, self.embedding), None)
-
-    def finish(self, hidden: Hidden, logits_rows: torch.Tensor | None = None) -> torch.Tensor:
-        """[rows, vocab_size]."""
-        if logits_rows is not None:
-            residual, update = hidden
-            if update is not None:
-                update = update.index_select(0, logits_rows)
-            hidden = Hidden(residual.index_select(0, logits_rows), update)
-        normed = add_rms_norm(
-            hidden.residual, hidden.update, self.final_norm, self.config.model.norm_eps
-        )
-        return F.linear(normed, self.lm_head)
 
 
 def _states(config: EngineConfig, num_slots: int, device: torch.device) -> States | None:

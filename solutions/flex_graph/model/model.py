@@ -7,10 +7,9 @@ from collections.abc import Mapping
 import torch
 import torch.nn.functional as F
 
-from solutions.common.decoder.add_rms_norm import add_rms_norm
 from solutions.common.decoder.layer import DecoderLayer, Hidden
+from solutions.common.decoder.model import DecoderModel
 from solutions.common.decoder.rotate_and_cache import cos_sin_table
-from solutions.common.decoder.weights import norm_weight
 
 from ..mask import CAUSAL, AttentionMetadata, Mask, sliding_window
 from ..steps.inputs import ModelInputs
@@ -19,26 +18,19 @@ from .attention import FlexAttention
 from .config import FlexConfig
 
 
-class Decoder:
+class Decoder(DecoderModel[DecoderLayer[FlexAttention]]):
     """Weights of config.seed, made on the device; a KV cache for each layer. It reads its metadata
     by layer name, as a layer of vLLM reads its forward context."""
 
     def __init__(self, config: FlexConfig, limits: Limits, device: torch.device) -> None:
-        torch.manual_seed(config.seed)
         self.config = config
-        vocabulary = (config.vocab_size, config.hidden_size)
         cos_sin = cos_sin_table(limits.max_model_len, config.head_size, config.rope_theta, device)
-        self.embedding = torch.randn(vocabulary, dtype=config.dtype, device=device)
-        cache = limits.num_gpu_blocks, limits.block_size
-        self.layers = {
-            f"layers.{i}": DecoderLayer(
-                config, FlexAttention.of(config, *cache, cos_sin, device), device
-            )
-            for i in range(config.num_layers)
-        }
-        self.final_norm = norm_weight(config, device)
-        self.lm_head = torch.randn(vocabulary, dtype=config.dtype, device=device)
-        self.lm_head.mul_(config.hidden_size**-0.5)
+
+        def make_layer(index: int) -> DecoderLayer[FlexAttention]:
+            blocks = (limits.num_gpu_blocks, limits.block_size)
+            return DecoderLayer(config, FlexAttention.of(config, *blocks, cos_sin, device), device)
+
+        super().__init__(config, config.vocab_size, make_layer, device)
         self.mask_of = {
             name: mask_of_window(config.window_of_layer(i)) for i, name in enumerate(self.layers)
         }
@@ -59,11 +51,6 @@ class Decoder:
     def begin(self, inputs: ModelInputs) -> Hidden:
         """What the first layer is given: the embeddings of the tokens."""
         return Hidden(F.embedding(inputs.token_ids, self.embedding), None)
-
-    def finish(self, hidden: Hidden) -> torch.Tensor:
-        """The logits [T, vocab_size], of what the last layer gives."""
-        normed = add_rms_norm(hidden.residual, hidden.update, self.final_norm, self.config.norm_eps)
-        return F.linear(normed, self.lm_head)
 
 
 def mask_of_window(window: int | None) -> Mask:
