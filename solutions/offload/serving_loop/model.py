@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from debubble.accelerator import current
+from solutions.common.decoder.weights import projection
 from solutions.common.staging_ring import StagingRing
 
 from .config import ServingConfig
@@ -38,7 +39,7 @@ class SlotDecoder:
         self.layers = [_weights(config, device) for _ in self.caches]
         vocabulary = (config.vocab_size, config.hidden_size)
         self.embedding = torch.randn(vocabulary, dtype=config.dtype, device=device)
-        self.lm_head = _random(vocabulary, config.dtype, device)
+        self.lm_head = projection(*vocabulary, config, device)
         table_width = config.blocks_per_request
         self.slots = torch.zeros(
             (config.max_running, table_width + 3), dtype=torch.int64, device=device
@@ -128,17 +129,10 @@ def _normed(hidden: torch.Tensor) -> torch.Tensor:
 
 
 def _weights(config: ServingConfig, device: torch.device) -> dict[str, torch.Tensor]:
-    heads = config.num_heads * config.head_size
-    qkv = heads + 2 * config.num_kv_heads * config.head_size
     shapes = {
-        "qkv": (qkv, config.hidden_size),
-        "out": (config.hidden_size, heads),
+        "qkv": (config.qkv_size, config.hidden_size),
+        "out": (config.hidden_size, config.query_size),
         "gate_up": (2 * config.intermediate_size, config.hidden_size),
         "down": (config.hidden_size, config.intermediate_size),
     }
-    return {name: _random(shape, config.dtype, device) for name, shape in shapes.items()}
-
-
-def _random(shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """[out, in], scaled so that what comes out is as large as what went in."""
-    return torch.randn(shape, dtype=dtype, device=device).mul_(shape[1] ** -0.5)
+    return {name: projection(*shape, config, device) for name, shape in shapes.items()}
