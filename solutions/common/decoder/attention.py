@@ -20,17 +20,10 @@ class CachedAttention:
         self.num_heads, self.cache, self.cos_sin = num_heads, cache, cos_sin
 
     @classmethod
-    def of(
-        cls,
-        shape: DecoderShape,
-        num_blocks: int,
-        page: int,
-        cos_sin: torch.Tensor,
-        device: torch.device,
-    ) -> Self:
-        """With an empty cache of `num_blocks` blocks, of `page` tokens each."""
+    def of(cls, shape: DecoderShape, num_blocks: int, page: int, cos_sin: torch.Tensor) -> Self:
+        """With an empty cache of `num_blocks` blocks, of `page` tokens each, where `cos_sin` is."""
         sizes = (num_blocks, page, shape.num_kv_heads, shape.head_size)
-        return cls(shape.num_heads, KVCache(*sizes, shape.dtype, device), cos_sin)
+        return cls(shape.num_heads, KVCache(*sizes, shape.dtype, cos_sin.device), cos_sin)
 
     def empty_twin(self, num_blocks: int, page: int, cos_sin: torch.Tensor) -> Self:
         """The same attention over an empty cache of other sizes."""

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from .add_rms_norm import add_rms_norm
 from .attention import CachedAttention
-from .config import DecoderConfig
+from .shape import DecoderConfig
 from .silu_and_mul import silu_and_mul
 from .weights import norm_weight, projection
 

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from .add_rms_norm import add_rms_norm
-from .config import DecoderConfig
 from .layer import Hidden
+from .shape import DecoderConfig
 from .weights import norm_weight, projection
 
 Layer = TypeVar("Layer")

@@ -62,6 +62,21 @@ class DecoderShape:
         return (self.num_layers * layer + self.vocab_size * self.hidden_size) * self.dtype.itemsize
 
 
+@dataclass(frozen=True, kw_only=True)
+class DecoderConfig(DecoderShape):
+    """A decoder with rotary positions and RMS norms. ValueError for a shape that none has."""
+
+    rope_theta: float = 500_000.0
+    norm_eps: float = 1e-5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.head_size < 2 or self.head_size % 2:
+            raise ValueError(
+                f"head size {self.head_size}: rotary positions turn pairs, make it even"
+            )
+
+
 def check_counts(config: object, names: tuple[str, ...]) -> None:
     """ValueError for the first of the fields `names` of `config` that is below 1."""
     for name in names:

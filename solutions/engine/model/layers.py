@@ -45,26 +45,19 @@ class SpanAttention(CachedAttention):
         return attended.flatten(1)
 
 
-AttentionKind = Literal["flex", "spans"]
-ATTENTIONS: dict[AttentionKind, type[FlexAttention] | type[SpanAttention]] = {
-    "flex": FlexAttention,
-    "spans": SpanAttention,
-}
-
-
 class AttentionLayer(DecoderLayer[FlexAttention | SpanAttention]):
     """Between the halves: [T, qkv_size], then [T, query_size]."""
 
     def __init__(
         self,
-        kind: AttentionKind,
+        kind: Literal["flex", "spans"],
         config: ModelConfig,
         limits: Limits,
         cos_sin: torch.Tensor,
-        device: torch.device,
     ) -> None:
-        cache = (limits.num_gpu_blocks, limits.block_size)
-        super().__init__(config, ATTENTIONS[kind].of(config, *cache, cos_sin, device), device)
+        attention = FlexAttention if kind == "flex" else SpanAttention
+        blocks = (limits.num_gpu_blocks, limits.block_size)
+        super().__init__(config, attention.of(config, *blocks, cos_sin), cos_sin.device)
         self.kind, self.mixed_size = kind, config.query_size
 
     before_mixing = DecoderLayer.before_attention
@@ -81,9 +74,8 @@ class AttentionLayer(DecoderLayer[FlexAttention | SpanAttention]):
     def twin(self, limits: Limits, cos_sin: torch.Tensor) -> Self:
         """The same weights, and an empty cache."""
         twin = copy(self)
-        twin.attention = self.attention.empty_twin(
-            limits.num_gpu_blocks, limits.block_size, cos_sin
-        )
+        blocks = (limits.num_gpu_blocks, limits.block_size)
+        twin.attention = self.attention.empty_twin(*blocks, cos_sin)
         return twin
 
 

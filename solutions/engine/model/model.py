@@ -35,7 +35,7 @@ class Model(DecoderModel[Layer]):
             kind = model.kind_of_layer(index)
             if kind == "gdn":
                 return GatedDeltaNetLayer(model, self.num_slots, next(of_layers), device)
-            return AttentionLayer(kind, model, limits, cos_sin, device)
+            return AttentionLayer(kind, model, limits, cos_sin)
 
         super().__init__(model, model.num_ids, make_layer, device)
         self.mask_of = {

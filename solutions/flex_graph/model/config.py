@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from solutions.common.decoder.config import DecoderConfig
+from solutions.common.decoder.shape import DecoderConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ class Decoder(DecoderModel[DecoderLayer[FlexAttention]]):
 
         def make_layer(index: int) -> DecoderLayer[FlexAttention]:
             blocks = (limits.num_gpu_blocks, limits.block_size)
-            return DecoderLayer(config, FlexAttention.of(config, *blocks, cos_sin, device), device)
+            return DecoderLayer(config, FlexAttention.of(config, *blocks, cos_sin), device)
 
         super().__init__(config, config.vocab_size, make_layer, device)
         self.mask_of = {
