@@ -79,3 +79,13 @@ def test_no_two_classes_have_one_name_but_the_two_sides_of_a_lesson():
             if isinstance(node, ast.ClassDef):
                 found[node.name].append(name)
     assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
+
+
+def test_what_lessons_share_imports_none_of_them():
+    lesson = re.compile(r"^ *(?:from|import) (solutions(?!\.common\b)\S*|\.\.\S*)", re.MULTILINE)
+    found = {
+        path.relative_to(ROOT).as_posix(): lesson.findall(path.read_text(encoding="utf-8"))
+        for path in (ROOT / "solutions" / "common").rglob("*.py")
+    }
+    assert len(found) > 10
+    assert {path: imported for path, imported in found.items() if imported} == {}
