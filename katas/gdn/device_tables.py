@@ -5,9 +5,10 @@ the device, and only that there are `num_tokens` in all is certain. The function
 tables of such lengths, and works. But it reads them first, so it waits, and no graph can capture
 it.
 
-Make both tables on the device, with PyTorch's own operators. The host has to say how many rows the
-table has, without knowing: take the most that there can be, `most_chunks`, and fill those that are
-no chunk with -1.
+Make both tables on the device. The host has to say how many rows the table has, without knowing:
+take the most that there can be, `most_chunks`, and fill those that are no chunk with -1. PyTorch's
+own operators are enough; our solution is the Triton kernel of the step, whose rows search as yours
+will.
 
 Edit this file, then run
 

@@ -7,6 +7,10 @@ import debubble
 from debubble.workshop import expect, expect_equal
 
 FEW, MANY = 4, 64
+NO_TRITON = (
+    "our solution of the kata device_tables is a Triton kernel, and Triton is not installed here: "
+    "it needs Linux, in a container, in WSL 2 or on another host; yours may do without"
+)
 ROWS = (
     "The host knows two numbers, so the shape follows from them: most chunks there are when all "
     "sequences but one have a single token. `most_chunks(num_seqs, num_tokens, chunk_size)` says "
@@ -41,6 +45,13 @@ ONE_BY_ONE = (
     "A launch takes the host a few microseconds, however little it computes. The operators that "
     "take a whole tensor do all rows by one."
 )
+
+
+@pytest.fixture(autouse=True)
+def triton_where_our_kernel_is_run(request):
+    """A learner's PyTorch operators run everywhere."""
+    if request.config.getoption("impl") == "solutions":
+        pytest.importorskip("triton", reason=NO_TRITON)
 
 
 def starts_of(lengths):

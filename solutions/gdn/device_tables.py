@@ -87,32 +87,44 @@ def prepare_chunk_tables_on_device(
     """
     check_chunk_size(chunk_size)
     _check_starts(cu_seqlens)
+    if out is None:
+        return search_chunk_tables(cu_seqlens, num_tokens, chunk_size)
     num_seqs = len(cu_seqlens) - 1
     num_rows = most_chunks(num_seqs, num_tokens, chunk_size)
-    if out is not None:
-        _check_out(out, num_rows, num_seqs, cu_seqlens.device)
-    return scan_chunks(cu_seqlens, num_tokens, chunk_size, out)
+    _check_out(out, num_rows, num_seqs, cu_seqlens.device)
+    fill_chunk_tables(out, cu_seqlens, chunk_size)
+    return out
 
 
-def scan_chunks(
-    cu_seqlens: torch.Tensor, num_tokens: int, chunk_size: int, out: ChunkTables | None = None
+def search_chunk_tables(
+    cu_seqlens: torch.Tensor, num_tokens: int, chunk_size: int = FLA_CHUNK_SIZE
 ) -> ChunkTables:
-    """Both tables for chunks of any size, at least 1 token, by one launch: what
-    `prepare_chunk_tables_on_device` does once it has checked its arguments."""
+    """Both tables of lengths that the host doesn't know (vLLM #38361).
+
+    `cu_seqlens` [num_seqs + 1] int32 on the device, from 0 to `num_tokens`: where each sequence
+    starts, then the end of the last one. `chunk_indices` has most_chunks(num_seqs, num_tokens,
+    chunk_size) rows, and those behind the last chunk are (-1, -1).
+    """
     num_seqs, device = len(cu_seqlens) - 1, cu_seqlens.device
-    if out is None:
-        num_rows = most_chunks(num_seqs, num_tokens, chunk_size)
-        out = ChunkTables(
-            torch.empty(num_rows, 2, dtype=torch.int32, device=device),
-            torch.empty(num_seqs + 1, dtype=torch.int64, device=device),
-        )
-    num_rows = len(out.chunk_indices)
+    num_rows = most_chunks(num_seqs, num_tokens, chunk_size)
+    tables = ChunkTables(
+        torch.empty(num_rows, 2, dtype=torch.int32, device=device),
+        torch.empty(num_seqs + 1, dtype=torch.int64, device=device),
+    )
+    fill_chunk_tables(tables, cu_seqlens, chunk_size)
+    return tables
+
+
+def fill_chunk_tables(tables: ChunkTables, cu_seqlens: torch.Tensor, chunk_size: int) -> None:
+    """Writes the tables of `cu_seqlens`, by one launch, for chunks of any size, at least 1 token.
+    `tables` have the rows that these sequences may need, or more, and are not checked."""
+    num_rows, num_seqs = len(tables.chunk_indices), len(cu_seqlens) - 1
     num_programs = max(1, triton.cdiv(num_rows, BLOCK))  # Without rows there is still one offset.
     launch(
         chunk_tables_kernel,
         (num_programs,),
-        out.chunk_indices,
-        out.chunk_offsets,
+        tables.chunk_indices,
+        tables.chunk_offsets,
         cu_seqlens,
         num_rows,
         num_seqs,
@@ -123,7 +135,6 @@ def scan_chunks(
         num_warps=4,
         work=lambda: _work(num_programs, num_rows, num_seqs),
     )
-    return out
 
 
 def _check_starts(cu_seqlens: torch.Tensor) -> None:

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solutions.gdn import device_tables
-from solutions.gdn.device_tables import prepare_chunk_tables_on_device, scan_chunks
+from solutions.gdn.chunk_tables import prepare_chunk_offsets
+from solutions.gdn.device_tables import prepare_chunk_tables_on_device, search_chunk_tables
 from solutions.gdn.host_tables import upload_chunk_tables
 from solutions.gdn.rule.chunks import ChunkTables, check_tables, most_chunks
 from tests.sync_free import claims
@@ -100,8 +101,28 @@ def test_a_few_tokens_in_thousands_of_sequences(accelerator):
 @pytest.mark.parametrize("chunk_size", [1, 3, 8])
 def test_unchecked_for_chunks_of_any_size(accelerator, chunk_size):
     lengths = [0, 3, 1, 8, 0, 17]
-    tables = scan_chunks(on_device(accelerator, lengths), sum(lengths), chunk_size)
+    tables = search_chunk_tables(on_device(accelerator, lengths), sum(lengths), chunk_size)
     expect_tables(tables, lengths, chunk_size, most_chunks(6, sum(lengths), chunk_size))
+
+
+def searched_by_pytorch(cu_seqlens, num_tokens):
+    """What the hint of the kata `device_tables` describes: nobody needs Triton to solve it."""
+    offsets = prepare_chunk_offsets(cu_seqlens)
+    num_rows = most_chunks(len(cu_seqlens) - 1, num_tokens)
+    row = torch.arange(num_rows, device=cu_seqlens.device)
+    sequence = torch.searchsorted(offsets[1:], row, right=True)
+    rows = torch.stack([sequence, row - offsets[sequence]], dim=1)
+    rows.masked_fill_((row >= offsets[-1]).unsqueeze(1), -1)
+    return ChunkTables(rows.int(), offsets)
+
+
+@pytest.mark.parametrize("lengths", [[5], [128, 0, 128], [0, 130, 0, 0, 64, 0], [0, 0]], ids=str)
+def test_pytorchs_own_operators_find_the_same_rows_without_a_wait(accelerator, lengths):
+    starts, num_tokens = on_device(accelerator, lengths), sum(lengths)
+    call = lambda: searched_by_pytorch(starts, num_tokens)
+    claims.expect_no_wait(accelerator, call, pinned_uploads=0)
+    for found, made in zip(call(), search_chunk_tables(starts, num_tokens), strict=True):
+        assert torch.equal(found, made)
 
 
 def test_starts_may_lie_anywhere_in_a_buffer(accelerator):

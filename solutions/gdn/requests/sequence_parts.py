@@ -9,7 +9,7 @@ import torch
 
 from solutions.sync_free.packed.conv_metadata import CHUNK_TOKENS, ConvMetadata
 
-from ..device_tables import prepare_chunk_tables_on_device, scan_chunks
+from ..device_tables import prepare_chunk_tables_on_device, search_chunk_tables
 from .batch import RequestSplit
 from .prefills import PrefillMetadata
 
@@ -34,7 +34,7 @@ def scan_sequences(
     if split.num_decodes:
         prefill_starts = prefill_starts - split.num_decodes
     num_tokens = split.num_non_spec_tokens
-    conv_chunks = scan_chunks(query_start_loc, num_tokens, CHUNK_TOKENS).chunk_indices
+    conv_chunks = search_chunk_tables(query_start_loc, num_tokens, CHUNK_TOKENS).chunk_indices
     return SequenceParts(
         has_initial_state,
         ConvMetadata(
