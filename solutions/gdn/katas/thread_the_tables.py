@@ -10,8 +10,11 @@ from collections.abc import Sequence
 
 import torch
 
+from solutions.common.h2d import async_tensor_h2d
+
+from .. import chunk_tables
+from ..before import prepare_chunk_indices
 from ..rule.chunks import FLA_CHUNK_SIZE
-from .chunk_indices import prepare_chunk_indices
 
 
 def decays_of_layers(
@@ -22,7 +25,8 @@ def decays_of_layers(
     `cu_seqlens` and `cu_seqlens_cpu`: [num_seqs + 1] int32, on the device and on the host: where
     each sequence starts, then the end of the last one.
     """
-    chunk_indices = prepare_chunk_indices(cu_seqlens, cu_seqlens_cpu)
+    rows = chunk_tables.prepare_chunk_indices(cu_seqlens_cpu)
+    chunk_indices = async_tensor_h2d(rows, cu_seqlens.device)
     return [decay_until_end(g, cu_seqlens, chunk_indices) for g in gates]
 
 
@@ -36,7 +40,7 @@ def decay_until_end(
     tokens, or None to have them made here.
     """
     if chunk_indices is None:
-        chunk_indices = prepare_chunk_indices(cu_seqlens, cu_seqlens.cpu())
+        chunk_indices = prepare_chunk_indices(cu_seqlens)
     decay = chunk_local_cumsum(g, cu_seqlens, chunk_indices)
     return last_of_chunk(decay, cu_seqlens, chunk_indices) - decay
 
@@ -46,7 +50,7 @@ def chunk_local_cumsum(
 ) -> torch.Tensor:
     """[num_tokens] float32: the gates of each token's chunk, added up to this token."""
     if chunk_indices is None:
-        chunk_indices = prepare_chunk_indices(cu_seqlens, cu_seqlens.cpu())
+        chunk_indices = prepare_chunk_indices(cu_seqlens)
     first, _ = chunk_ends(cu_seqlens, chunk_indices, len(g))
     total = g.cumsum(0)
     return total - (total - g)[first]
@@ -57,7 +61,7 @@ def last_of_chunk(
 ) -> torch.Tensor:
     """[num_tokens] like `x`: what the last token of each token's chunk has."""
     if chunk_indices is None:
-        chunk_indices = prepare_chunk_indices(cu_seqlens, cu_seqlens.cpu())
+        chunk_indices = prepare_chunk_indices(cu_seqlens)
     _, last = chunk_ends(cu_seqlens, chunk_indices, len(x))
     return x[last]
 
