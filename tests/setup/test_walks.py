@@ -2,11 +2,12 @@
 
 import pytest
 
-from .walks import addition, gdn, kata, swap
+from .walks import addition, gdn, gdn_launch, kata, swap
 
 MOST_FILES_OF_AN_ADDITION = 12
 MOST_FILES_OF_A_KATA = 9
 MOST_FILES_OF_GDN_TABLES = 7
+MOST_FILES_OF_A_GDN_LAUNCH = 5
 MOST_FILES_OF_A_SWAP = 7
 
 
@@ -22,6 +23,13 @@ def test_the_lengths_of_a_gdn_step_meet_few_files_on_their_way_to_its_tables():
     walk = gdn()
     assert "solutions/gdn/chunk_tables.py" in walk.calls
     assert len(walk.calls) <= MOST_FILES_OF_GDN_TABLES, f"from lengths to tables:\n{walk}"
+
+
+@pytest.mark.sim
+def test_gdn_tables_meet_few_files_on_their_way_to_the_kernel_that_reads_them():
+    walk = gdn_launch()
+    assert "solutions/gdn/rule/solve_chunks.py" in walk.calls
+    assert len(walk.calls) <= MOST_FILES_OF_A_GDN_LAUNCH, f"from tables to a launch:\n{walk}"
 
 
 @pytest.mark.sim

@@ -3,8 +3,10 @@
 `python -m tests.setup.walks` prints these walks, file by file in the order in which they are met:
 
 - `a + 1` on sim, inside a recording, once such an addition has been seen;
-- the lengths of a Gated DeltaNet step, from the metadata builder to the upload of its tables; only
-  files of `solutions` count;
+- the lengths of a Gated DeltaNet step, from the metadata builder to the upload of its tables, as
+  `GDNStep` stages it in a ring; and these tables, from the rule that a layer hands them to, to the
+  launch of the first kernel that reads them. Only files of `solutions` count. Between the two lie
+  a layer's other parts, which are another subject;
 - a kata from its source to its verdict, as `pytest katas/first_steps/test_upload_without_waiting.py
   --device sim` runs it: the stub, which fails and is explained, and with `--impl solutions` ours,
   which passes. Only the workshop's files count. The accelerator, the timeline and the drawing of
@@ -22,10 +24,14 @@ import contextlib
 import io
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from types import FrameType
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import torch
 
 ROOT = Path(__file__).parents[2]
 OURS = tuple(str(ROOT / folder) for folder in ("debubble", "solutions", "debubble_pytest.py"))
@@ -37,9 +43,10 @@ KATA = "katas/first_steps/test_upload_without_waiting.py"
 class Walk:
     """A context: the files of ours whose functions run in it, and how many calls there were."""
 
-    def __init__(self, files: tuple[str, ...] = OURS) -> None:
-        """`files`: what the paths of those that count begin with."""
-        self.files = files
+    def __init__(self, files: tuple[str, ...] = OURS, until: str | None = None) -> None:
+        """`files`: what the paths of those that count begin with. `until`: the name of a function
+        with whose call the walk is over."""
+        self.files, self.until = files, until
         self.calls: dict[str, int] = {}
 
     def __enter__(self) -> Walk:
@@ -51,6 +58,9 @@ class Walk:
 
     def _look(self, frame: FrameType, event: str, argument: object) -> None:
         name = frame.f_code.co_filename
+        if event == "call" and frame.f_code.co_name == self.until:
+            sys.setprofile(None)
+            return
         if event == "call" and name.startswith(self.files):
             name = str(Path(name).relative_to(ROOT))
             self.calls[name] = self.calls.get(name, 0) + 1
@@ -79,12 +89,34 @@ def gdn() -> Walk:
     import debubble
     from solutions import gdn
 
-    sim = debubble.accelerator("sim")
-    batch = gdn.GDNStep(gdn.GDNConfig.small(), sim.device).schedule([70, 9])
-    builder = gdn.GDNAttentionMetadataBuilder(sim.device)
-    builder.build(batch.common)
-    with Walk((str(ROOT / "solutions"),)) as walk:
-        builder.build(batch.common)
+    step = gdn.GDNStep(gdn.GDNConfig.small(), debubble.accelerator("sim").device)
+    batch = step.schedule([70, 9])
+    step.builder.build(batch.common)
+    with Walk(SOLUTIONS) as walk:
+        step.builder.build(batch.common)
+    return walk
+
+
+def gdn_launch() -> Walk:
+    """Of the tables of two prompts, from the rule of a layer to the launch of the first kernel that
+    reads them."""
+    import debubble
+    from solutions import gdn
+
+    config = replace(gdn.GDNConfig.small(), num_layers=1)
+    step = gdn.GDNStep(config, debubble.accelerator("sim").device)
+    batch = step.schedule([70, 9])
+    step.run(batch)
+    layer, walk = step.model.layers[0], Walk(SOLUTIONS, until="launch")
+    rule = layer.chunk_gated_delta_rule
+
+    def walked(*arguments: Any, **named: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
+        assert named["chunk_indices"] is not None and named["chunk_offsets"] is not None
+        with walk:
+            return rule(*arguments, **named)
+
+    layer.chunk_gated_delta_rule = walked
+    step.run(batch)
     return walk
 
 
@@ -135,6 +167,7 @@ def swap() -> Walk:
 def main() -> None:
     print(f"a + 1 on sim: {addition()}\n")
     print(f"Gated DeltaNet, from lengths to tables: {gdn()}\n")
+    print(f"Gated DeltaNet, from tables to a launch: {gdn_launch()}\n")
     print(f"{KATA} on the stub: {kata('learner')}\n")
     print(f"{KATA} on our solution: {kata('solutions')}\n")
     print(f"block ids to a launch: {swap()}")

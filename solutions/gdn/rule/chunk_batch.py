@@ -1,4 +1,5 @@
-"""What the three kernels of the chunked rule work on, and how they are tiled."""
+"""What the three kernels of the chunked rule work on, how they are tiled, and in which types they
+compute."""
 
 from __future__ import annotations
 
@@ -6,10 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+import triton
+import triton.language as tl
 
 from debubble.accelerator import Work
 
-from .chunk_stages import product_constants, product_type
 from .chunks import FLA_CHUNK_SIZE
 
 BLOCK_V = {True: 64, False: 32}
@@ -105,3 +107,21 @@ class ChunkSolution(NamedTuple):
     write_scales: torch.Tensor
     chunk_decays: torch.Tensor
     """[NT, HV] float32."""
+
+
+def product_constants(dtype: torch.dtype) -> dict[str, str | bool]:
+    """PRECISION and UPCAST of a kernel that multiplies by `product`, for inputs of `dtype`."""
+    precision = "ieee" if dtype == torch.float32 else "tf32"
+    return {"PRECISION": precision, "UPCAST": triton.knobs.runtime.interpret}
+
+
+def product_type(dtype: torch.dtype) -> torch.dtype:
+    """The dtype of what one kernel hands the next, for inputs of `dtype`: the same, and float32 in
+    the interpreter, which rounds to bfloat16 by cutting off."""
+    return torch.float32 if triton.knobs.runtime.interpret else dtype
+
+
+def inverse_type(dtype: torch.dtype) -> tl.dtype:
+    """The type in which `inverse_of_unit_lower` multiplies, its KIND, where the inverse is rounded
+    to `dtype` in the end."""
+    return tl.float32 if product_type(dtype) == torch.float32 else tl.float16

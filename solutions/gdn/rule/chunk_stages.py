@@ -10,32 +10,13 @@ left behind is in the state S [V, K]. With d the running sum of the gates inside
     S      <- exp(d_last) S + n^T (exp(d_last - d) k)
 
 Three kernels follow one another: chunk_solve (T, all chunks at once), state_pass (n and S, chunk
-after chunk) and chunk_output (o, all chunks at once). Here are the device functions that they call,
-and what the host says to them.
+after chunk) and chunk_output (o, all chunks at once). Here are the device functions that they call.
 """
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
-
-
-def product_constants(dtype: torch.dtype) -> dict[str, str | bool]:
-    """Those of `product` in a kernel whose inputs are of `dtype`."""
-    precision = "ieee" if dtype == torch.float32 else "tf32"
-    return {"PRECISION": precision, "UPCAST": triton.knobs.runtime.interpret}
-
-
-def product_type(dtype: torch.dtype) -> torch.dtype:
-    """Of what one kernel hands the next, for inputs of `dtype`: the same, and float32 in the
-    interpreter, which rounds to bfloat16 by cutting off."""
-    return torch.float32 if triton.knobs.runtime.interpret else dtype
-
-
-def inverse_type(dtype: torch.dtype) -> tl.dtype:
-    """KIND of `inverse_of_unit_lower` where the inverse is rounded to `dtype` in the end."""
-    return tl.float32 if product_type(dtype) == torch.float32 else tl.float16
 
 
 @triton.jit

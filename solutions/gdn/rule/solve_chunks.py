@@ -8,12 +8,11 @@ import triton.language as tl
 
 from debubble.accelerator import launch
 
-from .chunk_batch import ChunkBatch, ChunkSolution
+from .chunk_batch import ChunkBatch, ChunkSolution, inverse_type
 from .chunk_stages import (
     decay_within,
     inverse_length,
     inverse_of_unit_lower,
-    inverse_type,
     load_rows,
     locate_chunk,
     product,

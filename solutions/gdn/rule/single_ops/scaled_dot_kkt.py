@@ -9,14 +9,8 @@ import triton.language as tl
 from debubble.accelerator import Work, launch
 
 from ..arguments import check_chunked_sizes, check_sequences, chunks_of
-from ..chunk_stages import (
-    decay_within,
-    load_rows,
-    locate_chunk,
-    product,
-    product_constants,
-    token_or_last,
-)
+from ..chunk_batch import product_constants
+from ..chunk_stages import decay_within, load_rows, locate_chunk, product, token_or_last
 from ..chunks import FLA_CHUNK_SIZE
 from .operands import FLOAT32, check_groups, check_operand
 

@@ -10,7 +10,8 @@ from debubble.accelerator import Work, launch
 from solutions.common.decoder.shape import FLOATS
 
 from ..arguments import check_sequences, chunks_of
-from ..chunk_stages import inverse_of_unit_lower, inverse_type, load_rows, locate_chunk
+from ..chunk_batch import inverse_type
+from ..chunk_stages import inverse_of_unit_lower, load_rows, locate_chunk
 from .operands import FLOAT32, check_operand
 
 SOLVED_SIZES = (16, 32, 64)

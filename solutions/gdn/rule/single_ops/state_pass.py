@@ -9,7 +9,8 @@ import triton.language as tl
 from debubble.accelerator import Work, launch
 
 from ..arguments import SequenceStates, check_chunked_sizes, check_sequences, sequences_of
-from ..chunk_stages import load_rows, product, product_constants, product_type
+from ..chunk_batch import product_constants, product_type
+from ..chunk_stages import load_rows, product
 from ..chunks import FLA_CHUNK_SIZE
 from .operands import FLOAT32, check_groups, check_operand
 
