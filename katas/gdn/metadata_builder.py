@@ -53,7 +53,7 @@ class GDNCommonMetadata:
     goes on from the one that the last step's accepted tokens lead to, which may lie behind them:
     all its slots stay. Any other request has column 0 alone; PAD_SLOT (-1) is no slot."""
     num_actual_tokens: int
-    """Of all requests in this step."""
+    """Tokens of all requests together in this step."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class PrefillMetadata:
     """Requests of one token that go on from a state, ahead of all others; 0 next to speculative
     requests, where they are prefills."""
     num_prefills: int
-    """With the requests without tokens that pad a batch in which there are prefills."""
+    """Prefills, and the requests without tokens that pad a batch in which there are some."""
     num_prefill_tokens: int
     query_start_loc: torch.Tensor | None = None
     """[num_prefills + 1] int32 on the device, from 0 to num_prefill_tokens: starts among the

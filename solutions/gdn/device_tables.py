@@ -164,5 +164,6 @@ def _check_out(out: ChunkTables, num_rows: int, num_seqs: int, device: torch.dev
 
 
 def _work(num_programs: int, num_rows: int, num_seqs: int) -> Work:
-    """Each program reads the starts and writes the offsets; together they write the rows."""
+    """The bytes of one launch: each program reads all starts and writes all offsets, and together
+    they write the rows."""
     return Work(bytes=num_programs * num_seqs * (4 + 8) + num_rows * 8, tensor_cores=False)

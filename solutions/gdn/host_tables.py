@@ -61,7 +61,7 @@ class ChunkTablesPlan:
     arrays: HostArrays
 
     def apply(self, on_device: DeviceArrays) -> ChunkTables:
-        """`on_device`: `arrays`, uploaded."""
+        """Both tables as tensors on the device. `on_device`: `arrays`, once they are uploaded."""
         return ChunkTables(**on_device)
 
 

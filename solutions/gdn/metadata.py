@@ -36,7 +36,7 @@ class GDNAttentionMetadata:
     speculative requests alone."""
 
     num_prefills: int
-    """With the requests that pad a batch in which there are prefills: they have no tokens."""
+    """Prefills, and the requests without tokens that pad a batch in which there are some."""
     num_prefill_tokens: int
     num_decodes: int
     """Requests of one token that go on from a state; 0 next to speculative requests, where they
@@ -58,8 +58,8 @@ class GDNAttentionMetadata:
     """[num_seqs] bool: whether tokens were computed before. True for decodes, False for
     padding."""
     conv_metadata: ConvMetadata | None = None
-    """Of the tokens that are not speculative. Where it was made on the device, rows past the
-    last chunk have sequence -1."""
+    """What the short convolution is told of the tokens that are not speculative. Where it was made
+    on the device, rows past the last chunk have sequence -1."""
 
     # Prefills. None without them.
     prefill_query_start_loc: torch.Tensor | None = None
@@ -115,10 +115,12 @@ class SpecFields(TypedDict, total=False):
 
 
 class GDNAttentionMetadataBuilder:
-    """`tables`: "host" plans them there and sends them with all else that a step needs, in one
-    pinned upload; "device" uploads nothing, all is made there; None makes no tables, as before.
-    Without prefills nothing is uploaded in any case. `ring`: a StagingRing of bytes, for uploads
-    from memory that is used again.
+    """Makes a GDNAttentionMetadata for each step.
+
+    `tables` says where the chunk tables are made: "host" plans them there and sends them with all
+    else that a step needs, in one pinned upload; "device" uploads nothing, all is made there; None
+    makes no tables, as before. Without prefills nothing is uploaded in any case. `ring`: a
+    StagingRing of bytes, for uploads from memory that is used again.
     """
 
     def __init__(

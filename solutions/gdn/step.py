@@ -20,8 +20,9 @@ from .requests.batch import GDNCommonMetadata, starts_of
 from .rule.chunk_gated_delta_rule import chunk_gated_delta_rule
 
 MOST_TOKENS = 16384
-"""Of a step: the memory that its upload is staged in is large enough for so many."""
+"""The most of one step: the memory that its upload is staged in is large enough for so many."""
 STEPS_IN_FLIGHT = 2
+"""Steps whose uploads may be on their way at the same time: each has a slot of the ring."""
 
 
 class GDNWay(NamedTuple):
@@ -30,6 +31,7 @@ class GDNWay(NamedTuple):
     tables: Tables | None
     """Where the builder makes the tables; None leaves them to the rule, in each layer."""
     rule: Callable[..., tuple[torch.Tensor, torch.Tensor | None]]
+    """What each layer calls for its prefills, with the arguments of `chunk_gated_delta_rule`."""
 
 
 WAYS = {
@@ -121,7 +123,7 @@ class GDNStep:
 
 
 def most_bytes(num_requests: int) -> int:
-    """What the plans of a step of so many requests may take: for each token its place in the batch
-    (8 bytes), and its share of the chunks that it is in (less than 2); for each request its starts,
-    its flag, its row, and the chunks that it fills in part (less than 64)."""
+    """Bytes that the plans of a step of so many requests may take: for each token its place in the
+    batch (8 bytes), and its share of the chunks that it is in (less than 2); for each request its
+    starts, its flag, its row, and the chunks that it fills in part (less than 64)."""
     return (8 + 2) * MOST_TOKENS + 64 * num_requests + 1024

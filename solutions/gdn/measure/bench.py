@@ -19,8 +19,10 @@ from ..step import VARIANTS, GDNStep
 from .forward_comparison import compare_forward
 
 SMALL_LOAD_MS = {True: 25.0, False: benchmark.PROFILED_LOAD_MS}
-"""By whether times are modelled: enough for the host to queue a small step, under a profiler."""
+"""Milliseconds that the device is kept busy, by whether times are modelled: enough for the host to
+queue a small step, under a profiler."""
 SERVING_BYTES = 16 * 2**30
+"""Memory of a GPU that the workload `serving` fits into."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,12 +33,12 @@ class GDNWorkload(GDNConfig):
 
     @classmethod
     def small(cls) -> GDNWorkload:
-        """Few tokens, since sim computes them all."""
+        """Prompts of a few tokens, since sim computes them all."""
         return cls(**asdict(GDNConfig.small()), prompt_lens=(9, 5, 3))
 
     @classmethod
     def serving(cls) -> GDNWorkload:
-        """8192 tokens."""
+        """Eight prompts of 8192 tokens in all."""
         prompt_lens = (3072, 1536, 1024, 512, 512, 512, 512, 512)
         return cls(**asdict(GDNConfig.qwen3_next_like()), prompt_lens=prompt_lens)
 
@@ -72,7 +74,8 @@ def measure(
 def steps(
     workload: GDNWorkload, accelerator: Accelerator
 ) -> dict[str, Callable[[], benchmark.Step]]:
-    """All prompts at once, by variant: of one model and with the same inputs."""
+    """By variant, what makes a step ready that takes all prompts at once: one model for all,
+    and the same inputs."""
     step = GDNStep(workload, accelerator.device)
     prefill = partial(step.run, step.schedule(workload.prompt_lens))
 

@@ -16,7 +16,7 @@ from ..rule.chunks import ChunkTables
 from .peer import peer_forward
 
 HEADS, SIZE = 16, 128
-"""Of queries, keys and values alike."""
+"""How many heads queries, keys and values have, and how many numbers a head has."""
 
 
 class ForwardArguments(DeltaArguments):
@@ -26,12 +26,12 @@ class ForwardArguments(DeltaArguments):
 
 
 Forward = Callable[[], tuple[torch.Tensor, torch.Tensor | None]]
-"""(o, final states): states are as each forward keeps them."""
+"""Gives (o, final states), the states in the layout in which this forward keeps them."""
 
 
 class Sequences:
-    """Of such lengths: where they start, as each forward wants to be told. Made once a step, and
-    not by the layers, so no call is charged with it."""
+    """Where sequences of given lengths start, as each forward wants to be told. It is made once a
+    step, and not by the layers, so no call is charged with it."""
 
     def __init__(self, lengths: Sequence[int], device: torch.device) -> None:
         starts = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32)
@@ -53,7 +53,8 @@ class RuleInputs(NamedTuple):
 
     @classmethod
     def random(cls, sequences: Sequences, normalizes: bool) -> RuleInputs:
-        """`normalizes`: whether the forward does it; if not, queries and keys have length 1."""
+        """Random inputs. `normalizes`: whether the forward scales queries and keys to length 1; if
+        not, they come so."""
 
         def numbers(*shape: int) -> torch.Tensor:
             return torch.randn(shape, device=sequences.device)
@@ -75,7 +76,8 @@ class RuleInputs(NamedTuple):
 def forwards(
     sequences: Sequences, inputs: RuleInputs, normalizes: bool, with_states: bool, with_peer: bool
 ) -> dict[str, Forward]:
-    """By name: ours with the tables of the step, ours that makes them anew, and the peer."""
+    """The forwards to compare, by name: ours with the tables of the step, ours that makes them anew
+    in the call, and the peer's."""
     given: ForwardArguments = {
         "q": inputs.q,
         "k": inputs.k,

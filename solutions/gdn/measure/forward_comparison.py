@@ -38,10 +38,10 @@ RUNS, QUICK_RUNS = 41, 5
 WARM_UPS = 3
 """Calls that compile, choose among configurations, and let the allocator grow."""
 LOAD_MS = 5.0
-"""Longer than the host needs to queue a call."""
+"""How long the device is kept busy before a call: longer than the host needs to queue it."""
 PLANNED_SEQUENCES = (8, 256, 4096)
 OTHER_BYTES = 256 * 2**20
-"""Several times what an L2 holds: none of the inputs are left there."""
+"""Written before each call, several times what an L2 cache holds: no inputs are left there."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -104,13 +104,13 @@ class Clock:
         self.other_data = torch.empty(OTHER_BYTES, dtype=torch.uint8, device=accelerator.device)
 
     def as_called(self, call: Forward) -> float:
-        """On an idle device, which waits for the host."""
+        """Microseconds of `call` on an idle device, which waits for the host."""
         self.other_data.zero_()
         self.accelerator.synchronize()
         return self._time(call)
 
     def gpu_alone(self, call: Forward) -> float:
-        """Behind a load that lasts until the host has queued the call."""
+        """Microseconds of `call` behind a load that lasts until the host has queued it."""
         self.other_data.zero_()
         self.accelerator.sleep(LOAD_MS)
         return self._time(call)
@@ -132,7 +132,7 @@ def times_of(
     runs: int,
     with_peer: bool,
 ) -> dict[str, Times]:
-    """Medians by the forward's name."""
+    """What each forward takes, by its name: medians of `runs` calls."""
 
     def new_calls() -> dict[str, Forward]:
         inputs = RuleInputs.random(sequences, normalizes)
@@ -157,7 +157,7 @@ def times_of(
 
 
 def in_turn(calls: Mapping[str, Forward], run: int) -> Iterator[tuple[str, Forward]]:
-    """Who comes first changes from run to run."""
+    """The calls with their names, beginning with another one in each run."""
     names = list(calls)
     at = run % len(names)
     for name in names[at:] + names[:at]:
@@ -165,7 +165,8 @@ def in_turn(calls: Mapping[str, Forward], run: int) -> Iterator[tuple[str, Forwa
 
 
 def errors_of(sequences: Sequences, with_peer: bool) -> dict[str, dict[str, Errors]]:
-    """By the way of normalising and the forward's name: against the recurrence in float32."""
+    """How far each forward is from the recurrence in float32, by the way of normalising and the
+    forward's name."""
     found = {}
     for normalizes in (True, False):
         inputs = RuleInputs.random(sequences, normalizes)

@@ -39,13 +39,15 @@ class Times:
     """Microseconds of one call, medians."""
 
     as_called_us: float
-    """With the host's own time, where the device waits for it."""
+    """On an idle device, which waits for the host: with the host's own time."""
     gpu_us: float
+    """Behind a load, while which the host has queued the call: the device's time alone."""
 
 
 @dataclass(frozen=True)
 class Errors:
-    """Of norms, relative to the recurrence in float32."""
+    """How far a forward is from the recurrence in float32: the norm of the difference, relative to
+    that of the right result."""
 
     o: float
     final_state: float
@@ -53,21 +55,21 @@ class Errors:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Of the forwards "ours", with the tables of the step, "no tables", where it makes them anew in
-    the call, and "peer" where there is one."""
+    """What was found of the forwards "ours", with the tables of the step, "no tables", where it
+    makes them anew in the call, and "peer" where there is one."""
 
     accelerator: str
     shape: Mapping[str, int | str]
     lengths: Mapping[str, Sequence[int]]
-    """Of the sequences, by what they are called."""
+    """Tokens of each sequence of a batch, by the batch's name."""
     runs: int
     peer: str | None
-    """Its version."""
+    """The peer's version; None where there is no peer."""
     times: Mapping[Case, Mapping[str, Times]]
     errors: Mapping[str, Mapping[str, Errors]]
-    """By the way of normalising, and the forward's name."""
+    """Errors by the way of normalising, then by the forward's name."""
     planning_us: Mapping[int, float]
-    """Of the host, for the tables of so many sequences."""
+    """Microseconds that the host takes for the tables, by the number of sequences."""
 
 
 def ratios(comparison: Comparison, way: str, name: str = "ours") -> list[float]:

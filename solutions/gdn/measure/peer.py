@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 NAME = "flash-linear-attention"
 PACKAGES = (NAME, "fla-core")
-"""It is installed as one of them."""
+"""Names under which package managers know it: one of them is installed, or none."""
 
 
 def missing_peer() -> str | None:
@@ -27,14 +27,14 @@ def missing_peer() -> str | None:
 
 
 def peer_forward() -> Callable[..., tuple[torch.Tensor, torch.Tensor | None]]:
-    """Its `chunk_gated_delta_rule`. States are [N, H, K, V], starts int64."""
+    """The peer's `chunk_gated_delta_rule`. States are [N, H, K, V], starts int64."""
     from fla.ops.gated_delta_rule import chunk_gated_delta_rule
 
     return chunk_gated_delta_rule
 
 
 def peer_version() -> str:
-    """Of the package that is installed; "unknown" for a checkout on the path."""
+    """The version of the package that is installed; "unknown" for a checkout on the path."""
     for package in PACKAGES:
         try:
             return version(package)

@@ -9,7 +9,8 @@ import torch
 
 @dataclass(frozen=True, kw_only=True)
 class GDNConfig:
-    """Every value head has a state of its own; key heads are shared by as many value heads each."""
+    """The sizes of a model's Gated DeltaNet layers. Every value head has a state of its own, and
+    each key head serves the same number of value heads."""
 
     num_layers: int = 24
     hidden_size: int
@@ -22,7 +23,7 @@ class GDNConfig:
     """States that each layer holds: one for a sequence, and one more for each drafted token."""
     norm_eps: float = 1e-6
     dtype: torch.dtype = torch.bfloat16
-    """Of everything but the states of the delta rule and its gates, which are float32."""
+    """The type of everything but the states of the delta rule and its gates, which are float32."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -34,7 +35,7 @@ class GDNConfig:
 
     @classmethod
     def small(cls) -> GDNConfig:
-        """Takes seconds on sim, and the host is the bottleneck on a GPU."""
+        """A model that takes seconds on sim; on a GPU the host is its bottleneck."""
         return cls(
             hidden_size=32,
             num_k_heads=1,
@@ -46,7 +47,7 @@ class GDNConfig:
 
     @classmethod
     def qwen3_next_like(cls) -> GDNConfig:
-        """Layers of the shape of those in Qwen3-Next, for a GPU with 16 GB or more."""
+        """A model whose layers have the shape of Qwen3-Next's, for a GPU with 16 GB or more."""
         return cls(
             hidden_size=2048,
             num_k_heads=16,

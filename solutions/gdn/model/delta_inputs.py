@@ -31,12 +31,12 @@ class DeltaInputs:
     beta: torch.Tensor
 
     def rows(self, start: int, end: int) -> DeltaInputs:
-        """Those of the tokens from `start` to before `end`: views."""
+        """The inputs of the tokens from `start` to before `end`, as views."""
         gates = (gate[:, start:end] for gate in (self.g, self.beta))
         return DeltaInputs(self.qkv[start:end], *gates)
 
     def at(self, token_indices: torch.Tensor) -> DeltaInputs:
-        """A copy of those of some tokens. `token_indices`: integers on the device."""
+        """The inputs of some tokens, copied. `token_indices`: their places, on the device."""
         gates = (gate.index_select(1, token_indices) for gate in (self.g, self.beta))
         return DeltaInputs(self.qkv.index_select(0, token_indices), *gates)
 

@@ -1,4 +1,5 @@
-"""What leaves a Gated DeltaNet's heads: normalised, and let through by a gate of its own."""
+"""The last step of a Gated DeltaNet layer's heads: their output is normalised, and multiplied by a
+gate that lets it through or not."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def gated_norm_kernel(
 
 
 TILE = 2048
-"""Numbers of one program: a few rows, so that it has enough to load at once."""
+"""Numbers that one program takes: a few rows, so that it has enough to load at once."""
 
 
 def gated_rms_norm(

@@ -21,7 +21,7 @@ from .gated_norm import gated_rms_norm
 from .gating import fused_gdn_gating
 
 ACTIVATION = "silu"
-"""Of the short convolution."""
+"""What the short convolution ends with."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class GDNState:
 
 
 class GDNLayer:
-    """Random weights, of PyTorch's seed as it is, for everything between two residual sums but
-    the norm in front. What it remembers is a GDNState's."""
+    """One layer, with random weights of PyTorch's seed as it is: everything between two residual
+    sums but the norm in front. It remembers nothing itself: that is in a GDNState."""
 
     def __init__(self, config: GDNConfig, device: torch.device) -> None:
         self.config = config
         self.chunk_gated_delta_rule = chunk_gated_delta_rule
-        """For prefills. Another one of the same signature may take its place."""
+        """The rule for prefills: another function of the same signature may take its place."""
 
         def weight(*shape: int, scale: float, dtype: torch.dtype = config.dtype) -> torch.Tensor:
             return torch.randn(shape, dtype=dtype, device=device).mul_(scale)
@@ -69,7 +69,8 @@ class GDNLayer:
     def forward(
         self, hidden: torch.Tensor, metadata: GDNAttentionMetadata, state: GDNState
     ) -> torch.Tensor:
-        """[T, hidden_size] to the same. The states of the batch's sequences are changed in place.
+        """What becomes of `hidden` [T, hidden_size], of the same shape. The states of the batch's
+        sequences are changed in place.
 
         Nothing is uploaded, and nobody waits (vLLM #38361). Rows behind the batch's tokens, as a
         graph's batch has them, change no state, and come out as zeros if they came in finite.
@@ -195,7 +196,8 @@ class GDNModel:
         metadata: GDNAttentionMetadata,
         states: Sequence[GDNState],
     ) -> torch.Tensor:
-        """[T, hidden_size] to the same. `states`: one for each layer, changed in place."""
+        """What becomes of `hidden` [T, hidden_size] behind all layers, of the same shape. `states`:
+        one for each layer, changed in place."""
         shape, eps = hidden.shape[1:], self.config.norm_eps
         for layer, weight, state in zip(
             self.layers, self.norm_weights.unbind(), states, strict=True

@@ -37,7 +37,8 @@ PALE = 0.25
 
 @dataclass(frozen=True)
 class ChunkPicture:
-    """Of sequences of so many tokens each, and of chunks of a power of two, 16 or more."""
+    """A picture of sequences of `lengths` tokens, cut into chunks of `chunk_size`, a power of two,
+    16 or more."""
 
     lengths: Sequence[int]
     chunk_size: int = FLA_CHUNK_SIZE
@@ -129,7 +130,7 @@ class ChunkPicture:
 
     @property
     def colours(self) -> list[str]:
-        """Of each program: that of its sequence."""
+        """The colour of each program: that of its sequence."""
         return [colour_of(sequence) for sequence in self.indices[:, 0]]
 
     def _draw_tokens(self, sheet: Sheet) -> None:
@@ -146,7 +147,7 @@ class ChunkPicture:
             self._draw_no_tokens(sheet, x, sequences)
 
     def _draw_no_tokens(self, sheet: Sheet, x: float, sequences: list[int]) -> None:
-        """A pin between its neighbours, for one or several."""
+        """Draws a pin between two neighbours, for one or several sequences without tokens."""
         alone = len(sequences) == 1
         colour = colour_of(sequences[0]) if alone else INK
         name = f"sequence{'' if alone else 's'} {', '.join(map(str, sequences))}: no tokens"
@@ -170,7 +171,7 @@ class ChunkPicture:
         )
 
     def _draw_chunks(self, sheet: Sheet) -> None:
-        """Each with a line to its program."""
+        """Draws each chunk, with a line to its program."""
         firsts, lengths = self.chunks
         lefts = self.x_of(firsts)
         widths = self.x_of(firsts + lengths) - lefts
@@ -180,7 +181,7 @@ class ChunkPicture:
             sheet.axes.plot(ends, (CHUNKS_TOP + BAR, PROGRAMS_TOP), color=colour, linewidth=POINT)
 
     def _draw_programs(self, sheet: Sheet) -> None:
-        """As wide as a chunk's worth of tokens: what is pale is computed for nothing."""
+        """Draws each program as wide as a full chunk: what is pale is computed for nothing."""
         width, lefts = self.program_width, self.program_lefts
         sheet.boxes(lefts, width, PROGRAMS_TOP, [(colour, PALE) for colour in self.colours])
         sheet.boxes(lefts, width * self.chunks[1] / self.chunk_size, PROGRAMS_TOP, self.colours)
@@ -191,7 +192,8 @@ class ChunkPicture:
             sheet.label(middle, TABLE_TOP + 26, chunk, size=size)
 
     def _draw_offsets(self, sheet: Sheet) -> None:
-        """Each where its sequence's programs begin, several in one place where one has none."""
+        """Draws each offset where its sequence's programs begin; a sequence without any shares its
+        place with the next one."""
         for offset, times in Counter(self.offsets.tolist()).items():
             x = LEFT + self.program_width * offset
             sheet.axes.vlines(x, TABLE_TOP - 2, OFFSETS_TOP - 2, FAINT, linewidth=POINT)

@@ -31,13 +31,13 @@ class GDNCommonMetadata:
     goes on from the one that the last step's accepted tokens lead to, which may lie behind them:
     all its slots stay. Any other request has column 0 alone; PAD_SLOT (-1) is no slot."""
     num_actual_tokens: int
-    """Of all requests in this step."""
+    """Tokens of all requests together in this step."""
 
 
 @dataclass(frozen=True)
 class RequestLengths:
-    """Of each request, [num_requests] int64 on the host: its tokens in this step, and how many
-    were computed before."""
+    """How long requests are: how many tokens each has in this step, and how many were computed
+    before. Both are [num_requests] int64 on the host."""
 
     query_lens: np.ndarray
     num_computed: np.ndarray
@@ -109,7 +109,7 @@ def _check_state_indices(slots: torch.Tensor, num_requests: int, device: torch.d
 
 
 NOT_SPECULATIVE = -1
-"""The number of draft tokens of any other request."""
+"""Stands for the number of draft tokens of a request that is not speculative."""
 
 
 def checked_speculation(
@@ -118,7 +118,8 @@ def checked_speculation(
     num_accepted_tokens: torch.Tensor | None,
     num_decode_draft_tokens_cpu: HostIntegers | None,
 ) -> np.ndarray:
-    """[num_requests] bool on the host. Without draft tokens nobody is speculative.
+    """[num_requests] bool on the host: whether each request is speculative. Where
+    `num_decode_draft_tokens_cpu` is None, none is.
 
     ValueError for drafts that don't fit the batch, and if nobody says how many tokens of the last
     step's drafts were accepted.
@@ -209,10 +210,8 @@ class RequestSplit:
 
 def split_requests(lengths: RequestLengths, is_speculative: np.ndarray) -> RequestSplit:
     """Counts the requests of each kind. A decode has one token and goes on from a state. From the
-    first request on for which that is not so, all are prefills: a decode is one with a single
-    token, and a state.
-
-    Next to speculative requests nothing is counted as a decode.
+    first request on for which that is not so, all are counted as prefills, others with one token
+    and a state among them. Next to speculative requests nothing is counted as a decode.
     """
     query_lens = lengths.query_lens
     num_spec_decodes = int(is_speculative.sum())
@@ -243,7 +242,7 @@ def _leading_decodes(lengths: RequestLengths) -> int:
 
 
 def starts_of(lengths: np.ndarray) -> np.ndarray:
-    """[n + 1] int32: where each of so many tokens starts, then the end of the last one."""
+    """[n + 1] int32: where each of n sequences starts, then the end of the last one."""
     starts = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=starts[1:])
     return starts

@@ -28,7 +28,7 @@ class PrefillMetadata:
     """Requests of one token that go on from a state, ahead of all others; 0 next to speculative
     requests, where they are prefills."""
     num_prefills: int
-    """With the requests without tokens that pad a batch in which there are prefills."""
+    """Prefills, and the requests without tokens that pad a batch in which there are some."""
     num_prefill_tokens: int
     query_start_loc: torch.Tensor | None = None
     """[num_prefills + 1] int32 on the device, from 0 to num_prefill_tokens: starts among the
@@ -77,14 +77,16 @@ def plan_prefills(split: RequestSplit, with_tables: bool = True) -> PrefillPlan:
 
 @dataclass(frozen=True)
 class PrefillPlan:
-    """`arrays`: the tensors of PrefillMetadata, under the same names; `has_initial_state` is of the
-    decodes ahead of the prefills too. Empty without prefills."""
+    """The prefills of a step on the host, to be uploaded. `arrays`: the tensors of PrefillMetadata,
+    under the same names, and none without prefills; `has_initial_state` is of the decodes ahead of
+    them too."""
 
     arrays: HostArrays
     split: RequestSplit
 
     def apply(self, on_device: DeviceArrays) -> PrefillMetadata:
-        """`on_device`: `arrays`, uploaded. Nothing is copied: the tensors are theirs, or views."""
+        """The metadata. `on_device`: `arrays`, once they are uploaded. Its tensors are those, or
+        views of them: nothing is copied."""
         split = self.split
         tensors = dict(on_device)
         if tensors:

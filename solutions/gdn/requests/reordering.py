@@ -12,7 +12,7 @@ from solutions.common.packed_upload import HostArrays
 from .batch import RequestSplit, starts_of
 
 BITS = 64
-"""Requests that one int64 tells apart."""
+"""Requests whose bits one int64 holds."""
 
 
 class Reordering(NamedTuple):
@@ -65,8 +65,9 @@ def reorder_on_device(split: RequestSplit, query_start_loc: torch.Tensor) -> Reo
 
 
 def mask_on_device(mask: np.ndarray, device: torch.device) -> torch.Tensor:
-    """[n] uint8 of [n] bool on the host. Nothing is copied: the bits are the arguments of kernels
-    that fill one number each, so they are as they were also when a graph is replayed."""
+    """[n] uint8 on the device with the values of `mask`, [n] bool on the host. Nothing is copied:
+    the bits are the arguments of kernels that fill one number each, so a graph that is replayed
+    has those of its capture."""
     padded = np.zeros(-(-len(mask) // BITS) * BITS, bool)
     padded[: len(mask)] = mask
     words = np.packbits(padded, bitorder="little").view("<i8")
@@ -79,7 +80,7 @@ def mask_on_device(mask: np.ndarray, device: torch.device) -> torch.Tensor:
 
 
 def _both_kinds(mask: torch.Tensor, num_set: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Places where the mask is 0, and those where it is 1, in their order: int64."""
+    """(places where the mask is 0, places where it is 1), both int64, in the order of the mask."""
     order = torch.argsort(mask, stable=True)
     num_others = len(mask) - num_set
     return order[:num_others], order[num_others:]

@@ -34,8 +34,8 @@ LARGEST_KEY = 256
 def check_tokens(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: torch.Tensor, beta: torch.Tensor
 ) -> None:
-    """q, k [1, T, H, K] and v [1, T, HV, V] of one type, g [1, T, HV] float32, beta [1, T, HV]; the
-    heads of a token contiguous. ValueError."""
+    """ValueError unless q, k [1, T, H, K] and v [1, T, HV, V] are of one type, g is [1, T, HV]
+    float32 and beta [1, T, HV], with the heads of a token contiguous."""
     if q.dim() != 4 or len(q) != 1 or k.shape != q.shape:
         raise ValueError(
             f"q of shape {list(q.shape)} and k of {list(k.shape)}: make both [1, T, H, K]"
@@ -80,7 +80,7 @@ def check_chunked_sizes(q: torch.Tensor, v: torch.Tensor) -> None:
 
 STATE_TYPES = (torch.float32, torch.bfloat16)
 STATE_ARGUMENTS = ("initial_state", "state_indices", "has_initial_state")
-"""What a caller knows the three parts of SequenceStates as."""
+"""The names of the arguments by which a caller gives the three parts of SequenceStates."""
 
 
 class SequenceStates(NamedTuple):
@@ -91,7 +91,8 @@ class SequenceStates(NamedTuple):
     has_initial: torch.Tensor | None
 
     def check(self, num_seqs: int, shape: tuple[int, int, int], device: torch.device) -> None:
-        """`shape`: [HV, V, K] of one state. ValueError; values on the device are not read."""
+        """ValueError unless these can be the states of `num_seqs` sequences, each of `shape`
+        (HV, V, K), on `device`. Values on the device are not read."""
         for name, tensor in zip(STATE_ARGUMENTS, self, strict=True):
             if tensor is not None and tensor.device != device:
                 raise ValueError(
@@ -126,7 +127,8 @@ class SequenceStates(NamedTuple):
     def room_for_final(
         self, num_seqs: int, shape: tuple[int, int, int], device: torch.device
     ) -> torch.Tensor:
-        """The pool itself, or [num_seqs, *shape] float32, uninitialised."""
+        """Where final states are written: the pool itself, or else [num_seqs, *shape] float32,
+        uninitialised."""
         if self.initial is not None and self.slots is not None:
             return self.initial
         return torch.empty(num_seqs, *shape, dtype=torch.float32, device=device)
@@ -141,7 +143,8 @@ def check_sequences(
     needs_offsets: bool = False,
 ) -> int:
     """How many sequences there are. ValueError if these can't be the starts and the tables of
-    `tokens` [1, T, ...], or not all that is needed is given; None is what `sequences_of` makes."""
+    `tokens` [1, T, ...], or if one table is given where both are needed. What is None is made
+    later, by `sequences_of`."""
     check_chunk_size(chunk_size)
     num_seqs = 1 if cu_seqlens is None else _count(cu_seqlens, tokens.device)
     for name, table, other in (

@@ -18,9 +18,9 @@ BLOCK_V = {True: 64, False: 32}
 """Values of one program, by whether products run on tensor cores: with K = 128 a state then lies
 in 64 or 32 registers of each thread. Below 64 rows an H100's faster products aren't used."""
 FEW_CHUNKS = 3
-"""On average per sequence: with fewer there is nothing to load ahead for."""
+"""Chunks per sequence, on average: with fewer there is nothing to load ahead for."""
 MANY_PROGRAMS = 264
-"""More than two for each SM of an H200."""
+"""Of a launch: with more, each SM of an H200 has more than two."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,7 @@ class ChunkBatch:
 
     @property
     def constants(self) -> dict[str, int | str | bool]:
+        """What all three kernels are compiled for, by the names of their parameters."""
         return {
             "GROUP": self.num_value_heads // self.q.shape[2],
             "CHUNK": FLA_CHUNK_SIZE,
@@ -99,14 +100,18 @@ class ChunkSolution(NamedTuple):
     """What the first kernel finds out about each chunk by itself, for the two that follow."""
 
     solved: torch.Tensor
-    """[T, HV, FLA_CHUNK_SIZE] like the products."""
+    """[T, HV, FLA_CHUNK_SIZE] of the products' type: T of `chunk_stages`, a row for each token."""
     decays: torch.Tensor
-    """This and the next three: [HV, T] float32."""
+    """[HV, T] float32: the gates of a token's chunk, added up to this token."""
     key_norms: torch.Tensor
+    """[HV, T] float32: what scales a token's key to length 1, or 1 where that isn't asked for."""
     read_scales: torch.Tensor
+    """[HV, T] float32: by what the state before the chunk is scaled where a key reads it; negative,
+    since what it reads is taken away."""
     write_scales: torch.Tensor
+    """[HV, T] float32: by what a key is scaled where it writes to the state behind the chunk."""
     chunk_decays: torch.Tensor
-    """[NT, HV] float32."""
+    """[NT, HV] float32: by what the chunk scales the state that it found."""
 
 
 def product_constants(dtype: torch.dtype) -> dict[str, str | bool]:

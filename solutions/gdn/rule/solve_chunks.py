@@ -96,7 +96,8 @@ instead of 55 us with the 174 that the compiler would take."""
 
 
 def solve_chunks(batch: ChunkBatch, g: torch.Tensor, beta: torch.Tensor) -> ChunkSolution:
-    """One launch for all chunks and value heads. `g` [1, T, HV] float32 and `beta` [1, T, HV]."""
+    """What each chunk's tokens owe one another, by one launch for all chunks and value heads. `g`
+    [1, T, HV] float32 and `beta` [1, T, HV]."""
     heads, tokens = batch.num_value_heads, batch.num_tokens
     solved = batch.empty(tokens, heads, FLA_CHUNK_SIZE)
     decays, key_norms, read_scales, write_scales = batch.empty(

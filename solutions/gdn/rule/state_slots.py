@@ -21,11 +21,12 @@ def check_state_slots(
     indices: Mapping[str, torch.Tensor | None],
     num_accepted_tokens: torch.Tensor | None,
 ) -> None:
-    """Of one tensor each, under the name that its user knows: `starts` [num_seqs + 1], `indices`
-    [num_seqs], or [num_seqs, 1 + drafts] with `num_accepted_tokens` [num_seqs]; all int32.
+    """ValueError unless these can be the starts and the slots of `num_seqs` sequences: `starts` is
+    [num_seqs + 1], `indices` [num_seqs], or [num_seqs, 1 + drafts] with `num_accepted_tokens`
+    [num_seqs]; all int32. The first two hold one tensor each, under the name that its user knows.
 
-    ValueError. Only shapes and types, which the host knows; never values, which it would have to
-    wait for.
+    Shapes and types are looked at, which the host knows; never values, which it would have to wait
+    for.
     """
     sizes = {name: (tensor, num_seqs + 1) for name, tensor in starts.items()}
     sizes["num_accepted_tokens"] = num_accepted_tokens, num_seqs
