@@ -13,7 +13,6 @@ import torch
 from solutions.common.h2d import async_tensor_h2d
 
 from .. import chunk_tables
-from ..before import prepare_chunk_indices
 from ..rule.chunks import FLA_CHUNK_SIZE
 
 
@@ -64,6 +63,12 @@ def last_of_chunk(
         chunk_indices = prepare_chunk_indices(cu_seqlens)
     _, last = chunk_ends(cu_seqlens, chunk_indices, len(x))
     return x[last]
+
+
+def prepare_chunk_indices(cu_seqlens: torch.Tensor) -> torch.Tensor:
+    """[NT, 2] int32 on the device, of starts that are there: (sequence, chunk in this sequence).
+    Two host syncs: the starts are read back, and the table is sent."""
+    return chunk_tables.prepare_chunk_indices(cu_seqlens.cpu()).to(cu_seqlens.device)
 
 
 def chunk_ends(
