@@ -206,6 +206,7 @@ def test_who_gave_way_does_not_come_back_at_once_for_the_same_blocks(accelerator
     check_blocks(engine)
 
 
+@pytest.mark.deep(3)
 @EACH_WAY
 @pytest.mark.parametrize("broken", ["run", "sample"])
 @pytest.mark.parametrize(

@@ -27,7 +27,8 @@ def engines(accelerator):
     return Engines(ServingPreset.hybrid_on_sim().config, accelerator)
 
 
-@pytest.mark.parametrize("variant", [pytest.param("none", marks=pytest.mark.deep), "all"])
+@pytest.mark.deep
+@pytest.mark.parametrize("variant", ["none", "all"])
 def test_a_modelled_row_of_decodes_takes_about_as_long_as_the_measured_one(
     accelerator, engines, variant
 ):

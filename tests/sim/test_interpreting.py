@@ -64,3 +64,33 @@ def test_after_a_launch_the_interpreter_is_as_it_was(accelerator, prepared):
     with pytest.raises(Exception, match="not today"):
         launch(refusing_kernel, (1,), x)
     assert type(double).__call__ is as_it_was
+
+
+def test_the_language_is_searched_once_and_left_as_it_was(accelerator, monkeypatch):
+    x = torch.ones(1, device=accelerator.device)
+    language = dict(vars(tl)), dict(vars(tl.tensor))
+    launch(doubles_kernel, (1,), x, times=1)
+    monkeypatch.setattr("inspect.getmembers", lambda *searched: pytest.fail("it searches again"))
+    launch(doubles_kernel, (1,), x, times=1)
+    assert x.tolist() == [4.0]
+    assert (dict(vars(tl)), dict(vars(tl.tensor))) == language
+
+
+@pytest.mark.parametrize(
+    ("triton_type", "numpy_type"),
+    [
+        (tl.bfloat16, "uint16"),
+        (tl.block_type(tl.bfloat16, [4]), "uint16"),
+        (tl.block_type(tl.int1, [4]), "bool"),
+        (tl.float64, "float64"),
+        (tl.pointer_type(tl.float32), "uint64"),
+        (tl.block_type(tl.pointer_type(tl.int8), [2, 2]), "uint64"),
+    ],
+    ids=str,
+)
+def test_a_type_found_once_is_the_same_again(accelerator, triton_type, numpy_type):
+    from triton.runtime import interpreter
+
+    launch(doubles_kernel, (1,), torch.ones(1, device=accelerator.device), times=1)
+    for _ in range(2):
+        assert interpreter._get_np_dtype(triton_type) == numpy_type

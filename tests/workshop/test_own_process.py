@@ -209,6 +209,7 @@ def test_what_a_neighbour_has_set_up_is_torn_down(run, marked):
     assert text.count("shared is torn down") == 1
 
 
+@pytest.mark.deep
 def test_workers_of_xdist_go_on_after_a_crash(marked):
     pytest.importorskip("xdist")
     marked.edit_stub(BODY, f"{CRASH}\n")
@@ -241,6 +242,7 @@ def test_stubs_and_attempts_that_crash_are_told_why(problems, marked):
     assert problems() == []
 
 
+@pytest.mark.deep
 def test_an_attempt_that_crashes_in_another_test_is_found(problems, marked):
     body = CRASH.replace("4 in", "3 in")
     marked.attempt("forgets_one", ["test_the_sum_is_right"], "returned 6", body)
