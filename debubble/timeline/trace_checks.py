@@ -5,8 +5,8 @@ Each check raises a ValueError that names the first value that is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, get_args
+from collections.abc import Mapping, Sequence
+from typing import cast, get_args
 
 from .event import COPY_KINDS, HOST_KINDS, HOST_LANE, EventKind, HazardKind
 
@@ -16,12 +16,13 @@ LONGEST_TIME = 1e12
 """Microseconds: eleven days, in which each nanosecond is still a number of its own."""
 
 
-def check_columns(columns: dict[str, list[Any]]) -> None:
-    """ValueError for what no event can be, naming the first value that is wrong."""
+def check_columns(columns: Mapping[str, Sequence[object]]) -> None:
+    """ValueError for what no event can be, naming the first value that is wrong. Names and source
+    lines stand in `columns` already, and no longer their numbers."""
     of_time = f"is not a number of microseconds, at most {LONGEST_TIME:g}"
     check_numbers(columns["start"], -LONGEST_TIME, LONGEST_TIME, f"the time {{}} {of_time}")
     check_numbers(columns["duration"], 0, LONGEST_TIME, f"the time {{}} {of_time} and at least 0")
-    check_whole(columns["bytes"], 2**63, "the number of bytes {} is not a whole one from 0 on")
+    checked_whole(columns["bytes"], 2**63, "the number of bytes {} is not a whole one from 0 on")
     for name in ("pageable", "allowed"):
         checked_flags(columns[name])
     kinds, lanes = columns["kind"], columns["lane"]
@@ -32,13 +33,14 @@ def check_columns(columns: dict[str, list[Any]]) -> None:
     if None in columns["name"]:
         raise ValueError("it holds an event without a name")
     launches = [launch for launch in columns["launched_by"] if launch is not None]
-    check_whole(launches, len(kinds), f"an event is launched by event {{}} of {len(kinds)}")
-    for launch in set(launches):
+    says = f"an event is launched by event {{}} of {len(kinds)}"
+    for launch in set(checked_whole(launches, len(kinds), says)):
         if kinds[launch] not in HOST_KINDS:
             raise ValueError(f"an event is launched by event {launch}, which the device ran")
 
 
-def check_kind(kind: str, copy_kind: str | None, lane: str) -> None:
+def check_kind(kind: object, copy_kind: object, lane: object) -> None:
+    """ValueError for a kind that there is not, and for one that another column contradicts."""
     if kind not in get_args(EventKind):
         raise ValueError(f"it holds an event of the unknown kind {shown(kind)}")
     if kind == "copy" and copy_kind not in COPY_KINDS:
@@ -49,25 +51,26 @@ def check_kind(kind: str, copy_kind: str | None, lane: str) -> None:
         raise ValueError(f"it holds a {kind} on the lane {shown(lane)}")
 
 
-def check_numbers(values: Sequence[Any], low: float, high: float, says: str) -> None:
+def check_numbers(values: Sequence[object], low: float, high: float, says: str) -> None:
     """ValueError with `says` unless all are numbers from `low` to `high`."""
     for value in values:
-        if type(value) not in (int, float) or not low <= value <= high:
+        if type(value) not in (int, float) or not low <= cast(float, value) <= high:
             raise ValueError(says.format(shown(value)))
 
 
-def check_whole(values: Sequence[Any], end: int, says: str) -> None:
-    """ValueError with `says` unless all are whole numbers from 0 to below `end`."""
+def checked_whole(values: Sequence[object], end: int, says: str) -> Sequence[int]:
+    """`values`. ValueError with `says` unless all are whole numbers from 0 to below `end`."""
     for value in values:
         if type(value) is not int or not 0 <= value < end:
             raise ValueError(says.format(shown(value)))
+    return cast(Sequence[int], values)
 
 
-def checked_flags(values: Sequence[bool]) -> Sequence[bool]:
+def checked_flags(values: Sequence[object]) -> Sequence[bool]:
     for value in values:
         if not isinstance(value, bool):
             raise ValueError(f"the flag {shown(value)} is neither true nor false")
-    return values
+    return cast(Sequence[bool], values)
 
 
 def checked_text(value: object) -> str:

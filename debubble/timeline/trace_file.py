@@ -21,10 +21,10 @@ from .event import Event, Hazard, HazardKind
 from .trace_checks import (
     MOST_CHARACTERS,
     check_columns,
-    check_whole,
     checked_flags,
     checked_hazard,
     checked_text,
+    checked_whole,
     shown,
 )
 
@@ -236,7 +236,9 @@ def build_timeline(data: SavedTimeline) -> TimelineData:
     rows = data["events"]
     rows = {c: [nothing] * len(rows["kind"]) for c, nothing in OPTIONAL_COLUMNS.items()} | rows
     names = [checked_text(name) for name in data["names"]]
-    check_whole([line for _, line, _, _ in data["sources"]], 2**31, "the line {} is no line number")
+    checked_whole(
+        [line for _, line, _, _ in data["sources"]], 2**31, "the line {} is no line number"
+    )
     sources = [
         SourceLine(checked_text(file), line, checked_text(function), checked_text(code))
         for file, line, function, code in data["sources"]
@@ -269,7 +271,7 @@ def build_timeline(data: SavedTimeline) -> TimelineData:
 def pick(table: Sequence[Entry], indices: Sequence[int | None]) -> list[Entry | None]:
     """The entries with these numbers; None stays None."""
     says = f"index {{}} points outside a table of {len(table)}"
-    check_whole([index for index in indices if index is not None], len(table), says)
+    checked_whole([index for index in indices if index is not None], len(table), says)
     return [None if index is None else table[index] for index in indices]
 
 

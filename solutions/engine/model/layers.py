@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import torch
 
@@ -15,7 +15,7 @@ from solutions.common.decoder.weights import norm_weight
 from solutions.flex_graph import Limits
 from solutions.flex_graph.model.attention import FlexAttention
 from solutions.flex_graph.steps.inputs import ModelInputs
-from solutions.gdn import GDNLayer, GDNState
+from solutions.gdn import GDNAttentionMetadata, GDNLayer, GDNState
 from solutions.pinned_h2d import prefix_attention
 
 from .config import ModelConfig
@@ -67,9 +67,9 @@ class AttentionLayer(DecoderLayer[FlexAttention | SpanAttention]):
     def cache(self) -> KVCache:
         return self.attention.cache
 
-    def mix(self, qkv: torch.Tensor, inputs: ModelInputs, metadata: Any) -> torch.Tensor:
+    def mix(self, qkv: torch.Tensor, inputs: ModelInputs, metadata: object) -> torch.Tensor:
         """`metadata` is what the backend of this kind made for this layer."""
-        return self.attention.forward(qkv, inputs, metadata)
+        return self.attention.forward(qkv, inputs, cast(Any, metadata))
 
     def twin(self, limits: Limits, cos_sin: torch.Tensor) -> Self:
         """The same weights, and an empty cache."""
@@ -96,9 +96,9 @@ class GatedDeltaNetLayer:
     def before_mixing(self, hidden: Hidden) -> torch.Tensor:
         return add_rms_norm(hidden.residual, hidden.update, self.norm, self.eps)
 
-    def mix(self, normed: torch.Tensor, inputs: ModelInputs, metadata: Any) -> torch.Tensor:
+    def mix(self, normed: torch.Tensor, inputs: ModelInputs, metadata: object) -> torch.Tensor:
         """`metadata` is what the backend of this kind made for this layer."""
-        return self.delta_net.forward(normed, metadata, self.state)
+        return self.delta_net.forward(normed, cast(GDNAttentionMetadata, metadata), self.state)
 
     def after_mixing(self, hidden: Hidden, mixed: torch.Tensor) -> Hidden:
         return self.mlp.forward(Hidden(hidden.residual, mixed))
