@@ -11,7 +11,7 @@ import pytest
 
 from .kata_files.catalogue import Catalogue, Kata
 from .running import own_process, run_text
-from .running.failure_text import FailureText, failure_text
+from .running.failure_text import FailureText, failure_text, refuse_outcome_of_code
 from .running.under_test import (
     SECONDS,
     Implementation,
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 CATALOGUES = pytest.StashKey[dict[Path, Catalogue | None]]()
 ALREADY_TOLD = pytest.StashKey[set[str]]()
 TOO_SLOW = pytest.StashKey[set[Path]]()
+OUTCOMES = (pytest.skip.Exception, pytest.xfail.Exception, pytest.exit.Exception)
+"""What a test may decide, and the code that it tests may not."""
 SECOND_CHANCE = 2.0
 """Seconds for a test of code that has already run into the limit: nobody waits for it twice."""
 LIMIT = pytest.StashKey[float]()
@@ -140,8 +142,13 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     exercise = kata_of(item.config, item.path)
     if exercise is None:
         return (yield)
-    with time_limit(_seconds(item, _implementation_of(item)), exercise.name):
-        return (yield)
+    implementation = _implementation_of(item)
+    with time_limit(_seconds(item, implementation), exercise.name):
+        try:
+            return (yield)
+        except OUTCOMES as outcome:
+            refuse_outcome_of_code(outcome, implementation)
+            raise
 
 
 @pytest.hookimpl(wrapper=True)

@@ -85,6 +85,24 @@ def test_a_solved_kata_is_praised(run, workbook):
     assert "All solved: on to the next chapter." in run()
 
 
+def test_of_one_kata_among_others_the_next_is_named(run, workbook):
+    workbook.edit_stub("        counter.append(number)\n", "")
+    entry = workbook.catalogue.file.read_text()
+    workbook.write("katas/katas.toml", entry + entry.replace('"add_up"', '"add_more"'))
+    text = run()
+    assert "Solved: on to add_more, pytest katas/tiny/test_add_more.py" in text
+    assert "All solved" not in text
+
+
+@pytest.mark.parametrize("end", ["skip('not today')", "xfail('never')", "exit('done', 0)"])
+def test_code_can_not_decide_that_its_test_is_over(run, workbook, end):
+    workbook.edit_stub("    total = 0\n", f"    import pytest; pytest.{end}\n    total = 0\n")
+    text = run()
+    assert "· tiny/add_up  0 of 2 tests pass" in text
+    assert "Expected the code to be tested.\nYour code raised pytest's " in text
+    assert f"    import pytest; pytest.{end}" in text
+
+
 def test_an_exception_is_short_and_underlines_its_place(run, workbook):
     workbook.edit_stub("total += number", "total += number / 0 + 1")
     text = run()
@@ -181,6 +199,7 @@ def test_a_checkout_needs_no_installation(workbook, options):
     assert "1 of 2 tests pass" in text and "1 failed, 1 passed" in text
 
 
+@pytest.mark.deep
 def test_workers_of_xdist_stop_loops_and_teach_as_well(workbook):
     pytest.importorskip("xdist")
     workbook.edit_stub("total = 0", "while True:\n        total = 0")

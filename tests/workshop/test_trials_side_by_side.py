@@ -59,6 +59,7 @@ def test_code_that_ends_the_process_is_told_apart_from_tests_that_cannot_be_read
     assert "has crashed: mark the tests" in about_crash
 
 
+@pytest.mark.deep
 def test_a_test_that_hangs_is_named(two_systems, monkeypatch):
     monkeypatch.setattr(trials_client, "LONGEST_TEST", 10.0)
     two_systems.edit("solutions/small/add_up.py", "return sum(numbers)", ENDLESS)

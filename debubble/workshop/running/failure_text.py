@@ -14,7 +14,7 @@ from _pytest._code.code import TerminalRepr
 from debubble.contract.host_syncs import HostSyncError
 from debubble.contract.source_line import SourceLine
 
-from ..teaching.diagnosis import KataFailure, wrap
+from ..teaching.diagnosis import Diagnosis, KataFailure, wrap
 from ..teaching.stray_access import diagnosis_of_end, diagnosis_of_error
 from .process_messages import Ended
 from .under_test import Implementation, LoadError, TimeLimitExceeded
@@ -95,6 +95,17 @@ def failure_text(
         )
         return FailureText(text, ending, taught=False)
     return None
+
+
+def refuse_outcome_of_code(outcome: BaseException, implementation: Implementation | None) -> None:
+    """KataFailure if it was the code under test that raised `outcome`, by which a test is skipped,
+    or the run ended."""
+    frames = traceback.extract_tb(outcome.__traceback__)
+    line = _source_line([frame for frame in frames if _is_own(frame, implementation)][-1:])
+    if line is not None:
+        did = f"raised pytest's {type(outcome).__name__}, which ends the test"
+        why = "A test that doesn't run to its end says nothing of the code."
+        raise KataFailure(Diagnosis("the code to be tested", did, ((line, 1),), why=why)) from None
 
 
 def end_text(ended: Ended, seconds: float, implementation: Implementation | None) -> FailureText:

@@ -3,11 +3,13 @@ stands and what to do next."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ..kata_files.catalogue import Catalogue
 from .under_test import can_interrupt, chosen_accelerator
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def write_scoreboard(
     if not mine:
         return
     if not unsolved:
-        reporter.write_line("All solved: on to the next chapter.", green=True)
+        reporter.write_line(_praise(list(katas)), green=True)
         return
     kata = unsolved[0]
     quiet = reporter.config.option.verbose <= 0
@@ -66,6 +68,17 @@ def write_scoreboard(
     reporter.write_line(f"  edit  {_as_typed(kata, kata.stub_path)}", cyan=True)
     reporter.write_line(f"  run   pytest {_as_typed(kata, kata.test_path)}", cyan=True)
     reporter.write_line(f"  hint  debubble hint {kata.name}", cyan=True)
+
+
+def _praise(solved: Sequence[Kata]) -> str:
+    """How far the learner is, as far as this run can know it."""
+    chapters = {kata.chapter for kata in solved}
+    of_chapters = [kata for kata in Catalogue(solved[0].root).katas if kata.chapter in chapters]
+    if len(solved) == len(of_chapters):
+        return "All solved: on to the next chapter."
+    others = of_chapters[of_chapters.index(solved[-1]) + 1 :] or of_chapters
+    following = next(kata for kata in others if kata not in solved)
+    return f"Solved: on to {following.name}, pytest {_as_typed(following, following.test_path)}"
 
 
 def _device_line(config: pytest.Config) -> str:
