@@ -94,6 +94,22 @@ def test_of_one_kata_among_others_the_next_is_named(run, workbook):
     assert "All solved" not in text
 
 
+@pytest.mark.parametrize(
+    "cheat",
+    [
+        "from solutions.tiny.add_up import add_up as ours",
+        "import solutions.tiny.add_up as ours",
+        "ours = __import__('importlib').import_module('solutions.tiny.add_up')",
+    ],
+)
+def test_our_solution_is_no_answer(run, workbook, cheat):
+    workbook.edit_stub("    total = 0\n", f"    {cheat}\n    total = 0\n")
+    text = run()
+    assert "· tiny/add_up  0 of 2 tests pass" in text
+    assert f"takes our solution:\n\n    {cheat}\n\nThe exercise is to write it" in text
+    assert "✔ tiny/add_up" in run("--impl", "solutions")
+
+
 @pytest.mark.parametrize("end", ["skip('not today')", "xfail('never')", "exit('done', 0)"])
 def test_code_can_not_decide_that_its_test_is_over(run, workbook, end):
     workbook.edit_stub("    total = 0\n", f"    import pytest; pytest.{end}\n    total = 0\n")

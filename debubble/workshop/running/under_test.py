@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
 import importlib.util
@@ -165,7 +166,31 @@ def _code(implementation: Implementation) -> Code:
         raise WorkshopError(
             f"{implementation.shown_path} is no Python file: its name ends with .py"
         )
-    return Code("", [(str(path), importlib.util.decode_source(path.read_bytes()))])
+    text = importlib.util.decode_source(path.read_bytes())
+    if implementation.origin == "learner":
+        _refuse_our_solution(text, implementation)
+    return Code("", [(str(path), text)])
+
+
+def _refuse_our_solution(text: str, implementation: Implementation) -> None:
+    """LoadError for code that takes its answer from the workbook's `solutions`."""
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.Import | ast.ImportFrom | ast.Constant):
+            continue
+        if isinstance(node, ast.Constant):
+            names = [str(node.value)]  # as importlib is told it
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            names = ["" if node.level else node.module or ""]
+        if any(name.split(".")[0] == "solutions" and " " not in name for name in names):
+            line = text.splitlines()[node.lineno - 1].strip()
+            raise LoadError(
+                f"{implementation.shown_path}, line {node.lineno} takes our solution:\n\n"
+                f"    {line}\n\n"
+                "The exercise is to write it yourself. `debubble hint "
+                f"{implementation.kata.name}` helps."
+            )
 
 
 def syntax_error_text(error: SyntaxError, implementation: Implementation) -> str:
