@@ -7,7 +7,7 @@ import torch
 import debubble
 from debubble.workshop import expect, expect_equal
 
-BATCHES = 4
+BATCHES = 12
 ROWS, COLUMNS = 256, 1024  # 1 MiB of float32 a batch
 # No two batches are alike, or memory that an earlier one has left could pass for a copy.
 numbers = itertools.count(1)
@@ -20,6 +20,11 @@ QUEUED_BEHIND = (
     "nothing happens at the same time. A copy of new data need not wait for anything: only the "
     "kernel that reads the data has to wait, for the event recorded right after its copy."
 )
+ALL_AT_ONCE = (
+    "A kernel reads one batch and has to wait for that one. Behind an event that was recorded "
+    "after the last copy, all kernels wait for all copies, and while the link works the device "
+    "does nothing. Record an event behind each copy, and let each kernel wait for its own."
+)
 TOO_EARLY = (
     "Streams do not wait for each other by themselves. The stream that computes has to wait for "
     "an event that was recorded on the copying stream, after the copy: not before it."
@@ -30,16 +35,16 @@ def double(batch):
     return batch * 2
 
 
-def batches_for(accelerator):
-    """[ROWS, COLUMNS] float32 in pinned host memory each."""
+def batches_for(accelerator, rows=ROWS):
+    """[rows, COLUMNS] float32 in pinned host memory each."""
     return [
-        torch.full((ROWS, COLUMNS), float(next(numbers)), pin_memory=accelerator.pin_memory)
+        torch.full((rows, COLUMNS), float(next(numbers)), pin_memory=accelerator.pin_memory)
         for _ in range(BATCHES)
     ]
 
 
 def record_run(kata, accelerator):
-    """What happened when four batches were queued behind a kernel that is still running."""
+    """What happened when all batches were queued behind a kernel that is still running."""
     batches = batches_for(accelerator)
 
     def compute(batch):
@@ -48,7 +53,7 @@ def record_run(kata, accelerator):
 
     with debubble.record(accelerator) as timeline:
         # Long enough for a real host to queue everything; the modelled host needs less.
-        accelerator.sleep(0.25 if accelerator.modelled else 20.0)
+        accelerator.sleep(0.75 if accelerator.modelled else 20.0)
         kata.run_batches(batches, compute)
     return timeline
 
@@ -62,9 +67,9 @@ def kernels_of(timeline):
 
 
 def expect_right_outputs(outputs, batches, likely=""):
-    expect_equal(len(outputs), BATCHES, value="the number of outputs of 4 batches")
+    expect_equal(len(outputs), BATCHES, value=f"the number of outputs of {BATCHES} batches")
     for number, (output, batch) in enumerate(zip(outputs, batches, strict=True)):
-        value = f"output {number} of run_batches(4 batches, double)"
+        value = f"output {number} of run_batches({BATCHES} batches, double)"
         expect_equal(output, double(batch), value=value, likely=likely)
 
 
@@ -116,6 +121,23 @@ def test_copies_do_not_wait_for_the_computation(kata, accelerator):
         did=f"makes {len(late)} of them wait until it is over",
         events=late,
         why=ONE_STREAM if copies[0].lane == first.lane else QUEUED_BEHIND,
+    )
+
+
+def test_the_first_batch_is_computed_while_others_are_copied(kata, accelerator):
+    # 8 MiB each, so that the link has work for longer than the host takes to queue it.
+    batches = batches_for(accelerator, rows=8 * ROWS)
+    kata.run_batches(batches[:1], double)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        kata.run_batches(batches, double)
+    copies, first = copies_of(timeline), kernels_of(timeline)[0]
+    expect(timeline).that(
+        first.start < copies[-1].end,
+        expected="the first batch to be computed while later ones are still on their way",
+        did=f"computes nothing until all {len(copies)} copies are done",
+        events=[*copies, first],
+        why=ALL_AT_ONCE,
     )
 
 

@@ -44,3 +44,15 @@ def test_it_reads_the_device_once(kata, accelerator):
         kata.mean_loss(losses)
     expect(timeline).at_most(host_syncs=1, d2h=1, why=WHY)
     expect(timeline).no_hazards()
+
+
+def test_the_losses_stay_as_they_were(kata, accelerator):
+    losses = losses_on(accelerator, 4)
+    kata.mean_loss(losses)
+    expect_equal(
+        torch.stack(losses),
+        torch.linspace(0.5, 2.5, 4),
+        value="torch.stack(losses) after mean_loss(losses)",
+        likely="`total += loss` changes the tensor that `total` is. Where that is the first loss, "
+        "the caller's own tensor holds the sum afterwards. `total = total + loss` makes a new one.",
+    )

@@ -7,6 +7,8 @@ import debubble
 from debubble.workshop import expect, expect_equal
 
 TOKEN_IDS = [11, 7, 5, 3, 2, 13, 17, 19]
+UPLOADS = 40
+"""More than anybody makes buffers for that are taken in turn without asking."""
 WHY = (
     "A copy engine reads pinned host memory by itself. From pageable memory the host has to hand "
     "the bytes on, and it waits until everything that was queued before the copy is done. The "
@@ -15,7 +17,8 @@ WHY = (
 )
 OVERWRITTEN = (
     "Was its host memory overwritten while the copy was still waiting in the queue? A pinned "
-    "buffer that is used again needs an event to say when its last copy is done."
+    "buffer that is used again needs an event to say when its last copy is done. Was it copied on "
+    "another stream? Then whoever reads it has to wait for an event that was recorded there."
 )
 
 
@@ -29,16 +32,24 @@ def test_the_ids_are_on_the_device(kata, accelerator):
     expect_equal(place, accelerator.device.type, value="the `device.type` of the tensor")
 
 
+def test_no_ids_are_of_the_same_type(kata, accelerator):
+    """Without a dtype PyTorch goes by the numbers, and of none it makes float32."""
+    none = torch.tensor([], dtype=torch.int64)
+    expect_equal(kata.upload_tokens([]), none, call="upload_tokens([])")
+
+
 def test_uploads_in_a_row_all_arrive(kata, accelerator):
-    lists = [[10 * row + column for column in range(6)] for row in range(4)]
+    lists = [[10 * row + column for column in range(6)] for row in range(UPLOADS)]
     with debubble.record(accelerator) as timeline:
         # No copy starts before this is over: a real host has to be done by then.
-        accelerator.sleep(0.1 if accelerator.modelled else 5.0)
+        accelerator.sleep(1.0 if accelerator.modelled else 20.0)
         arrived = [kata.upload_tokens(token_ids) for token_ids in lists]
+        # As a model would: on the stream on which the ids were asked for.
+        read = [ids + 0 for ids in arrived]
     expect(timeline).no_hazards(why=OVERWRITTEN)
     for row, token_ids in enumerate(lists):
-        value = f"what arrived of {token_ids}, upload {row + 1} of 4 in a row,"
-        expect_equal(arrived[row], torch.tensor(token_ids), value=value, likely=OVERWRITTEN)
+        value = f"what arrived of {token_ids}, upload {row + 1} of {UPLOADS} in a row,"
+        expect_equal(read[row], torch.tensor(token_ids), value=value, likely=OVERWRITTEN)
 
 
 def test_the_host_does_not_wait(kata, accelerator):
