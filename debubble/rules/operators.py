@@ -144,6 +144,7 @@ TABLE: dict[str, Rule] = {
     "lstm_cell": Effects(kernels=3),
     "gru_cell": Effects(kernels=3),
     "_fft_r2c": Effects(kernels=2),
+    "_foreach_norm.Scalar": Effects(kernels=3),
     "_linalg_check_errors": ERROR_CHECK,
     "linalg_inv_ex": Effects(kernels=14),
     "linalg_cholesky_ex": Effects(kernels=4),

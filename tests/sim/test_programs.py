@@ -85,6 +85,31 @@ def test_autocast_lowers_matrix_products_and_keeps_sums(accelerator):
     assert (x @ x).dtype == torch.float32
 
 
+OPTIMIZERS = {
+    "AdamW": torch.optim.AdamW,
+    "SGD": torch.optim.SGD,
+    "RMSprop": torch.optim.RMSprop,
+    "Adagrad": torch.optim.Adagrad,
+}
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_an_optimizer_takes_all_parameters_at_once_by_default(accelerator, optimizer):
+    """As on CUDA: by PyTorch's own choice, which asks for the class of a parameter."""
+
+    def kernels_of_a_step(layers, **options):
+        model = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(layers)))
+        chosen = optimizer(model.to(accelerator.device).parameters(), lr=0.1, **options)
+        for _ in range(2):
+            model(torch.rand(2, 8).to(accelerator.device)).sum().backward()
+            with debubble.record(accelerator) as timeline:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                chosen.step()
+        return timeline.counts()["kernels"]
+
+    assert kernels_of_a_step(8) == kernels_of_a_step(1) == kernels_of_a_step(8, foreach=True)
+
+
 def test_a_file_is_loaded_onto_the_device_by_blocking_copies(accelerator, tmp_path):
     torch.save({"a": torch.ones(2, 3)}, tmp_path / "weights.pt")
     with debubble.record(accelerator) as timeline:

@@ -6,6 +6,8 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from torch.optim.optimizer import _foreach_supported_types as _of_optimizers
+from torch.utils._foreach_utils import _foreach_supported_types as _of_norms
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 from .. import tensor
@@ -24,9 +26,17 @@ def register(device: SimDevice) -> Dispatcher:
     pinning.install()
     generator.install()
     loading.install(device)
+    _let_optimizers_take_foreach()
     # A CPU parameter can't take data of this tensor class: `module.to()` swaps the two objects.
     torch.__future__.set_swap_module_params_on_conversion(True)
     return dispatcher
+
+
+def _let_optimizers_take_foreach() -> None:
+    """By default PyTorch's optimizers, and `clip_grad_norm_`, take all parameters in one kernel on
+    CUDA, if each is of a class that these lists name. A parameter on sim is a SimTensor itself."""
+    for classes in (_of_optimizers, _of_norms):
+        classes.append(tensor.SimTensor)
 
 
 def _device_module(device: SimDevice) -> ModuleType:
