@@ -76,6 +76,30 @@ def test_a_sparse_tensor_is_refused(accelerator):
         torch.ones(2, 2, device=accelerator.device).to_sparse()
 
 
+def test_a_sparse_gradient_is_refused(accelerator):
+    embedding = torch.nn.Embedding(5, 3, sparse=True).to(accelerator.device)
+    loss = embedding(torch.tensor([1, 2], device=accelerator.device)).sum()
+    with pytest.raises(NotImplementedError, match=r"sim has no torch\.sparse_coo tensors"):
+        loss.backward()
+
+
+def test_an_error_in_a_hook_reaches_who_began_the_backward_pass(accelerator):
+    """With its cause and the line that raised it, and not as an abort of the process."""
+    x = torch.ones(3, device=accelerator.device, requires_grad=True)
+    y = x * 2
+
+    def fail(gradient):
+        raise ValueError("not this one") from KeyError("the cause")
+
+    y.register_hook(fail)
+    with pytest.raises(ValueError, match="not this one") as caught:
+        y.sum().backward()
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert caught.traceback[-1].name == "fail"
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [3.0] * 3
+
+
 def test_autocast_lowers_matrix_products_and_keeps_sums(accelerator):
     x = torch.ones(2, 2, device=accelerator.device)
     layer = torch.nn.Linear(2, 2).to(accelerator.device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -9,6 +10,8 @@ import torch
 from torch.optim.optimizer import _foreach_supported_types as _of_optimizers
 from torch.utils._foreach_utils import _foreach_supported_types as _of_norms
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+from debubble.contract import backward_pass
 
 from .. import tensor
 from ..clock.device import SimDevice
@@ -19,23 +22,47 @@ from .dispatch import Dispatcher
 
 def register(device: SimDevice) -> Dispatcher:
     """Once a process: after this `torch.device("sim")` exists."""
-    _setup_privateuseone_for_python_backend("sim", backend_module=_device_module(device))
+    _setup_privateuseone_for_python_backend(
+        "sim", backend_module=_device_module(device), device_guard=_DeviceGuard()
+    )
     dispatcher = Dispatcher(device)
     tensor.connect(torch.device("sim", 0), dispatcher)
     factories.install(dispatcher)
     pinning.install()
     generator.install()
     loading.install(device)
+    backward_pass.install()
     _let_optimizers_take_foreach()
     # A CPU parameter can't take data of this tensor class: `module.to()` swaps the two objects.
     torch.__future__.set_swap_module_params_on_conversion(True)
     return dispatcher
 
 
+class _DeviceGuard(torch._C._acc.DeviceGuard):
+    """PyTorch puts the stream back through it, also where an error of Python's is on its way out
+    of a backward pass."""
+
+    def type_(self) -> Any:
+        """Called by C++ that must not throw. With an error pending every call fails that C++ makes,
+        and the process would be aborted; so this one takes the error, for the caller to raise."""
+        try:
+            _fails_if_an_error_is_pending()
+        except SystemError as error:
+            running = backward_pass.current()
+            if running is not None:
+                running.lost = error.__cause__
+        return _PRIVATE_USE_1
+
+
+_fails_if_an_error_is_pending = partial(int)
+_PRIVATE_USE_1 = torch._C._autograd.DeviceType.PrivateUse1
+
+
 def _let_optimizers_take_foreach() -> None:
     """By default PyTorch's optimizers, and `clip_grad_norm_`, take all parameters in one kernel on
     CUDA, if each is of a class that these lists name. A parameter on sim is a SimTensor itself."""
-    for classes in (_of_optimizers, _of_norms):
+    supported: tuple[list[type], ...] = (_of_optimizers, _of_norms)
+    for classes in supported:
         classes.append(tensor.SimTensor)
 
 
