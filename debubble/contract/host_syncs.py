@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal
 
+from .backward_pass import UNDER_WAY, current, waiting_line
 from .source_line import SourceLine, source_line
 
 
@@ -20,7 +21,8 @@ class HostSyncError(RuntimeError):
 
 Rule = Literal["none", "forbidden", "allowed"]
 _rule: ContextVar[Rule] = ContextVar("the rule for host syncs", default="none")
-"""Of the innermost region of this context: a new thread, or another task, starts without one."""
+"""Of the innermost region of this context: a new thread, or another task, starts without one; a
+backward pass has its caller's."""
 
 
 @contextmanager
@@ -38,16 +40,26 @@ def allow_host_sync() -> Iterator[None]:
 
 
 def syncs_are_forbidden() -> bool:
-    return _rule.get() == "forbidden"
+    return _rule_here() == "forbidden"
 
 
 def syncs_are_allowed() -> bool:
     """Whether somebody said so; where nobody said anything they are neither."""
-    return _rule.get() == "allowed"
+    return _rule_here() == "allowed"
 
 
 def refuse(what: str) -> None:
-    raise HostSyncError(what, source_line())
+    raise HostSyncError(what, source_line() or waiting_line())
+
+
+def _rule_here() -> Rule:
+    """A backward pass works in threads of PyTorch's own, by the rule of the thread that waits."""
+    rule = _rule.get()
+    if rule == "none" and UNDER_WAY:
+        running = current()
+        while rule == "none" and running is not None:
+            rule, running = running.context.get(_rule, "none"), running.outer
+    return rule
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import torch
 from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile
 
+from ..contract import backward_pass
 from ..contract.addresses import MemoryRange
 from ..contract.host_syncs import allow_host_sync
 from ..contract.protocol import Event, Stream, Work
@@ -50,6 +51,7 @@ class CudaAccelerator:
         limit_memory(self.device)
         self.pin_memory = _can_pin()
         interposition.install()
+        backward_pass.install()
         self._flex_attention = FlexAttention()
         self._profiled_before = False
         sleep[(1,)](1000)

@@ -13,6 +13,7 @@ from ..contract.host_syncs import forbidding_host_syncs
 def no_host_syncs() -> Iterator[None]:
     """Raises HostSyncError at the line where the host waits for the device, or copies to or from
     pageable or non-contiguous memory "without blocking". Holds for this
-    context only: other threads and tasks may wait."""
+    context only, and for the backward passes that it begins, hooks included: other threads and
+    tasks may wait."""
     with forbidding_host_syncs(), current().watching_for_syncs():
         yield

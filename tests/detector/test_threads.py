@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import debubble
 
@@ -152,6 +153,83 @@ def test_what_a_backward_pass_waits_for_belongs_to_the_line_that_runs_it(x):
         loss.backward()  # backward
     assert report.findings
     assert all("# backward" in finding.source.text for finding in report.findings), str(report)
+
+
+def with_a_hook(x):
+    """The loss of a weight whose gradient is asked, once it is there, whether it is finite."""
+    weight = torch.ones(4, 4, device=x.device, requires_grad=True)
+    weight.register_hook(lambda gradient: gradient * bool(gradient.isfinite().all()))  # the hook
+    return (x @ weight).sum()
+
+
+def test_a_wait_in_a_hook_raises_at_its_line_to_who_began_the_backward_pass(x):
+    loss = with_a_hook(x)
+    with debubble.no_host_syncs(), pytest.raises(debubble.HostSyncError) as caught:
+        loss.backward()
+    assert "# the hook" in caught.value.source.text
+    assert "makes the host wait" in str(caught.value)
+    with_a_hook(x).backward()
+
+
+def test_a_wait_in_a_hook_is_listed_at_its_line(x):
+    loss = with_a_hook(x)
+    with debubble.find_host_syncs() as report:
+        loss.backward()
+    assert "# the hook" in only(report.findings).source.text
+
+
+def test_a_backward_pass_may_do_what_its_caller_allows(x):
+    loss = with_a_hook(x)
+    with debubble.find_host_syncs() as report, debubble.no_host_syncs(), debubble.allow_host_sync():
+        loss.backward()
+    assert "# the hook" in only(report.allowed).source.text
+    assert not report.findings
+
+
+def test_a_hook_may_allow_itself_to_wait(x):
+    def is_finite(gradient):
+        with debubble.allow_host_sync():
+            return gradient * bool(gradient.isfinite().all())
+
+    weight = torch.ones(4, 4, device=x.device, requires_grad=True)
+    weight.register_hook(is_finite)
+    with debubble.no_host_syncs():
+        (x @ weight).sum().backward()
+
+
+def test_what_waits_in_a_backward_pass_itself_is_refused_at_the_line_that_runs_it(x):
+    weight = torch.ones(4, 4, device=x.device, requires_grad=True)
+    loss = weight[x > 0].sum()
+    with debubble.no_host_syncs(), pytest.raises(debubble.HostSyncError) as caught:
+        loss.backward()  # backward
+    assert "# backward" in caught.value.source.text
+
+
+def test_a_region_rules_a_backward_pass_inside_another(x):
+    def recomputed(weight):
+        if weight.requires_grad:
+            weight.register_hook(lambda gradient: gradient * bool(gradient.any()))  # inner
+        return (x @ weight).sum()
+
+    weight = torch.ones(4, 4, device=x.device, requires_grad=True)
+    loss = checkpoint(lambda weight: recomputed(weight * 2), weight, use_reentrant=True)
+    with debubble.no_host_syncs(), pytest.raises(debubble.HostSyncError) as caught:
+        loss.backward()
+    assert "# inner" in caught.value.source.text
+
+
+def test_a_region_leaves_a_backward_pass_of_another_thread_alone(x):
+    loss, errors = with_a_hook(x), []
+
+    def backward():
+        try:
+            loss.backward()
+        except debubble.HostSyncError as error:
+            errors.append(error)
+
+    with debubble.no_host_syncs():
+        run_in(threading.Thread(target=backward))
+    assert not errors
 
 
 def test_threads_are_as_they_were_afterwards(x):

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from debubble.contract.backward_pass import waiting_line
 from debubble.contract.capture_error import CaptureError, waits
 from debubble.contract.host_syncs import refuse, syncs_are_forbidden
 from debubble.contract.source_line import SourceLine, source_line
@@ -233,7 +234,7 @@ class SimDevice:
             return self.recorder.source()
         if self.capturing is None and len(self._streams) == 1 and not self.in_flight.uploads:
             return None
-        return source_line()
+        return source_line() or waiting_line()
 
     def start_recording(self, most_calls: int | None = None) -> Recorder:
         """What happens from now on is noted there; the device finishes what it has before."""

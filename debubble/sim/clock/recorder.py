@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
+from debubble.contract.backward_pass import waiting_line
 from debubble.contract.host_syncs import syncs_are_allowed
 from debubble.contract.source_line import SourceLine, source_line
 from debubble.timeline.event import HOST_LANE, CopyKind, Event, EventKind
-from debubble.timeline.threads import ANOTHER, name_of
+from debubble.timeline.threads import name_of
 
 
 class Recorder:
@@ -63,10 +64,7 @@ class Recorder:
     def source(self) -> SourceLine | None:
         """The learner's line. What autograd does in a thread of its own belongs to the line that
         waits for it."""
-        line = source_line()
-        if line is None and self._thread_name() == ANOTHER:
-            return source_line(self._thread)
-        return line
+        return source_line() or waiting_line()
 
     def _thread_name(self) -> str | None:
         """The running thread's, or None if it is the one that records."""
