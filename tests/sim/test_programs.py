@@ -76,6 +76,20 @@ def test_a_sparse_tensor_is_refused(accelerator):
         torch.ones(2, 2, device=accelerator.device).to_sparse()
 
 
+def test_tensors_of_the_cpu_have_forward_derivatives_beside_sim():
+    x = torch.rand(3)
+    value, derivative = torch.func.jvp(torch.sin, (x,), (torch.ones(3),))
+    assert torch.equal(value, x.sin())
+    torch.testing.assert_close(derivative, x.cos())
+
+
+def test_a_script_of_pytorch_may_make_tensors_beside_sim():
+    def made(x):
+        return torch.zeros([2]) + torch.ones_like(x) + torch.full([2], 3.0)
+
+    assert torch.jit.script(made)(torch.rand(2)).tolist() == [4.0, 4.0]
+
+
 def test_a_sparse_gradient_is_refused(accelerator):
     embedding = torch.nn.Embedding(5, 3, sparse=True).to(accelerator.device)
     loss = embedding(torch.tensor([1, 2], device=accelerator.device)).sum()

@@ -10,6 +10,7 @@ import weakref
 from bisect import bisect_right, insort
 
 import torch
+from torch.jit._builtins import _find_builtin, _register_builtin
 
 from debubble.contract.addresses import check_registration
 
@@ -133,7 +134,11 @@ def install() -> None:
     _library.impl("_pin_memory", lambda tensor, device=None: pinned_copy(tensor), "CPU")
     for owner, names in _FACTORIES.items():
         for name in names:
-            setattr(owner, name, _with_pinning(getattr(owner, name)))
+            factory = getattr(owner, name)
+            setattr(owner, name, _with_pinning(factory))
+            if (operator := _find_builtin(factory)) is not None:
+                # PyTorch's scripts, such as its forward derivatives, know a factory by identity.
+                _register_builtin(getattr(owner, name), operator)
 
 
 def _with_pinning(factory):

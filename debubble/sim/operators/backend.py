@@ -61,9 +61,8 @@ _PRIVATE_USE_1 = torch._C._autograd.DeviceType.PrivateUse1
 def _let_optimizers_take_foreach() -> None:
     """By default PyTorch's optimizers, and `clip_grad_norm_`, take all parameters in one kernel on
     CUDA, if each is of a class that these lists name. A parameter on sim is a SimTensor itself."""
-    supported: tuple[list[type], ...] = (_of_optimizers, _of_norms)
-    for classes in supported:
-        classes.append(tensor.SimTensor)
+    _of_optimizers.append(tensor.SimTensor)
+    _of_norms.append(tensor.SimTensor)  # type: ignore[arg-type]  # meant for any class of tensors
 
 
 def _device_module(device: SimDevice) -> ModuleType:
