@@ -114,6 +114,54 @@ def test_an_error_in_a_hook_reaches_who_began_the_backward_pass(accelerator):
     assert x.grad.tolist() == [3.0] * 3
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.uint8, torch.float32])
+def test_a_histogram_of_integers_is_counted(accelerator, dtype):
+    """As CUDA does, and the CPU doesn't: MoE layers of transformers count their tokens so."""
+    experts = torch.tensor([0, 1, 1, 3, 9]).to(accelerator.device, dtype)
+    counted = torch.histc(experts, bins=4, min=0, max=3)
+    assert (counted.dtype, counted.tolist()) == (dtype, [1, 2, 0, 1])
+    assert torch.histc(experts, bins=3).tolist() == [3, 1, 1]
+    assert torch.histc(experts[1:3], bins=2).tolist() == [0, 2]
+
+
+PRODUCTS_OF_CUDA = {
+    "a @ a": "addmm_cuda",
+    "F.linear(a, a)": "addmm_cuda",
+    "torch.addmm(a, a, a)": "addmm_cuda",
+    "a[None] @ a[None]": "baddbmm_cuda",
+    "a @ a[0]": "addmv_impl_cuda",
+    "a[0] @ a[0]": "dot",
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool])
+@pytest.mark.parametrize("product", PRODUCTS_OF_CUDA)
+def test_a_product_of_integers_is_refused_as_on_cuda(accelerator, product, dtype):
+    a = torch.ones(2, 2, dtype=dtype, device=accelerator.device)
+    said = f'"{PRODUCTS_OF_CUDA[product]}" not implemented for'
+    with pytest.raises(NotImplementedError, match=said):
+        eval(product, {"a": a, "F": torch.nn.functional, "torch": torch})
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x, g: torch.rand(2, device=x.device, generator=g),
+        lambda x, g: torch.randperm(3, device=x.device, generator=g),
+        lambda x, g: torch.multinomial(x, 1, generator=g),
+        lambda x, g: x.normal_(generator=g),
+        lambda x, g: x.bernoulli_(0.5, generator=g),
+    ],
+    ids=["rand", "randperm", "multinomial", "normal_", "bernoulli_"],
+)
+def test_a_generator_of_the_cpu_draws_nothing_for_the_device(accelerator, draw):
+    x = torch.ones(3, device=accelerator.device)
+    with pytest.raises(RuntimeError, match="'sim' device type for generator but found 'cpu'"):
+        draw(x, torch.Generator())
+    assert x.tolist() == [1.0] * 3
+    draw(x, torch.Generator(accelerator.device))
+
+
 def test_autocast_lowers_matrix_products_and_keeps_sums(accelerator):
     x = torch.ones(2, 2, device=accelerator.device)
     layer = torch.nn.Linear(2, 2).to(accelerator.device)

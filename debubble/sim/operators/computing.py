@@ -16,6 +16,7 @@ from ..clock.device import SimDevice
 from ..memory.tape import flat_tensors
 from ..tensor import SimTensor
 from .execution import Operation, execute
+from .unlike_cpu import ON_CPU
 from .work import HALVES, MATRIX_PRODUCTS, matrix_product
 
 NUMBERS = (bool, int, float, complex)
@@ -51,8 +52,9 @@ class Computation:
     """Made once for an overload, called for every use of it."""
 
     def __init__(self, device: SimDevice, func: Any) -> None:
-        self.device, self.func = device, func
+        self.device = device
         self.name = name_of(func)
+        self.func = ON_CPU.get(self.name, func)
         schema = func._schema
         self.written_arguments = [
             (position, argument.name)

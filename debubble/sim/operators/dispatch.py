@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,9 +14,9 @@ from ..memory.blocks import Block
 from ..tensor import SimTensor
 from .computing import Computation, on_cpu
 from .copying import Copies
+from .unlike_cpu import Operator, refusing_as_cuda
 
 aten = torch.ops.aten
-Operator = Callable[[tuple, dict], Any]
 
 
 class Dispatcher:
@@ -47,7 +46,7 @@ class Dispatcher:
             return lambda args, kwargs: parts(*args, **kwargs)
         if is_view(func):
             return partial(self._view, func)
-        return Computation(self.device, func)
+        return refusing_as_cuda(func, Computation(self.device, func))
 
     def _view_in_place(self, func: Any, args: tuple, kwargs: dict) -> SimTensor:
         """`t_`, `resize_`, `set_` and their like: the tensor looks at memory in another way."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import torch
@@ -20,16 +21,29 @@ class Generator(_OfPyTorch, metaclass=_EveryGenerator):
     """`torch.Generator`, which also takes "sim" for its device."""
 
     _on_sim: bool
+    _cdata: int
 
     def __new__(cls, device: Any = "cpu") -> Generator:
         on_sim = torch.device(device).type == "sim"
         generator = super().__new__(cls, "cpu" if on_sim else device)  # type: ignore[call-arg]  # not in PyTorch's types
         generator._on_sim = on_sim
+        if on_sim:
+            _on_sim.add(generator._cdata)
+            weakref.finalize(generator, _on_sim.discard, generator._cdata)
         return generator
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]  # nobody sets PyTorch's either
         return torch.device("sim", 0) if self._on_sim else super().device
+
+
+_on_sim: set[int] = set()
+"""What PyTorch's own object is called by which each of sim's generators draws."""
+
+
+def is_on_sim(generator: Any) -> bool:
+    """Also of another Python object for the same one of PyTorch's, as operators get it."""
+    return generator._cdata in _on_sim
 
 
 def install() -> None:
