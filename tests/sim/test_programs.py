@@ -162,6 +162,21 @@ def test_a_generator_of_the_cpu_draws_nothing_for_the_device(accelerator, draw):
     draw(x, torch.Generator(accelerator.device))
 
 
+@pytest.mark.parametrize("tolerance", [{}, {"tol": 0.5}, {"atol": 0.5}, {"tol": torch.tensor(0.5)}])
+def test_a_rank_is_written_where_it_is_asked_for(accelerator, tolerance):
+    out = torch.full((), 77, device=accelerator.device)
+    matrix = torch.eye(3, device=accelerator.device)
+    options = {
+        name: value.to(accelerator.device) if isinstance(value, torch.Tensor) else value
+        for name, value in tolerance.items()
+    }
+    assert torch.linalg.matrix_rank(matrix, out=out, **options) is out
+    assert out.item() == 3
+    several = torch.empty(0, dtype=torch.int64, device=accelerator.device)
+    torch.linalg.matrix_rank(torch.stack([matrix, 0 * matrix]), out=several, **options)
+    assert several.tolist() == [3, 0]
+
+
 def test_autocast_lowers_matrix_products_and_keeps_sums(accelerator):
     x = torch.ones(2, 2, device=accelerator.device)
     layer = torch.nn.Linear(2, 2).to(accelerator.device)

@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 
-from debubble.rules.composition import is_view, parts_of
+from debubble.rules.composition import is_view, name_of, parts_of
 
 from ..clock.device import SimDevice
 from ..memory.blocks import Block
 from ..tensor import SimTensor
 from .computing import Computation, on_cpu
 from .copying import Copies
-from .unlike_cpu import Operator, refusing_as_cuda
+from .unlike_cpu import LEAVES_OUT, Operator, refusing_as_cuda, writing_out
 
 aten = torch.ops.aten
 
@@ -39,6 +39,8 @@ class Dispatcher:
             return run(args, kwargs)
 
     def _classify(self, func: Any) -> Operator:
+        if name_of(func) in LEAVES_OUT:
+            return writing_out(func)
         if torch.Tag.inplace_view in func.tags:
             return partial(self._view_in_place, func)
         parts = parts_of(func)

@@ -17,7 +17,9 @@ from . import autocast
 from .dispatch import Dispatcher
 from .execution import Operation, execute
 from .gradient import differentiable
+from .unlike_cpu import LEAVES_OUT
 
+IMPLICIT = torch.DispatchKey.CompositeImplicitAutograd
 _library: torch.library.Library | None = None
 _fallback: torch.library.Library | None = None
 
@@ -68,10 +70,10 @@ def install(dispatcher: Dispatcher) -> None:
         "_copy_from_and_resize": factories.copy_from,
     }.items():
         _library.impl(name, call, "PrivateUse1")
-    for name in (*TAKEN_APART_ELSEWHERE, "_local_scalar_dense"):
+    for name in (*TAKEN_APART_ELSEWHERE, *LEAVES_OUT, "_local_scalar_dense"):
         func = _overload(name)
         _library.impl(name, partial(_in_one_piece, dispatcher, func), "PrivateUse1")
-        if has_kernel(func, torch.DispatchKey.CompositeImplicitAutograd):
+        if name in TAKEN_APART_ELSEWHERE and has_kernel(func, IMPLICIT):
             _library.impl(name, partial(differentiable, func), "AutogradPrivateUse1")
     _fallback = torch.library.Library("_", "IMPL")
     _fallback.fallback(lambda func, *args, **kwargs: dispatcher(func, args, kwargs), "PrivateUse1")
