@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import torch
 
 from solutions.engine import Engine, EngineConfig, ModelConfig, Optimizations, SamplingParams
 
@@ -65,6 +67,72 @@ def test_a_prompt_that_can_t_be_served(engine, prompt, words):
 )
 def test_a_wish_that_can_t_be_granted(engine, sampling, words):
     expect_refused(engine, ValueError, words, [1, 2], SamplingParams(**sampling))
+
+
+def read_once(*values):
+    return (value for value in values)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "words"),
+    [
+        (None, "'a': its prompt is None: give a list of ids"),
+        (5, "'a': its prompt is 5: give a list of ids"),
+        ("5", "'a': its prompt is '5': give a list of ids"),
+        (read_once(1, 2), "'a': its prompt is a generator: give a list of ids"),
+        ({1, 2}, "'a': its prompt is a set: give a list of ids"),
+        (torch.tensor([1, 2]), "'a': its prompt is a Tensor: give a list of ids"),
+    ],
+    ids=str,
+)
+def test_a_prompt_that_is_no_list(engine, prompt, words):
+    expect_refused(engine, TypeError, words, prompt)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "words"),
+    [
+        ({"logprobs": 5}, "'a': logprobs is 5: give a list of ids"),
+        ({"logprobs": read_once(5)}, "'a': logprobs is a generator: give a list of ids"),
+        ({"logprobs": torch.tensor([5])}, "'a': logprobs is a Tensor: give a list of ids"),
+        ({"bad_words": None}, "'a': bad_words is None: give a list of ids"),
+        ({"bad_words": read_once([5])}, "'a': bad_words is a generator"),
+        ({"bad_words": [5]}, "'a': a bad word is 5: give a list of ids"),
+        ({"bad_words": [[1], read_once(5)]}, "'a': a bad word is a generator"),
+    ],
+    ids=str,
+)
+def test_wishes_that_are_no_lists(engine, sampling, words):
+    expect_refused(engine, TypeError, words, [1, 2], SamplingParams(**sampling))
+
+
+@pytest.mark.parametrize("images", [None, 3, read_once((0, 1))], ids=str)
+def test_images_that_are_no_list(engine, images):
+    words = r"'a': images is .*: give a list of \(first, last\)"
+    expect_refused(engine, TypeError, words, [70, 70], images=images)
+
+
+def test_sampling_that_is_none(engine):
+    words = "'a': its sampling is a dict: give SamplingParams"
+    expect_refused(engine, TypeError, words, [1], {"max_tokens": 3})
+
+
+def test_arrays_are_lists_too(attention_only):
+    engine = attention_only.engine()
+    sampling = SamplingParams(max_tokens=2, logprobs=np.array([3]), bad_words=np.array([[5, 6]]))
+    engine.add_request(np.array([1, 2]), sampling)
+    (output,) = engine.run()
+    assert [len(logprobs) for logprobs in output.logprobs] in ([2, 2], [1, 2], [2, 1])
+
+
+def test_what_the_caller_changes_later_changes_nothing(attention_only):
+    engine = attention_only.engine()
+    prompt, wanted, word = [1, 2, 3], [3, 4], [5]
+    sampling = SamplingParams(max_tokens=2, logprobs=wanted, bad_words=[word])
+    engine.add_request(prompt, sampling, request_id="changed")
+    engine.add_request([1, 2, 3], request_id="innocent")
+    prompt.append(V + 999), wanted.append("x"), word.clear()
+    assert {output.request_id for output in engine.run()} == {"changed", "innocent"}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from solutions.pinned_h2d.ranges import Span, check_span, is_integer
 
@@ -17,18 +20,59 @@ def new_request(
     sampling: SamplingParams,
     config: EngineConfig,
 ) -> Request:
-    """A request that this engine can serve. ValueError or TypeError, naming the request and the
-    value, for what it can't."""
+    """A request that this engine can serve. It owns what it was given: who changes a list later
+    changes nothing of it. ValueError or TypeError, naming the request and the value, for what it
+    can't serve."""
+    prompt = _ids(request_id, "its prompt", prompt)
     spans = sorted((int(start), int(end)) for start, end in _checked_images(request_id, images))
+    sampling = _owned(request_id, sampling)
     _check_prompt(request_id, prompt, spans, config)
     _check_sampling(request_id, sampling, config)
     _check_sizes(request_id, len(prompt), spans, sampling.max_tokens, config)
-    return Request(
-        request_id, [int(token) for token in prompt], spans, sampling, config.limits.block_size
+    return Request(request_id, prompt, spans, sampling, config.limits.block_size)
+
+
+def _owned(request_id: str, sampling: SamplingParams) -> SamplingParams:
+    """The same wishes, in lists that nobody else has."""
+    if not isinstance(sampling, SamplingParams):
+        raise TypeError(
+            f"request {request_id!r}: its sampling is {_shown(sampling)}: give SamplingParams"
+        )
+    wanted, words = sampling.logprobs, _listed(request_id, "bad_words", sampling.bad_words)
+    return replace(
+        sampling,
+        logprobs=None if wanted is None else _ids(request_id, "logprobs", wanted),
+        bad_words=[_ids(request_id, "a bad word", word) for word in words],
     )
 
 
-def _checked_images(request_id: str, images: Sequence[Span]) -> Sequence[Span]:
+def _ids(request_id: str, what: str, values: object) -> list[int]:
+    """A list of Python's own integers, where they are any: who checks the ids finds the others."""
+    listed = _listed(request_id, what, values)
+    return [int(value) if is_integer(value) else value for value in listed]
+
+
+def _listed(request_id: str, what: str, values: object) -> list:
+    """TypeError for what is no list: something that can be read once, and tensors, which may be on
+    a device, where to read them is to wait."""
+    is_list = isinstance(values, Sequence) and not isinstance(values, str | bytes)
+    if not is_list and not (isinstance(values, np.ndarray) and values.ndim):
+        raise TypeError(f"request {request_id!r}: {what} is {_shown(values)}: give a list of ids")
+    return list(values)
+
+
+def _shown(value: object) -> str:
+    """A number or a text itself; of all else its class, since to print a tensor is to read it."""
+    is_plain = value is None or isinstance(value, int | float | str | bytes)
+    return repr(value) if is_plain else f"a {type(value).__name__}"
+
+
+def _checked_images(request_id: str, images: Sequence[Span]) -> list[Span]:
+    if not isinstance(images, Sequence) or isinstance(images, str | bytes):
+        raise TypeError(
+            f"request {request_id!r}: images is {_shown(images)}: give a list of (first, last)"
+        )
+    images = list(images)
     for span in images:
         try:
             check_span(0, span)
