@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from debubble.accelerator import current
 from solutions.pinned_h2d.ranges import Span
@@ -31,9 +32,9 @@ class Engine:
     by side, each with requests of its own; all of them have to call `step` equally often.
     ValueError for the weights of another model.
 
-    A call that raises where it asks something of the device, as for want of memory, or where it
-    waits, loses nothing: the next one goes on. Whoever drops an engine waits for the transfers that
-    are under way.
+    A call that raises loses nothing, wherever it was: for want of memory on the device, or since
+    somebody has interrupted it. The next one goes on. Whoever drops an engine waits for the
+    transfers that are under way.
     """
 
     def __init__(
@@ -58,7 +59,10 @@ class Engine:
         self._steps_ahead = seams.step.steps_ahead
         self._on_their_way: deque[SampledStep] = deque()
         self._requests: dict[str, Request] = {}
-        self._unreported: list[RequestOutput] = []
+        self._unreported: list[Request] = []
+        """Requests that have ended, until a call gives back what became of them."""
+        self._is_torn = False
+        """True while a change is under way, and where one has stopped halfway."""
         self._names = (str(number) for number in itertools.count())
 
     def add_request(
@@ -79,7 +83,7 @@ class Engine:
         if request_id in self._requests:
             raise ValueError(f"request {request_id!r} is being served: choose another id")
         sampling = sampling or SamplingParams()
-        self._serve(new_request(request_id, prompt, images, sampling, self.config))
+        self._serve([new_request(request_id, prompt, images, sampling, self.config)])
         return request_id
 
     def step(self) -> list[RequestOutput]:
@@ -89,20 +93,44 @@ class Engine:
         return self._report()
 
     def _step(self) -> None:
-        step = self._schedule()
-        try:
+        with self._change():
+            step = self._schedule()
             batch = StepBatch.of(step) if step else None
             padded_rows = self._rows_of_all(batch)
-            sampled = self.runner.run(batch, padded_rows) if batch else None
-        except BaseException:
-            self.scheduler.give_up(step)
-            raise
-        if sampled is not None:
-            self._on_their_way.append(sampled)
-            self.scheduler.queued(step)
+            if batch:
+                self._on_their_way.append(self.runner.run(batch, padded_rows))
+                self.scheduler.queued(step)
         ahead = self._steps_ahead if step else 0
         while len(self._on_their_way) > ahead:
             self._take_first()
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        """What is changed in here is changed as a whole: where it stops halfway, wherever that is,
+        all requests begin anew with the tokens that are known."""
+        self._begin_anew_if_torn()
+        self._is_torn = True
+        try:
+            yield
+        except BaseException:
+            self._begin_anew_if_torn()
+            raise
+        self._is_torn = False
+
+    def _begin_anew_if_torn(self) -> None:
+        """True to what a request is: its prompt and the tokens that the host knows. All else
+        follows from that, and is made anew. If this is interrupted, the next call does it again."""
+        if not self._is_torn:
+            return
+        current().synchronize()  # Nobody knows what is under way.
+        while self._on_their_way:
+            sampled = self._on_their_way[0]
+            self._take(sampled, sampled.read_tokens(), sampled.read_logprobs())
+        for request in self.requests:
+            if request.reason_to_end:
+                self._end(request, request.reason_to_end)
+        self.scheduler.begin_anew(self.requests)
+        self._is_torn = False
 
     def _schedule(self) -> list[ScheduledRequest]:
         self._end_transfers()
@@ -134,32 +162,53 @@ class Engine:
         """Gives the tokens of the first step that is on its way to their requests."""
         sampled = self._on_their_way[0]
         tokens, logprobs = sampled.read_tokens(), sampled.read_logprobs()
-        self._on_their_way.popleft()
-        for row, token, of_row in zip(sampled.rows, tokens, logprobs, strict=True):
-            # One that has ended meanwhile was computed in vain.
-            if row.request.finish_reason is None:
-                reason = row.request.take(token, of_row)
-                if reason:
-                    self._unreported.append(self._finish(row.request, reason))
+        with self._change():
+            for request in self._take(sampled, tokens, logprobs):
+                self.scheduler.finish(request)
 
-    def _finish(self, request: Request, reason: str) -> RequestOutput:
+    def _take(
+        self,
+        sampled: SampledStep,
+        tokens: list[int],
+        logprobs: list[dict[int, float] | None],
+    ) -> list[Request]:
+        """The requests that end with these tokens, which are of the first step that is on its way.
+        A second time it takes what the first time left."""
+        ended = []
+        for row, token, of_row in zip(sampled.rows, tokens, logprobs, strict=True):
+            request = row.request
+            # One that has ended meanwhile was computed in vain.
+            if request.finish_reason is None:
+                if row.lacks_its_token:
+                    request.take(token, of_row)
+                if request.reason_to_end:
+                    self._end(request, request.reason_to_end)
+                    ended.append(request)
+        self._on_their_way.popleft()
+        return ended
+
+    def _end(self, request: Request, reason: str) -> None:
         request.finish_reason = reason
+        if request not in self._unreported:
+            self._unreported.append(request)
         del self._requests[request.request_id]
-        self.scheduler.finish(request)
-        return RequestOutput.of(request)
 
     def _report(self) -> list[RequestOutput]:
-        ended, self._unreported = self._unreported, []
-        return ended
+        outputs = [RequestOutput.of(request) for request in self._unreported]
+        self._unreported = []
+        return outputs
 
     def run(self) -> list[RequestOutput]:
         """Steps until no rank has any work: the requests of this one that ended meanwhile."""
+        self._run()
+        return self._report()
+
+    def _run(self) -> None:
         if self.ranks:
             self.ranks.expect_work()
         while self._is_busy or (self.ranks and self.ranks.others_have_work):
             self._step()
         self._drain_transfers()
-        return self._report()
 
     def generate(
         self,
@@ -172,20 +221,21 @@ class Engine:
         requests = [
             new_request(self._new_id(), prompt, (), sampling, self.config) for prompt in prompts
         ]
-        for request in requests:
-            self._serve(request)
-        ids = [request.request_id for request in requests]
-        outputs = self.run()
-        self._unreported += [output for output in outputs if output.request_id not in ids]
-        answers = {output.request_id: output.token_ids for output in outputs}
-        return [answers[request_id] for request_id in ids]
+        self._serve(requests)
+        self._run()
+        self._unreported = [each for each in self._unreported if each not in requests]
+        return [request.generated for request in requests]
 
     def cancel(self, request_id: str) -> None:
         """Ends a request; its blocks come back, and the next `step` reports what it said so far.
         ValueError for one that is not being served."""
+        self._begin_anew_if_torn()
         if request_id not in self._requests:
             raise ValueError(f"request {request_id!r} is not being served")
-        self._unreported.append(self._finish(self._requests[request_id], "cancelled"))
+        request = self._requests[request_id]
+        with self._change():
+            self._end(request, "cancelled")
+            self.scheduler.finish(request)
 
     def reset_prefix_cache(self) -> None:
         """Nothing that was computed is found on the device any more; host memory keeps what it has.
@@ -193,9 +243,10 @@ class Engine:
         if self._is_busy:
             raise ValueError("requests are being served: let them end first")
         self._drain_transfers()
-        self.scheduler.blocks.forget_free()
-        if self.model.states:
-            self.model.states.forget()
+        with self._change():
+            self.scheduler.blocks.forget_free()
+            if self.model.states:
+                self.model.states.forget()
 
     @property
     def requests(self) -> list[Request]:
@@ -216,15 +267,18 @@ class Engine:
         return bool(self._requests or self._on_their_way)
 
     def _new_id(self) -> str:
-        taken = {*self._requests, *(output.request_id for output in self._unreported)}
+        taken = {*self._requests, *(request.request_id for request in self._unreported)}
         return next(name for name in self._names if name not in taken)
 
-    def _serve(self, request: Request) -> None:
-        self._requests[request.request_id] = request
-        self.scheduler.add(request)
+    def _serve(self, requests: Sequence[Request]) -> None:
+        with self._change():
+            self._requests |= {request.request_id: request for request in requests}
+            for request in requests:
+                self.scheduler.add(request)
 
     def _drain_transfers(self) -> None:
         """Waits for all of them, so that what was computed is found by whoever asks next."""
         while self.offloader and self.offloader.is_busy:
             self.offloader.wait_for_one()
-            self._end_transfers()
+            with self._change():
+                self._end_transfers()

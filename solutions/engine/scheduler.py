@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+
+from solutions.offload.memory.lru_blocks import without_transfers
 
 from .memory.block_manager import BlockManager
 from .memory.offloader import Offloader
@@ -39,36 +40,31 @@ class Scheduler:
         self.waiting.append(request)
 
     def schedule(self) -> list[ScheduledRequest]:
-        """The next step; empty if nobody can go on now. If it raises, as for want of memory for a
-        transfer, nobody is in a step."""
+        """The next step; empty if nobody can go on now."""
         step: list[ScheduledRequest] = []
         budget, blocks_ran_out = self.limits.max_num_batched_tokens, False
-        try:
-            for request in list(self.running):
-                if request.status is not Status.RUNNING or request.must_wait:
-                    continue
-                end = self._end_of_part(request, request.num_computed, budget)
-                while self._num_missing(request, end) > self.blocks.num_free:
-                    blocks_ran_out = True
-                    newest = self.running[-1]
-                    if newest is request:
-                        break
-                    self._preempt(newest)
-                else:
-                    budget -= self._advance(request, end, step)
-            # What gets free is for those that lack it: neither for who has just given way to them,
-            # nor for anybody who would have to.
-            while budget > 0 and self.waiting and not blocks_ran_out:
-                request = self.waiting[0]
-                if not self._admit(request, budget):
+        for request in list(self.running):
+            if request.status is not Status.RUNNING or request.must_wait:
+                continue
+            end = self._end_of_part(request, request.num_computed, budget)
+            while self._num_missing(request, end) > self.blocks.num_free:
+                blocks_ran_out = True
+                newest = self.running[-1]
+                if newest is request:
                     break
-                self.waiting.popleft()
-                if request.status is Status.RUNNING:
-                    end = self._end_of_part(request, request.num_computed, budget)
-                    budget -= self._advance(request, end, step)
-        except BaseException:
-            self.give_up(step)
-            raise
+                self._preempt(newest)
+            else:
+                budget -= self._advance(request, end, step)
+        # What gets free is for those that lack it: neither for who has just given way to them,
+        # nor for anybody who would have to.
+        while budget > 0 and self.waiting and not blocks_ran_out:
+            request = self.waiting[0]
+            if not self._admit(request, budget):
+                break
+            self.waiting.popleft()
+            if request.status is Status.RUNNING:
+                end = self._end_of_part(request, request.num_computed, budget)
+                budget -= self._advance(request, end, step)
         return step
 
     def queued(self, step: Iterable[ScheduledRequest]) -> None:
@@ -87,12 +83,19 @@ class Scheduler:
                 self.states.keep(request.slot, state_hash)
             self._store(request, num_blocks, state_hash)
 
-    def give_up(self, step: Sequence[ScheduledRequest]) -> None:
-        """Undoes a step that could not be queued: its requests compute everything anew, since
-        nobody knows how much of it was."""
-        for row in reversed(step):
-            row.request.num_sampled -= row.samples
-            self._preempt(row.request)
+    def begin_anew(self, requests: Sequence[Request]) -> None:
+        """After a change that stopped halfway: these requests wait, and nobody holds anything. What
+        is found on the device and in host memory stays. The device has to be idle."""
+        if self.offloader is not None:
+            self.offloader.end_all()
+        if self.states is not None:
+            self.states.kept = without_transfers(self.states.kept)
+        self.blocks.release_all()
+        self._free_slots = list(reversed(range(self.limits.max_num_seqs)))
+        self._without_host.intersection_update(requests)
+        for request in requests:
+            request.begin_anew()
+        self.waiting, self.loading, self.running = deque(requests), [], []
 
     def finish(self, request: Request) -> None:
         """Gives back all that the request holds; what a load writes to, once it has ended."""
@@ -188,8 +191,8 @@ class Scheduler:
         end = self._end_of_part(request, start, budget)
         if end <= start or not self._has_room(prefix, self.limits.pages_of(end)):
             return False
-        with self._begin(request, prefix):
-            self._run(request)
+        self._begin(request, prefix)
+        self._run(request)
         return True
 
     def _admit_to_load(self, request: Request, prefix: Prefix, offloader: Offloader) -> bool:
@@ -198,10 +201,10 @@ class Scheduler:
         if not self._has_room(prefix, prefix.num_blocks):
             return False
         state_to_load = prefix.state_hash if prefix.loads_state else None
-        with self._begin(request, prefix) as slot:
-            new_blocks = self.blocks.allocate(len(prefix.hashes_to_load))
-            request.blocks += new_blocks
-            offloader.begin_load(request, slot, prefix.hashes_to_load, new_blocks, state_to_load)
+        slot = self._begin(request, prefix)
+        new_blocks = self.blocks.allocate(len(prefix.hashes_to_load))
+        request.blocks += new_blocks
+        offloader.begin_load(request, slot, prefix.hashes_to_load, new_blocks, state_to_load)
         request.status = Status.LOADING
         self.loading.append(request)
         return True
@@ -212,22 +215,16 @@ class Scheduler:
         free = self.blocks.num_free - self.blocks.num_to_take(found)
         return num_blocks - len(found) <= free
 
-    @contextmanager
-    def _begin(self, request: Request, prefix: Prefix) -> Iterator[int]:
-        """The request holds what the device has of its prefix, and a slot: this one. If what
-        follows raises, it holds nothing."""
+    def _begin(self, request: Request, prefix: Prefix) -> int:
+        """The request holds what the device has of its prefix, and a slot: this one."""
         self.blocks.hold(prefix.gpu_blocks)
         request.blocks = list(prefix.gpu_blocks)
         request.slot = slot = self._free_slots.pop()
         request.num_computed = prefix.num_blocks * self.limits.block_size
         request.num_cached = request.num_computed
-        try:
-            if self.states is not None and prefix.state_hash is not None and not prefix.loads_state:
-                self.states.give_back(prefix.state_hash, slot)
-            yield slot
-        except BaseException:
-            self._release(request, Status.WAITING)
-            raise
+        if self.states is not None and prefix.state_hash is not None and not prefix.loads_state:
+            self.states.give_back(prefix.state_hash, slot)
+        return slot
 
     def _run(self, request: Request) -> None:
         request.status = Status.RUNNING

@@ -143,13 +143,18 @@ class TransferQueue(ABC):
         except ValueError as error:
             raise ValueError(f"job {job_id!r}: {error}") from None
         self._retire()
-        self._in_flight[job_id] = self._submit(job_id, pieces)
+        try:
+            self._in_flight[job_id] = self._submit(job_id, pieces)
+        except BaseException:
+            current().synchronize()  # Nobody will know what of it is under way.
+            raise
 
     def get_finished(self) -> list[TransferResult]:
         """The transfers that have ended since the last call, in their order. Never waits."""
         self._retire()
-        finished, self._finished = self._finished, {}
-        return list(finished.values())
+        finished = list(self._finished.values())
+        self._finished = {}
+        return finished
 
     def wait(self, job_ids: Iterable[Hashable]) -> None:
         """Lets the host wait until these have ended, and for nothing that was asked for later.
@@ -185,21 +190,17 @@ class TransferQueue(ABC):
     ) -> Transfer:
         """Writes descriptors into `buffers`, a CPU tensor int64 [3, at least as many as there are],
         and queues their copies on a stream of the queue, with `end_event` behind them. The buffers
-        have to stay as they are until it has passed, or until this has raised."""
+        have to stay as they are until it has passed, or until `transfer_async` has raised."""
         count = num_descriptors(pieces)
         write_descriptors(pieces, buffers.numpy()[:, :count], self.gpu_to_cpu)
         src, dst, sizes = buffers[:, :count].unbind()
         stream, start_event = next(self._streams), self._event()
         compute_stream = self.compute_stream or current().current_stream()
         order_transfer(stream, compute_stream, self._computed, self._last_end())
-        try:
-            with stream:
-                start_event.record()
-                error = self._swap(src, dst, sizes) if count else None
-                end_event.record()
-        except BaseException:
-            stream.synchronize()  # Nobody will know what of it is under way.
-            raise
+        with stream:
+            start_event.record()
+            error = self._swap(src, dst, sizes) if count else None
+            end_event.record()
         num_bytes = sum(piece.num_bytes for piece in pieces)
         return Transfer(job_id, stream, start_event, end_event, src, dst, sizes, num_bytes, error)
 
@@ -218,8 +219,9 @@ class TransferQueue(ABC):
             oldest = next(iter(self._in_flight.values()))
             if not oldest.end_event.query():
                 break
-            del self._in_flight[oldest.job_id]
+            # In this order: stopped between any two, it loses an event at most.
             self._finished[oldest.job_id] = oldest.result()
+            del self._in_flight[oldest.job_id]
             self._free_events += (oldest.start_event, oldest.end_event)
 
     def _under_way(self, job_ids: Iterable[Hashable]) -> list[Transfer]:

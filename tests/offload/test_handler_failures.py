@@ -13,6 +13,7 @@ from solutions.offload.memory.kv_tensors import KVGroup, KVTensors
 from solutions.offload.paths.descriptors import DescriptorPool
 from solutions.offload.swap_blocks import swap_blocks_batch
 from tests.gate import SHORT_MS, closed_gate
+from tests.interrupted import Lines
 from tests.offload.kv_case import KVCase
 
 NUM_GPU, NUM_CPU = 16, 8
@@ -259,3 +260,31 @@ def test_a_transfer_that_was_interrupted_gives_its_descriptors_back(accelerator,
     assert [result.success for result in handler.get_finished()] == [True]
     assert pool.num_buffers == 1
     case.expect()
+
+
+def load_twice(accelerator, handler, lines):
+    """Two loads, each asked for again until it is reported."""
+    for number in range(2):
+        job_id, reported = (number, 0), []
+        while not reported:
+            with contextlib.suppress(KeyboardInterrupt), lines.traced():
+                handler.transfer_async(job_id, [[1], []], [[2], []])
+            accelerator.synchronize()
+            while not reported:
+                with contextlib.suppress(KeyboardInterrupt), lines.traced():
+                    reported = handler.get_finished()
+                    break
+            if not reported:
+                job_id = (number, job_id[1] + 1)
+        assert [(result.job_id, result.success) for result in reported] == [(job_id, True)]
+
+
+def test_a_transfer_that_is_interrupted_at_any_line_is_reported_or_was_never_asked_for(
+    accelerator, case
+):
+    def handler():
+        return SingleDirectionOffloadingHandler(case.groups, gpu_to_cpu=False)
+
+    load_twice(accelerator, handler(), lines := Lines())
+    for line in range(1, lines.count + 1, 2):
+        load_twice(accelerator, handler(), Lines(KeyboardInterrupt(f"at {line}"), [line]))

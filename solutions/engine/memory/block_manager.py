@@ -16,7 +16,8 @@ class BlockManager:
     """
 
     def __init__(self, num_blocks: int) -> None:
-        self._free = OrderedDict.fromkeys(range(NULL_BLOCK + 1, num_blocks))
+        self._all = range(NULL_BLOCK + 1, num_blocks)
+        self._free = OrderedDict.fromkeys(self._all)
         self._holders: Counter[int] = Counter()
         self._block_of: dict[bytes, int] = {}
         self._hash_of: dict[int, bytes] = {}
@@ -70,6 +71,17 @@ class BlockManager:
             if not self._holders[block]:
                 del self._holders[block]
                 self._free[block] = None
+
+    def release_all(self) -> None:
+        """Nobody holds any block. Their contents are still found, as far as block and hash know one
+        another: a change to them that has stopped halfway is forgotten."""
+        self._holders.clear()
+        self._free = OrderedDict.fromkeys([*self._free, *self._all])
+        hash_of = self._hash_of.items()
+        self._hash_of = {
+            block: name for block, name in hash_of if self._block_of.get(name) == block
+        }
+        self._block_of = {name: block for block, name in self._hash_of.items()}
 
     def name(self, block: int, block_hash: bytes) -> bool:
         """Lets others find a held block by its contents. False if another block has the same."""

@@ -16,6 +16,7 @@ from solutions.offload import (
     SingleDirectionOffloadingHandler,
     pinned_blocks,
 )
+from solutions.offload.memory.lru_blocks import without_transfers
 
 from ..model.model import Model
 from ..requests.request import Request
@@ -126,12 +127,8 @@ class Offloader:
         cpu_states: list[int] = []
         if state_hash is not None:
             gpu_states, cpu_states = [slot], self.kept.prepare_load([state_hash])
-        try:
-            self._transfer(self.load, transfer, cpu_blocks, gpu_states, cpu_states)
-        except BaseException:
-            self._end_load(transfer)
-            raise
         self._loads[transfer.job_id] = transfer
+        self._transfer(self.load, transfer, cpu_blocks, gpu_states, cpu_states)
 
     def begin_store(
         self, hashes: Sequence[bytes], gpu_blocks: Sequence[int], state_hash: bytes | None
@@ -150,12 +147,8 @@ class Offloader:
         transfer = PrefixTransfer(
             next(self._ids), plan.hashes, stored, state_hash if cpu_states else None
         )
-        try:
-            self._transfer(self.store, transfer, plan.block_ids, gpu_states, cpu_states)
-        except BaseException:
-            self._end_store(transfer, success=False)
-            raise
         self._stores[transfer.job_id] = transfer
+        self._transfer(self.store, transfer, plan.block_ids, gpu_states, cpu_states)
         return transfer
 
     def finished_loads(self) -> list[Finished[PrefixLoad]]:
@@ -182,6 +175,16 @@ class Offloader:
             if transfers:
                 handler.wait({next(iter(transfers))})
                 return
+
+    def end_all(self) -> None:
+        """Waits for all that is under way, and counts it as failed. What is in host memory stays,
+        whatever has stopped halfway."""
+        for handler, transfers in ((self.load, self._loads), (self.store, self._stores)):
+            if transfers:
+                handler.wait(set(transfers))
+            handler.get_finished()
+            transfers.clear()
+        self.blocks, self.kept = without_transfers(self.blocks), without_transfers(self.kept)
 
     def _end_load(self, transfer: PrefixTransfer) -> None:
         self.blocks.complete_load(transfer.hashes)

@@ -47,21 +47,15 @@ class States:
         if plan is None:
             return False
         if plan.hashes:
-            try:
-                self._copy(slot, self.slot_of(plan.block_ids[0]))
-            except BaseException:
-                self.kept.complete_store(plan.hashes, success=False)
-                raise
+            self._copy(slot, self.slot_of(plan.block_ids[0]))
             self.kept.complete_store(plan.hashes)
         return True
 
     def give_back(self, prefix_hash: bytes, slot: int) -> None:
         """Copies a prefix's state to where a request goes on from it."""
         (kept_id,) = self.kept.prepare_load([prefix_hash])
-        try:
-            self._copy(self.slot_of(kept_id), slot)
-        finally:
-            self.kept.complete_load([prefix_hash])
+        self._copy(self.slot_of(kept_id), slot)
+        self.kept.complete_load([prefix_hash])
 
     def rows(self) -> list[torch.Tensor]:
         """The same memory as bytes, for transfers: for each tensor of each layer int8 [num_slots,

@@ -55,10 +55,9 @@ def _ids(request_id: str, what: str, values: object) -> list[int]:
 def _listed(request_id: str, what: str, values: object) -> list:
     """TypeError for what is no list: something that can be read once, and tensors, which may be on
     a device, where to read them is to wait."""
-    is_list = isinstance(values, Sequence) and not isinstance(values, str | bytes)
-    if not is_list and not (isinstance(values, np.ndarray) and values.ndim):
-        raise TypeError(f"request {request_id!r}: {what} is {_shown(values)}: give a list of ids")
-    return list(values)
+    if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes):
+        return list(values)
+    raise TypeError(f"request {request_id!r}: {what} is {_shown(values)}: give a list of ids")
 
 
 def _shown(value: object) -> str:

@@ -99,16 +99,30 @@ class Request:
         is_done = self.finish_reason is not None or self.num_sampled >= self.sampling.max_tokens
         return is_done or (self.sampling.looks_back and self.in_flight > 0)
 
-    def take(self, token: int, logprobs: dict[int, float] | None) -> str | None:
-        """Adds a sampled token, which the host knows from now on. Why the request ends with it,
-        "stop" or "length"; None if it goes on."""
-        self.generated.append(token)
-        self.update_hashes()
-        if logprobs is not None:
-            self.logprobs.append(logprobs)
-        if token == self.sampling.stop_token:
+    @property
+    def reason_to_end(self) -> str | None:
+        """Why no token follows the last one that the host knows: "stop" or "length", or another
+        reason that it was ended for. None if it goes on."""
+        if self.finish_reason is not None:
+            return self.finish_reason
+        if self.generated and self.generated[-1] == self.sampling.stop_token:
             return "stop"
         return "length" if len(self.generated) >= self.sampling.max_tokens else None
+
+    def take(self, token: int, logprobs: dict[int, float] | None) -> None:
+        """Adds a sampled token, which the host knows from now on. If this is interrupted, it was
+        not taken, or it was and `begin_anew` makes up for the rest."""
+        if logprobs is not None:
+            self.logprobs[len(self.generated) :] = [logprobs]
+        self.generated.append(token)
+        self.update_hashes()
+
+    def begin_anew(self) -> None:
+        """It waits, holds nothing, and is what the host knows of it."""
+        self.status, self.blocks, self.slot = Status.WAITING, [], None
+        self.num_computed = self.num_named = 0
+        self.num_sampled = len(self.generated)
+        self.update_hashes()
 
     def update_hashes(self) -> None:
         """Names the blocks that have become full."""

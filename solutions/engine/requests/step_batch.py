@@ -32,6 +32,12 @@ class ScheduledRequest(NamedTuple):
         """True for one token that goes on from others."""
         return len(self.positions) == 1 and self.positions.start > 0
 
+    @property
+    def lacks_its_token(self) -> bool:
+        """True until the request has taken the token that the step gives it."""
+        known = len(self.request.prompt) + len(self.request.generated)
+        return self.samples and known == self.positions.stop
+
 
 @dataclass(frozen=True)
 class StepBatch(ScheduledBatch):

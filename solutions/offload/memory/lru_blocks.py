@@ -172,5 +172,21 @@ class LRUBlockManager:
         return evicted if len(evicted) >= count else None
 
 
+def without_transfers(manager: LRUBlockManager) -> LRUBlockManager:
+    """A manager that finds what `manager` finds, least recently used alike, and where nothing is
+    being stored or loaded. Also of one that was interrupted anywhere: a block is ready once all of
+    its bytes are there, and until another one is to be written there."""
+    settled = LRUBlockManager(manager.num_blocks)
+    ready = [block_hash for block_hash, block in manager._blocks.items() if block.is_ready]
+    for block_hash in dict.fromkeys([*manager._evictable, *ready]):
+        block = manager._blocks.get(block_hash)
+        if block is not None and block.is_ready:
+            settled._blocks[block_hash] = _Block(block.block_id, is_ready=True)
+            settled._evictable[block_hash] = None
+    used = {block.block_id for block in settled._blocks.values()}
+    settled._free_ids = [number for number in range(manager.num_blocks) if number not in used]
+    return settled
+
+
 def _shown(block_hash: Hashable) -> str:
     return block_hash.hex() if isinstance(block_hash, bytes) else repr(block_hash)

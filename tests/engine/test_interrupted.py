@@ -1,0 +1,163 @@
+"""Wherever a call is interrupted, no request is lost, answers are right, and the next call goes on.
+
+A small day with all that there is: loads and stores, a preemption, images, a stop token, somebody
+who cancels. It is lived once for each line that runs in it, and interrupted there.
+"""
+
+import pytest
+
+from solutions.engine import Optimizations, SamplingParams
+from solutions.engine.requests.workload import make_prompt
+from tests.interrupted import Lines
+
+from .setting import small
+from .symbolic_device import check_blocks, next_token, right_answer, symbolic_engine
+
+FEW = {"max_num_seqs": 3, "max_num_batched_tokens": 40, "max_model_len": 48, "num_gpu_blocks": 5}
+PATTERNS = {"states": ("gdn", "flex", "spans"), "attention": ("spans",)}
+PARTS = 121
+ERRORS = (KeyboardInterrupt, RuntimeError)
+MOST_CALLS = 200
+
+
+class Day:
+    def __init__(self, pattern: str, sync_free: bool) -> None:
+        config = small(
+            *PATTERNS[pattern], limits=FEW, num_cpu_blocks=6, num_states=2, num_cpu_states=2
+        )
+        self.engine = symbolic_engine(config, Optimizations(sync_free=sync_free))
+        self.vocab_size = config.model.vocab_size
+        self.right: dict[str, list[int]] = {}
+        self.said: dict[str, list[int]] = {}
+        self.interruptions = 0
+
+    def live(self, lines: Lines) -> None:
+        self.lines = lines
+        self.add("image", 14, images=[(2, 9)], max_tokens=5)
+        self.add("long", 34, max_tokens=5)
+        for _ in range(3):
+            self.step()
+        self.transfers_end(2)
+        self.add("cancelled", 34, max_tokens=9)
+        self.step()
+        self.call(self.cancel)
+        self.run()
+        self.call(self.engine.reset_prefix_cache)
+        self.add("loaded", 34, max_tokens=2)
+        self.add("other", 40, seed=1, max_tokens=4)
+        self.step()
+        self.transfers_end(1)
+        self.add("stops", 18, max_tokens=12, stop_token=self.stop_token(18))
+        self.run()
+
+    def add(self, name: str, length: int, images=(), seed: int = 0, **sampling: int) -> None:
+        prompt = make_prompt(self.engine.config.model, length, images, seed)
+
+        def add():
+            if name not in [request.request_id for request in self.engine.requests]:
+                wishes = SamplingParams(**sampling)
+                self.engine.add_request(prompt.tokens, wishes, images=images, request_id=name)
+
+        self.call(add)
+        self.right[name] = right_answer(self.engine.request(name), self.vocab_size)
+
+    def stop_token(self, length: int) -> int:
+        """The third token of the answer to a prompt of text."""
+        tokens = make_prompt(self.engine.config.model, length).tokens
+        for _ in range(3):
+            tokens.append(next_token(tokens, [], self.vocab_size))
+        return tokens[-1]
+
+    def cancel(self) -> None:
+        if "cancelled" in [request.request_id for request in self.engine.requests]:
+            self.engine.cancel("cancelled")
+
+    def transfers_end(self, count: int) -> None:
+        for handler in (self.engine.offloader.load, self.engine.offloader.store):
+            handler.end(count)
+
+    def step(self) -> None:
+        self.hear(self.call(self.engine.step))
+
+    def run(self) -> None:
+        for _ in range(MOST_CALLS):
+            if not self.engine.has_work:
+                break
+            self.step()
+        assert not self.engine.has_work, "it never ends"
+        self.hear(self.call(self.engine.run))
+
+    def call(self, method):
+        """Again, if it is interrupted."""
+        while True:
+            try:
+                with self.lines.traced():
+                    return method()
+            except (KeyboardInterrupt, RuntimeError) as error:
+                assert error is self.lines.error
+                self.interruptions += 1
+
+    def hear(self, outputs) -> None:
+        for output in outputs:
+            assert output.request_id not in self.said, "it was reported already"
+            self.said[output.request_id] = output.token_ids
+
+    def check(self) -> None:
+        assert self.said.keys() == self.right.keys(), "a request was lost"
+        cancelled = self.said.pop("cancelled")
+        assert cancelled == self.right.pop("cancelled")[: len(cancelled)]
+        assert self.said == self.right
+        check_blocks(self.engine)
+        assert self.engine.scheduler.blocks.num_free == FEW["num_gpu_blocks"] - 1
+        assert not self.engine.offloader.is_busy
+
+
+def lived(pattern: str, sync_free: bool, lines: Lines) -> Day:
+    day = Day(pattern, sync_free)
+    day.live(lines)
+    day.check()
+    return day
+
+
+@pytest.fixture(scope="module")
+def num_lines(accelerator):
+    """How many lines run in a day that nobody interrupts, by what it is of."""
+    counted = {}
+
+    def of(pattern, sync_free):
+        if (pattern, sync_free) not in counted:
+            lived(pattern, sync_free, lines := Lines())
+            counted[pattern, sync_free] = lines.count
+        return counted[pattern, sync_free]
+
+    return of
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_the_day_is_a_hard_one(num_lines, pattern):
+    """Or else the tests below say little."""
+    day = lived(pattern, True, Lines())
+    assert day.engine.scheduler.num_preemptions > 0
+    assert len(day.right["stops"]) < 12
+    assert num_lines(pattern, True) > 2_000
+
+
+@pytest.mark.deep(PARTS)
+@pytest.mark.parametrize("sync_free", [True, False], ids=["ahead", "in turn"])
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_an_error_at_any_line_loses_nothing(num_lines, part, pattern, sync_free):
+    for line in range(1 + part, num_lines(pattern, sync_free) + 1, PARTS):
+        error = ERRORS[line // PARTS % 2](f"at line {line}")
+        day = lived(pattern, sync_free, Lines(error, [line]))
+        assert day.interruptions == 1
+
+
+@pytest.mark.deep(PARTS)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_nor_does_a_second_one_while_the_first_is_made_good(num_lines, part):
+    for line in range(1 + part, num_lines("states", True) + 1, PARTS):
+        error = KeyboardInterrupt(f"at line {line}")
+        for later in (line % 97 + 1, line % 31 + 1):
+            day = lived("states", True, Lines(error, [line, line + later]))
+            assert day.interruptions <= 2
