@@ -10,7 +10,7 @@ from solutions.engine import EngineConfig, SamplingParams, Status
 from solutions.engine.requests.workload import make_prompt
 from solutions.offload.paths import descriptors as descriptor_buffers
 
-from .setting import ALL, NONE, add, serve, small, tokens_of
+from .setting import ALL, NONE, Setting, add, serve, small, tokens_of
 from .symbolic_device import check_blocks, symbolic_engine
 
 V = 64
@@ -164,6 +164,20 @@ def test_a_prefix_whose_load_fails_is_computed_and_its_request_says_so(hybrid):
     (loaded,) = serve(engine, all_asked[:1])
     assert (loaded.num_cached, loaded.notes) == (32, []), "host memory has lost nothing"
     assert loaded.token_ids == computed.token_ids
+
+
+def test_a_model_without_attention_gets_its_states_back_from_host_memory(accelerator):
+    """Its blocks have no bytes."""
+    setting = Setting.of(small("gdn", num_cpu_blocks=32, capture_sizes=(1,)), accelerator)
+    engine = setting.engine()
+    asked = setting.asked(40, 1, max_tokens=3)
+    before = holdings(engine)
+    (computed,) = serve(engine, [asked])
+    engine.reset_prefix_cache()
+    (loaded,) = serve(engine, [asked])
+    assert [output.num_cached for output in (computed, loaded)] == [0, 32]
+    assert tokens_of([computed, loaded]) == [setting.answer(asked)] * 2
+    assert holdings(engine) == before
 
 
 def test_what_could_not_be_stored_is_computed_again(hybrid):

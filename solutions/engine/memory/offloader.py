@@ -75,8 +75,9 @@ LoadingHandler = Callable[[Sequence[KVGroup]], TransferHandler]
 
 
 class Offloader:
-    """Copies prefixes to host memory and back: KV blocks, and states where the model has them.
-    Transfers run beside compute, and nobody waits for them."""
+    """Copies prefixes to host memory and back: KV blocks, and states where the model has them. A
+    model without attention has blocks without bytes: they say how far a prefix goes, and its states
+    alone are copied. Transfers run beside compute, and nobody waits for them."""
 
     def __init__(self, model: Model, loading_handler: LoadingHandler) -> None:
         config = model.config
@@ -84,7 +85,10 @@ class Offloader:
         self.blocks = LRUBlockManager(config.num_cpu_blocks)
         self.kept = LRUBlockManager(config.num_cpu_states)
         """States that are in host memory: none, where the model has no states."""
-        groups = [_kv_group(model)]
+        groups = []
+        self._has_attention = config.model.num_layers_of("gdn") < config.model.num_layers
+        if self._has_attention:
+            groups.append(_kv_group(model))
         if self.states:
             groups.append(_pairs(self.states.rows(), config.num_cpu_states))
         self.load: TransferHandler = loading_handler(groups)
@@ -217,7 +221,9 @@ class Offloader:
         gpu_states: list[int],
         cpu_states: list[int],
     ) -> None:
-        gpu, cpu = [transfer.gpu_blocks], [cpu_blocks]
+        gpu, cpu = [], []
+        if self._has_attention:
+            gpu, cpu = [transfer.gpu_blocks], [cpu_blocks]
         if self.states:
             gpu, cpu = [*gpu, gpu_states], [*cpu, cpu_states]
         handler.transfer_async(transfer.job_id, gpu, cpu)
