@@ -129,6 +129,16 @@ def test_it_is_kept_for_this_user_and_the_place_is_named(asked, cache):
     assert any("NVIDIA A30: the fastest path" in line for line in lines)
 
 
+def test_a_cache_that_can_t_be_written_is_named_behind_what_was_found(asked, cache):
+    """A file stands where its folder would be."""
+    cache_path("NVIDIA A30").parent.write_text("")
+    console = printed(width=400)
+    words = r"nvidia-a30.json can't be written, so nothing is kept: "
+    with pytest.raises(RuntimeError, match=words):
+        calibrate(A30, console)
+    assert "NVIDIA A30: the fastest path" in console.file.getvalue()
+
+
 def test_the_table_has_a_row_for_each_size_and_the_fastest_path_of_each_number():
     table = table_of(crossover_of(line_times))
     console = printed()

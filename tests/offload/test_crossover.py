@@ -134,6 +134,12 @@ CORRUPT = {
     "a time of 0": (lambda r: with_time(r, 0), "has 0, which is no time"),
     "a time without a number": (lambda r: with_time(r, math.nan), "NaN is no time"),
     "a time without end": (lambda r: with_time(r, math.inf), "Infinity is no time"),
+    "a time too long to be one": (
+        lambda r: with_time(r, 10**400),
+        "has 100000.*, which is no time",
+    ),
+    "a size that no memory has": (lambda r: r.update(sizes=[1, 2, 10**400]), "sizes has to be"),
+    "a count that no copy has": (lambda r: r.update(counts=[1, 2, 10**400]), "counts has to be"),
     "a time as text": (lambda r: with_time(r, "12"), "has '12', which is no time"),
     "a time of True": (lambda r: with_time(r, True), "has True, which is no time"),
     "an unknown name": (lambda r: r.update(speed=1), "not .*speed"),
@@ -247,6 +253,14 @@ def test_a_cache_that_may_not_be_read_stops_nobody(shipped, monkeypatch, error):
     monkeypatch.setattr(Path, "read_text", refused)
     chosen, (sentence,) = warned(A30)
     assert chosen.gpu == DEFAULT_GPU and str(cache_path(A30)) in sentence
+
+
+def test_a_cache_whose_folder_may_not_be_entered_stops_nobody(cache, shipped):
+    """A folder that is a link to itself refuses everybody, root too."""
+    cache.symlink_to(cache)
+    chosen, (sentence,) = warned(A30)
+    assert chosen.gpu == DEFAULT_GPU and str(cache_path(A30)) in sentence
+    assert "ignored: [Errno" in used_for(A30)
 
 
 def test_a_file_in_place_of_the_cache_is_as_good_as_none(cache, shipped):

@@ -29,13 +29,17 @@ LETTERS = {"dma": "D", "kernel": "K", "kernel_uploaded": "U"}
 
 
 def calibrate(accelerator: Accelerator, console: Console) -> None:
-    """Measures this GPU, shows what was found, and keeps it for this user."""
+    """Measures this GPU, shows what was found, and keeps it for this user. RuntimeError on sim, and
+    where the user's cache can't be written."""
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("copying small pieces", total=len(SIZES) * len(COUNTS))
         crossover = measure_crossover(accelerator, advance=partial(progress.advance, task))
     console.print(table_of(crossover))
     path = cache_path(crossover.gpu)
-    crossover.save(path)
+    try:
+        crossover.save(path)
+    except OSError as error:
+        raise RuntimeError(f"{path} can't be written, so nothing is kept: {error}") from error
     console.print(f"written to {path}", soft_wrap=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import reprlib
 import warnings
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,10 @@ PATHS = tuple(PATH_WORDS)
 SHIPPED = Path(__file__).with_name("crossovers")
 DEFAULT_GPU = "NVIDIA H200"
 """What sim goes by, and a GPU that was never calibrated."""
+LONGEST_US = 1e15
+"""Of one copy: 30 years. What is longer may be too large for Python's floats."""
+LARGEST = 2**63 - 1
+"""Bytes of a piece, and pieces of a copy."""
 MEASURE = "debubble calibrate --only crossover"
 
 
@@ -196,10 +201,12 @@ def _check_increasing(name: str, numbers: Any) -> None:
     if (
         not _is_list(numbers)
         or not numbers
-        or not all(type(number) is int and number > 0 for number in numbers)
+        or not all(type(number) is int and 0 < number <= LARGEST for number in numbers)
         or any(left >= right for left, right in pairwise(numbers))
     ):
-        raise ValueError(f"{name} has to be a list of whole numbers, each larger than the last")
+        raise ValueError(
+            f"{name} has to be a list of whole numbers below 2**63, each larger than the last"
+        )
 
 
 def _check_times(path: str, rows: Any, num_sizes: int, num_counts: int) -> None:
@@ -210,8 +217,8 @@ def _check_times(path: str, rows: Any, num_sizes: int, num_counts: int) -> None:
         if not _is_list(row) or len(row) != num_counts:
             raise ValueError(shape)
         for time in row:
-            if type(time) not in (int, float) or not 0 < time < math.inf:
-                raise ValueError(f"times_us of {path!r} has {time!r}, which is no time")
+            if type(time) not in (int, float) or not 0 < time <= LONGEST_US:
+                raise ValueError(f"times_us of {path!r} has {reprlib.repr(time)}, which is no time")
 
 
 def _is_list(value: Any) -> bool:
