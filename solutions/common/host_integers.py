@@ -9,6 +9,11 @@ HostIntegers = np.ndarray | torch.Tensor
 """One-dimensional integers in host memory."""
 
 
+def is_integer(value: object) -> bool:
+    """True for integers of Python and numpy, but not for True and False."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def host_integers(name: str, numbers: HostIntegers) -> np.ndarray:
     """`numbers` as int64 [n] in numpy. ValueError, which calls them `name`, for a tensor on the
     device, and for what is no row of integers."""

@@ -23,6 +23,12 @@ class Optimizations:
     offload_triton: bool = True
     """Blocks come back from CPU memory by a kernel where that is faster (chapter 05)."""
 
+    def __post_init__(self) -> None:
+        """TypeError for a flag that is neither True nor False."""
+        for name in NAMES:
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name} is {getattr(self, name)!r}: give True or False")
+
     @classmethod
     def none(cls) -> Optimizations:
         """An engine as it was before all five."""
@@ -30,9 +36,12 @@ class Optimizations:
 
     @classmethod
     def only(cls, names: Iterable[str]) -> Optimizations:
-        """Those of these names, without the others. ValueError for a name that is not in NAMES."""
+        """Those of these names, without the others. ValueError for a name that is not in NAMES,
+        TypeError for one name where a list of them belongs."""
+        if isinstance(names, str):
+            raise TypeError(f"names is {names!r}: give a list, as [{names!r}]")
         names = frozenset(names)
-        unknown = sorted(names.difference(NAMES))
+        unknown = sorted(names.difference(NAMES), key=str)
         if unknown:
             raise ValueError(
                 f"optimisation {unknown[0]!r} is unknown: choose from {', '.join(NAMES)}"

@@ -11,6 +11,8 @@ from enum import Enum
 
 import numpy as np
 
+from solutions.common.host_integers import is_integer
+
 Span = tuple[int, int]
 """(start, end), both inside. It counts as a range only if start < end."""
 PrefixRanges = Mapping[int, Sequence[Span]]
@@ -67,11 +69,6 @@ def check_span(request: int, span: Span) -> None:
         )
     if end > LAST_POSITION:
         raise ValueError(f"request {request}: span {span!r} must fit int32, up to {LAST_POSITION}")
-
-
-def is_integer(value: object) -> bool:
-    """True for integers of Python and numpy, but not for True and False."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]] | None:

@@ -197,6 +197,9 @@ def test_nobody_can_cancel_what_is_not_served(engine):
     ("change", "words"),
     [
         ({"num_cpu_blocks": -1}, "num_cpu_blocks -1: it is at least 0"),
+        ({"num_cpu_blocks": 2.5}, "num_cpu_blocks 2.5: it is at least 0"),
+        ({"loads_ahead": True}, "loads_ahead True: it must be an integer"),
+        ({"capture_sizes": (2.5,)}, "a graph for 2.5 tokens: capture sizes from 1"),
         ({"max_images": 0}, "max_images 0: it must be at least 1"),
         ({"num_states": 0}, "num_states 0: it must be at least 1"),
         ({"num_cpu_states": -2}, "num_cpu_states -2: it must be at least 1"),
@@ -217,6 +220,10 @@ def test_an_engine_that_can_t_be(change, words):
     [
         ({"num_gpu_blocks": 1}, "num_gpu_blocks 1: block 0 belongs to nobody"),
         ({"max_num_seqs": 0}, "max_num_seqs 0: it must be at least 1"),
+        ({"max_num_seqs": 2.5}, "max_num_seqs 2.5: it must be an integer"),
+        ({"max_num_batched_tokens": float("nan")}, "max_num_batched_tokens nan: it must be an int"),
+        ({"num_gpu_blocks": True}, "num_gpu_blocks True: it must be an integer"),
+        ({"block_size": "16"}, "block_size '16': it must be an integer"),
         ({"max_num_batched_tokens": -5}, "max_num_batched_tokens -5: it must be at least 1"),
         ({"max_model_len": 0}, "max_model_len 0: it must be at least 1"),
     ],
@@ -251,6 +258,16 @@ def test_an_optimisation_that_nobody_knows():
         Optimizations.only(["sync_free", "foo"])
     with pytest.raises(TypeError, match="foo"):
         Optimizations(foo=True)
+
+
+def test_a_flag_that_is_neither_on_nor_off():
+    with pytest.raises(TypeError, match="sync_free is 'no': give True or False"):
+        Optimizations(sync_free="no")
+
+
+def test_one_name_in_the_place_of_a_list_of_names():
+    with pytest.raises(TypeError, match=r"names is 'sync_free': give a list, as \['sync_free'\]"):
+        Optimizations.only("sync_free")
 
 
 def test_all_combinations_are_different_and_say_what_is_on():

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
+
+from solutions.common.host_integers import is_integer
 
 FLOATS = (torch.bfloat16, torch.float16, torch.float32)
 """The types that layers compute in."""
@@ -77,8 +80,11 @@ class DecoderConfig(DecoderShape):
             )
 
 
-def check_counts(config: object, names: tuple[str, ...]) -> None:
-    """ValueError for the first of the fields `names` of `config` that is below 1."""
+def check_counts(config: object, names: Iterable[str]) -> None:
+    """ValueError for the first of the fields `names` of `config` that is no integer, or below 1."""
     for name in names:
-        if getattr(config, name) < 1:
-            raise ValueError(f"{name} {getattr(config, name)}: it must be at least 1")
+        value = getattr(config, name)
+        if not is_integer(value):
+            raise ValueError(f"{name} {value!r}: it must be an integer")
+        if value < 1:
+            raise ValueError(f"{name} {value}: it must be at least 1")

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 import torch
 
 from solutions.common.decoder.shape import DecoderShape, check_counts
+from solutions.common.host_integers import is_integer
 from solutions.flex_graph import FlexConfig, Limits
 from solutions.flex_graph.steps.limits import checked_capture_sizes
 from solutions.gdn import GDNConfig
@@ -111,8 +112,8 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         check_counts(self, ("max_images", "num_states", "num_cpu_states", "loads_ahead"))
-        if self.num_cpu_blocks < 0:
-            raise ValueError(f"num_cpu_blocks {self.num_cpu_blocks}: it is at least 0")
+        if not is_integer(self.num_cpu_blocks) or self.num_cpu_blocks < 0:
+            raise ValueError(f"num_cpu_blocks {self.num_cpu_blocks!r}: it is at least 0")
         checked_capture_sizes(self.capture_sizes or (), self.limits, "max_num_seqs")
 
     @classmethod

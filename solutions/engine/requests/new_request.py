@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from solutions.pinned_h2d.ranges import Span, check_span, is_integer
+from solutions.common.host_integers import is_integer
+from solutions.pinned_h2d.ranges import Span, check_span
 
 from ..model.config import EngineConfig
 from .request import Request, SamplingParams

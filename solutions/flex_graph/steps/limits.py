@@ -7,6 +7,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
+from solutions.common.decoder.shape import check_counts
+from solutions.common.host_integers import is_integer
+
 BLOCK_SIZES = (16, 32, 64, 128)
 """Tokens of a page, or of a group, for which FlexAttention has a tile."""
 MOST_SLOTS = 2**31 - 1
@@ -37,10 +40,7 @@ class Limits:
     """Query tokens of a group, which share one list of pages."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value < 1:
-                raise ValueError(f"{field.name} {value}: it must be at least 1")
+        check_counts(self, [field.name for field in fields(self)])
         for name in ("block_size", "q_block"):
             if getattr(self, name) not in BLOCK_SIZES:
                 sizes = ", ".join(map(str, BLOCK_SIZES))
@@ -92,9 +92,9 @@ def checked_capture_sizes(
     """Each once, ascending. ValueError for one that no step can have; `most` names the limit."""
     largest = getattr(limits, most)
     for size in (sizes := sorted(set(sizes))):
-        if not 1 <= size <= largest:
+        if not is_integer(size) or not 1 <= size <= largest:
             raise ValueError(
-                f"a graph for {size} tokens: capture sizes from 1 to {most}, which is {largest}"
+                f"a graph for {size!r} tokens: capture sizes from 1 to {most}, which is {largest}"
             )
     return tuple(sizes)
 
