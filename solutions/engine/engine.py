@@ -130,6 +130,7 @@ class Engine:
             if request.reason_to_end:
                 self._end(request, request.reason_to_end)
         self.scheduler.begin_anew(self.requests)
+        self.runner.begin_anew()
         self._is_torn = False
 
     def _schedule(self) -> list[ScheduledRequest]:

@@ -51,6 +51,11 @@ class EngineRunner:
             sampled = self.captured[size].replay(view)
         return self.sampler.sample(batch.sampling_rows, sampled)
 
+    def begin_anew(self) -> None:
+        """After a step that stopped halfway, once the device is idle."""
+        for backend in self.backends.values():
+            backend.begin_anew()
+
     def _run_eagerly(self, batch: StepBatch, view: StepView) -> Sampled:
         metadata: dict[str, object] = {}
         for backend in self.backends.values():

@@ -109,6 +109,9 @@ class SymbolicRunner:
             self.model.last_tokens[slot] = token
         return SampledStep(batch.sampling_rows, Known(sampled), None, None)
 
+    def begin_anew(self) -> None:
+        """Nothing: each step stands by itself."""
+
     def _run_row(self, batch: StepBatch, number: int, tokens: list[int]) -> list[int]:
         """The tokens that the request's cache holds behind the step."""
         end, spans = int(batch.seq_lens[number]), batch.rows[number].request.spans

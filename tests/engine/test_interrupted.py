@@ -4,13 +4,16 @@ A small day with all that there is: loads and stores, a preemption, images, a st
 who cancels. It is lived once for each line that runs in it, and interrupted there.
 """
 
+import contextlib
+from unittest import mock
+
 import pytest
 
 from solutions.engine import Optimizations, SamplingParams
 from solutions.engine.requests.workload import make_prompt
 from tests.interrupted import Lines
 
-from .setting import small
+from .setting import add, serve, small
 from .symbolic_device import check_blocks, next_token, right_answer, symbolic_engine
 
 FEW = {"max_num_seqs": 3, "max_num_batched_tokens": 40, "max_model_len": 48, "num_gpu_blocks": 5}
@@ -151,6 +154,75 @@ def test_an_error_at_any_line_loses_nothing(num_lines, part, pattern, sync_free)
         error = ERRORS[line // PARTS % 2](f"at line {line}")
         day = lived(pattern, sync_free, Lines(error, [line]))
         assert day.interruptions == 1
+
+
+def test_images_of_a_step_that_was_interrupted_are_nobody_elses(attention_only):
+    """Their ranges have reached the device, and the host doesn't know."""
+    engine = attention_only.engine()
+    image = attention_only.asked(14, 1, [(2, 9)], max_tokens=2)
+    ranges = engine.runner.backends["spans"].ranges.runner.prefix_ranges
+    upload = ranges.staging.upload
+
+    def interrupted(*tensors):
+        upload(*tensors)
+        raise KeyboardInterrupt
+
+    request_id = add(engine, image)
+    interrupting = mock.patch.object(ranges.staging, "upload", interrupted)
+    with interrupting, pytest.raises(KeyboardInterrupt):
+        engine.step()
+    engine.cancel(request_id)
+    assert ranges.tensor.cpu().any()
+    serve(engine, [attention_only.asked(14, 2, max_tokens=1)])
+    assert not ranges.tensor.cpu().any(), "a prompt of text is told of an image"
+
+
+WHERE = 40
+"""Places of a day on the device that are tried."""
+
+
+@pytest.mark.deep(20)
+@pytest.mark.parametrize("place", range(WHERE))
+def test_nor_is_anything_lost_on_a_device_with_graphs_loads_and_stores(hybrid, on_device, place):
+    count, answers = on_device
+    line = count * (2 * place + 1) // (2 * WHERE)
+    engine = hybrid.engine()
+    assert lived_on_device(engine, hybrid, Lines(KeyboardInterrupt(), [line])) == answers
+
+
+@pytest.fixture(scope="module")
+def on_device(hybrid):
+    """(lines of a day that nobody interrupts, its answers)."""
+    answers = lived_on_device(hybrid.engine(), hybrid, lines := Lines())
+    assert len({*map(tuple, answers)}) == 2, "the long one was answered twice, and alike"
+    return lines.count, answers
+
+
+def lived_on_device(engine, setting, lines):
+    """The answers, right or not: to a prompt, then to it and to a shorter one, when the device has
+    forgotten the first one and host memory has not."""
+    long, short = setting.asked(34, 1, max_tokens=2), setting.asked(5, 2, max_tokens=4)
+    said = {}
+
+    def until_done(method):
+        while True:
+            with contextlib.suppress(KeyboardInterrupt), lines.traced():
+                return method()
+
+    def run():
+        for _ in range(MOST_CALLS):
+            if not engine.has_work:
+                break
+            said.update({each.request_id: each.token_ids for each in until_done(engine.step)})
+        said.update({each.request_id: each.token_ids for each in until_done(engine.run)})
+
+    first = add(engine, long)
+    run()
+    engine.reset_prefix_cache()
+    ids = [first, add(engine, long), add(engine, short)]
+    run()
+    assert engine.scheduler.blocks.num_free == engine.config.limits.num_gpu_blocks - 1
+    return [said[request_id] for request_id in ids]
 
 
 @pytest.mark.deep(PARTS)

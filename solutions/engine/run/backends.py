@@ -34,6 +34,9 @@ class Backend(Protocol):
     def renew(self, view: StepView, inputs: DeviceInputs) -> None:
         """Does what a graph that holds these layers can't do by itself, before it is replayed."""
 
+    def begin_anew(self) -> None:
+        """After a step that stopped halfway, once the device is idle."""
+
 
 class FlexBackend:
     """Block masks of FlexAttention: a builder for each mask that layers have."""
@@ -64,6 +67,9 @@ class FlexBackend:
     def renew(self, view: StepView, inputs: DeviceInputs) -> None:
         """Nothing: the graph builds its metadata itself."""
 
+    def begin_anew(self) -> None:
+        """Nothing: each step builds all of it."""
+
 
 class SpansBackend:
     """Where images are. Each layer has an object of its own, since each asked for itself before."""
@@ -89,6 +95,9 @@ class SpansBackend:
         """The graph reads the ranges where they always are. No token of a decode lies in an image:
         there are none."""
         self.ranges.clear(view.num_rows)
+
+    def begin_anew(self) -> None:
+        self.ranges.begin_anew()
 
 
 class GdnBackend:
@@ -122,6 +131,9 @@ class GdnBackend:
 
     def renew(self, view: StepView, inputs: DeviceInputs) -> None:
         """Nothing: the graph reads the starts and slots where they always are."""
+
+    def begin_anew(self) -> None:
+        """Nothing: each step builds all of it."""
 
 
 def backends_of(model: Model, seams: Seams) -> dict[LayerKind, Backend]:

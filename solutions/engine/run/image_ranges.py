@@ -34,6 +34,9 @@ class RangesOfEachLayer:
     def clear(self, num_rows: int) -> None:
         """Nothing: no graph holds these layers."""
 
+    def begin_anew(self) -> None:
+        """Nothing: the device is told in every step."""
+
 
 class RangesOfStep:
     """As it is: one upload a step, to an address that a graph may keep."""
@@ -54,3 +57,7 @@ class RangesOfStep:
 
     def clear(self, num_rows: int) -> None:
         self.runner.prefix_ranges.update(None, num_rows)
+
+    def begin_anew(self) -> None:
+        """The next step says it, also if it has no images."""
+        self.runner.prefix_ranges.holds_ranges = True

@@ -35,6 +35,9 @@ class ImageRanges(Protocol):
         """Says that no token of the next `num_rows` rows lies in an image, before a graph that
         holds the layers is replayed. It uploads only if the step before had images."""
 
+    def begin_anew(self) -> None:
+        """After an upload that may have been interrupted: nobody knows what the device was told."""
+
 
 class Awaited(Protocol):
     """A device tensor that is on its way to the host, or there already."""
