@@ -203,9 +203,6 @@ def test_nobody_can_cancel_what_is_not_served(engine):
     ("change", "words"),
     [
         ({"num_cpu_blocks": -1}, "num_cpu_blocks -1: it is at least 0"),
-        ({"num_cpu_blocks": 2.5}, "num_cpu_blocks 2.5: it is at least 0"),
-        ({"loads_ahead": True}, "loads_ahead True: it must be an integer"),
-        ({"capture_sizes": (2.5,)}, "a graph for 2.5 tokens: capture sizes from 1"),
         ({"max_images": 0}, "max_images 0: it must be at least 1"),
         ({"num_states": 0}, "num_states 0: it must be at least 1"),
         ({"num_cpu_states": -2}, "num_cpu_states -2: it must be at least 1"),
@@ -214,6 +211,9 @@ def test_nobody_can_cancel_what_is_not_served(engine):
             {"capture_sizes": (2, 9)},
             "9 tokens: capture sizes from 1 to max_num_seqs, which is 8",
         ),
+        ({"num_cpu_blocks": 2.5}, "num_cpu_blocks 2.5: it is at least 0"),
+        ({"loads_ahead": True}, "loads_ahead True: it must be an integer"),
+        ({"capture_sizes": (2.5,)}, "a graph for 2.5 tokens: capture sizes from 1"),
     ],
 )
 def test_an_engine_that_can_t_be(change, words):
@@ -226,12 +226,12 @@ def test_an_engine_that_can_t_be(change, words):
     [
         ({"num_gpu_blocks": 1}, "num_gpu_blocks 1: block 0 belongs to nobody"),
         ({"max_num_seqs": 0}, "max_num_seqs 0: it must be at least 1"),
+        ({"max_num_batched_tokens": -5}, "max_num_batched_tokens -5: it must be at least 1"),
+        ({"max_model_len": 0}, "max_model_len 0: it must be at least 1"),
         ({"max_num_seqs": 2.5}, "max_num_seqs 2.5: it must be an integer"),
         ({"max_num_batched_tokens": float("nan")}, "max_num_batched_tokens nan: it must be an int"),
         ({"num_gpu_blocks": True}, "num_gpu_blocks True: it must be an integer"),
         ({"block_size": "16"}, "block_size '16': it must be an integer"),
-        ({"max_num_batched_tokens": -5}, "max_num_batched_tokens -5: it must be at least 1"),
-        ({"max_model_len": 0}, "max_model_len 0: it must be at least 1"),
     ],
 )
 def test_limits_that_can_t_be(change, words):
