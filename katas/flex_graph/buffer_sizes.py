@@ -28,10 +28,28 @@ Start afresh?  debubble reset buffer_sizes
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
+
+import numpy as np
 
 BLOCK_SIZES = (16, 32, 64, 128)
 MOST_SLOTS = 2**31 - 1
+
+
+def is_integer(value: object) -> bool:
+    """True for integers of Python and numpy, but not for True and False."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def check_counts(config: object, names: Iterable[str]) -> None:
+    """ValueError for the first of the fields `names` of `config` that is no integer, or below 1."""
+    for name in names:
+        value = getattr(config, name)
+        if not is_integer(value):
+            raise ValueError(f"{name} {value!r}: it must be an integer")
+        if value < 1:
+            raise ValueError(f"{name} {value}: it must be at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +73,7 @@ class Limits:
     """Query tokens of a group, which share one list of pages."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value < 1:
-                raise ValueError(f"{field.name} {value}: it must be at least 1")
+        check_counts(self, [field.name for field in fields(self)])
         for name in ("block_size", "q_block"):
             if getattr(self, name) not in BLOCK_SIZES:
                 sizes = ", ".join(map(str, BLOCK_SIZES))
