@@ -83,12 +83,6 @@ class Scheduler:
                 self.states.keep(request.slot, state_hash)
             self._store(request, num_blocks, state_hash)
 
-    def give_up(self, step: Sequence[ScheduledRequest]) -> None:
-        """Takes a step back that is not to be queued: its requests compute everything anew."""
-        for row in reversed(step):
-            row.request.num_sampled -= row.samples
-            self._preempt(row.request)
-
     def begin_anew(self, requests: Sequence[Request]) -> None:
         """After a change that stopped halfway: these requests wait, and nobody holds anything. What
         is found on the device and in host memory stays. The device has to be idle."""
