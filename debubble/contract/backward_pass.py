@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from contextvars import Context, copy_context
 from typing import Any
 
@@ -43,9 +47,12 @@ class _Engine(torch._C._ImperativeEngine):
     def run_backward(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
         this = BackwardPass()
         UNDER_WAY.add(this)
-        torch._C._stash_obj_in_tls(KEY, this)
+        _stash(this)
         try:
-            return super().run_backward(*args, **kwargs)
+            with ExitStack() as stack:
+                for enter in AROUND:
+                    stack.enter_context(enter())
+                return super().run_backward(*args, **kwargs)
         except SystemError:
             if this.lost is None:
                 raise
@@ -63,14 +70,45 @@ def _leave(this: BackwardPass) -> None:
     if this.outer is None and hasattr(torch._C, "_remove_obj_from_tls"):
         torch._C._remove_obj_from_tls(KEY)
     else:
-        torch._C._stash_obj_in_tls(KEY, this.outer)
+        _stash(this.outer)
 
 
+def _stash(kept: BackwardPass | None) -> None:
+    """PyTorch hands it to the threads that it takes for what this thread begins."""
+    if _STASHING_TAKES_A_REFERENCE:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+    torch._C._stash_obj_in_tls(KEY, kept)
+
+
+def _stashing_takes_a_reference() -> bool:
+    """Whether what is stashed is released later without ever having been held, as by PyTorch 2.11:
+    somebody else's object would be freed."""
+    stashed = object()
+    held = sys.getrefcount(stashed)
+    torch._C._stash_obj_in_tls(KEY, stashed)
+    taken = sys.getrefcount(stashed) == held
+    for released in (stashed, None) if taken else ():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(released))
+    torch._C._stash_obj_in_tls(KEY, None)
+    return taken
+
+
+_STASHING_TAKES_A_REFERENCE = _stashing_takes_a_reference()
+AROUND: list[Callable[[], AbstractContextManager[object]]] = []
+"""What a pass is begun inside of: modes of PyTorch's that are on there are on in its threads."""
 UNDER_WAY: set[BackwardPass] = set()
 """In all threads: while there are none, nobody has to ask for the `current` one."""
 
 
-def install() -> None:
-    """From now on threads in which gradients are computed know for whom."""
+def install(around: Callable[[], AbstractContextManager[object]] | None = None) -> None:
+    """From now on threads in which gradients are computed know for whom, and each pass is begun
+    inside `around()`."""
+    if around is not None and around not in AROUND:
+        AROUND.append(around)
     if not isinstance(torch.autograd.Variable._execution_engine, _Engine):
         torch.autograd.Variable._execution_engine = _Engine()
+
+
+def learners_line() -> SourceLine | None:
+    """Of this thread, or of the one that waits for the gradients which it computes."""
+    return source_line() or waiting_line()

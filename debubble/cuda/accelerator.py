@@ -30,7 +30,7 @@ from .guard.watch import SyncWatch
 from .memory_limit import limit_memory
 from .sleep import sleep
 from .trace.kineto import events_of
-from .trace.marks import BEGIN, END, Marks, annotate, marked
+from .trace.marks import BEGIN, END, Marks, annotate, hooks_marked, marked
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +51,7 @@ class CudaAccelerator:
         limit_memory(self.device)
         self.pin_memory = _can_pin()
         interposition.install()
-        backward_pass.install()
+        backward_pass.install(around=hooks_marked)
         self._flex_attention = FlexAttention()
         self._profiled_before = False
         sleep[(1,)](1000)

@@ -1,13 +1,16 @@
 """Waits in other threads: found, named, and nobody else's business."""
 
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
 
 import debubble
+from debubble.contract import backward_pass
 
 
 @pytest.fixture
@@ -237,3 +240,32 @@ def test_threads_are_as_they_were_afterwards(x):
     with pytest.raises(KeyError), debubble.find_host_syncs():
         raise KeyError
     assert (threading.Thread.start, ThreadPoolExecutor.submit) == before
+
+
+class Heard(TorchFunctionMode):
+    """The names of what is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.names.append(getattr(func, "__name__", str(func)))
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_mode_around_a_backward_pass_hears_its_hooks(x, monkeypatch):
+    """In a recording on CUDA the mode that marks lines is one."""
+    heard = Heard()
+    monkeypatch.setattr(backward_pass, "AROUND", [lambda: heard])
+    with_a_hook(x).backward()
+    assert {"isfinite", "all", "__bool__"} <= {*heard.names}
+
+
+def test_what_is_stashed_with_a_thread_is_held_and_released():
+    """PyTorch 2.11 releases it without having held it."""
+    stashed = object()
+    held = sys.getrefcount(stashed)
+    for each in (stashed, None):
+        backward_pass._stash(each)
+    assert sys.getrefcount(stashed) == held

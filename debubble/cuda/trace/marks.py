@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import NamedTuple
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 from debubble.contract.host_syncs import syncs_are_allowed
 from debubble.contract.source_line import SourceLine, source_line
@@ -147,3 +147,13 @@ def marked_copy(function: str) -> Iterator[None]:
             with annotate(FAILED):
                 pass
             raise
+
+
+@contextmanager
+def hooks_marked() -> Iterator[None]:
+    """For a backward pass: PyTorch hands the modes that are on when one begins to the threads in
+    which hooks run, and `Tensor.backward` begins one with this mode put aside."""
+    marks = getattr(_recording, "marks", None)
+    is_on = any(isinstance(mode, _Calls) for mode in _get_current_function_mode_stack())
+    with _Calls(marks) if marks and not is_on else nullcontext():
+        yield
