@@ -145,6 +145,7 @@ def test_the_day_is_a_hard_one(num_lines, pattern):
     assert num_lines(pattern, True) > 2_000
 
 
+@pytest.mark.sim
 @pytest.mark.deep(PARTS)
 @pytest.mark.parametrize("sync_free", [True, False], ids=["ahead", "in turn"])
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -225,6 +226,7 @@ def lived_on_device(engine, setting, lines):
     return [said[request_id] for request_id in ids]
 
 
+@pytest.mark.sim
 @pytest.mark.deep(PARTS)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_nor_does_a_second_one_while_the_first_is_made_good(num_lines, part):

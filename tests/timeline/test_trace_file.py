@@ -211,6 +211,7 @@ def damaged(chance: random.Random) -> str:
     return text[: chance.randrange(len(text))] if chance.random() < 0.05 else text
 
 
+@pytest.mark.sim
 @pytest.mark.deep(50)
 @pytest.mark.parametrize("seed", range(50))
 def test_of_a_damaged_file_it_tells_or_shows_what_is_there(seed, tmp_path):
