@@ -109,7 +109,7 @@ def run(
     """Measures all presets, prints a table, and writes what the options ask for; the figures by
     preset, kind and variant. `options`: those of parse_options."""
     console = Console()
-    runs = 1 if accelerator.modelled else 5 if options.quick else 31
+    runs = 1 if accelerator.modelled else options.runs
     results = {}
     with Progress(console=console, transient=True) as progress:
         for name, preset in benchmark.presets.items():
@@ -130,13 +130,25 @@ def run(
 
 
 def parse_options(description: str, arguments: list[str] | None) -> argparse.Namespace:
-    """The options of all benchmarks: folders `output` and `timelines`, or None, and `quick`. They
-    are read from `arguments`, or from the command line where that is None."""
+    """The options of all benchmarks: folders `output` and `timelines`, or None, `quick`, and
+    `runs`, an integer of at least 1. They are read from `arguments`, or from the command line where
+    that is None."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--output", type=Path, help="folder for the figures, as JSON")
     parser.add_argument("--timelines", type=Path, help="folder for recordings of the small step")
     parser.add_argument("--quick", action="store_true", help="few runs, the small model only")
-    return parser.parse_args(arguments)
+    parser.add_argument(
+        "--runs", type=_positive, metavar="N", help="of each step at most (31, if quick 5)"
+    )
+    options = parser.parse_args(arguments)
+    options.runs = options.runs or (5 if options.quick else 31)
+    return options
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"it is at least 1, not {text}")
+    return int(text)
 
 
 def fits(accelerator: Accelerator, nbytes: int) -> bool:

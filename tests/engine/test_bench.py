@@ -71,7 +71,17 @@ def run(accelerator, tmp_path_factory):
         for name in ("hybrid", "hybrid_on_sim"):
             patch.setattr(ServingPreset, name, lambda: preset)
         patch.setattr(PrefixPreset, "tiny", tiny_prefixes)
-        bench.main(["--quick", "--output", str(folder), "--timelines", str(folder / "timelines")])
+        bench.main(
+            [
+                "--quick",
+                "--runs",
+                "2",
+                "--output",
+                str(folder),
+                "--timelines",
+                str(folder / "timelines"),
+            ]
+        )
     return folder, printed.getvalue()
 
 

@@ -248,7 +248,7 @@ from solutions.gdn.measure import forward_comparison
 
 forward_comparison.LENGTHS = {"512, 512": [512, 512], "64 x 16": [64] * 16}
 gpu = debubble.accelerator("cuda")
-forward_comparison.compare_forward(gpu, Console(width=200), Path(sys.argv[1]), quick=True)
+forward_comparison.compare_forward(gpu, Console(width=200), Path(sys.argv[1]), runs=5)
 """
 
 

@@ -110,10 +110,11 @@ def test_a_result_stays_when_its_source_changes_and_is_called_stale(checkout, ca
 
 
 def test_a_benchmark_may_leave_the_recorded_figures_be(checkout, monkeypatch):
-    folders = []
+    folders, often = [], []
 
-    def measuring(device, gpus, figures, timelines):
+    def measuring(device, gpus, figures, timelines, runs):
         folders.append(figures)
+        often.append(runs)
         return [parts.Part("benchmark-one", "sim", ("second.py",), ("second.py",), alone=True)]
 
     monkeypatch.setattr(validation, "all_parts", measuring)
@@ -123,6 +124,7 @@ def test_a_benchmark_may_leave_the_recorded_figures_be(checkout, monkeypatch):
     written, thrown_away = folders
     assert written == checkout / "assets/benchmarks/sim"
     assert not thrown_away.is_relative_to(checkout)
+    assert often == [None, 1]
 
 
 def test_without_a_record_nothing_is_validated(checkout, capsys):

@@ -56,3 +56,15 @@ def test_the_counts_are_those_measured_on_the_h200(record):
     assert {name: cost["counts"] for name, cost in modelled.items()} == {
         name: cost["counts"] for name, cost in measured.items()
     }
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "few", "1.5"])
+def test_fewer_than_one_run_are_refused(number, capsys):
+    with pytest.raises(SystemExit):
+        bench.main([f"--runs={number}"])
+    assert f"argument --runs: it is at least 1, not {number}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("given", "runs"), [([], 31), (["--quick"], 5), (["--runs=3"], 3)])
+def test_a_step_runs_as_often_as_is_said(given, runs):
+    assert benchmark.parse_options("", given).runs == runs

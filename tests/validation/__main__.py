@@ -36,7 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         written = Path(scratch) if options.keep_figures else options.assets
         folders = (written / kind / name for kind in ("benchmarks", "timelines"))
-        parts = all_parts(options.device, device["gpus"], *folders)
+        once = 1 if options.keep_figures else None
+        parts = all_parts(options.device, device["gpus"], *folders, once)
         refuse_unknown([*options.only, *options.skip], parts)
         return validate(options, parts, {**device, **read(path)}, path)
 
@@ -118,7 +119,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--keep-figures",
         action="store_true",
-        help="run the benchmarks, and leave the recorded figures be: the host is busy, say",
+        help="run the benchmarks, each step once, and leave the recorded figures be: the host is"
+        " busy, say",
     )
     parser.add_argument("--all", action="store_true", help="what is current, too")
     parser.add_argument("--state", action="store_true", help="run nothing; say what is stale")

@@ -73,9 +73,12 @@ class Part:
         return self.name.startswith("benchmark-")
 
 
-def all_parts(device: str, gpus: int, benchmarks: Path, timelines: Path) -> list[Part]:
+def all_parts(
+    device: str, gpus: int, benchmarks: Path, timelines: Path, runs: int | None = None
+) -> list[Part]:
     """`device` is "cuda", or "sim" to try the validation itself where there is no GPU. With several
-    GPUs only what needs them is a part: nobody wants to keep such a machine for longer."""
+    GPUs only what needs them is a part: nobody wants to keep such a machine for longer. Benchmarks
+    measure each step `runs` times, or as often as they like."""
     if gpus > 1:
         ranks = pytest(*RANKS, "--device", device)
         return [Part("ranks", device, ranks, (*RANKS, *PLUGINS))]
@@ -84,7 +87,7 @@ def all_parts(device: str, gpus: int, benchmarks: Path, timelines: Path) -> list
         tests_of_much_memory(device),
         *(katas(folder, device) for folder in _folders("katas")),
         *(chapter(path, device) for path in sorted((ROOT / "chapters").glob("*.ipynb"))),
-        *(benchmark(system, device, benchmarks, timelines) for system in SYSTEMS),
+        *(benchmark(system, device, benchmarks, timelines, runs) for system in SYSTEMS),
     ]
 
 
@@ -138,9 +141,12 @@ def chapter(path: Path, device: str) -> Part:
     return Part(f"chapter-{path.stem}", device, pytest(*notebook, place), (place,))
 
 
-def benchmark(system: str, device: str, figures: Path, timelines: Path) -> Part:
-    module = f"solutions.{system}.bench"
-    arguments = ("-m", module, "--output", str(figures), "--timelines", str(timelines))
+def benchmark(
+    system: str, device: str, figures: Path, timelines: Path, runs: int | None = None
+) -> Part:
+    folders = ("--output", str(figures), "--timelines", str(timelines))
+    few = () if runs is None else ("--runs", str(runs))
+    arguments = ("-m", f"solutions.{system}.bench", *folders, *few)
     rests_on = (f"solutions/{system}/bench.py",)
     return Part(f"benchmark-{system}", device, arguments, rests_on, alone=True)
 

@@ -36,8 +36,8 @@ from .variants import Engines, EnginesOf
 
 STEPS_IN_A_ROW = {True: {"decode": 3, "prefill": 1}, False: {"decode": 16, "prefill": 2}}
 """How many, by whether times are modelled, as all numbers here are: sim computes every step."""
-ROUNDS = {True: 1, False: 7}
-"""How often each variant has its turn."""
+MOST_ROUNDS = 7
+"""How often each variant has its turn in a row of steps."""
 SMALL_LOAD_MS = {True: 5.0, False: 15.0}
 """Milliseconds: enough for the host to queue a step of one graph, under a profiler."""
 MOST_RUNS = 5
@@ -74,7 +74,10 @@ IN_A_ROW = VariantTable[EngineStepCost](
 def main(arguments: list[str] | None = None) -> None:
     options = benchmark.parse_options(__doc__, arguments)
     accelerator, console = debubble.accelerator(), Console()
-    presets = choose_presets(accelerator, options.quick)
+    presets = {
+        name: preset.of_runs(options.runs)
+        for name, preset in choose_presets(accelerator, options.quick).items()
+    }
     prefixes = choose_prefixes(accelerator, options.quick)
     engines_of = {}
     for name, preset in presets.items():
@@ -145,7 +148,7 @@ def measure(
     runs: int,
     advance: Advance,
 ) -> StepCosts:
-    runs, engines = min(runs, MOST_RUNS), engines_of[preset]
+    engines = engines_of[preset]
     return {kind: measure_kind(accelerator, preset, engines, kind, runs, advance) for kind in KINDS}
 
 
@@ -159,10 +162,10 @@ def measure_kind(
 ) -> dict[str, EngineStepCost]:
     steps = {variant: KINDS[kind](engines[variant], preset) for variant in engines.variants}
     ready = {variant: of_variant.ready for variant, of_variant in steps.items()}
-    costs, recorded = benchmark.measure_step(accelerator, ready, runs, advance)
+    costs, recorded = benchmark.measure_step(accelerator, ready, min(runs, MOST_RUNS), advance)
     num_steps = STEPS_IN_A_ROW[accelerator.modelled][kind]
     times: dict[str, list[float]] = {variant: [] for variant in steps}
-    for variant in in_turns(steps, ROUNDS[accelerator.modelled]):
+    for variant in in_turns(steps, min(runs, MOST_ROUNDS)):
         steps[variant].ready(num_steps)
         row = partial(steps[variant].row, num_steps)
         times[variant].append(time_in_a_row(accelerator, row, num_steps))

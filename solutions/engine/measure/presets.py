@@ -63,6 +63,11 @@ class ServingPreset(EnginePreset):
     def batch(self) -> int:
         return self.limits.max_num_seqs
 
+    def of_runs(self, most: int) -> ServingPreset:
+        """The same, measured at most so often; once is for those who only want to see it run, and
+        requests that arrive at a rate are left out."""
+        return replace(self, runs=min(self.runs, most), rates=self.rates if most > 1 else ())
+
     @classmethod
     def hybrid(cls) -> ServingPreset:
         return cls.of(

@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
     presets = choose_presets(accelerator, options.quick)
     own = Benchmark("gdn", presets, measure, len(VARIANTS), columns, record_small_steps)
     benchmark.run(own, accelerator, options)
-    compare_forward(accelerator, Console(), options.output, options.quick)
+    compare_forward(accelerator, Console(), options.output, options.runs)
 
 
 def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, GDNWorkload]:

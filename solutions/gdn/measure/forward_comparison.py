@@ -49,14 +49,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, help="folder for the figures, as JSON")
     parser.add_argument("--quick", action="store_true", help="few runs")
     options = parser.parse_args(arguments)
-    compare_forward(current(), Console(), options.output, options.quick)
+    runs = QUICK_RUNS if options.quick else RUNS
+    compare_forward(current(), Console(), options.output, runs)
 
 
 def compare_forward(
-    accelerator: Accelerator, console: Console, folder: Path | None = None, quick: bool = False
+    accelerator: Accelerator, console: Console, folder: Path | None = None, runs: int = RUNS
 ) -> None:
-    """Prints tables, and writes `folder`/gdn_forward.json. Without a GPU it says so, and without
-    the peer it measures ours alone."""
+    """Prints tables of medians of `runs` runs, and writes `folder`/gdn_forward.json. Without a GPU
+    it says so, and without the peer it measures ours alone."""
     if accelerator.modelled:
         console.print(
             "Our forward is compared with its peer on a GPU only: a model's times prove nothing."
@@ -65,7 +66,7 @@ def compare_forward(
     missing = missing_peer()
     if missing:
         console.print(missing)
-    comparison = measure(accelerator, QUICK_RUNS if quick else RUNS, with_peer=not missing)
+    comparison = measure(accelerator, runs, with_peer=not missing)
     for table in tables_of(comparison):
         console.print(table)
     if folder:

@@ -18,6 +18,7 @@ from .. import handler as after
 from ..serving_loop.config import ServingConfig
 from ..serving_loop.serving import Server
 from ..transfers import LoadingHandler
+from .grid import ROUNDS
 from .grid_report import report_grid
 from .kernel_steps import report_steps
 from .serving_rate import report_serving
@@ -49,8 +50,9 @@ def main(arguments: list[str] | None = None) -> None:
     own = Benchmark("offload", presets, measure, len(VARIANTS), columns, record_serving)
     benchmark.run(own, accelerator, options)
     report_serving(accelerator, presets, VARIANTS, console, options.output)
-    report_grid(accelerator, console, options.output, options.quick)
-    report_steps(accelerator, console, options.output)
+    rounds = min(options.runs, ROUNDS)
+    report_grid(accelerator, console, options.output, options.quick, rounds)
+    report_steps(accelerator, console, options.output, rounds)
 
 
 def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, ServingConfig]:

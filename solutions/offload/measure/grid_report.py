@@ -66,15 +66,19 @@ class GridReport:
 
 
 def report_grid(
-    accelerator: Accelerator, console: Console, folder: Path | None, quick: bool = False
+    accelerator: Accelerator,
+    console: Console,
+    folder: Path | None,
+    quick: bool = False,
+    rounds: int = ROUNDS,
 ) -> None:
-    """Prints what a GPU measured, and writes it to `folder`. Without a GPU it says so."""
+    """Prints what a GPU measured in `rounds` rounds, and writes it to `folder`; with `quick` fewer
+    pieces of fewer sizes. Without a GPU it says so."""
     if accelerator.modelled:
         console.print("Copies of small pieces are measured on a GPU.")
         return
     sizes = SIZES[:2] if quick else SIZES
     counts = tuple(count for count in COUNTS if count >= FEWEST)[: 2 if quick else None]
-    rounds = 3 if quick else ROUNDS
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("copies", total=2 * len(sizes) * len(counts))
         advance = partial(progress.advance, task)

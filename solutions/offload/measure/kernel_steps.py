@@ -63,11 +63,14 @@ STEPS: dict[str, Copy] = {
 }
 
 
-def report_steps(accelerator: Accelerator, console: Console, folder: Path | None) -> None:
-    """Prints what a GPU measured, and writes it to `folder`. Without a GPU it does nothing."""
+def report_steps(
+    accelerator: Accelerator, console: Console, folder: Path | None, rounds: int = ROUNDS
+) -> None:
+    """Prints what a GPU measured in `rounds` rounds, and writes it to `folder`. Without a GPU it
+    does nothing."""
     if accelerator.modelled:
         return
-    grid = measure_steps(accelerator)
+    grid = measure_steps(accelerator, rounds=rounds)
     for name in STEPS:
         rates = [
             SIZE * count / us / 1e3 for count, us in zip(COUNTS, _row(grid, name), strict=True)

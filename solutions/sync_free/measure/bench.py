@@ -51,7 +51,7 @@ def measure(
     accelerator: Accelerator, config: StepConfig, runs: int, advance: Advance
 ) -> dict[str, dict[str, StepInARowCost]]:
     model = ConvModel(config, accelerator.device)
-    loops = 1 if accelerator.modelled else 6
+    loops = min(runs, 6)
     needed = 4 + runs + loops * STEPS_IN_A_ROW
     scheduled = list(Workload(config).steps(needed))
     running = {name: Running(model, name, scheduled) for name in VARIANTS}
