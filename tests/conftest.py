@@ -10,7 +10,7 @@ from hypothesis import settings
 
 import debubble
 
-from .deep import slice_of
+from .deep import are_asked_for_by_id, slice_of
 from .gpu_memory import much_memory
 
 # A property's first example pays for what is compiled or imported on first use.
@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("deep"):
+    if not (config.getoption("deep") or are_asked_for_by_id(config.args)):
         items[:], left_out = slice_of(items)
         config.hook.pytest_deselected(items=left_out)
     folder = Path(__file__).parent

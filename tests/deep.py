@@ -10,15 +10,25 @@ and all of them on. Every 8th would leave three flags as they are.) Without a nu
 leaves the test out, or the one parametrisation that is marked:
 
     @pytest.mark.parametrize("chapter", ["01", pytest.param("02", marks=pytest.mark.deep)])
+
+Whoever asks for tests by their ids gets each of them, so a failure can be run again by its name.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 
 MARKER = "deep"
+
+
+def are_asked_for_by_id(arguments: Iterable[str]) -> bool:
+    """Whether pytest's command line names tests, as `tests/test_a.py::test_all[3]` does, and not
+    only files. A test's place among its parametrisations is unknown then: pytest collected no
+    others."""
+    return any("::" in argument for argument in arguments)
 
 
 def slice_of(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:

@@ -1,10 +1,12 @@
 """A slice of the deep tests is the same in every run, and the record says of which source it is."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from solutions.engine import Optimizations
+from tests.conftest import pytest_collection_modifyitems
 from tests.deep import MARKER, slice_of
 from tests.validation import deep
 from tests.validation.record import write
@@ -37,6 +39,26 @@ def test_the_slice_of_the_combinations_has_each_optimisation_on_and_off_and_all_
     assert Optimizations() in kept
     for name in vars(kept[0]):
         assert {getattr(each, name) for each in kept} == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "number"),
+    [
+        (["tests/test_a.py::test_all[3]"], 4),
+        (["tests/test_a.py", "tests/test_b.py::test_plain"], 4),
+        (["tests/test_a.py"], 1),
+        (["tests"], 1),
+    ],
+    ids=["a parametrisation", "a test beside a file", "a file", "a folder"],
+)
+def test_whoever_names_a_test_by_its_id_gets_no_slice(arguments, number):
+    items = [item(f"test_a.py::test_all[{n}]", 4) for n in (3, 4, 5, 6)]
+    hook = SimpleNamespace(pytest_deselected=lambda items: None)
+    config = SimpleNamespace(args=arguments, getoption={"deep": False}.get, hook=hook)
+    for one in items:
+        one.path = Path("test_a.py")
+    pytest_collection_modifyitems(config, items)
+    assert len(items) == number
 
 
 def test_a_deep_test_is_found_by_its_marker():
