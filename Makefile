@@ -88,4 +88,4 @@ validate-gpu: $(if $(PYTHON),,$(STAMP))
 	'$(VALIDATION_PYTHON)' -m tests.validation --device cuda
 
 clean:
-	rm -rf '$(VENV)' build ./*.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf '$(VENV)' build ./*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache

@@ -62,6 +62,16 @@ def test_an_old_python_is_refused_with_what_is_needed_and_what_was_found(
     assert not (checkout / ".venv").exists()
 
 
+def test_an_interpreter_may_lie_in_a_folder_with_a_space_in_its_name(
+    checkout, pretended_python, tmp_path
+):
+    folder = tmp_path / "my pythons"
+    folder.mkdir()
+    python = pretended_python().rename(folder / "python3")
+    result = make(checkout, "install", python)
+    assert result.returncode == 0, result.stderr
+
+
 def test_an_interpreter_that_does_not_exist_is_named(checkout):
     result = make(checkout, "install", Path("/nowhere/python3"))
     assert result.returncode != 0
@@ -101,6 +111,16 @@ def test_changed_pins_install_again(checkout, pretended_python):
     stamp = (checkout / ".venv/.installed").stat().st_mtime
     os.utime(checkout / "constraints.txt", (stamp + 10, stamp + 10))
     assert "Setting up .venv" in make(checkout, "install", python).stdout
+
+
+def test_clean_removes_every_cache_that_git_ignores(checkout):
+    ignored = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text().splitlines()]
+    caches = [name for name in ignored if name.endswith("_cache") or name == ".hypothesis"]
+    assert ".mypy_cache" in caches
+    for name in caches:
+        (checkout / name).mkdir()
+    assert make(checkout, "clean").returncode == 0
+    assert [name for name in caches if (checkout / name).exists()] == []
 
 
 def test_make_alone_names_every_command_of_the_readme(checkout):
