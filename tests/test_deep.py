@@ -10,6 +10,7 @@ from tests.conftest import pytest_collection_modifyitems
 from tests.deep import MARKER, slice_of
 from tests.validation import deep
 from tests.validation.record import write
+from tests.validation.sources import SourceTree
 
 
 def item(nodeid, *one_in):
@@ -63,6 +64,27 @@ def test_whoever_names_a_test_by_its_id_gets_no_slice(arguments, number):
 
 def test_a_deep_test_is_found_by_its_marker():
     assert "tests/engine/test_combinations.py" in deep.rests_on()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "katas/katas.toml",
+        "katas/first_steps/test_upload_without_waiting.py",
+        "solutions/pinned_h2d/katas/__init__.py",
+        "debubble_pytest.py",
+        "assets/calibration/nvidia-h200.json",
+        "assets/benchmarks/nvidia-h200/engine.json",
+    ],
+)
+def test_the_record_is_of_all_that_deep_tests_run_and_read(behind, path):
+    assert (deep.ROOT / path).exists()
+    assert deep.ROOT / path in behind
+
+
+@pytest.fixture(scope="module")
+def behind():
+    return SourceTree(deep.ROOT).files_behind([*deep.rests_on(), *deep.BESIDE])
 
 
 @pytest.fixture

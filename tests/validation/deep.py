@@ -12,14 +12,15 @@ import time
 
 from tests.deep import MARKER
 
-from .parts import ROOT, SYSTEMS
+from .parts import PLUGINS, ROOT
 from .record import is_current, now, read, versions, write
 from .sources import SourceTree
 
 RECORD = ROOT / "assets/deep.json"
-KATAS = tuple(f"katas/{system}" for system in SYSTEMS)
-BESIDE = ("conftest.py", "debubble/workshop/plugin.py", "chapters", *KATAS)
-"""What deep tests run without importing it."""
+MODELLED_ON = ("assets/calibration", "assets/benchmarks/nvidia-h200/engine.json")
+"""Whose times sim has, and what its engine's steps are held against."""
+BESIDE = (*PLUGINS, "chapters", "katas", "solutions", *MODELLED_ON)
+"""What deep tests run and read without importing it."""
 
 
 def rests_on() -> list[str]:
