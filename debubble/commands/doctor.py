@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from importlib.metadata import EntryPoint, PackageNotFoundError, version
+from importlib.metadata import EntryPoint
 
 import torch
 import typer
@@ -13,6 +13,7 @@ import typer
 import debubble
 from debubble.accelerator import Accelerator
 from debubble.assets import slug
+from debubble.contract.installed import installed
 from debubble.contract.triton_mode import is_interpreted
 from debubble.cuda.memory_limit import limit_in_gib
 from debubble.sim.clock.cost import CALIBRATIONS, VARIABLE, CostModel
@@ -137,10 +138,3 @@ def tools() -> dict[str, str]:
         "JupyterLab": installed("jupyterlab") or "not installed: the chapters need it",
         "Chromium": browser or "not found: only our browser tests need it",
     }
-
-
-def installed(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import Field, asdict, dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -26,12 +25,13 @@ from rich.progress import Progress
 
 import debubble
 from debubble.accelerator import Accelerator
+from debubble.contract.installed import installed
 
 from .variant_table import Figures, VariantTable
 
 LOAD_MS = 40.0
 """Milliseconds of work that the device has when a step begins. Longer than the host needs to queue
-the step: afterwards the device never waits for a launch."""
+most steps: the device then waits for no launch, only for a host that waited itself."""
 PROFILED_LOAD_MS = 120.0
 """LOAD_MS for a step under a profiler, which slows every call of the host."""
 
@@ -320,12 +320,13 @@ def write_record(
     return path
 
 
-def versions() -> dict[str, str]:
-    """The versions of the software that a measured time depends on, by name."""
+def versions() -> dict[str, str | None]:
+    """The versions of the software that a measured time depends on, by name; None for a Triton
+    that was built under another name."""
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "triton": version("triton"),
+        "triton": installed("triton"),
     }
 
 

@@ -1,13 +1,17 @@
 """`make validate-gpu` without a GPU: what it records, what it keeps, and when that is stale."""
 
 import json
+import shutil
 import threading
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 import torch
 
 from debubble.assets import slug
+from debubble.contract import installed as installed_module
+from solutions.measure import benchmark
 from tests.validation import __main__ as validation
 from tests.validation import parts, record, running, state
 from tests.validation.sources import SourceTree
@@ -81,6 +85,13 @@ def test_what_passed_is_not_run_again_until_its_source_changes(checkout, capfd):
     assert sorted(ran(capfd.readouterr().out)) == ["first", "second"]
 
 
+def test_who_names_a_part_gets_that_part_alone_current_or_not(checkout, capfd):
+    validate(checkout)
+    capfd.readouterr()
+    validate(checkout, "--only", "second", "--all")
+    assert ran(capfd.readouterr().out) == ["second"]
+
+
 def test_what_passed_with_other_versions_is_run_again(checkout, capfd, monkeypatch):
     validate(checkout)
     capfd.readouterr()
@@ -125,6 +136,27 @@ def test_a_benchmark_may_leave_the_recorded_figures_be(checkout, monkeypatch):
     assert written == checkout / "assets/benchmarks/sim"
     assert not thrown_away.is_relative_to(checkout)
     assert often == [None, 1]
+
+
+def test_figures_that_were_left_be_hold_up_a_release_until_they_are_measured(
+    checkout, monkeypatch, capfd
+):
+    found = [parts.Part("benchmark-one", "sim", ("second.py",), ("second.py",), alone=True)]
+    for module in (validation, state):
+        monkeypatch.setattr(module, "all_parts", lambda device, gpus, *folders: found)
+    code, recorded = validate(checkout, "--keep-figures")
+    assert (code, recorded["finished"]) == (0, True)
+    check = ["--check", "--assets", str(checkout / "assets")]
+    capfd.readouterr()
+    assert validation.main(check) == 1
+    said = capfd.readouterr().out
+    assert "1 of 1 parts hold\n    figures kept from an earlier run: benchmark-one\n" in said
+    validate(checkout, "--keep-figures")
+    assert ran(capfd.readouterr().out) == []
+    _, recorded = validate(checkout)
+    assert ran(capfd.readouterr().out) == ["benchmark-one"]
+    assert recorded["parts"]["benchmark-one"]["figures"] == "written"
+    assert validation.main(check) == 0
 
 
 def test_without_a_record_nothing_is_validated(checkout, capsys):
@@ -228,6 +260,15 @@ def test_whatever_runs_on_cuda_is_part_of_a_validation(all_of_them):
     assert all((ROOT / entry).exists() for part in all_of_them.values() for entry in part.rests_on)
 
 
+def test_without_xdist_a_part_runs_in_one_process(monkeypatch):
+    beside = parts.tests("gdn", "sim")
+    assert beside.processes > 1 and "-n" in beside.arguments
+    monkeypatch.setattr(parts, "find_spec", lambda name: None)
+    alone = parts.tests("gdn", "sim")
+    assert alone.processes == 1
+    assert not {"-n", "--dist=loadfile", "--timeout=300"} & {*alone.arguments}
+
+
 def test_several_gpus_are_there_for_the_ranks_alone(tmp_path):
     (ranks,) = parts.all_parts("cuda", 2, tmp_path, tmp_path)
     assert ranks.name == "ranks"
@@ -282,6 +323,14 @@ def test_the_hash_changes_with_the_source_and_only_with_it(small_tree, changed, 
     assert (SourceTree(small_tree).hash_of(entries) != before) is differs
 
 
+def test_a_checkout_in_a_hidden_folder_is_hashed_like_any_other(small_tree, tmp_path):
+    entries = ["debubble", "tests"]
+    hidden = tmp_path / ".work" / "clone"
+    shutil.copytree(small_tree, hidden, ignore=shutil.ignore_patterns(".work"))
+    assert SourceTree(hidden).files_behind(entries)
+    assert SourceTree(hidden).hash_of(entries) == SourceTree(small_tree).hash_of(entries)
+
+
 def test_what_a_notebook_stored_is_no_part_of_its_source(small_tree):
     notebook = small_tree / "00.ipynb"
     hashes = []
@@ -333,6 +382,15 @@ def test_a_part_that_skips_everything_has_not_passed(tmp_path):
 )
 def test_files_are_named_after_the_gpu(gpu, name):
     assert slug(gpu) == name
+
+
+def test_versions_are_recorded_of_a_triton_that_was_built_under_another_name(monkeypatch):
+    def named_otherwise(package):
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr(installed_module, "version", named_otherwise)
+    assert benchmark.versions()["triton"] is None
+    assert record.versions("sim")["triton"] is None
 
 
 def test_a_record_replaces_the_old_one_in_one_step(tmp_path):

@@ -15,7 +15,18 @@ from pathlib import Path
 from debubble.assets import slug
 
 from .parts import ROOT, Part, all_parts
-from .record import Record, device_of, is_current, is_finished, now, read, versions, write
+from .record import (
+    KEPT,
+    OLD_FIGURES,
+    Record,
+    device_of,
+    is_finished,
+    now,
+    read,
+    state_of,
+    versions,
+    write,
+)
 from .running import run_all, watched_memory
 from .sources import SourceTree
 from .state import print_states
@@ -61,7 +72,7 @@ def validate(options: argparse.Namespace, parts: list[Part], record: Record, pat
         ):
             about = {"source_sha256": sources[part.name], "date": now(), "versions": here}
             if part.measures:
-                about["figures"] = "kept as they were" if options.keep_figures else "written"
+                about["figures"] = KEPT if options.keep_figures else "written"
             else:
                 about["processes_beside"] = options.processes
                 about["peak_gpu_gib"] = memory and memory.peak_gib
@@ -94,10 +105,12 @@ def is_wanted(
 ) -> bool:
     if part.name in options.skip or (part.measures and options.without_benchmarks):
         return False
-    if options.only or options.all:
-        return options.all or part.name in options.only
+    if options.only:
+        return part.name in options.only
     result = earlier.get(part.name)
-    return not (is_current(result, sources[part.name]) and result["versions"] == here)
+    holds = ("passed", OLD_FIGURES) if options.keep_figures else ("passed",)
+    is_held = state_of(result, sources[part.name]) in holds and result["versions"] == here
+    return options.all or not is_held
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:

@@ -92,10 +92,11 @@ def all_parts(
 
 
 def tests(name: str, device: str) -> Part:
-    """On CUDA without what is for sim alone, and the other way round; none needs a browser."""
+    """On CUDA without what is for sim alone, and the other way round; none needs a browser. Without
+    pytest-xdist in one process."""
     part = f"tests-{name}"
     elsewhere = TRUTH if name != "truth" else ()
-    processes = PROCESSES.get(part, 1)
+    processes = PROCESSES.get(part, 1) if find_spec("xdist") else 1
     dist = "worksteal" if part in NOTHING_SHARED else "loadfile"
     arguments = (
         *TESTS[name],

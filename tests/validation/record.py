@@ -9,10 +9,16 @@ import platform
 import subprocess
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from debubble.contract.installed import installed
+
+KEPT = "kept as they were"
+"""Said of the figures of a benchmark that ran and wrote none: the recorded ones are older."""
+OLD_FIGURES = "figures kept from an earlier run"
+"""The state of a benchmark that passed on this source, and whose recorded figures are not of that
+run."""
 VERSIONS = ("driver", "cuda", "python", "torch", "triton", "numpy", "platform")
 Record = dict[str, Any]
 
@@ -59,10 +65,13 @@ def is_current(result: dict[str, Any] | None, source: str) -> bool:
 
 
 def state_of(result: dict[str, Any] | None, source: str) -> str:
-    """ "passed", "failed", "stale" or "missing"."""
+    """ "passed", "failed", "stale", "missing", or OLD_FIGURES."""
     if not result:
         return "missing"
-    return result["status"] if result["source_sha256"] == source else "stale"
+    if result["source_sha256"] != source:
+        return "stale"
+    has_old_figures = result["status"] == "passed" and result.get("figures") == KEPT
+    return OLD_FIGURES if has_old_figures else result["status"]
 
 
 def is_finished(record: Record, sources: dict[str, str]) -> bool:
@@ -90,10 +99,3 @@ def driver_version() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return answer.stdout.strip()
-
-
-def installed(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

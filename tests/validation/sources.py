@@ -33,7 +33,7 @@ class SourceTree:
         """The entries, every module of ours that they import, the `__init__` and conftest files
         that run before those, and the data in their packages."""
         found: set[Path] = set()
-        waiting = [path for entry in entries for path in _files_of(self.root / entry)]
+        waiting = [path for entry in entries for path in self._files_of(self.root / entry)]
         while waiting:
             path = waiting.pop()
             if path not in found:
@@ -73,29 +73,28 @@ class SourceTree:
         for folder in folders:
             yield from filter(Path.exists, (folder / "__init__.py", folder / "conftest.py"))
         for beside in path.parent.iterdir():
-            if beside.is_file() and beside.suffix != ".py" and _counts(beside):
+            if beside.is_file() and beside.suffix != ".py" and self._counts(beside):
                 yield beside
             elif beside.is_dir() and not any(beside.rglob("*.py")):
-                yield from _files_of(beside)
+                yield from self._files_of(beside)
+
+    def _files_of(self, entry: Path) -> list[Path]:
+        if entry.is_dir():
+            return [path for path in entry.rglob("*") if path.is_file() and self._counts(path)]
+        entry.stat()
+        return [entry]
+
+    def _counts(self, path: Path) -> bool:
+        """False for caches, backups and prose. Folders above the root may be hidden ones."""
+        parts = path.relative_to(self.root).parts
+        hidden = any(part.startswith((".", "__pycache__")) for part in parts)
+        return not hidden and path.suffix not in NO_SOURCE
 
     def _digest(self, path: Path) -> bytes:
         if path not in self._digests:
             source = _cells(path) if path.suffix == ".ipynb" else path.read_bytes()
             self._digests[path] = hashlib.sha256(source).digest()
         return self._digests[path]
-
-
-def _files_of(entry: Path) -> list[Path]:
-    if entry.is_dir():
-        return [path for path in entry.rglob("*") if path.is_file() and _counts(path)]
-    entry.stat()
-    return [entry]
-
-
-def _counts(path: Path) -> bool:
-    """False for caches, backups and prose."""
-    hidden = any(part.startswith((".", "__pycache__")) for part in path.parts)
-    return not hidden and path.suffix not in NO_SOURCE
 
 
 def _python_in(path: Path) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .parts import all_parts
-from .record import Record, read, shared, state_of
+from .record import OLD_FIGURES, Record, read, shared, state_of
 from .sources import SourceTree
 
 
@@ -20,18 +20,18 @@ class State:
     path: Path
     record: Record
     parts: dict[str, str]
-    """Of each part whether it "passed", "failed", is "stale" or "missing"."""
+    """Of each part its state, as `state_of` gives it."""
 
     @property
     def hold(self) -> int:
-        return sum(state == "passed" for state in self.parts.values())
+        return sum(state in ("passed", OLD_FIGURES) for state in self.parts.values())
 
     @property
     def others(self) -> dict[str, list[str]]:
-        """Names of the parts that do not hold, by what they are."""
+        """Names of the parts of which more is to be said than that they passed, by their state."""
         names = {
             kind: [name for name, state in self.parts.items() if state == kind]
-            for kind in ("failed", "stale", "missing")
+            for kind in ("failed", "stale", "missing", OLD_FIGURES)
         }
         return {kind: found for kind, found in names.items() if found}
 
@@ -69,7 +69,8 @@ def states(assets: Path, root: Path) -> list[State]:
 
 
 def print_states(assets: Path, root: Path) -> bool:
-    """A line a record, and one for each kind of part that is not current. True if all are."""
+    """A line a record, and one for each state of parts that a release waits for. True if there
+    are none of those."""
     found = states(assets, root)
     for state in found:
         print(f"validated on {state.gpu}: {state.hold} of {len(state.parts)} parts hold")
