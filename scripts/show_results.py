@@ -54,7 +54,7 @@ class Results:
 SYSTEMS = {
     "pinned_h2d": Results(
         "prefill",
-        "prefill of 16 requests with images, 48 layers",
+        "prefill behind 40 ms of queued work, 16 requests with images, 48 layers",
         {"small": "narrow model", "gemma_like": "shape of a 12-billion-parameter model"},
         lambda cost: f"{cost['device_us'] / 1000:.2f} ms, idle {cost['idle_share']:.0%}",
     ),
@@ -70,7 +70,7 @@ SYSTEMS = {
     ),
     "gdn": Results(
         "prefill",
-        "prefill of 24 Gated DeltaNet layers, before without a cache",
+        "prefill behind 40 ms of queued work, 24 Gated DeltaNet layers, before without a cache",
         {"small": "3 prompts, narrow model", "serving": "8 prompts of 8192 tokens in all"},
         lambda cost: f"{cost['device_us'] / 1000:.2f} ms, {cost['counts']['host_syncs']} waits",
     ),
@@ -83,7 +83,7 @@ SYSTEMS = {
     ),
     "offload": Results(
         "load",
-        "load of a prefix from CPU memory, one DMA batch before",
+        "load of a prefix from CPU memory behind 40 ms of queued work, one DMA batch before",
         {"small": "1536 pieces of 8 KiB", "llama_3_70b_rank": "40,960 pieces of 8 KiB"},
         lambda cost: f"{cost['device_us'] / 1000:.2f} ms, host {cost['host_us'] / 1000:.2f} ms",
     ),

@@ -20,6 +20,9 @@ ON_TOP = ("before", "sites")
 MOST_LINES_OF_A_FACE = 15
 MOST_EXERCISES_OF_THEIR_OWN = 9
 BEFORE_OR_EXERCISE = re.compile(r"/(before|katas)/|/before\.py$")
+DIFF = re.compile(r"^```diff\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ONE_FILE = (ROOT / "solutions/engine/seams.py",) * 2
+"""Where the engine, which has no lesson of its own, keeps both sides of what it shows."""
 ALSO_BEFORE = "solutions/flex_graph/tables/step_tables.py"
 """flex_graph's before.py imports its FlexAttentionMetadata from here."""
 
@@ -51,12 +54,34 @@ def test_the_top_of_a_folder_is_its_story(system):
     "readme", sorted((ROOT / "solutions").glob("*/README.md")), ids=lambda path: path.parent.name
 )
 def test_a_readme_names_files_that_are_there(readme):
-    text = readme.read_text(encoding="utf-8")
-    named = set(re.findall(r"`((?:[\w.]+/)*\w+\.py)`", text)) | set(re.findall(r"`(\w+/)`", text))
+    text = DIFF.sub("", readme.read_text(encoding="utf-8"))
+    named = set(re.findall(r"(?:[\w.]+/)*\w+\.py\b", text)) | set(re.findall(r"`(\w+/)`", text))
     places = (readme.parent, ROOT / "solutions", ROOT / "solutions" / "common", ROOT)
     gone = [name for name in named if not any((place / name).exists() for place in places)]
     nested = [name for name in gone if not list(readme.parent.rglob(name.rstrip("/")))]
     assert named and nested == []
+
+
+@pytest.mark.parametrize("system", [*FIVE, "engine"])
+def test_a_readme_shows_a_diff_of_lines_that_the_code_has(system):
+    """Those that go are in a lesson's first file, those that come in its second, others in both."""
+    readme = ROOT / "solutions" / system / "README.md"
+    pairs = [(found.before, found.after) for found in lessons(ROOT, system)] or [ONE_FILE]
+    first, second = (lines_of(files) for files in zip(*pairs, strict=True))
+    lines = "".join(DIFF.findall(readme.read_text(encoding="utf-8"))).splitlines()
+    gone = {as_shown(line[1:]) for line in lines if line.startswith("-")}
+    came = {as_shown(line[1:]) for line in lines if line.startswith("+")}
+    stayed = {as_shown(line) for line in lines if not line.startswith(("-", "+", "@", " …"))}
+    assert gone and came
+    assert gone - first == came - second == stayed - (first & second) == set()
+
+
+def lines_of(files):
+    return {as_shown(line) for file in files for line in file.read_text("utf-8").splitlines()}
+
+
+def as_shown(line):
+    return " ".join(line.split())
 
 
 def test_few_exercises_have_code_that_no_system_runs():
