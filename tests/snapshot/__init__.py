@@ -1,5 +1,6 @@
-"""What must stay while files move: public names, claims, tests, counts, and what chapters show.
+"""What others rely on: public names and signatures (learners' code and notebooks), claims, tests by
+their ids, counts, and what chapters show.
 
-The JSON files say how it was, and `python -m tests.snapshot` writes them. test_snapshot compares.
-This folder goes when the move is over.
+The JSON files hold it, and test_snapshot compares. Who changes some of it on purpose writes that
+part again with `python -m tests.snapshot PART`.
 """

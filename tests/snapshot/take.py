@@ -60,7 +60,7 @@ def as_line(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-BEHAVIOUR = "A move changes no behaviour: this one did, so look for what else it changed."
+BEHAVIOUR = "Look for the change that did this: if it was meant, take this part again."
 
 PARTS = {
     part.name: part

@@ -1,4 +1,4 @@
-"""While files move, nothing else does: what was public, claimed, tested, counted and shown stays.
+"""What was public, claimed, tested, counted and shown stays, wherever its files lie.
 
 `python -m tests.snapshot` takes the snapshot again.
 """
