@@ -47,7 +47,7 @@ def test_behind_a_batch_are_requests_and_tokens_of_nobody(accelerator, inputs_cl
     inputs = inputs_class(CONFIG.limits, accelerator.device)
     inputs.upload(prefills())
     inputs.upload(decodes())
-    found = {name: inputs.numbers[place].tolist() for name, place in inputs.places.items()}
+    found = {name: inputs.arrays[name].tolist() for name in inputs.arrays.places}
     assert found["token_ids"] == [0, 11] + [0] * (T - 2)
     assert found["positions"] == [18, 4] + [0] * (T - 2)
     assert found["token_sources"] == [2, FROM_HOST] + [FROM_HOST] * (T - 2)
@@ -102,11 +102,10 @@ def test_steps_that_are_queued_together_don_t_share_an_upload(accelerator):
         found = []
         for batch in batches:
             inputs.upload(batch)
-            found.append(inputs.numbers.clone())
+            found.append(inputs.seq_lens.clone())
     assert timeline.hazards == []
-    for batch, numbers in zip(batches, found, strict=True):
-        place = inputs.places["seq_lens"]
-        assert np.array_equal(numbers[place].cpu()[: len(batch.rows)], batch.seq_lens)
+    for batch, seq_lens in zip(batches, found, strict=True):
+        assert np.array_equal(seq_lens.cpu()[: len(batch.rows)], batch.seq_lens)
 
 
 def test_who_goes_on_comes_before_who_begins():

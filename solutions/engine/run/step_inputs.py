@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from solutions.common.staging_ring import StagingRing
+from solutions.common.persistent_arrays import PersistentArrays
 from solutions.flex_graph import Limits
-from solutions.flex_graph.steps.inputs import ALIGNMENT, ModelInputs
+from solutions.flex_graph.steps.inputs import ModelInputs
 
 from ..requests.step_batch import FROM_HOST, NO_SLOT, StepBatch
 
@@ -38,18 +38,16 @@ class DeviceInputs:
 
     def __init__(self, limits: Limits, device: torch.device) -> None:
         self.limits, self.device = limits, device
-        self.places, self.size = _layout(limits)
-        self.numbers = torch.zeros(self.size, dtype=torch.int32, device=device)
-        views = {name: self.numbers[place] for name, place in self.places.items()}
-        self.token_ids, self.positions = views["token_ids"], views["positions"]
-        self.token_sources = views["token_sources"].fill_(FROM_HOST)
-        self.slot_mapping = views["slot_mapping"].fill_(-1)
-        self.query_start_loc, self.seq_lens = views["query_start_loc"], views["seq_lens"]
-        self.slots = views["slots"].fill_(NO_SLOT)
-        self.logits_rows = views["logits_rows"]
-        self.sampling_slots = views["sampling_slots"].fill_(limits.max_num_seqs)
+        self.arrays = arrays = PersistentArrays(_sizes(limits), device, STEPS_IN_FLIGHT)
+        self.token_ids, self.positions = arrays["token_ids"], arrays["positions"]
+        self.token_sources = arrays["token_sources"].fill_(FROM_HOST)
+        self.slot_mapping = arrays["slot_mapping"].fill_(-1)
+        self.query_start_loc, self.seq_lens = arrays["query_start_loc"], arrays["seq_lens"]
+        self.slots = arrays["slots"].fill_(NO_SLOT)
+        self.logits_rows = arrays["logits_rows"]
+        self.sampling_slots = arrays["sampling_slots"].fill_(limits.max_num_seqs)
         table_shape = (limits.max_num_seqs, limits.pages_per_seq)
-        self.block_table = views["block_table"].view(table_shape)
+        self.block_table = arrays["block_table"].view(table_shape)
         self.last_tokens = torch.zeros(limits.max_num_seqs + 1, dtype=torch.int64, device=device)
 
     def upload(self, batch: StepBatch) -> None:
@@ -71,8 +69,9 @@ class DeviceInputs:
         slots = self.sampling_slots[: len(sampled)].to(torch.int64)
         self.last_tokens.index_copy_(0, slots, sampled)
 
-    def arrays_of(self, batch: StepBatch) -> Mapping[str, tuple[np.ndarray, int]]:
-        """For each part its values of the batch, int32, and what it is filled with behind them."""
+    def arrays_of(self, batch: StepBatch) -> Mapping[str, tuple[np.ndarray, int | None]]:
+        """For each array its values of the batch, int32, and what it is filled with behind them:
+        None where anything may stay."""
         table = np.zeros((len(batch.rows), self.limits.pages_per_seq), np.int32)
         table[:, : batch.block_table.shape[1]] = batch.block_table
         return {
@@ -85,52 +84,35 @@ class DeviceInputs:
             "slots": (batch.slots, NO_SLOT),
             "logits_rows": (batch.logits_rows, 0),
             "sampling_slots": (batch.sampling_slots, self.limits.max_num_seqs),
-            "block_table": (table.reshape(-1), 0),
+            "block_table": (table.reshape(-1), None),
         }
 
 
 class PackedInputs(DeviceInputs):
-    """As it is: all parts in one upload from pinned memory, which nobody waits for."""
-
-    def __init__(self, limits: Limits, device: torch.device) -> None:
-        super().__init__(limits, device)
-        self._ring = StagingRing((self.size,), torch.int32, STEPS_IN_FLIGHT)
+    """As it is: all arrays in one upload from pinned memory, which nobody waits for."""
 
     def upload(self, batch: StepBatch) -> None:
-        packed = np.zeros(self.size, np.int32)
-        end = 0
-        for name, (values, behind) in self.arrays_of(batch).items():
-            place = self.places[name]
-            end = place.start + len(values)
-            packed[place.start : end] = values
-            if behind:
-                packed[end : place.stop] = behind
-        # The table comes last: rows of it that no request has need not travel.
-        self._ring.upload(torch.from_numpy(packed[:end]), self.numbers[:end])
+        self.arrays.upload(self.arrays_of(batch))
 
 
 class SeparateInputs(DeviceInputs):
-    """As it was: an upload for each part, from pageable memory, and the host waits for each."""
+    """As it was: an upload for each array, from pageable memory, and the host waits for each."""
 
     def upload(self, batch: StepBatch) -> None:
         for name, (values, behind) in self.arrays_of(batch).items():
-            part = self.numbers[self.places[name]]
-            part[: len(values)] = torch.tensor(
+            array = self.arrays[name]
+            array[: len(values)] = torch.tensor(
                 values.tolist(), dtype=torch.int32, device=self.device
             )
-            if name != "block_table":
-                part[len(values) :] = behind
+            if behind is not None:
+                array[len(values) :] = behind
 
 
-def _layout(limits: Limits) -> tuple[dict[str, slice], int]:
-    """Where each part is among the numbers, and how many there are."""
+def _sizes(limits: Limits) -> dict[str, int]:
+    """How many numbers each array has. The table is the last, so that rows of it that no request
+    has need not travel."""
     tokens, seqs = limits.max_num_batched_tokens, limits.max_num_seqs
     sizes = dict.fromkeys(("token_ids", "positions", "token_sources", "slot_mapping"), tokens)
     sizes |= {"query_start_loc": seqs + 1}
     sizes |= dict.fromkeys(("seq_lens", "slots", "logits_rows", "sampling_slots"), seqs)
-    sizes |= {"block_table": seqs * limits.pages_per_seq}
-    places, end = {}, 0
-    for name, size in sizes.items():
-        places[name] = slice(end, end + size)
-        end += -(-size // ALIGNMENT) * ALIGNMENT
-    return places, end
+    return sizes | {"block_table": seqs * limits.pages_per_seq}

@@ -7,14 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from solutions.common.persistent_arrays import PersistentArrays
 from solutions.common.staging_ring import StagingRing
 
 from .batch import CommonAttentionMetadata
 from .limits import Limits
 from .scheduled import ScheduledBatch
-
-ALIGNMENT = 32
-"""Numbers. Every array starts at a multiple of it, 128 bytes."""
 
 
 class ModelInputs(NamedTuple):
@@ -46,15 +44,15 @@ class StepInputs:
         """With a `vocab_size` token ids are checked too. As many steps as `steps_in_flight` may be
         queued before an upload waits for the first of them."""
         self.limits, self.vocab_size = limits, vocab_size
-        self.places, size = _layout(limits)
-        self._numbers = torch.zeros(size, dtype=torch.int32, device=device)
-        views = {name: self._numbers[place] for name, place in self.places.items()}
-        self.token_ids, self.positions = views["token_ids"], views["positions"]
-        self.slot_mapping = views["slot_mapping"].fill_(-1)
-        self.query_start_loc, self.seq_lens = views["query_start_loc"], views["seq_lens"]
-        table_shape = (limits.max_num_seqs, limits.pages_per_seq)
+        tokens, seqs = limits.max_num_batched_tokens, limits.max_num_seqs
+        sizes = dict.fromkeys(("token_ids", "positions", "slot_mapping"), tokens)
+        sizes |= {"query_start_loc": seqs + 1, "seq_lens": seqs}
+        self._arrays = arrays = PersistentArrays(sizes, device, steps_in_flight)
+        self.token_ids, self.positions = arrays["token_ids"], arrays["positions"]
+        self.slot_mapping = arrays["slot_mapping"].fill_(-1)
+        self.query_start_loc, self.seq_lens = arrays["query_start_loc"], arrays["seq_lens"]
+        table_shape = (seqs, limits.pages_per_seq)
         self.block_table = torch.zeros(table_shape, dtype=torch.int32, device=device)
-        self._numbers_ring = StagingRing((size,), torch.int32, steps_in_flight)
         self._table_ring = StagingRing(table_shape, torch.int32, steps_in_flight)
 
     def upload(self, batch: ScheduledBatch) -> None:
@@ -64,7 +62,15 @@ class StepInputs:
         ValueError, before anything is uploaded, for a batch that `batch.check` refuses.
         """
         batch.check(self.limits, self.vocab_size)
-        self._numbers_ring.upload(torch.from_numpy(self._packed(batch)), self._numbers)
+        self._arrays.upload(
+            {
+                "token_ids": (batch.token_ids, 0),
+                "positions": (batch.positions, 0),
+                "slot_mapping": (batch.slot_mapping(self.limits.block_size), -1),
+                "query_start_loc": (batch.query_start_loc, batch.num_tokens),
+                "seq_lens": (batch.seq_lens, 0),
+            }
+        )
         rows = torch.from_numpy(self._table_rows(batch))
         self._table_ring.upload(rows, self.block_table[: len(rows)])
 
@@ -86,36 +92,9 @@ class StepInputs:
             max_seq_len=max_seq_len,
         )
 
-    def _packed(self, batch: ScheduledBatch) -> np.ndarray:
-        """All but the block table, with nothing left of an earlier batch."""
-        packed = np.zeros(len(self._numbers), np.int32)
-        arrays = {
-            "token_ids": (batch.token_ids, 0),
-            "positions": (batch.positions, 0),
-            "slot_mapping": (batch.slot_mapping(self.limits.block_size), -1),
-            "query_start_loc": (batch.query_start_loc, batch.num_tokens),
-            "seq_lens": (batch.seq_lens, 0),
-        }
-        for name, (values, behind) in arrays.items():
-            numbers = packed[self.places[name]]
-            numbers[: len(values)] = values
-            numbers[len(values) :] = behind
-        return packed
-
     def _table_rows(self, batch: ScheduledBatch) -> np.ndarray:
         """[R, pages_per_seq]."""
         num_reqs, num_columns = batch.block_table.shape
         rows = np.zeros((num_reqs, self.limits.pages_per_seq), np.int32)
         rows[:, :num_columns] = batch.block_table
         return rows
-
-
-def _layout(limits: Limits) -> tuple[dict[str, slice], int]:
-    """Where each array of a step is among its numbers, and how many there are."""
-    sizes = dict.fromkeys(("token_ids", "positions", "slot_mapping"), limits.max_num_batched_tokens)
-    sizes |= {"query_start_loc": limits.max_num_seqs + 1, "seq_lens": limits.max_num_seqs}
-    places, end = {}, 0
-    for name, size in sizes.items():
-        places[name] = slice(end, end + size)
-        end += -(-size // ALIGNMENT) * ALIGNMENT
-    return places, end
