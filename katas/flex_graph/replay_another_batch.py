@@ -1,13 +1,15 @@
 """Replay another batch (chapter 04).
 
-The class below captures `forward` at a few sizes, to run steps of any number of tokens by one
-launch each. It computes, and never what it was asked for: `self.rows` becomes another tensor in
-each step, while the graph goes on reading the one that it was captured with. That one is full of
-padding.
+A runner has captured its model at a few sizes. A step of any number of tokens is written to the
+arrays that the model reads, and the smallest graph that holds it is replayed: one launch. The class
+below is where these arrays lie. The runner computes, and never what it was asked for: `upload` puts
+another tensor in place of each array, while the graph goes on reading the one that it was captured
+with. That one is full of padding.
 
-Write each step's rows to where its graph reads them, by one upload from pinned memory that nobody
-waits for. A step may have fewer tokens than its graph has rows: the others have to be padding, each
-time. A step that no graph holds runs `forward` as it is.
+Write each step to where the graphs read it: all arrays by one upload from pinned memory, for which
+nobody waits. A step may have fewer tokens than its graph has rows, and the graph computes all of
+them: what is behind the step's numbers has to be padding, each time, and every array has one of its
+own.
 
 Edit this file, then run
 
@@ -19,60 +21,37 @@ Start afresh?  debubble reset replay_another_batch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Mapping
 
+import numpy as np
 import torch
 
-from debubble.accelerator import Graph, current
 
-PADDING = (0, 0, -1)
-
-
-class CapturedRows(NamedTuple):
-    graph: Graph
-    rows: torch.Tensor
-    """[size, 3] int64 on the device: what each replay reads."""
-    output: torch.Tensor
-    """[size, …]: where each replay leaves its result."""
-
-
-class CapturedForward:
-    """Runs `forward` on steps of any number of tokens, by a graph for each of `sizes`.
-
-    `forward(rows)` takes [num_tokens, 3] int64 on the device, a row for each token: its id, its
-    position, and the slot of the cache that its key is written to, -1 for none. It returns a row
-    for each of them.
-    """
+class PersistentArrays:
+    """int32 arrays on the device, each as long as any step needs it. A captured graph may keep
+    their addresses: every step is written to the same ones (vLLM #36298)."""
 
     def __init__(
-        self,
-        forward: Callable[[torch.Tensor], torch.Tensor],
-        sizes: Iterable[int],
-        device: torch.device,
+        self, sizes: Mapping[str, int], device: torch.device, steps_in_flight: int = 2
     ) -> None:
-        self.forward, self.device = forward, device
-        self.sizes = sorted(set(sizes))
-        self.captured = {size: self._capture(size) for size in reversed(self.sizes)}
+        """`sizes`: how many numbers each array has, by its name; zeros at first. As many steps as
+        `steps_in_flight` may be queued before an upload waits for the first of them."""
+        self.device = device
+        self.arrays = {
+            name: torch.zeros(size, dtype=torch.int32, device=device)
+            for name, size in sizes.items()
+        }
 
-    def step(self, rows: torch.Tensor) -> torch.Tensor:
-        """[num_tokens, …] on the device, until the next step overwrites it.
+    def __getitem__(self, name: str) -> torch.Tensor:
+        """The whole array: a view, the same for all steps."""
+        return self.arrays[name]
 
-        `rows` [num_tokens, 3] int64 on the host, which the caller may change at once. Runs in the
-        smallest graph that holds them, or without a graph if none does.
+    def upload(self, step: Mapping[str, tuple[np.ndarray, int | None]]) -> None:
+        """Writes a step to the arrays by one pinned upload that nobody waits for.
+
+        `step` has for each array its first numbers, at most all of them, as integers on the host
+        that may be changed at once; and what the rest of it is filled with, every time: None where
+        nobody reads the rest.
         """
-        num_tokens = len(rows)
-        self.rows = rows.to(self.device)
-        for size in self.sizes:
-            if size >= num_tokens:
-                self.captured[size].graph.replay()
-                return self.captured[size].output[:num_tokens]
-        return self.forward(self.rows)
-
-    def _capture(self, size: int) -> CapturedRows:
-        self.rows = torch.tensor([PADDING] * size, dtype=torch.int64, device=self.device)
-        self.forward(self.rows)
-        graph = current().graph()
-        with graph.capture():
-            output = self.forward(self.rows)
-        return CapturedRows(graph, self.rows, output)
+        for name, (values, _) in step.items():
+            self.arrays[name] = torch.tensor(values, dtype=torch.int32).to(self.device)

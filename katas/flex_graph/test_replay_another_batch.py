@@ -1,5 +1,6 @@
 """Tests of the kata `replay_another_batch`."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -7,44 +8,48 @@ import debubble
 from debubble.workshop import Diagnosis, KataFailure, expect, expect_equal
 
 SIZES = (4, 16, 8)  # in no order
-SLOTS = 64  # slot 0 belongs to nobody
+MOST_TOKENS = 40
+SLOTS = 64  # slot 0 is somebody's, too
+PADDING = {"token_ids": 0, "positions": 0, "slot_mapping": -1}
+TABLE = 20
 STALE = (
-    "A graph reads the address that it read when it was captured. An attribute that is bound to "
-    "another tensor changes nothing there: copy the step's rows into the tensor of the capture, "
-    "before the replay."
+    "A graph reads the address that it read when it was captured. A name that is bound to another "
+    "tensor changes nothing there: copy the step's numbers into the array of the capture, before "
+    "the replay."
 )
-CUT = (
-    "How many rows `forward` gets is a number of Python, and a graph keeps the one of its capture. "
-    "Capture as many rows as the size says: a step with fewer of them is padded, one with more "
-    "would lose some."
-)
-PADDED = (
-    "A graph computes as many rows as it was captured with, those of the padding too. Whoever "
-    "asked knows of no padding: return the first `num_tokens` rows, a view."
+READ_BY_NAME = (
+    "A step that no graph holds runs without one. The model then reads the first numbers of each "
+    "array, which is as long as `sizes` says: as many as the step has tokens."
 )
 LEFT_BEHIND = (
-    "Rows that a step does not write still hold tokens of an earlier, longer step. The graph "
+    "Numbers that a step does not write still hold tokens of an earlier, longer step. The graph "
     "computes them again, and writes their keys to slots that may be another request's by now. "
-    "Write all rows of the graph, and PADDING behind the step's own: its slot is -1."
+    "Write each array to its end, its own padding behind the step's numbers: a slot of -1 is none."
 )
-TOO_LARGE = (
-    "The smallest graph that holds the step will do: a larger one computes more rows of padding, "
-    "and memory is read and written for each."
+ZEROS = (
+    "A 0 is no padding everywhere. A token has to have some id and some position, but slot 0 is "
+    "one like all others, with a request's key in it. `step` says of each array what it is padded "
+    "with: of `slot_mapping`, -1."
 )
-EAGER = "No graph has so many rows. Call `forward` with the step's own rows, without padding."
 ONE_UPLOAD = (
     "A step should cost the host one copy and one launch, and no wait. A copy from pageable "
     "memory, and one without non_blocking=True, hold the host until the device has done all that "
-    "was queued before. Fill one pinned tensor, padding included, and copy it to the graph's rows."
+    "was queued before. Lay all arrays side by side in one pinned tensor, padding included, and "
+    "copy it to where they lie side by side on the device."
 )
-CAPTURED_AGAIN = (
-    "A capture runs all of Python's code and waits for the device: it costs more than the step "
-    "that it saves. Capture each size once; a step only writes its rows and replays."
+MOVED = (
+    "A graph is captured once, and keeps the addresses that it has read then. Make all memory on "
+    "the device in `__init__`, and let `upload` write there. What `inputs[name]` returns is a view "
+    "of it, in this step and in all others."
+)
+WHERE = (
+    "What `inputs[name]` returns has all the numbers that `sizes` says. The step's own come first, "
+    "in the array of their name and in no other."
 )
 REUSED = (
     "A queued copy reads its buffer when its turn comes. A pinned tensor that the next step writes "
-    "to again may bring the rows of the wrong step. Take a fresh one in each: PyTorch keeps its "
-    "memory until the copy is done."
+    "to again may bring the rows of the wrong step. Take a fresh one in each, since PyTorch keeps "
+    "its memory until the copy is done, or a few in turn, each once its copy is done."
 )
 
 
@@ -53,50 +58,88 @@ class Model:
     lies in the slot before its own."""
 
     def __init__(self, device):
-        self.keys = torch.zeros(SLOTS, dtype=torch.int64, device=device)
-        self.rows_computed = torch.zeros((), dtype=torch.int64, device=device)
+        # The last one is where tokens without a slot write.
+        self.keys = torch.zeros(SLOTS + 1, dtype=torch.int64, device=device)
         self.calls = 0
 
-    def __call__(self, rows):
+    def __call__(self, token_ids, positions, slots):
         self.calls += 1
-        self.rows_computed += len(rows)
-        token_ids, positions, slots = rows.unbind(1)
-        keys = 100 * token_ids + positions
-        self.keys.index_copy_(0, slots.clamp(min=0), keys)
-        return torch.stack([keys, self.keys[(slots - 1).clamp(min=0)]], dim=1)
+        keys = 100 * token_ids.long() + positions
+        places = torch.where(slots < 0, SLOTS, slots.long())
+        self.keys.index_copy_(0, places, keys)
+        return torch.stack([keys, self.keys[(places - 1).clamp(min=0)]], dim=1)
+
+
+class Runner:
+    """Runs a model on steps of up to MOST_TOKENS tokens: in the smallest graph that holds a step,
+    or without one."""
+
+    def __init__(self, kata, accelerator):
+        self.model, self.accelerator = Model(accelerator.device), accelerator
+        sizes = dict.fromkeys(PADDING, MOST_TOKENS) | {"block_table": TABLE}
+        self.inputs = kata.PersistentArrays(sizes, accelerator.device)
+        for name, padding in PADDING.items():
+            self.inputs[name].fill_(padding)
+        # What a graph has captured has to live as long as the graph.
+        self.kept = [self.inputs[name] for name in PADDING]
+        self.captured = {size: self.capture(size) for size in sorted(SIZES, reverse=True)}
+
+    def capture(self, size):
+        """A graph, and where each of its replays leaves the output."""
+        self.forward(size)
+        graph = self.accelerator.graph()
+        with graph.capture():
+            output = self.forward(size)
+        return graph, output
+
+    def forward(self, num_tokens):
+        return self.model(*(self.inputs[name][:num_tokens] for name in PADDING))
+
+    def step(self, rows):
+        """[num_tokens, 2] on the device, until the next step overwrites it."""
+        arrays = arrays_of(rows)
+        self.inputs.upload(arrays)
+        for values, _ in arrays.values():
+            values.fill(SLOTS - 1)  # The caller's arrays are the caller's.
+        size = size_for(len(rows))
+        if size is None:
+            return self.forward(len(rows))
+        graph, output = self.captured[size]
+        graph.replay()
+        return output[: len(rows)]
+
+
+def size_for(num_tokens):
+    return min((size for size in SIZES if size >= num_tokens), default=None)
+
+
+def arrays_of(rows):
+    """What `upload` is given: rows of ids, positions and slots, and the table of one request."""
+    columns = dict(zip(PADDING, rows.T, strict=True))
+    arrays = {name: (column.copy(), PADDING[name]) for name, column in columns.items()}
+    return arrays | {"block_table": (np.arange(1, 1 + len(rows) % 5, dtype=np.int32), None)}
 
 
 def rows_of(num_tokens, first_slot=1):
-    """Tokens in slots that are next to each other, like those of no other place."""
-    i = torch.arange(first_slot, first_slot + num_tokens)
-    return torch.stack([7 * i, 3 * i + first_slot, i], dim=1)
+    """[num_tokens, 3] int32: tokens in slots that are next to each other, like those of no other
+    place."""
+    i = np.arange(first_slot, first_slot + num_tokens, dtype=np.int32)
+    return np.stack([7 * i, 3 * i + first_slot, i], axis=1)
 
 
 def tokens(number):
     return "1 token" if number == 1 else f"{number} tokens"
 
 
-def captured(kata, accelerator):
-    model = Model(accelerator.device)
-    return model, kata.CapturedForward(model, SIZES, accelerator.device)
-
-
-def expect_steps(kata, accelerator, sizes):
+def expect_steps(kata, accelerator, sizes, likely=STALE):
     """Each step is what the model computes of its rows on the CPU."""
-    _, steps = captured(kata, accelerator)
-    model = Model("cpu")
+    runner, model = Runner(kata, accelerator), Model("cpu")
     for number, num_tokens in enumerate(sizes):
         rows = rows_of(num_tokens, first_slot=1 + sum(sizes[:number]))
-        right = model(rows)
+        right = model(*(torch.from_numpy(column.copy()) for column in rows.T))
         after = f" after steps of {sizes[:number]}" if number else ""
-        call = f"step(rows of {tokens(num_tokens)}){after}"
-        expect_equal(steps.step(rows), right, call=call, likely=likely_cause)
-
-
-def likely_cause(actual, expected):
-    if not isinstance(actual, torch.Tensor) or len(actual) == len(expected):
-        return STALE
-    return PADDED if len(actual) > len(expected) else CUT
+        value = f"what the model computes in a step of {tokens(num_tokens)}{after}"
+        expect_equal(runner.step(rows), right, value=value, likely=likely)
 
 
 @pytest.mark.parametrize("num_tokens", [4, 3, 1, 8, 5, 16, 11])
@@ -111,54 +154,64 @@ def test_steps_of_different_sizes_follow_each_other(kata, accelerator, sizes):
 
 @pytest.mark.parametrize("num_tokens", [17, 40])
 def test_more_tokens_than_a_graph_holds_run_without_one(kata, accelerator, num_tokens):
-    expect_steps(kata, accelerator, [num_tokens])
-    model, steps = captured(kata, accelerator)
-    before, calls = model.rows_computed.item(), model.calls
-    with debubble.record(accelerator) as timeline:
-        steps.step(rows_of(num_tokens))
-    expect(timeline).counts(graph_launches=0, why=EAGER)
-    value = f"the number of rows that are computed in a step of {num_tokens} tokens"
-    expect_equal(model.rows_computed.item() - before, num_tokens, value=value, likely=EAGER)
-    expect_equal(model.calls - calls, 1, value="the number of calls of `forward` in that step")
+    expect_steps(kata, accelerator, [num_tokens], READ_BY_NAME)
+
+
+def likely_cause(num_tokens):
+    """Of what an array has other than a step of so many tokens and its padding."""
+
+    def cause(found, right):
+        if found.shape != right.shape or not torch.equal(
+            found.cpu()[:num_tokens], right[:num_tokens]
+        ):
+            return WHERE
+        return LEFT_BEHIND if found[num_tokens:].any() else ZEROS
+
+    return cause
 
 
 @pytest.mark.parametrize(("num_tokens", "size"), [(1, 4), (4, 4), (5, 8), (9, 16)])
-def test_the_smallest_graph_that_holds_a_step_runs_it(kata, accelerator, num_tokens, size):
-    model, steps = captured(kata, accelerator)
-    steps.step(rows_of(num_tokens))
-    before, calls = model.rows_computed.item(), model.calls
-    steps.step(rows_of(num_tokens, first_slot=20))
-    computed = model.rows_computed.item() - before
-    value = f"the number of rows that are computed in a step of {tokens(num_tokens)}"
-    likely = CAPTURED_AGAIN if model.calls > calls else TOO_LARGE if computed > size else CUT
-    expect_equal(computed, size, value=value, likely=likely)
+def test_each_array_is_padded_as_far_as_a_graph_reads(kata, accelerator, num_tokens, size):
+    """What a graph reads of the arrays, in a step behind one that filled them."""
+    runner = Runner(kata, accelerator)
+    runner.step(rows_of(MOST_TOKENS, first_slot=20))
+    rows = rows_of(num_tokens)
+    runner.step(rows)
+    for column, (name, padding) in enumerate(PADDING.items()):
+        right = np.full(size, padding, np.int32)
+        right[:num_tokens] = rows[:, column]
+        value = f"`inputs['{name}'][:{size}]` in a step of {tokens(num_tokens)}"
+        found = runner.inputs[name][:size]
+        expect_equal(found, torch.from_numpy(right), value=value, likely=likely_cause(num_tokens))
 
 
 def test_padding_writes_no_keys(kata, accelerator):
-    model, steps = captured(kata, accelerator)
-    steps.step(rows_of(4, first_slot=10))
+    runner = Runner(kata, accelerator)
+    runner.step(rows_of(4, first_slot=10))
     # The request of these slots is done, and others have them now.
-    model.keys.fill_(-5)
-    steps.step(rows_of(1, first_slot=30))
-    written = (model.keys[1:].cpu() != -5).nonzero().flatten() + 1
+    runner.model.keys.fill_(-5)
+    runner.step(rows_of(1, first_slot=30))
+    written = (runner.model.keys[:SLOTS].cpu() != -5).nonzero().flatten()
     beside = [slot for slot in written.tolist() if slot != 30]
     if beside:
+        of_zeros = beside == [0]
+        whose = "of another request" if of_zeros else "those of a step of 4 tokens before it"
         raise KataFailure(
             Diagnosis(
                 expected="a step of 1 token, whose slot is 30, to write to no other slot",
-                did=f"wrote keys to the slots {beside} too, those of a step of 4 tokens before it",
-                why=LEFT_BEHIND,
+                did=f"wrote keys to the slots {beside} too, {whose}",
+                why=ZEROS if of_zeros else LEFT_BEHIND,
             )
         )
 
 
 def test_a_step_is_one_upload_and_one_launch(kata, accelerator):
-    _, steps = captured(kata, accelerator)
-    steps.step(rows_of(3))
+    runner = Runner(kata, accelerator)
+    runner.step(rows_of(3))
     accelerator.synchronize()
     with debubble.record(accelerator) as timeline:
         accelerator.sleep(1.0)
-        steps.step(rows_of(3, first_slot=9))
+        runner.step(rows_of(3, first_slot=9))
     expect(timeline).counts(host_syncs=0, graph_launches=1, why=ONE_UPLOAD)
     uploads = [event for event in timeline.events if (event.copy_kind or "").startswith("h2d")]
     expect(timeline).that(
@@ -172,31 +225,47 @@ def test_a_step_is_one_upload_and_one_launch(kata, accelerator):
         expect(timeline).counts(h2d_pinned=1, h2d_pageable=0, why=ONE_UPLOAD)
 
 
-def test_a_size_is_captured_once(kata, accelerator):
-    model, steps = captured(kata, accelerator)
-    for num_tokens in SIZES:
-        steps.step(rows_of(num_tokens))
-    calls = model.calls
-    for num_tokens in (2, 4, 6, 16):
-        steps.step(rows_of(num_tokens, first_slot=9))
-    value = "the number of calls of `forward` in 4 steps of sizes that are captured"
-    expect_equal(model.calls - calls, 0, value=value, likely=CAPTURED_AGAIN)
+def test_addresses_are_those_of_the_capture(kata, accelerator):
+    runner = Runner(kata, accelerator)
+    at_first = {name: runner.inputs[name].data_ptr() for name in PADDING}
+    for num_tokens in (2, 4, 6, 16, 40):
+        runner.step(rows_of(num_tokens))
+        for name, address in at_first.items():
+            if runner.inputs[name].data_ptr() != address:
+                raise KataFailure(
+                    Diagnosis(
+                        expected=f"`inputs['{name}']` to lie in a step of {tokens(num_tokens)} "
+                        "where it lay at the capture",
+                        did="put it at another address",
+                        why=MOVED,
+                    )
+                )
+
+
+def test_an_array_without_padding_has_the_step_s_numbers(kata, accelerator):
+    inputs = kata.PersistentArrays({"table": TABLE, "lengths": 3}, accelerator.device)
+    for values in ([5, 2, 9], [4], list(range(TABLE)), []):
+        lengths = np.array([len(values), 7], np.int32)
+        inputs.upload({"table": (np.array(values, np.int32), None), "lengths": (lengths, -1)})
+        where = f"with {len(values)} numbers of `table`, which is not padded"
+        table = torch.tensor(values, dtype=torch.int32)
+        value = f"`inputs['table'][:{len(values)}]` of a step {where},"
+        expect_equal(inputs["table"][: len(values)], table, value=value, likely=WHERE)
+        right = torch.tensor([len(values), 7, -1], dtype=torch.int32)
+        value = f"`inputs['lengths']` of a step {where},"
+        expect_equal(inputs["lengths"][:3], right, value=value, likely=WHERE)
 
 
 def test_steps_in_flight_do_not_disturb_each_other(kata, accelerator):
     batches = [rows_of(3 + step % 2, first_slot=1 + 4 * step) for step in range(6)]
-    _, steps = captured(kata, accelerator)
-    alone = [steps.step(rows).cpu() for rows in batches]
-    _, steps = captured(kata, accelerator)
+    runner = Runner(kata, accelerator)
+    alone = [runner.step(rows).cpu() for rows in batches]
+    runner = Runner(kata, accelerator)
     accelerator.synchronize()
-    rows, outputs = torch.zeros(4, 3, dtype=torch.int64), []
     with debubble.record(accelerator) as timeline:
         # Long enough for a real host to queue everything; the modelled host needs less.
         accelerator.sleep(2.0 if accelerator.modelled else 50.0)
-        for batch in batches:
-            # The caller has one tensor, and changes it at once.
-            rows[: len(batch)].copy_(batch)
-            outputs.append(steps.step(rows[: len(batch)]).clone())
+        outputs = [runner.step(rows).clone() for rows in batches]
     expect(timeline).no_hazards(why=REUSED)
     for number, (output, right) in enumerate(zip(outputs, alone, strict=True)):
         value = f"the output of step {number}, of 6 steps behind a kernel that was still running,"

@@ -33,9 +33,9 @@ class PersistentArrays:
     def upload(self, step: Mapping[str, tuple[np.ndarray, int | None]]) -> None:
         """Writes a step to the arrays by one pinned upload that nobody waits for.
 
-        `step` has for each array its first numbers, integers on the host that may be changed at
-        once, and what fills all the rest of it: None where nobody reads the rest. ValueError,
-        before anything is uploaded, for more numbers than an array has.
+        `step` has for each array its first numbers, at most all of them, as integers on the host
+        that may be changed at once; and what the rest of it is filled with, every time: None where
+        nobody reads the rest.
         """
         packed = np.zeros(len(self.numbers), np.int32)
         end = 0
