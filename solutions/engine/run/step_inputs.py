@@ -100,12 +100,12 @@ class SeparateInputs(DeviceInputs):
 
     def upload(self, batch: StepBatch) -> None:
         for name, (values, behind) in self.arrays_of(batch).items():
-            array = self.arrays[name]
-            array[: len(values)] = torch.tensor(
+            part = self.arrays[name]
+            part[: len(values)] = torch.tensor(
                 values.tolist(), dtype=torch.int32, device=self.device
             )
             if behind is not None:
-                array[len(values) :] = behind
+                part[len(values) :] = behind
 
 
 def _sizes(limits: Limits) -> dict[str, int]:
