@@ -106,7 +106,8 @@ def test_our_solution_is_no_answer(run, workbook, cheat):
     workbook.edit_stub("    total = 0\n", f"    {cheat}\n    total = 0\n")
     text = run()
     assert "· tiny/add_up  0 of 2 tests pass" in text
-    assert f"takes our solution:\n\n    {cheat}\n\nThe exercise is to write it" in text
+    refusal = "\nkatas/tiny/add_up.py, line 16 takes our solution:\n\n    "
+    assert f"{refusal}{cheat}\n\nThe exercise is to write it" in text
     assert "✔ tiny/add_up" in run("--impl", "solutions")
 
 

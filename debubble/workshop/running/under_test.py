@@ -6,7 +6,9 @@ import ast
 import contextlib
 import importlib
 import importlib.util
+import io
 import linecache
+import re
 import signal
 import sys
 import threading
@@ -14,8 +16,9 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 import debubble
@@ -131,29 +134,45 @@ def _make_importable(root: Path) -> None:
 def _run_file(implementation: Implementation) -> ModuleType:
     """A fresh module each time: what one test leaves in a global must not help the next."""
     kata, path = implementation.kata, implementation.path
+    package, parts = _compiled(implementation)
     module = ModuleType(f"kata_{kata.system}_{path.stem}")
     module.__file__ = str(path)
+    module.__package__ = package
     sys.modules[module.__name__] = module  # dataclasses and triton look their module up here
+    for part in parts:
+        try:
+            exec(part, module.__dict__)
+        except Exception as error:
+            raise LoadError(import_error_text(error, implementation)) from None
+    return module
+
+
+def _compiled(implementation: Implementation) -> tuple[str, list[CodeType]]:
+    """The code to run, and the package to run it in, "" for none; its lines are quoted as they run.
+
+    It is compiled anew, because an edit within one second can escape the bytecode cache. LoadError
+    when there is no file, or Python can't read it.
+    """
     try:
         package, parts = _code(implementation)
-        module.__package__ = package
-        for file, text in parts:
-            # Lines are quoted as they ran, those too that are in no file.
-            linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-            # Compiled anew, because an edit within one second can escape the bytecode cache.
-            exec(compile(text, file, "exec"), module.__dict__)
+        compiled = [compile(text, file, "exec") for file, text in parts]
     except FileNotFoundError:
         raise LoadError(
             f"{implementation.shown_path} is not there.\n"
-            f"`debubble reset {kata.name}` brings the exercise back."
+            f"`debubble reset {implementation.kata.name}` brings the exercise back."
         ) from None
-    except SyntaxError as error:
-        raise LoadError(syntax_error_text(error, implementation)) from None
     except WorkshopError as error:
         raise LoadError(str(error)) from None
-    except Exception as error:
-        raise LoadError(import_error_text(error, implementation)) from None
-    return module
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise LoadError(unreadable_text(error, implementation)) from None
+    for file, text in parts:
+        linecache.cache[file] = len(text), None, _lines(text), file
+    return package, compiled
+
+
+def _lines(text: str) -> list[str]:
+    """As Python counts them: a form feed ends none, as it does for `str.splitlines`."""
+    return io.StringIO(text, newline=None).readlines()
 
 
 def _code(implementation: Implementation) -> Code:
@@ -164,7 +183,7 @@ def _code(implementation: Implementation) -> Code:
         return code_of_attempt(kata, path)
     if path.suffix != ".py":
         raise WorkshopError(
-            f"{implementation.shown_path} is no Python file: its name ends with .py"
+            f"{implementation.shown_path} is no Python file: give one whose name ends with .py"
         )
     text = importlib.util.decode_source(path.read_bytes())
     if implementation.origin == "learner":
@@ -173,32 +192,50 @@ def _code(implementation: Implementation) -> Code:
 
 
 def _refuse_our_solution(text: str, implementation: Implementation) -> None:
-    """LoadError for code that takes its answer from the workbook's `solutions`."""
+    """WorkshopError for code that takes its answer from the workbook's `solutions`."""
     for node in ast.walk(ast.parse(text)):
-        if not isinstance(node, ast.Import | ast.ImportFrom | ast.Constant):
-            continue
-        if isinstance(node, ast.Constant):
-            names = [str(node.value)]  # as importlib is told it
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+        if isinstance(node, ast.Import):
+            takes = any(alias.name.split(".")[0] == "solutions" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            takes = not node.level and (node.module or "").split(".")[0] == "solutions"
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            takes = _names_a_solution(node.value, implementation.kata.root)
         else:
-            names = ["" if node.level else node.module or ""]
-        if any(name.split(".")[0] == "solutions" and " " not in name for name in names):
-            line = text.splitlines()[node.lineno - 1].strip()
-            raise LoadError(
+            continue
+        if takes:
+            raise WorkshopError(
                 f"{implementation.shown_path}, line {node.lineno} takes our solution:\n\n"
-                f"    {line}\n\n"
+                f"    {_lines(text)[node.lineno - 1].strip()}\n\n"
                 "The exercise is to write it yourself. `debubble hint "
                 f"{implementation.kata.name}` helps."
             )
 
 
-def syntax_error_text(error: SyntaxError, implementation: Implementation) -> str:
-    """File, line, the text with a caret under the place."""
-    place = f"{implementation.shown_path}, line {error.lineno}"
+def _names_a_solution(text: str, root: Path) -> bool:
+    """Whether `text` names a module of ours for importlib, or a file of ours for `open`."""
+    if re.search(r"\s", text):
+        return False
+    words = re.split(r"[./\\:]+", text)
+    named = {word for before, word in pairwise(words) if before == "solutions"}
+    ours = (root / "solutions").glob("*") if named else ()
+    return any(path.stem in named and (path.is_dir() or path.suffix == ".py") for path in ours)
+
+
+def unreadable_text(error: Exception, implementation: Implementation) -> str:
+    """File and line, as far as Python knows them; the text with a caret under the place."""
+    place = implementation.shown_path
+    if isinstance(error, UnicodeDecodeError):
+        line = error.object.count(b"\n", 0, error.start) + 1
+        wrong = f"byte 0x{error.object[error.start]:02x} is not valid {error.encoding}"
+        return f"Python cannot read {place}, line {line}: {wrong}."
+    if not isinstance(error, SyntaxError):
+        return f"Python cannot read {place}: {error}."
+    if not error.lineno:
+        return f"Python cannot read {place}: {error.msg}."
     text = (error.text or "").rstrip("\n")
     shown = text.lstrip()
     caret = " " * max((error.offset or 1) - 1 - (len(text) - len(shown)), 0) + "^"
+    place = f"{place}, line {error.lineno}"
     return f"Python cannot read {place}: {error.msg}.\n\n    {shown}\n    {caret}"
 
 
