@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+import unittest
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -28,7 +29,11 @@ if TYPE_CHECKING:
 CATALOGUES = pytest.StashKey[dict[Path, Catalogue | None]]()
 ALREADY_TOLD = pytest.StashKey[set[str]]()
 TOO_SLOW = pytest.StashKey[set[Path]]()
-OUTCOMES = (pytest.skip.Exception, pytest.xfail.Exception, pytest.exit.Exception)
+TO_RUN = pytest.StashKey[set[str]]()
+"""The tests that this run was asked for, by their ids."""
+OUTCOMES = (
+    pytest.skip.Exception, unittest.SkipTest, pytest.xfail.Exception, pytest.exit.Exception,
+)  # fmt: skip
 """What a test may decide, and the code that it tests may not."""
 SECOND_CHANCE = 2.0
 """Seconds for a test of code that has already run into the limit: nobody waits for it twice."""
@@ -64,6 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[CATALOGUES] = {}
     config.stash[ALREADY_TOLD] = set()
     config.stash[TOO_SLOW] = set()
+    config.stash[TO_RUN] = set()
     config.addinivalue_line(
         "markers", f"{own_process.MARKER}: runs in a process of its own, since its code may crash"
     )
@@ -83,6 +89,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Katas run in the order in which they are taught."""
     items.sort(key=lambda item: _place(config, kata_of(config, item.path)))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    session.config.stash[TO_RUN].update(item.nodeid for item in session.items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: Sequence[str]) -> None:
+    """Where other processes do the collecting, each tells what it has found."""
+    node.config.stash[TO_RUN].update(ids)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str] | None:
@@ -198,16 +214,23 @@ def _catalogue(config: pytest.Config, path: Path) -> Catalogue | None:
     return known[root]
 
 
-def _katas_run(reporter: pytest.TerminalReporter) -> dict[Kata, list[pytest.TestReport]]:
-    """The reports of this run that say how a kata's test went, by kata, in teaching order."""
-    runs: dict[Kata, list[pytest.TestReport]] = {}
-    for outcome in ("passed", "failed", "error"):
+def _katas_run(reporter: pytest.TerminalReporter) -> dict[Kata, run_text.Score]:
+    """How the katas went of which a test did more than be skipped, in teaching order."""
+    config = reporter.config
+
+    def kata_of_test(nodeid: str) -> Kata | None:
+        return kata_of(config, config.rootpath / nodeid.partition("::")[0])
+
+    scores: dict[Kata, run_text.Score] = {}
+    for outcome in ("passed", "failed", "error", "xfailed", "xpassed", "skipped"):
         for report in reporter.stats.get(outcome, []):
-            path = reporter.config.rootpath / report.nodeid.partition("::")[0]
-            kata = kata_of(reporter.config, path)
-            if kata is not None and isinstance(report, pytest.TestReport):
-                runs.setdefault(kata, []).append(report)
-    return dict(sorted(runs.items(), key=lambda item: _place(reporter.config, item[0])))
+            kata = kata_of_test(report.nodeid) if isinstance(report, pytest.TestReport) else None
+            if kata is not None and (kata in scores or outcome != "skipped"):
+                scores.setdefault(kata, run_text.Score()).reports.append(report)
+    for kata in map(kata_of_test, config.stash[TO_RUN]):
+        if kata in scores:
+            scores[kata].tests += 1
+    return dict(sorted(scores.items(), key=lambda item: _place(config, item[0])))
 
 
 def _place(config: pytest.Config, kata: Kata | None) -> int:

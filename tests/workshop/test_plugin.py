@@ -24,7 +24,8 @@ def run(workbook, monkeypatch, request):
     workbook.write("pytest.ini", "[pytest]\n")
 
     def run(*arguments: str) -> str:
-        result = pytester.runpytest_inprocess("katas", *PLUGIN, *arguments)
+        command = ["katas", *PLUGIN, *arguments]
+        result = pytester.runpytest_inprocess(*command, no_reraise_ctrlc=True)
         return "\n".join([*result.outlines, *result.errlines])
 
     return run
@@ -111,13 +112,59 @@ def test_our_solution_is_no_answer(run, workbook, cheat):
     assert "✔ tiny/add_up" in run("--impl", "solutions")
 
 
+OWN_END = "Expected your code to return or raise an error of its own.\nYour code raised "
+
+
 @pytest.mark.parametrize("end", ["skip('not today')", "xfail('never')", "exit('done', 0)"])
 def test_code_can_not_decide_that_its_test_is_over(run, workbook, end):
     workbook.edit_stub("    total = 0\n", f"    import pytest; pytest.{end}\n    total = 0\n")
     text = run()
     assert "· tiny/add_up  0 of 2 tests pass" in text
-    assert "Expected the code to be tested.\nYour code raised pytest's " in text
+    assert f"{OWN_END}pytest's " in text
     assert f"    import pytest; pytest.{end}" in text
+
+
+def test_code_can_not_skip_its_test_as_unittest_does(run, workbook):
+    skip = "import unittest; raise unittest.SkipTest"
+    workbook.edit_stub("    total = 0\n", f"    {skip}\n    total = 0\n")
+    text = run()
+    assert "· tiny/add_up  0 of 2 tests pass" in text
+    assert f"{OWN_END}unittest's SkipTest, which ends the test.\n" in text
+
+
+@pytest.mark.parametrize("options", [[], ["--impl", "solutions"]], ids=["stub", "solution"])
+def test_a_kata_whose_run_is_stopped_is_not_solved(run, workbook, options):
+    test = workbook.kata.test_path
+    test.write_text(test.read_text().replace("    counter = []\n", "    raise KeyboardInterrupt\n"))
+    text = run(*options)
+    assert "· tiny/add_up  1 of 2 tests pass" in text
+    assert "solved" not in text.lower().replace("solutions", "")
+    unfinished = "Next: Add up. Nothing failed, but not all of its tests ran to their end."
+    assert (unfinished in text) == (not options)
+
+
+def test_a_test_that_may_fail_for_once_has_not_passed(run, workbook):
+    test = workbook.kata.test_path
+    marked = "    import pytest; request.node.add_marker(pytest.mark.xfail); assert 0\n"
+    text = test.read_text().replace("counts_nothing(kata", "counts_nothing(kata, request")
+    test.write_text(text.replace("    counter = []\n", marked))
+    assert "· tiny/add_up  1 of 2 tests pass" in run()
+
+
+def test_a_test_that_this_machine_cannot_run_keeps_no_kata_unsolved(run, workbook):
+    test = workbook.kata.test_path
+    skip = "    import pytest; pytest.skip('no GPU')\n"
+    test.write_text(test.read_text().replace("    counter = []\n", skip))
+    text = run()
+    assert "✔ tiny/add_up  1 of 1 test passes, 1 skipped" in text
+    assert "All solved" in text
+
+
+def test_a_test_that_passes_and_cannot_be_torn_down_counts_once(run, workbook):
+    test = workbook.kata.test_path
+    fixture = "@pytest.fixture(autouse=True)\ndef after():\n    yield\n    assert 0\n"
+    test.write_text(f"import pytest\n\n\n{fixture}\n\n{test.read_text()}")
+    assert "· tiny/add_up  0 of 2 tests pass" in run()
 
 
 def test_an_exception_is_short_and_underlines_its_place(run, workbook):

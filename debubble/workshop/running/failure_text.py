@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import re
 import traceback
+import unittest
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -103,9 +104,11 @@ def refuse_outcome_of_code(outcome: BaseException, implementation: Implementatio
     frames = traceback.extract_tb(outcome.__traceback__)
     line = _source_line([frame for frame in frames if _is_own(frame, implementation)][-1:])
     if line is not None:
-        did = f"raised pytest's {type(outcome).__name__}, which ends the test"
+        whose = "unittest" if isinstance(outcome, unittest.SkipTest) else "pytest"
+        did = f"raised {whose}'s {type(outcome).__name__}, which ends the test"
         why = "A test that doesn't run to its end says nothing of the code."
-        raise KataFailure(Diagnosis("the code to be tested", did, ((line, 1),), why=why)) from None
+        expected = "your code to return or raise an error of its own"
+        raise KataFailure(Diagnosis(expected, did, ((line, 1),), why=why)) from None
 
 
 def end_text(ended: Ended, seconds: float, implementation: Implementation | None) -> FailureText:

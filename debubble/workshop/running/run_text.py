@@ -4,6 +4,7 @@ stands and what to do next."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,22 +20,53 @@ DEFAULT_REPORT = "fE"
 """pytest's own choice of what to list again at the end; the scoreboard says it better."""
 
 
+@dataclass
+class Score:
+    """How the tests of a kata went."""
+
+    tests: int = 0
+    """How many of them the run was asked for."""
+    reports: list[pytest.TestReport] = field(default_factory=list)
+    """What came of them: of a run that was stopped, not of all."""
+
+    @property
+    def passed(self) -> int:
+        names = {report.nodeid for report in self.reports if report.passed}
+        return len(names - {report.nodeid for report in self.reports if not report.passed})
+
+    @property
+    def skipped(self) -> int:
+        """Those that skipped themselves, since this machine lacks what they need."""
+        return sum(report.skipped and not hasattr(report, "wasxfail") for report in self.reports)
+
+    @property
+    def failed(self) -> bool:
+        return any(report.failed for report in self.reports)
+
+    @property
+    def solved(self) -> bool:
+        return self.passed == self.tests - self.skipped
+
+    def __str__(self) -> str:
+        here = self.tests - self.skipped
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        return f"{self.passed} of {here} {'test passes' if here == 1 else 'tests pass'}{skipped}"
+
+
 def header(config: pytest.Config) -> list[str]:
     return [_device_line(config), _code_line(config)]
 
 
-def leave_one_kata_to_read(
-    reporter: pytest.TerminalReporter, katas: dict[Kata, list[pytest.TestReport]]
-) -> None:
+def leave_one_kata_to_read(reporter: pytest.TerminalReporter, katas: dict[Kata, Score]) -> None:
     """Hides the failures of all katas but the first unsolved one: a wall of text teaches nothing.
 
     With `-v` everything is shown.
     """
     if reporter.config.option.verbose > 0:
         return
-    unsolved = [kata for kata, reports in katas.items() if not _solved(reports)]
+    unsolved = [kata for kata, score in katas.items() if not score.solved]
     for kata in unsolved[1:]:
-        for report in katas[kata]:
+        for report in katas[kata].reports:
             # pytest leaves out what a debugger has already shown.
             report._pdbshown = True  # type: ignore[attr-defined]  # pytest's debugger sets it so
     if katas and reporter.config.option.reportchars == DEFAULT_REPORT:
@@ -42,19 +74,16 @@ def leave_one_kata_to_read(
 
 
 def write_scoreboard(
-    reporter: pytest.TerminalReporter, katas: dict[Kata, list[pytest.TestReport]], mine: bool
+    reporter: pytest.TerminalReporter, katas: dict[Kata, Score], mine: bool
 ) -> None:
     """`mine`: whether the learner's code was tested, so that there is something to do next."""
     reporter.section("katas", bold=True)
     width = max(len(f"{kata.system}/{kata.name}") for kata in katas)
-    for kata, reports in katas.items():
-        solved = _solved(reports)
-        passed = sum(report.passed for report in reports)
-        tests = f"of {len(reports)} {'test passes' if len(reports) == 1 else 'tests pass'}"
-        mark = "✔" if solved else "·"
+    for kata, score in katas.items():
+        mark = "✔" if score.solved else "·"
         name = f"{kata.system}/{kata.name}"
-        reporter.write_line(f" {mark} {name:<{width}}  {passed} {tests}", green=solved)
-    unsolved = [kata for kata, reports in katas.items() if not _solved(reports)]
+        reporter.write_line(f" {mark} {name:<{width}}  {score}", green=score.solved)
+    unsolved = [kata for kata, score in katas.items() if not score.solved]
     if not mine:
         return
     if not unsolved:
@@ -63,8 +92,11 @@ def write_scoreboard(
     kata = unsolved[0]
     quiet = reporter.config.option.verbose <= 0
     others = " (-v shows those of the other katas too)" if quiet and unsolved[1:] else ""
+    failures = f"Its failures are above{others}."
+    if not katas[kata].failed:
+        failures = "Nothing failed, but not all of its tests ran to their end."
     reporter.write_line("")
-    reporter.write_line(f"Next: {kata.title}. Its failures are above{others}.")
+    reporter.write_line(f"Next: {kata.title}. {failures}")
     reporter.write_line(f"  edit  {_as_typed(kata, kata.stub_path)}", cyan=True)
     reporter.write_line(f"  run   pytest {_as_typed(kata, kata.test_path)}", cyan=True)
     reporter.write_line(f"  hint  debubble hint {kata.name}", cyan=True)
@@ -104,7 +136,3 @@ def _as_typed(kata: Kata, path: Path) -> str:
     """As it is typed in the current folder, which may be that of the katas."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else kata.relative(path)
-
-
-def _solved(reports: list[pytest.TestReport]) -> bool:
-    return all(report.passed for report in reports)
