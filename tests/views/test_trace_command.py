@@ -50,7 +50,7 @@ def test_hazards_are_told(tmp_path, capsys):
 
 
 def test_a_terminal_obeys_nothing_that_a_file_says(tmp_path, capsys):
-    orders = "\x1b]0;owned\x07\x1b[2J\u202e"
+    orders = "\x1b]0;owned\x07\x1b[2J\u202e\u2028\u2029"
     recording = Recording()
     recording.timeline.description = orders
     recording.kernel(0, 1)

@@ -23,11 +23,16 @@ TICK_UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
 
 def printable(text: str) -> str:
     """On one line, and without what a terminal would obey: a timeline from elsewhere may hold any
-    character, and each control character stands as �."""
+    character, and each control character or separator of lines stands as �."""
     if text.isprintable():
         return text
     words = text.replace("\t", " ")
-    return "".join("�" if unicodedata.category(letter)[0] == "C" else letter for letter in words)
+    return "".join("�" if _is_obeyed(letter) else letter for letter in words)
+
+
+def _is_obeyed(letter: str) -> bool:
+    category = unicodedata.category(letter)
+    return category[0] == "C" or category in ("Zl", "Zp")
 
 
 def format_time(microseconds: float) -> str:
