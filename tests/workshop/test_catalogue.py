@@ -31,6 +31,17 @@ def test_an_unknown_name_suggests_the_nearest(workbook):
         workbook.catalogue.kata("ad_upp")
 
 
+def test_the_beginning_of_a_name_suggests_the_rest(workbook):
+    with pytest.raises(UnknownKata, match="no kata 'a': did you mean 'add_up'"):
+        workbook.catalogue.kata("a")
+
+
+def test_where_there_are_none_none_is_offered(workbook):
+    workbook.write("katas/katas.toml", "")
+    with pytest.raises(UnknownKata, match="no kata 'add_up': there is no other one either"):
+        workbook.catalogue.kata("add_up")
+
+
 def test_a_name_far_from_all_lists_what_there_is(workbook):
     with pytest.raises(UnknownKata, match="choose one of add_up"):
         workbook.catalogue.kata("zzzz")

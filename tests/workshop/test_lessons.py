@@ -57,12 +57,26 @@ def test_without_a_site_all_are_shown(lesson):
         (["q"], "there is no system 'q' with a lesson: choose one of tiny"),
         (["tiny", "add"], "there is no site of tiny 'add' with a lesson: did you mean 'adding'?"),
         (["tiny", "q"], "there is no site of tiny 'q' with a lesson: choose one of adding, count"),
+        pytest.param(
+            ["tray"],
+            "there is no system 'tray' with a lesson: choose one of tiny",
+            id="a name that is not near",
+        ),
     ],
 )
 def test_what_has_no_lesson_is_named_with_what_has_one(lesson, asked, sentence):
     said = lesson(*asked)
     assert said.exit_code == 2
     assert said.output.startswith(sentence)
+
+
+def test_a_system_of_one_lesson_has_no_sites_to_choose_from(lesson):
+    one = TWO_SITES.partition('[[pair]]\nsite = "counting"')[0]
+    said = lesson("tiny", "q", toml=one.replace('site = "adding"\n', ""))
+    assert said.exit_code == 2
+    assert said.output.replace("\n", " ").startswith(
+        "there is no site of tiny 'q' with a lesson: `debubble lesson tiny` shows the one it has"
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,6 +87,11 @@ def test_what_has_no_lesson_is_named_with_what_has_one(lesson, asked, sentence):
         (
             TWO_SITES.replace("add_up.py", "gone.py"),
             "solutions/tiny/gone.py is not there: the lesson 'tiny adding' in tiny/lesson.toml na",
+        ),
+        pytest.param(
+            "# None yet.",
+            "solutions/tiny/lesson.toml has no [[pair]], the two files whose difference is",
+            id="no pair",
         ),
     ],
 )

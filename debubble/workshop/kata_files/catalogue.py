@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-REQUIRED_KEYS = (
-    "system", "name", "chapter", "title", "task", "hint", "solution", "before", "stub_fails",
-)  # fmt: skip
+TEXT_KEYS = ("system", "name", "chapter", "title", "task", "hint")
+REQUIRED_KEYS = (*TEXT_KEYS, "solution", "before", "stub_fails")
 OPTIONAL_KEYS = ("time_limit",)
 
 
@@ -109,11 +109,8 @@ class Catalogue:
         for kata in self.katas:
             if kata.name == wanted:
                 return kata
-        names = [kata.name for kata in self.katas]
-        near = difflib.get_close_matches(wanted, names, n=1, cutoff=0.4)
-        if near:
-            raise UnknownKata(f"there is no kata {name!r}: did you mean {near[0]!r}?")
-        raise UnknownKata(f"there is no kata {name!r}: choose one of {', '.join(names) or 'none'}")
+        known = [kata.name for kata in self.katas]
+        raise UnknownKata(f"there is no kata {name!r}: {way_out(wanted, known)}")
 
     def of_test_file(self, path: Path) -> Kata | None:
         return next((kata for kata in self.katas if kata.test_path == path), None)
@@ -131,7 +128,7 @@ class Catalogue:
             raise WorkshopError(
                 f"kata {label}: solution and before must name the same functions in the same order"
             )
-        text = {key: entry[key].strip() for key in REQUIRED_KEYS[:6]}
+        text = {key: entry[key].strip() for key in TEXT_KEYS}
         tests = tuple(entry["stub_fails"])
         limit = entry.get("time_limit")
         return Kata(
@@ -152,6 +149,15 @@ def find_catalogue(start: Path | None = None) -> Catalogue:
     raise WorkshopError(
         f"no katas/katas.toml at or above {start}: run this in the workbook's folder"
     )
+
+
+def way_out(name: str, known: Sequence[str]) -> str:
+    """Ends the sentence that there is no `name`: the one that was meant, or else what there is."""
+    if not known:
+        return "there is no other one either"
+    begun = [there for there in known if name and there.startswith(name)]
+    near = begun or difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(known)}"
 
 
 def _targets(value: str | list[str]) -> tuple[Target, ...]:

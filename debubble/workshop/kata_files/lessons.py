@@ -16,7 +16,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from .catalogue import WorkshopError
+from .catalogue import WorkshopError, way_out
 
 FILE = "lesson.toml"
 CONTEXT = 3
@@ -72,17 +72,27 @@ def find_lessons(root: Path, system: str, site: str | None = None) -> list[Lesso
     everything = lessons(root)
     found = [lesson for lesson in everything if lesson.system == system]
     if not found:
-        raise WorkshopError(_unknown("system", system, [one.system for one in everything]))
+        known = [*dict.fromkeys(lesson.system for lesson in everything)]
+        hint = way_out(system, known)
+        raise WorkshopError(f"there is no system {system!r} with a lesson: {hint}")
     if site is None:
         return found
     of_site = [lesson for lesson in found if lesson.site == site]
     if not of_site:
-        raise WorkshopError(_unknown(f"site of {system}", site, [one.site for one in found]))
+        sites = [lesson.site for lesson in found if lesson.site]
+        hint = way_out(site, sites) if sites else f"`debubble lesson {system}` shows the one it has"
+        raise WorkshopError(f"there is no site of {system} {site!r} with a lesson: {hint}")
     return of_site
 
 
 def _lessons_in(file: Path, root: Path) -> list[Lesson]:
-    folder = file.parent
+    folder, shown = file.parent, file.relative_to(root)
+    try:
+        pairs = tomllib.loads(file.read_text(encoding="utf-8")).get("pair", [])
+    except tomllib.TOMLDecodeError as error:
+        raise WorkshopError(f"{shown} is not valid TOML: {error}") from error
+    if not pairs:
+        raise WorkshopError(f"{shown} has no [[pair]], the two files whose difference is a lesson")
     try:
         return [
             Lesson(
@@ -93,18 +103,7 @@ def _lessons_in(file: Path, root: Path) -> list[Lesson]:
                 after=folder / pair["after"],
                 root=root,
             )
-            for pair in tomllib.loads(file.read_text(encoding="utf-8"))["pair"]
+            for pair in pairs
         ]
-    except tomllib.TOMLDecodeError as error:
-        raise WorkshopError(f"{file.relative_to(root)} is not valid TOML: {error}") from error
     except KeyError as error:
-        raise WorkshopError(f"{file.relative_to(root)}: a [[pair]] has no {error}") from error
-
-
-def _unknown(kind: str, name: str, there: list[str]) -> str:
-    known = [*dict.fromkeys(filter(None, there))]
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    way_out = (
-        f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(known) or 'none'}"
-    )
-    return f"there is no {kind} {name!r} with a lesson: {way_out}"
+        raise WorkshopError(f"{shown}: a [[pair]] has no {error}") from error
