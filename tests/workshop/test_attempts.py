@@ -122,13 +122,13 @@ def test_an_attempt_that_does_not_fit_is_refused_when_it_is_run(change):
         (
             "x.diff",
             diff("@@ Sum.total\n-        return 7"),
-            "x.diff, line 6: the lines without a + are 0 times in Sum.total, and not once",
+            "x.diff, line 6: the lines without a + are not in Sum.total",
         ),
         (
             "x.diff",
             diff(FEWER, "@@ Sum\n         self.numbers = numbers", "@@\n-\n-"),
-            "x.diff, line 13: the lines without a + are 2 times in solutions/tiny/add_up.py, "
-            "and not once",
+            "x.diff, line 13: solutions/tiny/add_up.py has the lines without a + 2 times: add more "
+            "of them",
         ),
         ("x.diff", diff("@@ Sum.mean\n-"), "x.diff, line 6: the solution defines no 'Sum.mean'"),
         (
@@ -149,6 +149,16 @@ def test_an_attempt_that_does_not_fit_is_refused_when_it_is_run(change):
             "uses it",
         ),
         ("x.diff", "Is wrong.\n\nsays: 5\n\n" + FEWER, "x.diff needs a line `fails: ...`"),
+        pytest.param(
+            "x.diff",
+            diff(
+                "@@ add_up\n     numbers = kept(numbers)\n+    numbers += [1]",
+                "@@ add_up\n     numbers = kept(numbers)\n-    return Sum(numbers).total() + FIRST",
+            ),
+            "x.diff, line 10: this @@ and another one share 'numbers = kept(numbers)': join them",
+            id="two changes that share a line",
+        ),
+        pytest.param("x.diff", diff("@@"), "x.diff, line 6: this @@ has no lines", id="no lines"),
     ],
 )
 def test_an_attempt_that_does_not_fit_is_named_with_its_line(problem, name, text, sentence):

@@ -79,6 +79,13 @@ def test_what_the_body_reads_comes_along(workbook):
     assert "import os" not in text and "UNUSED" not in text and "solutions" not in text
 
 
+def test_a_line_goes_on_after_a_form_feed(workbook):
+    before = (workbook.root / "solutions" / "tiny" / "before.py").read_text()
+    expected = generate(workbook.kata)
+    workbook.write("solutions/tiny/before.py", f'"""The\fold\u2028way."""\n\n\n{before}')
+    assert generate(workbook.kata) == expected
+
+
 def test_a_class_keeps_its_methods_and_comments(workbook):
     text = with_classes(
         workbook,

@@ -1,4 +1,4 @@
-"""A wrong attempt as code: the solution's module with a mistake, which alone its file holds.
+"""A wrong attempt as code: the solution's module with a mistake. The file has only the mistake.
 
 `no_event.diff` has lines that differ; `no_event.py` runs on top of the module, so that what it
 defines takes the place of what the solution calls so.
@@ -46,6 +46,9 @@ def _changed(kata: Kata, path: Path, solution: SourceModule) -> str:
     text: list[tuple[int, str]] = []
     line = end = 0
     for first, last, line, new in sorted(_changes(kata, path, solution)):
+        if first < end:
+            problem = f"this @@ and another one share {solution.lines[first].strip()!r}: join them"
+            raise _misfit(kata, path, line, problem)
         text += [(line, same) for same in solution.lines[end:first]] + new
         end = last
     text += [(line, same) for same in solution.lines[end:]]
@@ -66,7 +69,9 @@ def _changes(
     about, *blocks = re.split("^@@", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     line = 1 + about.count("\n")
     for block in blocks:
-        within, *lines = block.strip(" ").rstrip().splitlines()
+        within, *lines = block.strip(" ").rstrip().split("\n")
+        if not lines:
+            raise _misfit(kata, path, line, "this @@ has no lines")
         first, last, body = 0, len(solution.lines), solution.body
         for name in within.split(".") if within else []:
             named = [node for node in body if isinstance(node, Definition) and node.name == name]
@@ -78,7 +83,9 @@ def _changes(
         found = [at for at in starts if solution.lines[at : at + len(old)] == old]
         if len(found) != 1:
             where = within or kata.relative(solution.path)
-            problem = f"the lines without a + are {len(found)} times in {where}, and not once"
+            problem = f"the lines without a + are not in {where}"
+            if found:
+                problem = f"{where} has the lines without a + {len(found)} times: add more of them"
             raise _misfit(kata, path, line, problem)
         new = [(at, text[1:]) for at, text in enumerate(lines, line + 1) if text[:1] != "-"]
         yield found[0], found[0] + len(old), line, new

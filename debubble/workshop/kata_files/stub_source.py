@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import io
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -39,7 +40,8 @@ class SourceModule:
         if not path.is_file():
             raise StubError(f"{path} is not there, but katas.toml names it as {name}")
         text = path.read_text(encoding="utf-8")
-        self.lines = text.splitlines()
+        # A form feed ends no line for Python, as it does for `str.splitlines`.
+        self.lines = [line.rstrip("\n") for line in io.StringIO(text)]
         try:
             self.body = ast.parse(text).body
         except SyntaxError as error:
