@@ -227,7 +227,8 @@ def _katas_run(reporter: pytest.TerminalReporter) -> dict[Kata, run_text.Score]:
             kata = kata_of_test(report.nodeid) if isinstance(report, pytest.TestReport) else None
             if kata is not None and (kata in scores or outcome != "skipped"):
                 scores.setdefault(kata, run_text.Score()).reports.append(report)
-    for kata in map(kata_of_test, config.stash[TO_RUN]):
+    for nodeid in config.stash[TO_RUN]:
+        kata = kata_of_test(nodeid)
         if kata in scores:
             scores[kata].tests += 1
     return dict(sorted(scores.items(), key=lambda item: _place(config, item[0])))

@@ -7,29 +7,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
 
 from ..running.process_environment import process_environment
 from ..running.under_test import Implementation
 from .trials import CannotRun, Trial
+from .trials_messages import ANSWER, NOTES, REQUEST, Answer, Request
 from .watchdog import LONGEST_TEST, how_it_ended
 
 SERVER = "debubble.workshop.proof.trials_server"
-REQUEST, ANSWER, NOTES = "request.pickle", "answer.pickle", "notes.txt"
-"""Files in the folder of a process: two pickles, and the watchdog's notes."""
-
-
-class Request(NamedTuple):
-    implementations: list[Implementation]
-    device: str
-    longest_test: float
-    """In seconds."""
-
-
-class Answer(NamedTuple):
-    trials: list[Trial]
-    refusal: str = ""
-    """Why there are no trials."""
 
 
 class TrialsProcesses:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from .trials import CannotRun, run_trials
-from .trials_client import ANSWER, NOTES, REQUEST, Answer, Request
+from .trials_messages import ANSWER, NOTES, REQUEST, Answer, Request
 from .watchdog import Watchdog
 
 
