@@ -73,18 +73,19 @@ def launch(
     back, a Triton kernel has none.
 
     RuntimeError for a Triton kernel that was decorated for the other accelerator, TypeError for a
-    plain function with a grid and a Triton kernel without.
+    plain function with a grid, a Triton kernel without, and a grid that is no tuple of 1 to 3
+    integers.
     """
     accelerator = current()
+    if grid is None:
+        function = cast("Callable[..., object]", kernel)
+        return accelerator.launch(function, None, *args, work=work, **meta)
     try:
-        if grid is None:
-            function = cast("Callable[..., object]", kernel)
-            return accelerator.launch(function, None, *args, work=work, **meta)
         accelerator.launch(kernel, grid, *args, work=work, **meta)
-        return None
     except Exception as error:
         triton_mode.explain(error, kernel)
         raise
+    return None
 
 
 def flex_attention(

@@ -11,8 +11,8 @@ from typing import Any
 VARIABLE = "TRITON_INTERPRET"
 MADE_FOR = {"JITFunction": "cuda", "InterpretedFunction": "sim"}
 """What `@triton.jit` gave, by its class's name: Triton need not be here to ask."""
-NUMPY_TOO_NEW, TRITON_NEW_ENOUGH = (2, 4), (3, 7)
-"""Since that numpy an array of one element is no number; older Tritons take it for one."""
+NUMPY_TOO_NEW = "2.4"
+"""Since that numpy an array of one element is no number; Triton before 3.7 takes it for one."""
 WRAPPERS = {"Autotuner", "Heuristics"}
 
 
@@ -32,14 +32,12 @@ def is_interpreted() -> bool:
 
 def check_launch(kernel: object, grid: tuple[int, ...] | None, accelerator: str) -> None:
     """TypeError for what can't be launched so: a plain function with a grid, a Triton kernel
-    without one. RuntimeError for a kernel that was decorated for the other accelerator, and for any
-    grid where there is no Triton."""
-    inside = kernel
-    while type(inside).__name__ in WRAPPERS:
-        inside = _inside(inside)
-    made_for = MADE_FOR.get(type(inside).__name__)
+    without one, a grid of another form; ValueError for a negative number in it. RuntimeError for a
+    kernel that was decorated for the other accelerator, and for any grid where there is no Triton.
+    """
+    made_for = MADE_FOR.get(type(unwrapped(kernel)).__name__)
     if grid is None and (made_for or not callable(kernel)):
-        shown = f"kernel {_name_of(inside)}" if made_for else repr(kernel)
+        shown = f"kernel {name_of(kernel)}" if made_for else repr(kernel)
         raise TypeError(f"{shown} can't be launched so: give a Triton kernel and a grid")
     if grid is not None and not hasattr(kernel, "__getitem__"):
         name = getattr(kernel, "__name__", repr(kernel))
@@ -50,11 +48,25 @@ def check_launch(kernel: object, grid: tuple[int, ...] | None, accelerator: str)
             "launch it with None for a grid"
         )
     if made_for not in (None, accelerator):
-        _refuse(inside, accelerator)
+        _refuse(kernel, accelerator)
+    if grid is not None:
+        _check_grid(name_of(kernel), grid)
+
+
+def _check_grid(name: str, grid: object) -> None:
+    """Triton also takes a function that makes the grid; the accelerators don't."""
+    if not isinstance(grid, tuple) or not 1 <= len(grid) <= 3 or not all(map(_is_integer, grid)):
+        raise TypeError(f"the grid of kernel {name} is a tuple of 1 to 3 integers, not {grid!r}")
+    if any([type(number) is int and number < 0 for number in grid]):
+        raise ValueError(f"the grid {grid} of kernel {name} has a number below 0")
+
+
+def _is_integer(number: object) -> bool:
+    return type(number) is int or (hasattr(number, "__index__") and type(number) is not bool)
 
 
 def _refuse(kernel: object, accelerator: str) -> None:
-    name = _name_of(kernel)
+    name = name_of(kernel)
     if accelerator == "sim":
         raise RuntimeError(
             f"kernel {name} was made for a GPU, and this process runs on sim: import debubble "
@@ -73,35 +85,30 @@ def explain(error: Exception, kernel: object) -> None:
     early; and it can't loop to a bound that a kernel computes with a numpy newer than it is.
     """
     if "only 0-dimensional arrays can be converted" in str(error):
-        needed = ".".join(map(str, NUMPY_TOO_NEW))
         raise RuntimeError(
-            f"kernel {_name_of(kernel)} can't be interpreted here: Triton {version('triton')} "
-            f"needs numpy < {needed} for that, and this is numpy {version('numpy')}"
+            f"kernel {name_of(kernel)} can't be interpreted here: Triton {version('triton')} "
+            f"needs numpy < {NUMPY_TOO_NEW} for that, and this is numpy {version('numpy')}"
         ) from error
     if "Cannot call @triton.jit'd outside" in str(error):
         raise RuntimeError(
-            f"kernel {_name_of(kernel)} calls a function that was made for a GPU, and this "
+            f"kernel {name_of(kernel)} calls a function that was made for a GPU, and this "
             "process runs on sim: import debubble before triton, and before the module that "
             f"defines that function, or set {VARIABLE}=1 before Python starts"
         ) from error
 
 
-def _inside(kernel: Any) -> object:
-    """What a Triton kernel, or a wrapper of one, was made of."""
-    return kernel.fn
+def unwrapped(kernel: Any) -> Any:
+    """A Triton kernel without what tunes it; what is no such wrapper comes back as it is."""
+    while type(kernel).__name__ in WRAPPERS:
+        kernel = kernel.fn
+    return kernel
 
 
-def _name_of(kernel: Any) -> str:
-    return kernel.fn.__name__
-
-
-def can_interpret() -> bool:
-    """Whether Triton's interpreter works with the numpy that is installed."""
-    return _release("numpy") < NUMPY_TOO_NEW or _release("triton") >= TRITON_NEW_ENOUGH
-
-
-def _release(package: str) -> tuple[int, ...]:
-    return tuple(map(int, version(package).split(".")[:2]))
+def name_of(kernel: object) -> str:
+    """The name of a function, or of the function that a Triton kernel was made of; "kernel" for
+    what has none."""
+    inside = unwrapped(kernel)
+    return getattr(getattr(inside, "fn", inside), "__name__", "kernel")
 
 
 def is_there() -> bool:

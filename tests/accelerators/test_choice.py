@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
@@ -82,3 +83,8 @@ def test_what_is_no_function_is_not_launched(accelerator):
 def test_a_negative_sleep_is_refused(accelerator):
     with pytest.raises(ValueError, match="not -1"):
         accelerator.sleep(-1)
+
+
+def test_an_error_of_a_plain_function_arrives_as_it_is(accelerator):
+    with pytest.raises(TypeError, match="only 0-dimensional arrays can be converted to Python"):
+        launch(lambda: int(np.array([1, 2])), None)

@@ -141,6 +141,43 @@ def test_a_kernel_without_a_grid_is_refused(accelerator, is_tuned):
         accelerator.launch(kernel, None)
 
 
+@pytest.mark.parametrize(
+    ("grid", "shown"),
+    [
+        (2, "2"),
+        ([2], r"\[2\]"),
+        ((), r"\(\)"),
+        ((1, 1, 1, 1), r"\(1, 1, 1, 1\)"),
+        ((True,), r"\(True,\)"),
+        ((2.0,), r"\(2\.0,\)"),
+        (lambda meta: (1,), "<function"),
+    ],
+    ids=["a number", "a list", "empty", "four numbers", "a flag", "a float", "a function"],
+)
+def test_a_grid_of_another_form_is_refused(accelerator, grid, shown):
+    triton = pytest.importorskip("triton")
+
+    @triton.jit
+    def copy(x, y):
+        pass
+
+    with pytest.raises(
+        TypeError, match=f"grid of kernel copy is a tuple of 1 to 3 integers, not {shown}"
+    ):
+        accelerator.launch(copy, grid)
+
+
+def test_a_grid_with_a_negative_number_is_refused(accelerator):
+    triton = pytest.importorskip("triton")
+
+    @triton.jit
+    def copy(x, y):
+        pass
+
+    with pytest.raises(ValueError, match=r"the grid \(2, -1\) of kernel copy has a number below 0"):
+        accelerator.launch(copy, (2, -1))
+
+
 def test_without_triton_the_first_launch_says_what_it_needs(no_triton):
     run = python("-c", LAUNCHED_WITHOUT_TRITON, **no_triton)
     assert run.stdout == "2.0\n", run.stderr[-2000:]
@@ -196,7 +233,6 @@ def test_a_numpy_that_the_interpreter_does_not_work_with_is_named(monkeypatch):
 
     kernel.fn = kernel
     monkeypatch.setattr(triton_mode, "version", {"triton": "3.6.0", "numpy": "2.5.2"}.get)
-    assert not triton_mode.can_interpret()
     error = TypeError("only 0-dimensional arrays can be converted to Python scalars")
     with pytest.raises(RuntimeError, match=r"Triton 3\.6\.0 needs numpy < 2\.4 .* numpy 2\.5\.2"):
         triton_mode.explain(error, kernel)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from debubble.contract.triton_mode import WRAPPERS
+from debubble.contract.triton_mode import unwrapped
 
 
 @contextmanager
@@ -19,9 +19,7 @@ def ready_once(kernel: Any) -> Iterator[None]:
     looks through all of the language for what has stayed replaced since the first call, and so
     spends a third of a kernel's time. A kernel that it does not run is left alone.
     """
-    while type(kernel).__name__ in WRAPPERS:
-        kernel = kernel.fn
-    interpreted = type(kernel)
+    interpreted = type(unwrapped(kernel))
     if interpreted.__name__ != "InterpretedFunction":
         yield
         return

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from debubble.contract.protocol import Work
+from debubble.contract.triton_mode import name_of
 from debubble.rules.action import Action
 from debubble.rules.copies import nbytes_of
 
@@ -37,7 +38,7 @@ class Launches:
         meta: dict[str, Any],
         work: Work | Callable[[], Work] | None,
     ) -> Any:
-        name = _name_of(kernel)
+        name = name_of(kernel)
         inputs: list[torch.Tensor] = []
         cpu_args = on_cpu(args, inputs)
         cpu_meta = {key: on_cpu(value, inputs) for key, value in meta.items()}
@@ -98,7 +99,7 @@ def _run_guarded(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str
         with ready_once(kernel):
             kernel[grid](*guarded_args, **dict(zip(meta, values, strict=True)))
 
-    guarded(call, flat_tensors([args, list(meta.values())]), _name_of(kernel))
+    guarded(call, flat_tensors([args, list(meta.values())]), name_of(kernel))
 
 
 def _action(name: str, work: Work, inputs: list[torch.Tensor], reach: Reach | None) -> Action:
@@ -122,8 +123,3 @@ def _action(name: str, work: Work, inputs: list[torch.Tensor], reach: Reach | No
         work.tensor_cores,
         link_bytes=over_link,
     )
-
-
-def _name_of(kernel: Any) -> str:
-    """A Triton kernel has its function's."""
-    return getattr(getattr(kernel, "fn", kernel), "__name__", "kernel")
