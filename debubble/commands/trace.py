@@ -12,7 +12,7 @@ from debubble.timeline.comparison import COUNT_WORDS
 from debubble.timeline.timeline import Timeline
 from debubble.timeline.trace_file import TraceFileError
 from debubble.views.timeline.lanes import text_lanes
-from debubble.views.timeline.tables import BUBBLE_HEADINGS, rows_of
+from debubble.views.timeline.tables import BUBBLE_HEADINGS, bubble_rows
 from debubble.views.timeline.words import format_share, format_time, printable
 
 from .refusal import refuse
@@ -50,7 +50,7 @@ def trace(file: Path, perfetto: Path | None = None, width: int | None = None) ->
     console.print(counts_table(timeline))
     console.print()
     console.print(bubbles_summary(timeline))
-    rows = rows_of(bubbles, timeline.span)
+    rows = bubble_rows(bubbles, timeline.span)
     if rows:
         console.print(figures_first(BUBBLE_HEADINGS, rows[:MOST_ROWS], console.width, figures=3))
     if len(rows) > MOST_ROWS:

@@ -19,9 +19,10 @@ LONGEST_TIME = 1e12
 def check_columns(columns: Mapping[str, Sequence[object]]) -> None:
     """ValueError for what no event can be, naming the first value that is wrong. Names and source
     lines stand in `columns` already, and no longer their numbers."""
-    of_time = f"is not a number of microseconds, at most {LONGEST_TIME:g}"
-    check_numbers(columns["start"], -LONGEST_TIME, LONGEST_TIME, f"the time {{}} {of_time}")
-    check_numbers(columns["duration"], 0, LONGEST_TIME, f"the time {{}} {of_time} and at least 0")
+    for name, shortest in (("start", -LONGEST_TIME), ("duration", 0)):
+        limits = f"from {shortest:g} to {LONGEST_TIME:g}"
+        says = f"the time {{}} is not a number of microseconds {limits}"
+        check_numbers(columns[name], shortest, LONGEST_TIME, says)
     checked_whole(columns["bytes"], 2**63, "the number of bytes {} is not a whole one from 0 on")
     for name in ("pageable", "allowed"):
         checked_flags(columns[name])
@@ -75,7 +76,7 @@ def checked_flags(values: Sequence[object]) -> Sequence[bool]:
 
 def checked_text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"the text {shown(value)} is none")
+        raise ValueError(f"{shown(value)} stands where a text belongs")
     if len(value) > MOST_CHARACTERS:
         raise ValueError(f"a text of {len(value):,} characters: {MOST_CHARACTERS:,} are the most")
     try:
@@ -85,14 +86,14 @@ def checked_text(value: object) -> str:
     return value
 
 
-def checked_hazard(kind: HazardKind) -> HazardKind:
+def checked_hazard(kind: object) -> HazardKind:
     if kind not in get_args(HazardKind):
         raise ValueError(f"it holds a hazard of the unknown kind {shown(kind)}")
-    return kind
+    return cast(HazardKind, kind)
 
 
 def shown(value: object) -> str:
-    """As it stands in a message, however long it is."""
+    """A value as a message quotes it: in ASCII, at most 40 characters of it."""
     try:
         text = ascii(value)
     except ValueError:  # Python writes no integer of more than 4,300 digits.

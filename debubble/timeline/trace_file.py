@@ -139,31 +139,31 @@ def encode_timeline(timeline: TimelineData) -> str:
         for column, values in columns.items():
             value = getattr(event, column)
             if column in NAMES:
-                value = names(value and value[:MOST_CHARACTERS])
+                value = names(value and written(value))
             elif column == "source":
                 value = sources(value)
             elif column in ("start", "duration"):
                 value = round(value, 3)
             values.append(value)
     hazards = [
-        [hazard.kind, hazard.message, sources(hazard.first), sources(hazard.second)]
+        [hazard.kind, written(hazard.message), sources(hazard.first), sources(hazard.second)]
         for hazard in timeline.hazards
     ]
     parts = {
         "format": FORMAT,
         "version": VERSION,
-        "accelerator": timeline.accelerator,
-        "description": timeline.description,
+        "accelerator": written(timeline.accelerator),
+        "description": written(timeline.description),
         "modelled": timeline.modelled,
         "time_unit": "us",
         **({"cut_off": True} if timeline.cut_off else {}),
         "names": names.values,
         "sources": [
             [
-                portable_path(source.file),
+                written(portable_path(source.file)),
                 source.line,
-                source.function,
-                source.text[:MOST_CHARACTERS],
+                written(source.function),
+                written(source.text),
             ]
             for source in sources.values
         ],
@@ -173,6 +173,12 @@ def encode_timeline(timeline: TimelineData) -> str:
     rows = ",\n".join(f"  {json.dumps(name)}: {compact(v)}" for name, v in columns.items())
     lines.append(f'"events": {{\n{rows}\n}}')
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def written(text: str) -> str:
+    """A text as `load` takes it: cut to MOST_CHARACTERS, and "?" for each half of a character, such
+    as Python has in the name of a file that is not UTF-8."""
+    return text[:MOST_CHARACTERS].encode(errors="replace").decode()
 
 
 def needed_columns(events: Iterable[Event]) -> list[str]:
@@ -223,7 +229,7 @@ def decode_timeline(text: str, path: str | PathLike[str]) -> TimelineData:
     try:
         return build_timeline(data)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)[:100]
+        what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)[:200]
         raise TraceFileError(f"{path} is a damaged debubble timeline: {what}.") from None
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from debubble.views.timeline.lanes import text_lanes
-from debubble.views.timeline.tables import bubbles_table, events_table
+from debubble.views.timeline.tables import bubble_rows
 from tests.timeline.recordings import LAUNCH, READ, Recording, transformer_step
 
 
@@ -122,19 +122,8 @@ def test_nothing_recorded_is_said():
 def test_an_event_without_duration_can_be_drawn_alone():
     recording = Recording()
     recording.kernel(5, 5)
-    assert row_of(text_lanes(recording.timeline), "stream 0").strip()
-
-
-def test_the_events_table_names_lane_kind_and_line(recording):
-    lines = events_table(recording.timeline.events).splitlines()
-    assert len(lines) == 1 + len(recording.timeline.events)
-    assert lines[3].split("  ")[0].strip() == "50.0 µs"
-    assert "host sync: cudaStreamSynchronize" in lines[3] and "sampler.py:7" in lines[3]
-    assert "pageable upload of 64 B" in lines[5]
-
-
-def test_a_cut_events_table_says_how_many_are_missing(recording):
-    assert events_table(recording.timeline.events, 2).endswith("(5 more events)")
+    for around in (None, recording.timeline.events):
+        assert row_of(text_lanes(recording.timeline, around=around), "stream 0").strip()
 
 
 def test_the_bubbles_table_sums_by_cause_and_line_longest_first():
@@ -143,10 +132,10 @@ def test_the_bubbles_table_sums_by_cause_and_line_longest_first():
     for start in (20, 40, 60):
         recording.kernel(start, start + 10, recording.launch(start - 2, start, LAUNCH))
     recording.kernel(71, 100, recording.launch(60, 61))
-    _, first, second = bubbles_table(recording.timeline).splitlines()
-    assert first.split()[:4] == ["30.0", "µs", "30.0%", "3"]
-    assert "waiting for the host" in first and "attention.py:88" in first
-    assert second.split()[:4] == ["1.0", "µs", "1.0%", "1"]
+    first, second = bubble_rows(recording.timeline.bubbles(), recording.timeline.span)
+    assert first[:4] == ("30.0 µs", "30.0%", "3", "waiting for the host")
+    assert "attention.py:88" in first[4]
+    assert second[:3] == ("1.0 µs", "1.0%", "1")
 
 
 @pytest.mark.parametrize("length", [0.05, 0.7, 3.0, 250.0, 40_000.0])

@@ -97,7 +97,7 @@ def choose_window(timeline: TimelineData, around: Sequence[Event] | None, column
     events = timeline.events
     first, last = min(event.start for event in events), max(event.end for event in events)
     if not around:
-        return Window(first, max(last, first + 1e-3), columns)
+        return window_of(first, last, columns)
     shown = list(around)
     shown += [launch for launch in map(timeline.launch_of, around) if launch is not None]
     launches = {index for index, event in enumerate(events) if event in around}
@@ -109,7 +109,12 @@ def choose_window(timeline: TimelineData, around: Sequence[Event] | None, column
     start = min([start, *(gap.start for gap in gaps)])
     end = max([end, *(gap.end for gap in gaps)])
     room = max((end - start) * 0.2, 2.0)
-    return Window(max(start - room, first), min(end + room, last), columns)
+    return window_of(max(start - room, first), min(end + room, last), columns)
+
+
+def window_of(start: float, end: float, columns: int) -> Window:
+    """From `start` to `end`, or a nanosecond where one event without duration is all there is."""
+    return Window(start, max(end, start + 1e-3), columns)
 
 
 def overlaps(part: Event | Bubble, window: Window) -> bool:
