@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal
 
-from .backward_pass import UNDER_WAY, current, waiting_line
-from .source_line import SourceLine, source_line
+from .backward_pass import UNDER_WAY, current, learners_line
+from .source_line import SourceLine
 
 
 class HostSyncError(RuntimeError):
@@ -49,7 +49,7 @@ def syncs_are_allowed() -> bool:
 
 
 def refuse(what: str) -> None:
-    raise HostSyncError(what, source_line() or waiting_line())
+    raise HostSyncError(what, learners_line())
 
 
 def _rule_here() -> Rule:

@@ -87,7 +87,7 @@ class SimAccelerator:
         check_launch(kernel, grid, self.name)
         if grid is not None and 0 in grid:
             return None
-        with self._device.lock:
+        with self._device.locked_for_launch():
             return self._launches(kernel, grid, args, meta, work)
 
     def memory_at(self, address: int) -> MemoryRange | None:

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import debubble
+from debubble.accelerator import CaptureError
 
 from .programs import arithmetic, conversions, gradients, indexing, modules, serving, views
 
@@ -95,6 +96,28 @@ def test_a_sparse_gradient_is_refused(accelerator):
     loss = embedding(torch.tensor([1, 2], device=accelerator.device)).sum()
     with pytest.raises(NotImplementedError, match=r"sim has no torch\.sparse_coo tensors"):
         loss.backward()
+
+
+def test_a_launched_function_that_waits_for_gradients_is_refused(accelerator):
+    w = torch.ones(3, device=accelerator.device, requires_grad=True)
+
+    def train(x):
+        (w * 2).sum().backward()
+        return x
+
+    sentence = r"call it without launch, at test_programs\.py:\d+: \(w \* 2\)\.sum\(\)\.backward"
+    with pytest.raises(RuntimeError, match=sentence):
+        accelerator.launch(train, None, torch.ones(3, device=accelerator.device))
+    (w * 2).sum().backward()
+    assert w.grad.tolist() == [2.0] * 3
+
+
+def test_a_wait_of_a_backward_pass_in_a_capture_is_told_with_its_line(accelerator):
+    x = torch.ones(3, device=accelerator.device, requires_grad=True)
+    y = x[x > 0].sum()
+    sentence = r"for the device at test_programs\.py:\d+: y\.backward"
+    with pytest.raises(CaptureError, match=sentence), accelerator.graph().capture():
+        y.backward()
 
 
 def test_an_error_in_a_hook_reaches_who_began_the_backward_pass(accelerator):

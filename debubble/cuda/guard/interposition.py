@@ -8,9 +8,9 @@ from typing import ParamSpec, TypeVar
 
 import torch
 
+from debubble.contract.backward_pass import learners_line
 from debubble.contract.capture_error import CaptureError, waits
 from debubble.contract.host_syncs import refuse, syncs_are_forbidden
-from debubble.contract.source_line import source_line
 
 from ..trace.marks import marked
 
@@ -42,7 +42,7 @@ def _watched(wait: Callable[Taken, Given], words: str) -> Callable[Taken, Given]
     def call(*args: Taken.args, **kwargs: Taken.kwargs) -> Given:
         what = f"{words} makes the host wait for the device"
         if torch.cuda.is_current_stream_capturing():
-            raise CaptureError(waits(what, source_line()))
+            raise CaptureError(waits(what, learners_line()))
         if syncs_are_forbidden():
             refuse(what)
         with marked():

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from debubble.contract.backward_pass import waiting_line
+from debubble.contract.backward_pass import current, learners_line
 from debubble.contract.capture_error import CaptureError, waits
 from debubble.contract.host_syncs import refuse, syncs_are_forbidden
-from debubble.contract.source_line import SourceLine, source_line
+from debubble.contract.source_line import SourceLine
 from debubble.rules.action import Action
 from debubble.rules.refusal import refusal
 from debubble.timeline.event import HOST_LANE, CopyKind, Hazard
@@ -49,9 +50,34 @@ class SimDevice:
         self._streams = [self._default_stream]
         self._lanes = {0: 0}
         self._local = threading.local()
+        self._launching: int | None = None
+        """The thread that holds the lock for a launch, whose function may do anything meanwhile."""
         self._copy_engines = {"in": CopyEngine(), "out": CopyEngine()}
         self._starts: deque[float] = deque(maxlen=LAUNCH_QUEUE)
         self.races = Races(lambda hazard: self.hazards.append(hazard))
+
+    # Threads.
+
+    @contextmanager
+    def locked_for_launch(self) -> Iterator[None]:
+        with self.lock:
+            outer, self._launching = self._launching, threading.get_ident()
+            try:
+                yield
+            finally:
+                self._launching = outer
+
+    def wait_for_lock(self) -> None:
+        """RuntimeError where the thread that holds it waits for this one, in a backward pass."""
+        running = current()
+        while running is not None:
+            if running.thread == self._launching:
+                raise RuntimeError(
+                    "a launch is one kernel, and this function waits for gradients on sim, which "
+                    f"are more: call it without launch, at {learners_line()}"
+                )
+            running = running.outer
+        self.lock.acquire()
 
     # Streams.
 
@@ -104,7 +130,7 @@ class SimDevice:
     def _refuse(self, what: str) -> None:
         if self.capturing is None:
             refuse(what)
-        raise CaptureError(waits(what, source_line()))
+        raise CaptureError(waits(what, learners_line()))
 
     # Work.
 
@@ -230,11 +256,14 @@ class SimDevice:
 
     def source(self) -> SourceLine | None:
         """The learner's line, looked up only when somebody will see it."""
-        if self.recorder is not None:
-            return self.recorder.source()
-        if self.capturing is None and len(self._streams) == 1 and not self.in_flight.uploads:
+        if (
+            self.recorder is None
+            and self.capturing is None
+            and len(self._streams) == 1
+            and not self.in_flight.uploads
+        ):
             return None
-        return source_line() or waiting_line()
+        return learners_line()
 
     def start_recording(self, most_calls: int | None = None) -> Recorder:
         """What happens from now on is noted there; the device finishes what it has before."""

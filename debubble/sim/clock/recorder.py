@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
-from debubble.contract.backward_pass import waiting_line
 from debubble.contract.host_syncs import syncs_are_allowed
-from debubble.contract.source_line import SourceLine, source_line
+from debubble.contract.source_line import SourceLine
 from debubble.timeline.event import HOST_LANE, CopyKind, Event, EventKind
 from debubble.timeline.threads import name_of
 
@@ -60,11 +59,6 @@ class Recorder:
     def lengthen(self, index: int | None, duration: float) -> None:
         if index is not None:
             self.events[index] = replace(self.events[index], duration=duration)
-
-    def source(self) -> SourceLine | None:
-        """The learner's line. What autograd does in a thread of its own belongs to the line that
-        waits for it."""
-        return source_line() or waiting_line()
 
     def _thread_name(self) -> str | None:
         """The running thread's, or None if it is the one that records."""

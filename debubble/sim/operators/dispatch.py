@@ -35,8 +35,13 @@ class Dispatcher:
         run = self._known.get(func)
         if run is None:
             run = self._known[func] = self._classify(func)
-        with self.device.lock:
+        lock = self.device.lock
+        if not lock.acquire(False):
+            self.device.wait_for_lock()
+        try:
             return run(args, kwargs)
+        finally:
+            lock.release()
 
     def _classify(self, func: Any) -> Operator:
         if name_of(func) in LEAVES_OUT:
