@@ -1,6 +1,8 @@
 """Programs as users write them give on sim what they give on the CPU, recorded or not."""
 
+import copy
 import inspect
+import pickle
 from contextlib import nullcontext
 
 import pytest
@@ -147,6 +149,37 @@ def test_a_histogram_of_integers_is_counted(accelerator, dtype):
     assert torch.histc(experts[1:3], bins=2).tolist() == [0, 2]
 
 
+def test_a_histogram_of_integers_is_computed_in_int64(accelerator):
+    zeros = torch.zeros(3, dtype=torch.uint8, device=accelerator.device)
+    assert torch.histc(zeros, bins=2).tolist() == [0, 3]
+    assert torch.histc(zeros.to(torch.int8), bins=2, max=1000).tolist() == [3, 0]
+    out = torch.empty(0, dtype=torch.uint8, device=accelerator.device)
+    assert torch.histc(zeros, bins=2, out=out) is out
+    assert out.tolist() == [0, 3]
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"bins": 4, "min": 5, "max": 2}, "max must be larger than min"),
+        ({"bins": 0}, "bins must be > 0, but got 0"),
+        ({"bins": 2, "max": float("inf")}, "is not finite"),
+    ],
+    ids=["limits", "bins", "infinite"],
+)
+def test_a_histogram_of_integers_refuses_what_one_of_floats_does(accelerator, limits, words):
+    for dtype in (torch.float32, torch.int64):
+        numbers = torch.ones(3, dtype=dtype, device=accelerator.device)
+        with pytest.raises(RuntimeError, match=words):
+            torch.histc(numbers, **limits)
+
+
+def test_a_histogram_of_flags_is_refused(accelerator):
+    flags = torch.ones(3, dtype=torch.bool, device=accelerator.device)
+    with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+        torch.histc(flags, bins=2)
+
+
 PRODUCTS_OF_CUDA = {
     "a @ a": "addmm_cuda",
     "F.linear(a, a)": "addmm_cuda",
@@ -154,6 +187,8 @@ PRODUCTS_OF_CUDA = {
     "a[None] @ a[None]": "baddbmm_cuda",
     "a @ a[0]": "addmv_impl_cuda",
     "a[0] @ a[0]": "dot",
+    "torch.addbmm(a, a[None], a[None])": "addmm_cuda",
+    "F.conv1d(a[None], a[None])": "slow_conv2d_cuda",
 }
 
 
@@ -248,6 +283,20 @@ def test_a_generator_says_where_it_is(accelerator):
     assert generator.device == accelerator.device
     assert isinstance(torch.default_generator, torch.Generator)
     assert torch.Generator().device == torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    "again",
+    [lambda g: g.clone_state(), copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g))],
+    ids=["clone_state", "deepcopy", "pickle"],
+)
+def test_a_copy_of_a_generator_draws_the_same_for_the_device(accelerator, again):
+    generator = torch.Generator(accelerator.device).manual_seed(3)
+    twin = again(generator)
+    assert twin.device == accelerator.device
+    first, second = (torch.rand(2, device="sim", generator=g).tolist() for g in (generator, twin))
+    assert first == second
+    assert again(torch.Generator()).device == torch.device("cpu")
 
 
 def test_an_event_that_was_never_recorded_is_complete(accelerator):

@@ -16,7 +16,7 @@ from ..clock.device import SimDevice
 from ..memory.tape import flat_tensors
 from ..tensor import SimTensor
 from .execution import Operation, execute
-from .unlike_cpu import ON_CPU
+from .other_means import ON_CPU
 from .work import HALVES, MATRIX_PRODUCTS, matrix_product
 
 NUMBERS = (bool, int, float, complex)

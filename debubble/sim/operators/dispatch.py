@@ -14,7 +14,8 @@ from ..memory.blocks import Block
 from ..tensor import SimTensor
 from .computing import Computation, on_cpu
 from .copying import Copies
-from .unlike_cpu import LEAVES_OUT, Operator, refusing_as_cuda, writing_out
+from .cuda_refusals import Operator, refusing_as_cuda
+from .other_means import LEAVES_OUT, writing_out
 
 aten = torch.ops.aten
 

@@ -17,7 +17,7 @@ from . import autocast
 from .dispatch import Dispatcher
 from .execution import Operation, execute
 from .gradient import differentiable
-from .unlike_cpu import LEAVES_OUT
+from .other_means import LEAVES_OUT
 
 IMPLICIT = torch.DispatchKey.CompositeImplicitAutograd
 _library: torch.library.Library | None = None

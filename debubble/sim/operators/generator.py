@@ -36,6 +36,19 @@ class Generator(_OfPyTorch, metaclass=_EveryGenerator):
     def device(self) -> torch.device:  # type: ignore[override]  # nobody sets PyTorch's either
         return torch.device("sim", 0) if self._on_sim else super().device
 
+    def clone_state(self) -> torch.Generator:
+        """A generator of the same device that draws the same numbers from now on."""
+        if not self._on_sim:
+            return super().clone_state()
+        clone = Generator(self.device)
+        clone.set_state(self.get_state())
+        return clone
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """PyTorch's own says the device of its object for this one."""
+        make, _, state = super().__reduce__()
+        return make, (self.device,), state
+
 
 _on_sim: set[int] = set()
 """What PyTorch's own object is called by which each of sim's generators draws."""
