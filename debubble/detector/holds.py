@@ -34,10 +34,6 @@ class Hold(NamedTuple):
     last: Event
     copy: Event | None
 
-    @property
-    def is_wait(self) -> bool:
-        return self.last.kind == "sync"
-
 
 def find_holds(events: Sequence[Event]) -> Iterator[Hold]:
     """In the order in which each thread was let go."""
