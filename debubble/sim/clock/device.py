@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from debubble.contract.backward_pass import current, learners_line
+from debubble.contract.backward_pass import current, learners_line, waiting_line
 from debubble.contract.capture_error import CaptureError, waits
 from debubble.contract.host_syncs import refuse, syncs_are_forbidden
-from debubble.contract.source_line import SourceLine
+from debubble.contract.source_line import SourceLine, source_line
 from debubble.rules.action import Action
 from debubble.rules.refusal import refusal
 from debubble.timeline.event import HOST_LANE, CopyKind, Hazard
@@ -263,7 +263,8 @@ class SimDevice:
             and not self.in_flight.uploads
         ):
             return None
-        return learners_line()
+        # learners_line(), without one more call for each operator.
+        return source_line() or waiting_line()
 
     def start_recording(self, most_calls: int | None = None) -> Recorder:
         """What happens from now on is noted there; the device finishes what it has before."""
