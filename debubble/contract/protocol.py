@@ -116,7 +116,8 @@ class Accelerator(Protocol):
         work: WorkOrMaker = None,
         **meta: object,
     ) -> None:
-        """Runs a kernel as one launch. `grid` is a Triton kernel's; None calls a plain function.
+        """Runs a kernel as one launch. `grid` is a Triton kernel's, a tuple of 1 to 3 integers;
+        None calls a plain function.
 
         `work` may be a function, so that a GPU never has to wait for what only sim needs. Pinned
         host tensors among the arguments are read when the kernel runs: leave them alone till then.

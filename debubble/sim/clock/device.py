@@ -68,7 +68,8 @@ class SimDevice:
                 self._launching = outer
 
     def wait_for_lock(self) -> None:
-        """RuntimeError where the thread that holds it waits for this one, in a backward pass."""
+        """Takes the lock once it is free. RuntimeError if the thread that holds it waits for this
+        one: a launched function does that in a backward pass."""
         running = current()
         while running is not None:
             if running.thread == self._launching:
