@@ -1,4 +1,4 @@
-"""Words and numbers that all views share: durations, sizes, what an event is."""
+"""Words and numbers that all views share: durations, shares, ticks, lanes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,8 @@ import math
 import unicodedata
 from collections.abc import Sequence
 
-from debubble.timeline.event import CopyKind, Event
+from debubble.timeline.event import Event
 from debubble.timeline.perfetto import lane_order
-
-COPY_WORDS: dict[CopyKind, str] = {
-    "h2d_pageable": "pageable upload",
-    "h2d_pinned": "pinned upload",
-    "d2h": "download",
-    "d2d": "copy on the device",
-}
-
 
 TICK_UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
 """Microseconds of each."""
@@ -47,22 +39,6 @@ def format_time(microseconds: float) -> str:
 def format_share(share: float) -> str:
     """`0%` only for nothing at all: `<1%`, `27%`."""
     return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
-
-
-def format_bytes(count: int) -> str:
-    """`640 B`, `2.0 KiB`, `1.5 MiB`, `3.0 GiB`."""
-    if count < 1024:
-        return f"{count} B"
-    power = min(int(math.log(count, 1024)), 3)
-    return f"{count / 1024**power:.1f} {('B', 'KiB', 'MiB', 'GiB')[power]}"
-
-
-def describe(event: Event) -> str:
-    """One line without times: `pageable upload of 64 B`, `host sync: cudaStreamSynchronize`."""
-    if event.copy_kind is not None:
-        return f"{COPY_WORDS[event.copy_kind]} of {format_bytes(event.bytes)}"
-    word = {"sync": "host sync", "graph_launch": "graph launch"}.get(event.kind, event.kind)
-    return f"{word}: {event.name}"
 
 
 def format_tick(microseconds: float, step: float) -> str:
