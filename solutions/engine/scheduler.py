@@ -74,7 +74,9 @@ class Scheduler:
             self._name_blocks(request, end)
             num_blocks, rest = divmod(end, self.limits.block_size)
             is_prefix = not rest and num_blocks <= len(request.hashes)
-            if row.is_decode or not num_blocks:
+            # A prompt's last part may be one token long too: only those of the answer are left out.
+            extends_answer = row.is_decode and row.positions.start >= len(request.prompt)
+            if extends_answer or not num_blocks:
                 continue
             state_hash = None
             if self.states is not None and is_prefix:

@@ -262,3 +262,26 @@ def test_a_request_may_have_an_image_as_long_as_a_step():
         add_tokens(engine, 60, seed, images=[(5, 28), (30, 53)], max_tokens=3)
     engine.run()
     assert not engine.has_work
+
+
+@pytest.mark.parametrize(
+    ("pattern", "budget"),
+    [(("spans",), 48), (("spans",), 47), (STATES, 48), (STATES, 15)],
+    ids=["at_once", "one_token_is_left", "states_at_once", "states_one_token_is_left"],
+)
+def test_a_prompts_last_block_is_stored_however_short_its_last_part_is(pattern, budget):
+    engine = engine_of(*pattern, budget=budget, num_cpu_blocks=16)
+    first = add_tokens(engine, 48, max_tokens=1)
+    engine.run()
+    engine.reset_prefix_cache()
+    again = engine.request(engine.add_request([*first.prompt, 1], SamplingParams(max_tokens=1)))
+    engine.run()
+    assert again.num_cached == 48
+
+
+def test_blocks_that_decodes_fill_are_not_stored():
+    engine = engine_of(num_cpu_blocks=16)
+    request = add_tokens(engine, 20, max_tokens=20)
+    engine.run()
+    assert len(request.hashes) == 2
+    assert engine.offloader.num_ready(request.hashes) == 1
