@@ -76,6 +76,12 @@ def block_of(request, column, block):
     return {"block_table": table}
 
 
+def test_requests_may_share_blocks_that_they_only_read():
+    table = make_batch().block_table.copy()
+    table[2, 0] = table[1, 0]
+    make_batch(block_table=table).check(LIMITS)
+
+
 REFUSED = {
     "request 1 has block 0 in column 0: blocks of requests are 1 to 19, block 0": block_of(1, 0, 0),
     "request 1 has block 20 in column 1": block_of(1, 1, 20),
@@ -114,6 +120,11 @@ REFUSED = {
     r"token_ids is float64 \[23\]": {"token_ids": np.arange(23.0)},
     r"query_lens is uint32 \[3\]": {"query_lens": np.array([5, 17, 1], np.uint32)},
     r"query_lens is int32 \[3, 1\]": {"query_lens": numbers(5, 17, 1)[:, None]},
+    "request 0 writes its token 3, and request 2 its token 99, to the same place of block 7: give "
+    "one of them a block of its own": block_of(2, 6, 7),
+    "request 1 writes its token 15, and request 1 its token 31, to the same place of block 3": (
+        block_of(1, 0, 3)
+    ),
 }
 
 

@@ -60,6 +60,7 @@ class ScheduledBatch:
         self._check_sizes(limits)
         self._check_lengths(limits)
         self._check_blocks(limits)
+        self._check_slots(limits)
         if vocab_size is not None:
             self._check_tokens(vocab_size)
 
@@ -147,6 +148,20 @@ class ScheduledBatch:
             raise ValueError(
                 f"request {at} has block {table[at, column]} in column {column}: blocks of "
                 f"requests are 1 to {limits.num_gpu_blocks - 1}, block 0 belongs to nobody"
+            )
+
+    def _check_slots(self, limits: Limits) -> None:
+        """Requests may share blocks that they read, but no two tokens are written to one slot."""
+        slots = self.slot_mapping(limits.block_size)
+        order = np.argsort(slots, kind="stable")
+        if (place := _first(np.diff(slots[order]) == 0)) is not None:
+            pair = order[place : place + 2]
+            one, other = np.searchsorted(self.query_start_loc, pair, side="right") - 1
+            at = self.positions[pair]
+            raise ValueError(
+                f"request {one} writes its token {at[0]}, and request {other} its token {at[1]}, "
+                f"to the same place of block {slots[pair[0]] // limits.block_size}: give one of "
+                "them a block of its own"
             )
 
     def _check_tokens(self, vocab_size: int) -> None:

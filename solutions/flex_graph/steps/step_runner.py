@@ -159,6 +159,13 @@ class StepRunner(ABC, Generic[Capture]):
         return self.model.forward(self.inputs.model_inputs(num_tokens), attn_metadata)
 
 
+class ProfileBatch(ScheduledBatch):
+    """A batch whose requests all lie in the same blocks, which it writes nothing to."""
+
+    def _check_slots(self, limits: Limits) -> None:
+        """Every batch is allowed: its slots are not used."""
+
+
 def profile_batch(num_tokens: int, seq_len: int, limits: Limits) -> ScheduledBatch:
     """The batch of a warm-up and of a capture: at most `num_tokens` tokens, spread over as many
     requests as there can be, each of length `seq_len`. It lies in the cache's blocks as they come:
@@ -176,7 +183,7 @@ def profile_batch(num_tokens: int, seq_len: int, limits: Limits) -> ScheduledBat
     shares[: num_tokens % num_reqs] += 1
     query_lens = shares.clip(max=seq_len)
     pages = np.arange(-(-seq_len // limits.block_size)) % (limits.num_gpu_blocks - 1) + 1
-    return ScheduledBatch(
+    return ProfileBatch(
         token_ids=np.zeros(query_lens.sum(), np.int32),
         query_lens=query_lens.astype(np.int32),
         seq_lens=np.full(num_reqs, seq_len, np.int32),
