@@ -21,7 +21,7 @@ def async_tensor_h2d(
     Converted to `dtype` on the host (default: that of `out`, else of `data`). With `out`, a
     contiguous device tensor of the same shape, the copy goes there, and `out` is returned.
     `data` may be changed or dropped at once. ValueError if `out` has another shape or dtype, or
-    if a number does not fit into `dtype`.
+    if a number does not fit into `dtype`, as 1.5 does not fit into integers.
     """
     dtype = dtype or (out.dtype if out is not None else None)
     values = _on_host(data, dtype)
@@ -45,9 +45,16 @@ def _on_host(data: Sequence | np.ndarray | torch.Tensor, dtype: torch.dtype | No
     values = torch.as_tensor(data)
     if dtype is None or values.dtype == dtype:
         return values
-    if not (values.is_floating_point() or dtype.is_floating_point) and values.numel():
-        allowed = torch.iinfo(dtype)
-        for extreme in (int(values.min()), int(values.max())):
-            if not allowed.min <= extreme <= allowed.max:
-                raise ValueError(f"{extreme} does not fit into {dtype}")
-    return values.to(dtype)
+    converted = values.to(dtype)
+    lost = values[~_fits(values, converted)]
+    if lost.numel():
+        raise ValueError(f"{lost[0].item()} does not fit into {dtype}")
+    return converted
+
+
+def _fits(values: torch.Tensor, converted: torch.Tensor) -> torch.Tensor:
+    """bool, of the shape of both: False where a number became another one, or infinite. To be
+    rounded to the nearest float is fine."""
+    if converted.is_floating_point():
+        return converted.isfinite() | ~values.isfinite()
+    return converted == (values.double() if values.is_floating_point() else values)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import torch
 
@@ -12,6 +14,22 @@ HostIntegers = np.ndarray | torch.Tensor
 def is_integer(value: object) -> bool:
     """True for integers of Python and numpy, but not for True and False."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def are_indices(values: Collection, size: int) -> bool:
+    """True if all are integers of Python or numpy, but not True or False, and in [0, size)."""
+    # There may be many values, but of few kinds.
+    kinds = {*map(type, values)}
+    if bool in kinds or not all(issubclass(kind, int | np.integer) for kind in kinds):
+        return False
+    return not values or (min(values) >= 0 and max(values) < size)
+
+
+def named(value: object) -> str:
+    """`value` as an error says it. The device is not asked for numbers that are there."""
+    if isinstance(value, torch.Tensor) and value.device.type != "cpu":
+        return f"a tensor on {value.device}"
+    return repr(value)
 
 
 def host_integers(name: str, numbers: HostIntegers) -> np.ndarray:

@@ -61,6 +61,7 @@ def _set_mm_prefix_range_for_metadata(
     """
     check_ranges(ranges)
     micro_batches = attn_metadata if isinstance(attn_metadata, list) else [attn_metadata]
+    micro_batches = [layers for layers in micro_batches if layers]
     batches = [next(iter(layers.values())).batch for layers in micro_batches]
     tensors = range_tensors_by_micro_batch(ranges, batches, upload)
     for layers, tensor in zip(micro_batches, tensors, strict=True):

@@ -2,13 +2,20 @@
 
 from functools import cache
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import debubble
 from debubble.accelerator import current
-from solutions.pinned_h2d import PrefixRangeBuffer, TritonAttentionMetadata, before
+from solutions.pinned_h2d import (
+    ModelRunner,
+    PagedRequests,
+    PrefixRangeBuffer,
+    TritonAttentionMetadata,
+    before,
+)
 from solutions.pinned_h2d import compute_mm_prefix_range_tensor as compute
 
 from . import strategies
@@ -59,3 +66,18 @@ def test_nothing_to_say_uploads_nothing(accelerator):
 def shared_buffer() -> PrefixRangeBuffer:
     """One for all examples, so that each finds what the last one left behind."""
     return PrefixRangeBuffer(8, 4, current().device)
+
+
+@pytest.mark.parametrize("attn_metadata", [{}, [], [{}]], ids=["no layer", "no batch", "neither"])
+def test_without_a_layer_there_is_nothing_to_set(accelerator, attn_metadata):
+    runner = ModelRunner(4, 2, accelerator.device)
+    for each in (runner, before.ModelRunner()):
+        each._set_mm_prefix_range_for_metadata(attn_metadata, {0: [(1, 2)]})
+
+
+def test_a_micro_batch_without_layers_is_left_out(accelerator):
+    batch = PagedRequests(2, 32, 16).batch([range(0, 8), range(0, 8)], accelerator.device)
+    layers = {"layer": TritonAttentionMetadata(batch)}
+    runner = ModelRunner(4, 2, accelerator.device)
+    runner._set_mm_prefix_range_for_metadata([{}, layers], {1: [(1, 2)]})
+    assert layers["layer"].mm_prefix_range_tensor.tolist() == [[[0, 0]] * 2, [[1, 2], [0, 0]]]

@@ -264,12 +264,35 @@ def test_words_that_were_checked_once_serve_many_steps():
         ({0: [[1]], 1: [[4, 4, 1 << 40]]}, "token id 1099511627776"),
         ({0: [[1]], 1: [[-7, 4, 1]]}, "token id -7"),
         ({0: [[1]], 2: [[1], []]}, "an empty bad word for row 2"),
+        pytest.param({0: [[3]], 1: [[2.7]]}, "token id 2.7 in a bad word for row 1", id="fraction"),
+        pytest.param({0: [[3]], 1: [[1.0, 3]]}, "token id 1.0 in a bad word", id="float before"),
+        pytest.param({0: [[float("nan")]]}, "token id nan in a bad word", id="nan"),
+        pytest.param({0: [[True]]}, "token id True in a bad word for row 0", id="truth"),
+        pytest.param({0: ["12"]}, "token id '1' in a bad word for row 0", id="word"),
+        pytest.param({True: [[3]]}, "bad words for row True", id="mask"),
+        pytest.param({0.5: [[3]]}, "bad words for row 0.5", id="half a row"),
     ],
 )
 def test_bad_input_is_refused_and_named(accelerator, module, words, message):
     logits = some_logits(accelerator, 3)
     call = lambda: module.apply_bad_words(logits, words, [[], [], []])
     expect_refused(accelerator, call, message, unchanged=(logits,))
+
+
+@BOTH
+def test_ids_on_the_device_are_refused(accelerator, module):
+    ids = torch.ones(2, dtype=torch.int64, device=accelerator.device)
+    logits = some_logits(accelerator, 1)
+    call = lambda: module.apply_bad_words(logits, {0: [ids]}, [[]])
+    expect_refused(accelerator, call, "token id a tensor on", unchanged=(logits,))
+
+
+@BOTH
+def test_pasts_on_the_device_are_refused(accelerator, module):
+    past = torch.ones(2, dtype=torch.int64, device=accelerator.device)
+    logits = some_logits(accelerator, 2)
+    call = lambda: module.apply_bad_words(logits, {1: [[1, 2]]}, [[], past])
+    expect_refused(accelerator, call, "past tokens of row 1 are a tensor on", unchanged=(logits,))
 
 
 def test_pasts_for_other_rows_are_refused(accelerator):

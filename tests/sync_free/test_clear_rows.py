@@ -46,3 +46,30 @@ def test_a_row_that_a_table_lacks_is_refused(accelerator, module, rows, named):
     tables = [torch.ones(size, device=accelerator.device) for size in (5, 4)]
     call = lambda: module.clear_rows(rows, tables)
     expect_refused(accelerator, call, named, unchanged=tables)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("rows", "named"),
+    [
+        ([1.9], r"rows is float64 \[1\]"),
+        ([-0.5], r"rows is float64 \[1\]"),
+        ([float("nan")], r"rows is float64 \[1\]"),
+        ([True, False], r"rows is bool \[2\]"),
+        (["1"], r"rows is <U1 \[1\]"),
+        ([[1, 2]], r"rows is int64 \[1, 2\]"),
+    ],
+    ids=["a fraction", "below 0", "nan", "a mask", "words", "two dimensions"],
+)
+def test_rows_that_are_no_integers_are_refused(accelerator, module, rows, named):
+    tables = [torch.ones(5, device=accelerator.device)]
+    call = lambda: module.clear_rows(rows, tables)
+    expect_refused(accelerator, call, f"{named}: it must be integers", unchanged=tables)
+
+
+@BOTH
+def test_rows_on_the_device_are_refused(accelerator, module):
+    rows = torch.ones(2, dtype=torch.int64, device=accelerator.device)
+    tables = [torch.ones(5, device=accelerator.device)]
+    call = lambda: module.clear_rows(rows, tables)
+    expect_refused(accelerator, call, "rows is on .*: give it on the host", unchanged=(rows,))

@@ -53,6 +53,41 @@ def test_a_number_that_does_not_fit_is_refused(accelerator):
         async_tensor_h2d([2**31], accelerator.device, torch.int32)
 
 
+@pytest.mark.parametrize(
+    ("data", "dtype", "named"),
+    [
+        ([1.0, 2.0**40], torch.int32, "1099511627776.0"),
+        ([float("nan")], torch.int32, "nan"),
+        ([3.5], torch.int64, "3.5"),
+        ([-1], torch.uint8, "-1"),
+        ([0, 2], torch.bool, "2"),
+        ([70000.0], torch.float16, "70000.0"),
+        ([70000], torch.float16, "70000"),
+        (np.array([1e39]), torch.float32, "1e.39"),
+    ],
+    ids=["large", "nan", "fraction", "below 0", "truth", "half", "integer to half", "float"],
+)
+def test_numbers_that_would_become_others_are_refused(accelerator, data, dtype, named):
+    with pytest.raises(ValueError, match=f"^{named} does not fit into {dtype}"):
+        async_tensor_h2d(data, accelerator.device, dtype)
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype", "expected"),
+    [
+        ([], torch.int32, []),
+        (2.0, torch.int32, 2),
+        ([0, 1], torch.bool, [False, True]),
+        ([True], torch.int32, [1]),
+        ([float("inf"), 0.5], torch.float16, [float("inf"), 0.5]),
+        ([2**40 + 1], torch.float32, [2.0**40]),
+    ],
+    ids=["none", "one", "truths", "truth", "infinity", "rounded"],
+)
+def test_other_numbers_are_converted(accelerator, data, dtype, expected):
+    assert async_tensor_h2d(data, accelerator.device, dtype).tolist() == expected
+
+
 def test_an_out_of_another_shape_is_refused(accelerator):
     out = torch.zeros(3, device=accelerator.device)
     with pytest.raises(ValueError, match=r"out is torch.float32 \[3\].*torch.float32 \[2\]"):

@@ -248,6 +248,12 @@ def test_overlapped_calls_are_all_right(accelerator):
         ({0: [1], 1: [2, 7]}, r"row 1 asks .* token 7: ids must be in \[0, 7\)"),
         ({2: [1, -1]}, r"row 2 asks .* token -1: ids must be in \[0, 7\)"),
         ({1: [1 << 40]}, "row 1 asks .* token 1099511627776"),
+        pytest.param({True: [1]}, "row True asks", id="a mask"),
+        pytest.param({0.5: [1]}, "row 0.5 asks", id="half a row"),
+        pytest.param({1: [1, 2.7]}, "row 1 asks .* token 2.7", id="a fraction"),
+        pytest.param({1: [True]}, "row 1 asks .* token True", id="a truth"),
+        pytest.param({1: "12"}, "row 1 asks .* token '1'", id="a word"),
+        pytest.param({1: [1 << 70]}, "row 1 asks .* token 1180591620717411303424", id="too large"),
     ],
 )
 def test_bad_input_is_refused_and_named(accelerator, module, requested, message):
@@ -255,6 +261,14 @@ def test_bad_input_is_refused_and_named(accelerator, module, requested, message)
     sampled = torch.zeros(3, dtype=torch.int64, device=accelerator.device)
     call = lambda: module.gather_specific_token_logprobs(logits, requested, sampled)
     expect_refused(accelerator, call, message, unchanged=(logits, sampled))
+
+
+@BOTH
+def test_ids_on_the_device_are_refused(accelerator, module):
+    ids = torch.ones(2, dtype=torch.int64, device=accelerator.device)
+    logits = torch.zeros(2, 7, device=accelerator.device)
+    call = lambda: module.gather_specific_token_logprobs(logits, {0: ids}, ids)
+    expect_refused(accelerator, call, "token a tensor on", unchanged=(logits,))
 
 
 @pytest.mark.parametrize(

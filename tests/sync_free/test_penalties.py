@@ -240,6 +240,11 @@ def test_overlapped_calls_are_all_right(accelerator):
         ({"prompt_lens": [2, 5]}, "request 3 has a prompt of 5 tokens, and 4 in all"),
         ({"prefill_lens": [2, 5]}, "request 3 has a prompt of 4 tokens, and 5 in all: .* 4 a req"),
         ({"prefill_lens": [2]}, "2 requests, 2 prompt lengths and 1 prefill lengths"),
+        pytest.param({"req_indices": [1.5, 3]}, "req_indices is float64", id="half a row"),
+        pytest.param({"prompt_lens": [1.5, 4]}, "prompt_lens is float64", id="half a prompt"),
+        pytest.param(
+            {"prefill_lens": [2, float("nan")]}, "prefill_lens is float64", id="no length at all"
+        ),
     ],
 )
 def test_bad_input_is_refused_and_named(accelerator, changed, message):

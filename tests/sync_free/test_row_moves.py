@@ -97,6 +97,8 @@ def test_overlapped_moves_all_arrive(accelerator):
         ([(0, 1), (6, 2)], "row 6 in a move: there are 6 rows"),
         ([(0, -1)], "row -1 in a move"),
         ([(0, 2), (1, 3), (4, 2)], "2 rows move to row 2"),
+        pytest.param([(0, 1.5)], "moves is float64", id="a fraction"),
+        pytest.param([(True, False)], "moves is bool", id="a mask"),
     ],
 )
 def test_moves_that_cannot_be_are_refused_with_the_row(accelerator, moves, message):

@@ -130,6 +130,10 @@ def test_overlapped_calls_all_arrive(accelerator):
         ({}, [3, 4], 3, "3 requests, and the lengths of 2"),
         ({}, [3, 4], -1, "-1 requests"),
         ({}, [[3], [4]], 2, r"optimistic_seq_lens_cpu is int32 \[2, 1\]"),
+        pytest.param({True: 1}, [3, 4], 2, "token types start in request True", id="a mask"),
+        pytest.param({0.5: 1}, [3, 4], 2, "token types start in request 0.5", id="half a request"),
+        pytest.param({1: 2.7}, [3, 4], 2, "token types of request 1 start at 2.7", id="a fraction"),
+        pytest.param({1: "2"}, [3, 4], 2, "token types of request 1 start at '2'", id="a word"),
     ],
 )
 def test_what_cannot_be_is_refused(accelerator, starts, lengths, num_reqs, message):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from solutions.common.host_integers import HostIntegers, host_integers
+from solutions.common.host_integers import HostIntegers, host_integers, is_integer, named
 
 BadWordsTokenIds = Mapping[int, Sequence[Sequence[int]]]
 """{row: the sequences of token ids that are forbidden there}."""
@@ -29,7 +29,7 @@ def check_token_types(
     """[num_reqs] int64, the lengths of the requests.
 
     ValueError for lengths that are not on the host or negative, for more requests than there are
-    lengths, and for a start of a request that does not exist.
+    lengths, and for a start that is no integer, or of a request that does not exist.
     """
     lengths = host_integers("optimistic_seq_lens_cpu", optimistic_seq_lens_cpu)
     if not 0 <= num_reqs <= len(lengths):
@@ -44,11 +44,15 @@ def check_token_types(
         raise ValueError(
             f"request {request} has a length of {lengths[request]}: lengths are at least 0"
         )
-    for request in token_type_starts:
-        if not 0 <= request < num_reqs:
+    for request, start in token_type_starts.items():
+        if not is_integer(request) or not 0 <= request < num_reqs:
             raise ValueError(
-                f"token types start in request {request}, and this batch has {num_reqs} requests: "
-                "leave it out"
+                f"token types start in request {named(request)}, and this batch has {num_reqs} "
+                "requests: leave it out"
+            )
+        if not is_integer(start):
+            raise ValueError(
+                f"the token types of request {request} start at {named(start)}: give an integer"
             )
     return lengths
 
@@ -56,39 +60,46 @@ def check_token_types(
 def check_bad_words(bad_words_token_ids: BadWordsTokenIds, num_rows: int, vocab_size: int) -> None:
     """Raises ValueError with the first row, sequence or id that can't be right."""
     for row, sequences in bad_words_token_ids.items():
-        if not 0 <= row < num_rows:
-            raise ValueError(f"bad words for row {row}: the logits have {num_rows} rows")
+        if not is_integer(row) or not 0 <= row < num_rows:
+            raise ValueError(f"bad words for row {named(row)}: the logits have {num_rows} rows")
         for sequence in sequences:
             if not len(sequence):
                 raise ValueError(f"an empty bad word for row {row}: it needs at least one id")
             for token_id in sequence:
-                if not 0 <= token_id < vocab_size:
+                if not is_integer(token_id) or not 0 <= token_id < vocab_size:
                     raise ValueError(
-                        f"token id {token_id} in a bad word for row {row}: "
+                        f"token id {named(token_id)} in a bad word for row {row}: "
                         f"the vocabulary has {vocab_size} ids"
                     )
 
 
 def check_past_tokens(past_tokens_ids: Sequence[Sequence[int]], num_rows: int) -> None:
-    """ValueError unless every row of the logits has a list of what it has generated."""
+    """ValueError unless every row of the logits has a list of what it generated, on the host."""
     if len(past_tokens_ids) != num_rows:
         raise ValueError(
             f"past tokens of {len(past_tokens_ids)} rows for logits of {num_rows}: "
             "give every row a list, be it empty"
         )
+    if any(issubclass(kind, torch.Tensor) for kind in {*map(type, past_tokens_ids)}):
+        for row, past in enumerate(past_tokens_ids):
+            if isinstance(past, torch.Tensor) and past.device.type != "cpu":
+                raise ValueError(
+                    f"the past tokens of row {row} are {named(past)}, where to read them is to "
+                    "wait: give them on the host"
+                )
 
 
 def check_requested(requested: Mapping[int, Sequence[int]], num_rows: int, vocab_size: int) -> None:
     """ValueError for a row that is not in the batch, and for an id not in the vocabulary."""
     for row, token_ids in requested.items():
-        if not 0 <= row < num_rows:
+        if not is_integer(row) or not 0 <= row < num_rows:
             raise ValueError(
-                f"row {row} asks for log-probabilities: this batch has {num_rows} rows, counted "
-                "from 0"
+                f"row {named(row)} asks for log-probabilities: this batch has {num_rows} rows, "
+                "counted from 0"
             )
         for token_id in token_ids:
-            if not 0 <= token_id < vocab_size:
+            if not is_integer(token_id) or not 0 <= token_id < vocab_size:
                 raise ValueError(
-                    f"row {row} asks for the log-probability of token {token_id}: ids must be in "
-                    f"[0, {vocab_size})"
+                    f"row {row} asks for the log-probability of token {named(token_id)}: ids must "
+                    f"be in [0, {vocab_size})"
                 )

@@ -9,6 +9,7 @@ from itertools import chain
 import numpy as np
 import torch
 
+from solutions.common.host_integers import are_indices
 from solutions.common.packed_upload import DeviceArrays, HostArrays
 
 from ..checks.requests import BadWordsTokenIds, check_bad_words, check_past_tokens
@@ -31,14 +32,14 @@ class BadWords:
         """ValueError for a row or an id that the logits don't have, and for an empty sequence."""
         of_rows = bad_words_token_ids.values()
         sequences = list(chain.from_iterable(of_rows))
-        rows = np.fromiter(bad_words_token_ids, np.int64, len(of_rows))
-        lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
-        ids = np.fromiter(chain.from_iterable(sequences), np.int64, lengths.sum())
-        rows_exist = ((rows >= 0) & (rows < num_rows)).all()
-        ids_exist = ((ids >= 0) & (ids < vocab_size)).all()
-        if not (rows_exist and ids_exist and lengths.all()):
+        all_ids = list(chain.from_iterable(sequences))
+        rows_exist = are_indices(bad_words_token_ids, num_rows)
+        if not (rows_exist and are_indices(all_ids, vocab_size) and all(map(len, sequences))):
             # The slow way finds the one to name.
             check_bad_words(bad_words_token_ids, num_rows, vocab_size)
+        rows = np.fromiter(bad_words_token_ids, np.int64, len(of_rows))
+        lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
+        ids = np.array(all_ids, np.int64)
         ends = lengths.cumsum()
         return cls(
             num_rows,

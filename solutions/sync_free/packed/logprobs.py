@@ -9,6 +9,7 @@ from itertools import chain
 import numpy as np
 import torch
 
+from solutions.common.host_integers import are_indices
 from solutions.common.packed_upload import DeviceArrays, HostArrays
 
 from ..checks.requests import check_requested
@@ -22,21 +23,20 @@ def plan_logprobs(
     for an id not in [0, vocab_size)."""
     if not requested:
         return LogprobsPlan({}, num_rows, 0)
-    rows = np.fromiter(requested.keys(), np.int64, len(requested))
-    lengths = np.fromiter(map(len, requested.values()), np.int64, len(requested))
-    ids = np.fromiter(chain.from_iterable(requested.values()), np.int64, lengths.sum())
-    rows_exist = ((rows >= 0) & (rows < num_rows)).all()
-    ids_exist = ((ids >= 0) & (ids < vocab_size)).all()
-    if not (rows_exist and ids_exist):
+    all_ids = list(chain.from_iterable(requested.values()))
+    if not (are_indices(requested, num_rows) and are_indices(all_ids, vocab_size)):
         # The slow way finds the one to name.
         check_requested(requested, num_rows, vocab_size)
+    rows = np.fromiter(requested.keys(), np.int64, len(requested))
+    lengths = np.fromiter(map(len, requested.values()), np.int64, len(requested))
+    ids = np.array(all_ids, np.int32)
     width = 1 + int(lengths.max())
     first_id = np.repeat(np.cumsum(lengths) - lengths, lengths)
     counts = np.ones(num_rows, dtype=np.int32)
     counts[rows] += lengths
     arrays = {
         "places": np.repeat(rows, lengths) * width + 1 + np.arange(len(ids)) - first_id,
-        "ids": ids.astype(np.int32),
+        "ids": ids,
         "counts": counts,
     }
     return LogprobsPlan(arrays, num_rows, width)
