@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from solutions.measure.sheet import BAR, DOTS_PER_PIXEL, INK, SEQUENCE_COLOURS, Sheet
+from solutions.pictures.sheet import BAR, DOTS_PER_PIXEL, INK, SEQUENCE_COLOURS, Sheet
 
 from .drawings import words
 

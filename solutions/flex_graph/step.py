@@ -9,12 +9,12 @@ import torch
 
 from . import before
 from .builder import FlexAttentionMetadataBuilder
-from .measure.mask_once import MaskOnceRunner
 from .model.config import FlexConfig
 from .model.model import Decoder
 from .piecewise import PiecewiseRunner
 from .runner import GraphRunner
 from .steps.limits import Limits
+from .steps.mask_once import MaskOnceRunner
 from .steps.scheduled import ScheduledBatch
 from .steps.step_runner import MetadataBuilder
 

@@ -8,6 +8,7 @@ import pytest
 import debubble
 from debubble.timeline.trace_file import TraceFileError
 from solutions.engine import NAMES, EngineConfig, Model, Optimizations, SamplingParams
+from solutions.engine.measure import recordings as recording
 from solutions.engine.measure.moment import Moment, Setting, arriving_prompt
 from solutions.engine.pictures import dashboard, recorded
 from solutions.engine.requests.new_request import new_request
@@ -35,8 +36,8 @@ def narrow_llama(monkeypatch):
     model = replace(tiny.model, num_layers=1, pattern=("flex",))
     config = replace(tiny, model=model, num_cpu_blocks=0)
     monkeypatch.setattr(EngineConfig, "llama_3_8b", lambda: config)
-    monkeypatch.setattr(recorded, "SLIDERS", {"batch": (1, 2)})
-    monkeypatch.setattr(recorded, "WARM_UP", 2)
+    monkeypatch.setattr(recording, "BATCHES", (1, 2))
+    monkeypatch.setattr(recording, "WARM_UP", 2)
     return config
 
 
@@ -93,18 +94,18 @@ def test_the_source_says_whether_times_are_modelled(accelerator, runs):
 
 
 def test_a_recording_is_kept_for_each_choice_and_found_again(accelerator, narrow_llama, recordings):
-    kept = dict(recorded.record_all(accelerator, Model(narrow_llama, accelerator.device)))
+    kept = dict(recording.record_all(accelerator, Model(narrow_llama, accelerator.device)))
     for name, timeline in kept.items():
         timeline.save(recordings / f"engine_{name}.json")
     shown = set()
     for batch, on in product((1, 2), ((), ("sync_free",), ("flex_full_graph",), recorded.TOGGLES)):
         run = recorded.recorded(frozenset(on), {"batch": batch})
         counts = run.timeline.counts()
-        assert run.figures["tokens"] == recorded.STEPS * batch
+        assert run.figures["tokens"] == recording.STEPS * batch
         assert run.source.startswith("recorded on ")
         assert (counts["h2d_pageable"] == 0) == ("sync_free" in on)
-        assert (counts["graph_launches"] == recorded.STEPS) == ("flex_full_graph" in on)
-        shown.add(recorded.name_of(frozenset(on), batch))
+        assert (counts["graph_launches"] == recording.STEPS) == ("flex_full_graph" in on)
+        shown.add(recording.name_of(frozenset(on), batch))
     assert shown == set(kept)
 
 

@@ -20,7 +20,7 @@ from solutions.flex_graph.pictures.pages_picture import (
     WIDTH,
     PagesPicture,
 )
-from solutions.measure.sheet import GROUND, SEQUENCE_COLOURS
+from solutions.pictures.sheet import GROUND, SEQUENCE_COLOURS
 from tests.drawings import boxes, expect_all_inside, expect_no_words_on_each_other, texts
 
 MASKS = [CAUSAL, BIDIRECTIONAL, sliding_window(16), sliding_window(40)]

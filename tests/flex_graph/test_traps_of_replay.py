@@ -14,8 +14,8 @@ from debubble.accelerator import CaptureError
 from solutions.flex_graph import before
 from solutions.flex_graph.builder import FlexAttentionMetadataBuilder
 from solutions.flex_graph.mask import CAUSAL, Mask, block_mask_over, paged_mask_mod, sliding_window
-from solutions.flex_graph.measure.mask_once import MaskOnceRunner
 from solutions.flex_graph.runner import GraphRunner
+from solutions.flex_graph.steps.mask_once import MaskOnceRunner
 from solutions.flex_graph.steps.step_runner import profile_batch
 
 from .attention_only import FLOAT32, LIMITS, AttentionOnly, Served

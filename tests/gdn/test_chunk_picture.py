@@ -16,7 +16,7 @@ from solutions.gdn.pictures.chunk_picture import (
     TOKENS_TOP,
     ChunkPicture,
 )
-from solutions.measure.sheet import SEQUENCE_COLOURS
+from solutions.pictures.sheet import SEQUENCE_COLOURS
 from tests.drawings import boxes, expect_all_inside, words
 
 from .chunks import tables_of

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solutions.measure.sheet import DOTS_PER_PIXEL, SEQUENCE_COLOURS
 from solutions.offload.pictures.bandwidth_picture import (
     BOTTOM,
     LEFT,
@@ -14,6 +13,7 @@ from solutions.offload.pictures.bandwidth_picture import (
     TOP,
     BandwidthPicture,
 )
+from solutions.pictures.sheet import DOTS_PER_PIXEL, SEQUENCE_COLOURS
 from tests.drawings import expect_all_inside, expect_no_words_on_each_other, texts, words
 
 from .times import KIB, crossover_of, line_times

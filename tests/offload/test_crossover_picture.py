@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solutions.measure.sheet import GROUND, SEQUENCE_COLOURS
 from solutions.offload.choice.crossover import PATH_WORDS, PATHS
 from solutions.offload.pictures.crossover_picture import (
     PALEST,
@@ -13,6 +12,7 @@ from solutions.offload.pictures.crossover_picture import (
     CrossoverPicture,
     opacity_of,
 )
+from solutions.pictures.sheet import GROUND, SEQUENCE_COLOURS
 from tests.drawings import boxes, expect_all_inside, expect_no_words_on_each_other, texts, words
 
 from .times import KIB, crossover_of, line_times

@@ -26,9 +26,9 @@ from solutions.measure.benchmark import (
 )
 from solutions.measure.variant_table import VariantTable
 
-from ..pictures.recorded import record_all
 from .latency import report_latency
 from .presets import EnginePreset, PrefixPreset, ServingPreset
+from .recordings import record_all
 from .shared_prefixes import measure_prefixes
 from .steps import KINDS, Decodes
 from .throughput import measure_rates, report_rates

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from solutions.measure.sheet import BAR, FAINT, INK, POINT, Sheet, colour_of, counted
+from solutions.pictures.sheet import BAR, FAINT, INK, POINT, Sheet, colour_of, counted
 
 from ..mask import CAUSAL, Mask
 from ..steps.limits import Limits

@@ -6,10 +6,10 @@ import torch
 
 from ..mask import AttentionMetadata
 from ..runner import CapturedStep, GraphRunner
-from ..steps.batch import CommonAttentionMetadata
-from ..steps.scheduled import ScheduledBatch
-from ..steps.step_runner import profile_batch
-from ..steps.warm_up import warm_up_and_capture
+from .batch import CommonAttentionMetadata
+from .scheduled import ScheduledBatch
+from .step_runner import profile_batch
+from .warm_up import warm_up_and_capture
 
 
 class MaskOnceRunner(GraphRunner):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from solutions.measure.sheet import BAR, FAINT, INK, POINT, Sheet, colour_of, counted
+from solutions.pictures.sheet import BAR, FAINT, INK, POINT, Sheet, colour_of, counted
 
 from ..host_tables import prepare_chunk_indices, prepare_chunk_offsets
 from ..rule.chunks import FLA_CHUNK_SIZE

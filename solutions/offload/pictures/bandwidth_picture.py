@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from solutions.measure.sheet import FAINT, INK, POINT, Sheet, colour_of, counted
+from solutions.pictures.sheet import FAINT, INK, POINT, Sheet, colour_of, counted
 
 from ..choice.crossover import PATH_WORDS, Crossover
 from ..measure.grid import short_size

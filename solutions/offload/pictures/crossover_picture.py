@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from solutions.measure.sheet import BAR, FAINT, GROUND, INK, Sheet, colour_of
+from solutions.pictures.sheet import BAR, FAINT, GROUND, INK, Sheet, colour_of
 
 from ..choice.crossover import PATH_WORDS, PATHS, Crossover
 from ..measure.grid import short_size

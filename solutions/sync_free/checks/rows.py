@@ -112,4 +112,6 @@ def _host_integers(name: str, numbers: Integers) -> np.ndarray:
     """[n] int64. Of an empty list numpy would say that it holds floats."""
     if not len(numbers):
         return np.empty(0, np.int64)
-    return host_integers(name, numbers if hasattr(numbers, "dtype") else np.array(numbers))
+    if not isinstance(numbers, np.ndarray | torch.Tensor):
+        numbers = np.array(numbers)
+    return host_integers(name, numbers)

@@ -1,0 +1,56 @@
+"""Recordings of Llama's decode steps, which chapter 06 shows on machines that can't run it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import debubble
+from debubble.accelerator import Accelerator
+from debubble.timeline import Timeline
+from solutions.measure.benchmark import no_garbage
+
+from ..engine import Engine
+from ..model.config import EngineConfig
+from ..model.model import Model
+from ..optimizations import Optimizations
+from ..requests.request import SamplingParams
+from ..requests.workload import make_prompt
+
+OPTIMIZATIONS = ("sync_free", "flex_full_graph")
+"""What a decode step of Llama has to do with: no images, no states, and nothing to load."""
+BATCHES = (1, 4, 8)
+STEPS = 2
+PROMPT_TOKENS = 32
+WARM_UP = 8
+
+
+def name_of(on: frozenset[str], batch: int) -> str:
+    """`llama_3_8b_8_sync_free`"""
+    what = "_".join(name for name in OPTIMIZATIONS if name in on) or "none"
+    return f"llama_3_8b_{batch}_{what}"
+
+
+def record_all(accelerator: Accelerator, model: Model) -> Iterator[tuple[str, Timeline]]:
+    """(name, recording) for each of BATCHES and what may be switched on, with the weights of
+    `model`."""
+    for batch in BATCHES:
+        of_batch = replace(EngineConfig.llama_3_8b(), capture_sizes=(batch,))
+        for chosen in ((), ("sync_free",), ("flex_full_graph",), OPTIMIZATIONS):
+            engine = Engine(of_batch, Optimizations.only(chosen), model=model)
+            yield name_of(frozenset(chosen), batch), _record_steps(accelerator, engine, batch)
+
+
+def _record_steps(accelerator: Accelerator, engine: Engine, batch: int) -> Timeline:
+    room = SamplingParams(max_tokens=64)
+    for number in range(batch):
+        engine.add_request(
+            make_prompt(engine.config.model, PROMPT_TOKENS, seed=number).tokens, room
+        )
+    for _ in range(WARM_UP):
+        engine.step()
+    accelerator.synchronize()
+    with no_garbage(), debubble.record(accelerator) as timeline:
+        for _ in range(STEPS):
+            engine.step()
+    return timeline
