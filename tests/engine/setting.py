@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from solutions.engine import (
     NAMES,
     Engine,
@@ -17,6 +19,7 @@ from solutions.engine import (
     SamplingParams,
 )
 from solutions.engine.memory.prefix_cache import Prefix
+from solutions.engine.model.config import ModelConfig
 from solutions.engine.requests.workload import Asked, Prompt, make_prompt
 
 ALL, NONE = Optimizations(), Optimizations.none()
@@ -75,6 +78,23 @@ class Setting:
 
     def answers(self, all_asked: Iterable[Asked]) -> list[list[int]]:
         return [self.answer(asked) for asked in all_asked]
+
+
+def mixed_requests(model: ModelConfig, count: int = 24, seed: int = 0) -> list[Asked]:
+    """Short and long ones, with and without images; every third goes on from one before it, and
+    one in eight asks for more than one token."""
+    random = np.random.default_rng(seed)
+    asked: list[Asked] = []
+    for number in range(count):
+        length = int(random.integers(1, 25))
+        images = [(2, 2 + int(random.integers(3, 10)))] if number % 4 == 1 else []
+        prompt = make_prompt(model, length + 10 * bool(images), images, [seed, number])
+        if number % 3 == 2:
+            before = asked[int(random.integers(number))].prompt
+            more = make_prompt(model, int(random.integers(1, 8)), seed=[seed, number, 1])
+            prompt = Prompt(before.tokens + more.tokens, before.images)
+        asked.append(Asked(prompt, SamplingParams(max_tokens=6 if number % 8 == 7 else 1)))
+    return asked
 
 
 def add(engine: Engine, asked: Asked) -> str:

@@ -4,9 +4,8 @@ import pytest
 
 import debubble
 from solutions.engine import Optimizations
-from solutions.engine.requests.workload import mixed_requests
 
-from .setting import Setting, prefixes_used, serve, small, tokens_of
+from .setting import Setting, mixed_requests, prefixes_used, serve, small, tokens_of
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from solutions.engine import EngineConfig, SamplingParams, Status
-from solutions.engine.requests.workload import make_prompt, mixed_requests
+from solutions.engine.requests.workload import make_prompt
 
-from .setting import add, small
+from .setting import add, mixed_requests, small
 from .symbolic_device import check_blocks, symbolic_engine
 
 SIZE = 16

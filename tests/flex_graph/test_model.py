@@ -16,6 +16,7 @@ from solutions.flex_graph.steps.workload import Requests
 from tests.sync_free import claims
 
 from .reference_model import ReferenceModel
+from .shared_prefixes import SharingRequests
 
 TOLERANCE = 1e-4
 """Of logits around 1, in float32."""
@@ -142,6 +143,7 @@ def test_other_requests_in_the_same_cache(accelerator):
 
 def test_a_shared_prefix_is_computed_once(accelerator):
     served = ComparedRequests(accelerator)
+    served.requests = SharingRequests(LIMITS)
     served.requests.share_prefix(0, 1, 32)
     served.step([range(0, 40)])
     served.step({1: range(32, 44), 0: range(40, 41)})

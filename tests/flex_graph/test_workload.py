@@ -6,6 +6,8 @@ import pytest
 from solutions.flex_graph.steps.limits import Limits
 from solutions.flex_graph.steps.workload import Requests
 
+from .shared_prefixes import SharingRequests
+
 LIMITS = Limits(max_num_seqs=8, max_num_batched_tokens=512, max_model_len=200, num_gpu_blocks=64)
 STEPS = [
     [range(0, 40), range(0, 100)],
@@ -71,7 +73,7 @@ def test_behind_its_blocks_a_table_holds_all_kinds_of_garbage():
 
 
 def test_a_shared_prefix_is_the_same_tokens_in_the_same_blocks():
-    requests = Requests(LIMITS)
+    requests = SharingRequests(LIMITS)
     requests.share_prefix(0, 1, 48)
     batch = requests.batch([range(0, 100), range(48, 100)])
     assert used_blocks(batch, 0)[:3] == used_blocks(batch, 1)[:3]
@@ -82,7 +84,7 @@ def test_a_shared_prefix_is_the_same_tokens_in_the_same_blocks():
 
 
 def test_a_prefix_of_a_prefix():
-    requests = Requests(LIMITS)
+    requests = SharingRequests(LIMITS)
     requests.share_prefix(0, 1, 48)
     requests.share_prefix(1, 2, 64)
     ids = [requests.token_ids(request, range(0, 80)).tolist() for request in (0, 1, 2)]
@@ -92,12 +94,12 @@ def test_a_prefix_of_a_prefix():
 
 
 def test_what_does_not_fit_is_refused():
-    requests = Requests(LIMITS)
+    requests = SharingRequests(LIMITS)
     with pytest.raises(ValueError, match="request 1 would have 201 tokens: max_model_len is 200"):
         requests.batch([range(0, 5), range(200, 201)])
     with pytest.raises(ValueError, match="request 4 needs 13 more blocks, and 11 of 64 are free"):
         requests.batch([range(0, 200)] * 8)
     with pytest.raises(ValueError, match="a prefix of 40 tokens: share whole blocks of 16"):
-        Requests(LIMITS).share_prefix(0, 1, 40)
+        SharingRequests(LIMITS).share_prefix(0, 1, 40)
     with pytest.raises(ValueError, match="request 1 has blocks already"):
         requests.share_prefix(0, 1, 16)

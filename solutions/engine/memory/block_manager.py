@@ -83,14 +83,13 @@ class BlockManager:
         }
         self._block_of = {name: block for block, name in self._hash_of.items()}
 
-    def name(self, block: int, block_hash: bytes) -> bool:
-        """Lets others find a held block by its contents. False if another block has the same."""
+    def name(self, block: int, block_hash: bytes) -> None:
+        """Lets others find a held block by its contents, unless another block has the same."""
         if block_hash in self._block_of:
-            return self._block_of[block_hash] == block
+            return
         self._forget(block)
         self._block_of[block_hash] = block
         self._hash_of[block] = block_hash
-        return True
 
     def forget_free(self) -> None:
         """Nothing that is in a free block is found from now on."""

@@ -41,15 +41,12 @@ class States:
         """The slot of the prefix state that `kept` calls `kept_id`."""
         return self.num_running + kept_id
 
-    def keep(self, slot: int, prefix_hash: bytes) -> bool:
-        """Copies a request's state to where the prefix's is kept. False if there is no room."""
+    def keep(self, slot: int, prefix_hash: bytes) -> None:
+        """Copies a request's state to where the prefix's is kept, if there is room."""
         plan = self.kept.prepare_store([prefix_hash])
-        if plan is None:
-            return False
-        if plan.hashes:
+        if plan is not None and plan.hashes:
             self._copy(slot, self.slot_of(plan.block_ids[0]))
             self.kept.complete_store(plan.hashes)
-        return True
 
     def give_back(self, prefix_hash: bytes, slot: int) -> None:
         """Copies a prefix's state to where a request goes on from it."""

@@ -109,14 +109,13 @@ class Request:
             return "stop"
         return "length" if len(self.generated) >= self.sampling.max_tokens else None
 
-    def take(self, token: int, logprobs: dict[int, float] | None) -> str | None:
-        """Adds a sampled token, which the host knows from now on: `reason_to_end`. If this is
-        interrupted, it was not taken, or it was and `begin_anew` makes up for the rest."""
+    def take(self, token: int, logprobs: dict[int, float] | None) -> None:
+        """Adds a sampled token, which the host knows from now on. If this is interrupted, it was
+        not taken, or it was and `begin_anew` makes up for the rest."""
         if logprobs is not None:
             self.logprobs[len(self.generated) :] = [logprobs]
         self.generated.append(token)
         self.update_hashes()
-        return self.reason_to_end
 
     def begin_anew(self) -> None:
         """It waits, holds nothing, and is what the host knows of it."""

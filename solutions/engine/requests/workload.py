@@ -54,23 +54,6 @@ def evenly_spread(num_tokens: int, num_images: int, image_tokens: int) -> list[S
     return [(start, start + image_tokens - 1) for start in starts]
 
 
-def mixed_requests(model: ModelConfig, count: int = 24, seed: int = 0) -> list[Asked]:
-    """Short and long ones, with and without images; every third goes on from one before it, and
-    one in eight asks for more than one token."""
-    random = np.random.default_rng(seed)
-    asked: list[Asked] = []
-    for number in range(count):
-        length = int(random.integers(1, 25))
-        images = [(2, 2 + int(random.integers(3, 10)))] if number % 4 == 1 else []
-        prompt = make_prompt(model, length + 10 * bool(images), images, [seed, number])
-        if number % 3 == 2:
-            before = asked[int(random.integers(number))].prompt
-            more = make_prompt(model, int(random.integers(1, 8)), seed=[seed, number, 1])
-            prompt = Prompt(before.tokens + more.tokens, before.images)
-        asked.append(Asked(prompt, SamplingParams(max_tokens=6 if number % 8 == 7 else 1)))
-    return asked
-
-
 def alike_prompts(
     model: ModelConfig, count: int, num_tokens: int, image_tokens: int, seed: Sequence[int]
 ) -> list[Prompt]:

@@ -31,7 +31,7 @@ class Backend(Protocol):
     def build(self, view: StepView, inputs: DeviceInputs) -> Mapping[str, object]:
         """The metadata of a step, by layer name. Its numbers are on the device already."""
 
-    def renew(self, view: StepView, inputs: DeviceInputs) -> None:
+    def renew(self, view: StepView) -> None:
         """Does what a graph that holds these layers can't do by itself, before it is replayed."""
 
     def begin_anew(self) -> None:
@@ -64,7 +64,7 @@ class FlexBackend:
         }
         return {name: of_mask[mask] for name, mask in self.mask_of.items()}
 
-    def renew(self, view: StepView, inputs: DeviceInputs) -> None:
+    def renew(self, view: StepView) -> None:
         """Nothing: the graph builds its metadata itself."""
 
     def begin_anew(self) -> None:
@@ -91,7 +91,7 @@ class SpansBackend:
         )
         return self.ranges.metadata_of(batch, self.names, view.images)
 
-    def renew(self, view: StepView, inputs: DeviceInputs) -> None:
+    def renew(self, view: StepView) -> None:
         """The graph reads the ranges where they always are. No token of a decode lies in an image:
         there are none."""
         self.ranges.clear(view.num_rows)
@@ -129,7 +129,7 @@ class GdnBackend:
         )
         return dict.fromkeys(self.names, metadata)
 
-    def renew(self, view: StepView, inputs: DeviceInputs) -> None:
+    def renew(self, view: StepView) -> None:
         """Nothing: the graph reads the starts and slots where they always are."""
 
     def begin_anew(self) -> None:

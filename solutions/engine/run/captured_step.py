@@ -72,7 +72,7 @@ class CapturedDecode:
         metadata: dict[str, object] = {}
         for backend in self.backends.values():
             if backend.can_be_captured:
-                backend.renew(view, self.inputs)
+                backend.renew(view)
             else:
                 metadata |= backend.build(view, self.inputs)
         rows = slice(view.num_rows)

@@ -24,8 +24,6 @@ class Requests:
         self.random = np.random.default_rng(seed)
         self.free = list(self.random.permutation(np.arange(1, limits.num_gpu_blocks)))
         self.blocks: dict[int, list[int]] = {}
-        self.source_of: dict[int, tuple[int, int]] = {}
-        """Whose tokens a request begins with, and how many of them."""
 
     def batch(self, scheduled: Sequence[range] | Mapping[int, range]) -> ScheduledBatch:
         """A step of these positions of each request, by its number; those without any are left
@@ -47,25 +45,10 @@ class Requests:
 
     def token_ids(self, request: int, positions: range) -> np.ndarray:
         """[len(positions)] int32: the tokens of a request at consecutive positions."""
-        source, shared = self.source_of.get(request, (request, 0))
-        tokens = self._own_tokens(request)
-        if shared:
-            tokens[:shared] = self.token_ids(source, range(shared))
+        random = np.random.default_rng([self.seed, request])
+        size = self.limits.max_model_len
+        tokens = random.integers(self.vocab_size, size=size, dtype=np.int32)
         return tokens[positions.start : positions.stop]
-
-    def share_prefix(self, source: int, request: int, num_tokens: int) -> None:
-        """Lets a new request begin with the tokens of another one, and with the blocks in which
-        their keys and values are, or will be. ValueError unless they are whole blocks."""
-        if request in self.blocks:
-            raise ValueError(f"request {request} has blocks already: share before its first batch")
-        num_blocks, rest = divmod(num_tokens, self.limits.block_size)
-        if rest:
-            raise ValueError(
-                f"a prefix of {num_tokens} tokens: share whole blocks of {self.limits.block_size}"
-            )
-        self._allocate(source, num_tokens)
-        self.blocks[request] = self.blocks[source][:num_blocks]
-        self.source_of[request] = (source, num_tokens)
 
     def _allocate(self, request: int, num_tokens: int) -> None:
         if num_tokens > self.limits.max_model_len:
@@ -81,11 +64,6 @@ class Requests:
                 f"{self.limits.num_gpu_blocks} are free: give the limits more num_gpu_blocks"
             )
         blocks += [self.free.pop() for _ in range(missing)]
-
-    def _own_tokens(self, request: int) -> np.ndarray:
-        """[max_model_len] int32: the tokens of a request that shares no prefix."""
-        random = np.random.default_rng([self.seed, request])
-        return random.integers(self.vocab_size, size=self.limits.max_model_len, dtype=np.int32)
 
     def _block_table(self, by_request: Mapping[int, range]) -> np.ndarray:
         """[R, pages_per_seq] int32: a row for each request, with garbage behind its blocks."""
