@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from debubble.accelerator import current
+from solutions.common.side_by_side import places_of
 from solutions.common.staging_ring import StagingRing
 
 HostArrays = Mapping[str, np.ndarray]
@@ -55,43 +56,42 @@ def upload_plans(
     The pinned memory is fresh, or a slot of `ring`, a StagingRing of uint8. ValueError if the
     plans take more bytes than such a slot has. Dtypes: those of numpy that torch has.
     """
-    offsets, total = _layout(plans)
+    places, total = _layout(plans)
     if ring is None:
         staged = torch.empty(total, dtype=torch.uint8, pin_memory=current().pin_memory)
-        _fill(staged.numpy(), plans, offsets)
+        _fill(staged.numpy(), plans, places)
         packed = staged.to(device, non_blocking=True)
     else:
         capacity = ring.slots[0].numel()
         if total > capacity:
             raise ValueError(f"{total} bytes to upload: a slot of this ring holds {capacity}")
         staged = torch.empty(total, dtype=torch.uint8)
-        _fill(staged.numpy(), plans, offsets)
+        _fill(staged.numpy(), plans, places)
         packed = torch.empty(total, dtype=torch.uint8, device=device)
         ring.upload(staged, packed)
     return {
-        plan: {name: _view(packed, offsets[plan, name], array) for name, array in arrays.items()}
+        plan: {name: _view(packed, places[plan, name], array) for name, array in arrays.items()}
         for plan, arrays in plans.items()
     }
 
 
-def _layout(plans: Mapping[str, HostArrays]) -> tuple[dict[tuple[str, str], int], int]:
-    """By plan and name, the byte at which an array starts; and how many bytes all of them take."""
-    offsets, end = {}, 0
-    for plan, arrays in plans.items():
-        for name, array in arrays.items():
-            offsets[plan, name] = end
-            end += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
-    return offsets, end
+def _layout(plans: Mapping[str, HostArrays]) -> tuple[dict[tuple[str, str], slice], int]:
+    """By plan and name, the bytes of an array; and how many all of them take."""
+    sizes = {
+        (plan, name): array.nbytes
+        for plan, arrays in plans.items()
+        for name, array in arrays.items()
+    }
+    return places_of(sizes, ALIGNMENT)
 
 
 def _fill(
-    packed: np.ndarray, plans: Mapping[str, HostArrays], offsets: dict[tuple[str, str], int]
+    packed: np.ndarray, plans: Mapping[str, HostArrays], places: dict[tuple[str, str], slice]
 ) -> None:
-    for (plan, name), start in offsets.items():
-        array = np.ascontiguousarray(plans[plan][name])
-        packed[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
+    for (plan, name), place in places.items():
+        packed[place] = np.ascontiguousarray(plans[plan][name]).reshape(-1).view(np.uint8)
 
 
-def _view(packed: torch.Tensor, start: int, array: np.ndarray) -> torch.Tensor:
+def _view(packed: torch.Tensor, place: slice, array: np.ndarray) -> torch.Tensor:
     dtype = torch.from_numpy(np.empty(0, array.dtype)).dtype
-    return packed[start : start + array.nbytes].view(dtype).view(array.shape)
+    return packed[place].view(dtype).view(array.shape)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
+from solutions.common.side_by_side import places_of
 from solutions.common.staging_ring import StagingRing
 
 ALIGNMENT = 32
@@ -22,7 +23,7 @@ class PersistentArrays:
     ) -> None:
         """`sizes`: how many numbers each array has, by its name; zeros at first. As many steps as
         `steps_in_flight` may be queued before an upload waits for the first of them."""
-        self.places, total = _layout(sizes)
+        self.places, total = places_of(sizes, ALIGNMENT)
         self.numbers = torch.zeros(total, dtype=torch.int32, device=device)
         self._ring = StagingRing((total,), torch.int32, steps_in_flight)
 
@@ -49,12 +50,3 @@ class PersistentArrays:
                 end = place.stop
         # Behind `end` is only what nobody reads.
         self._ring.upload(torch.from_numpy(packed[:end]), self.numbers[:end])
-
-
-def _layout(sizes: Mapping[str, int]) -> tuple[dict[str, slice], int]:
-    """Where each array is among the numbers, and how many there are."""
-    places, end = {}, 0
-    for name, size in sizes.items():
-        places[name] = slice(end, end + size)
-        end += -(-size // ALIGNMENT) * ALIGNMENT
-    return places, end

@@ -6,6 +6,9 @@ import torch
 
 from debubble.accelerator import current
 
+STEPS_IN_FLIGHT = 2
+"""Uploads that may be pending: of the step that runs, and of the next one. Each has a slot."""
+
 
 class StagingRing:
     """`depth` pinned buffers of one shape, used in turn. One for each step in flight: no wait."""

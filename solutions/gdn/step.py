@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from solutions.common.staging_ring import StagingRing
+from solutions.common.staging_ring import STEPS_IN_FLIGHT, StagingRing
 
 from . import before
 from .metadata import GDNAttentionMetadataBuilder, Tables
@@ -21,8 +21,6 @@ from .rule.chunk_gated_delta_rule import chunk_gated_delta_rule
 
 MOST_TOKENS = 16384
 """The most of one step: the memory that its upload is staged in is large enough for so many."""
-STEPS_IN_FLIGHT = 2
-"""Steps whose uploads may be on their way at the same time: each has a slot of the ring."""
 
 
 class GDNWay(NamedTuple):

@@ -9,7 +9,7 @@ import torch
 
 from solutions.common.packed_upload import DeviceArrays
 from solutions.common.read_back import ReadBack
-from solutions.common.staging_ring import StagingRing
+from solutions.common.staging_ring import STEPS_IN_FLIGHT, StagingRing
 
 from .kernels.logprobs import LogprobsTensors
 from .model.config import StepConfig
@@ -29,7 +29,6 @@ PADDED_TO = 8
 """Batches are padded to a multiple of this."""
 PIECEWISE_GRAPHS = 1
 """The graph mode that this rank could run in."""
-STEPS_IN_FLIGHT = 2
 
 
 class StepOutput(NamedTuple):

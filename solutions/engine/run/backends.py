@@ -7,7 +7,7 @@ from typing import Protocol
 
 import torch
 
-from solutions.common.staging_ring import StagingRing
+from solutions.common.staging_ring import STEPS_IN_FLIGHT, StagingRing
 from solutions.flex_graph import CommonAttentionMetadata as FlexCommon
 from solutions.flex_graph import Limits
 from solutions.gdn import CommonAttentionMetadata as GdnCommon
@@ -19,7 +19,7 @@ from ..model.model import Model
 from ..requests.step_view import StepView
 from ..seams import Seams
 from .sides import ChunkSide, ImageRanges, MaskSide
-from .step_inputs import STEPS_IN_FLIGHT, DeviceInputs
+from .step_inputs import DeviceInputs
 
 
 class Backend(Protocol):

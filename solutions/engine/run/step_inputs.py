@@ -13,9 +13,6 @@ from solutions.flex_graph.steps.inputs import ModelInputs
 
 from ..requests.step_batch import FROM_HOST, NO_SLOT, StepBatch
 
-STEPS_IN_FLIGHT = 2
-"""Uploads that may be pending: of the step that runs, and of the next one."""
-
 
 class DeviceInputs:
     """The numbers of a step, int32 on the device, at addresses that graphs may keep.
@@ -38,7 +35,7 @@ class DeviceInputs:
 
     def __init__(self, limits: Limits, device: torch.device) -> None:
         self.limits, self.device = limits, device
-        self.arrays = arrays = PersistentArrays(_sizes(limits), device, STEPS_IN_FLIGHT)
+        self.arrays = arrays = PersistentArrays(_sizes(limits), device)
         self.token_ids, self.positions = arrays["token_ids"], arrays["positions"]
         self.token_sources = arrays["token_sources"].fill_(FROM_HOST)
         self.slot_mapping = arrays["slot_mapping"].fill_(-1)
