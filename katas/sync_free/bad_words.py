@@ -18,34 +18,46 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 
 BadWordsTokenIds = Mapping[int, Sequence[Sequence[int]]]
 
 
+def is_integer(value: object) -> bool:
+    """True for integers of Python and numpy, but not for True and False."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def check_bad_words(bad_words_token_ids: BadWordsTokenIds, num_rows: int, vocab_size: int) -> None:
     """Raises ValueError with the first row, sequence or id that can't be right."""
     for row, sequences in bad_words_token_ids.items():
-        if not 0 <= row < num_rows:
-            raise ValueError(f"bad words for row {row}: the logits have {num_rows} rows")
+        if not is_integer(row) or not 0 <= row < num_rows:
+            raise ValueError(f"bad words for row {row!r}: the logits have {num_rows} rows")
         for sequence in sequences:
             if not len(sequence):
                 raise ValueError(f"an empty bad word for row {row}: it needs at least one id")
             for token_id in sequence:
-                if not 0 <= token_id < vocab_size:
+                if not is_integer(token_id) or not 0 <= token_id < vocab_size:
                     raise ValueError(
-                        f"token id {token_id} in a bad word for row {row}: "
+                        f"token id {token_id!r} in a bad word for row {row}: "
                         f"the vocabulary has {vocab_size} ids"
                     )
 
 
 def check_past_tokens(past_tokens_ids: Sequence[Sequence[int]], num_rows: int) -> None:
-    """ValueError unless every row of the logits has a list of what it has generated."""
+    """ValueError unless every row of the logits has a list of what it generated, on the host."""
     if len(past_tokens_ids) != num_rows:
         raise ValueError(
             f"past tokens of {len(past_tokens_ids)} rows for logits of {num_rows}: "
             "give every row a list, be it empty"
         )
+    for row, past in enumerate(past_tokens_ids):
+        if isinstance(past, torch.Tensor) and past.device.type != "cpu":
+            raise ValueError(
+                f"the past tokens of row {row} are on {past.device}, where to read them is to "
+                "wait: give them on the host"
+            )
 
 
 def apply_bad_words(

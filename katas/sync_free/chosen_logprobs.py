@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 
@@ -32,19 +33,24 @@ class ChosenTokens(NamedTuple):
     """[num_rows] int32: how many of a row's ids are meant, the sampled token included."""
 
 
+def is_integer(value: object) -> bool:
+    """True for integers of Python and numpy, but not for True and False."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def check_requested(requested: Mapping[int, Sequence[int]], num_rows: int, vocab_size: int) -> None:
     """ValueError for a row that is not in the batch, and for an id not in the vocabulary."""
     for row, token_ids in requested.items():
-        if not 0 <= row < num_rows:
+        if not is_integer(row) or not 0 <= row < num_rows:
             raise ValueError(
-                f"row {row} asks for log-probabilities: this batch has {num_rows} rows, counted "
-                "from 0"
+                f"row {row!r} asks for log-probabilities: this batch has {num_rows} rows, "
+                "counted from 0"
             )
         for token_id in token_ids:
-            if not 0 <= token_id < vocab_size:
+            if not is_integer(token_id) or not 0 <= token_id < vocab_size:
                 raise ValueError(
-                    f"row {row} asks for the log-probability of token {token_id}: ids must be in "
-                    f"[0, {vocab_size})"
+                    f"row {row} asks for the log-probability of token {token_id!r}: ids must "
+                    f"be in [0, {vocab_size})"
                 )
 
 

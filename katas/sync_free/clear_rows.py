@@ -24,9 +24,20 @@ import torch
 Integers = Sequence[int] | np.ndarray
 
 
-def check_rows(rows: Integers, max_reqs: int) -> None:
-    """ValueError for a row that is not in [0, max_reqs)."""
-    numbers = np.asarray(rows, dtype=np.int64)
+def _integers(name: str, numbers: Integers) -> np.ndarray:
+    """[n] int64. ValueError, which calls them `name`, for fractions, masks and words."""
+    array = np.asarray(numbers) if len(numbers) else np.empty(0, np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name} is {array.dtype} {list(array.shape)}: it must be integers in one dimension"
+        )
+    return array.astype(np.int64)
+
+
+def check_rows(rows: Integers, max_reqs: int, name: str = "rows") -> None:
+    """ValueError, which calls them `name`, for what are no integers, and for a row that is not in
+    [0, max_reqs)."""
+    numbers = _integers(name, rows)
     outside = numbers[(numbers < 0) | (numbers >= max_reqs)]
     if outside.size:
         raise ValueError(f"request {outside[0]}: rows must be in [0, {max_reqs})")

@@ -23,11 +23,23 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+Integers = Sequence[int] | np.ndarray
+
+
+def _integers(name: str, numbers: Integers) -> np.ndarray:
+    """[n] int64. ValueError, which calls them `name`, for fractions, masks and words."""
+    array = np.asarray(numbers) if len(numbers) else np.empty(0, np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name} is {array.dtype} {list(array.shape)}: it must be integers in one dimension"
+        )
+    return array.astype(np.int64)
+
 
 def check_moves(moves: Sequence[tuple[int, int]], num_rows: int) -> None:
-    """`moves`: (source, target) pairs. ValueError for a row that is not there, and for two moves to
-    one row."""
-    sources, targets = np.array(moves, np.int64).reshape(-1, 2).T
+    """`moves`: (source, target) pairs. ValueError for what are no integers, for a row that is not
+    there, and for two moves to one row."""
+    sources, targets = _integers("moves", np.array(moves).reshape(-1)).reshape(-1, 2).T
     for rows in (sources, targets):
         outside = (rows < 0) | (rows >= num_rows)
         if outside.any():

@@ -42,13 +42,18 @@ def host_integers(name: str, numbers: HostIntegers) -> np.ndarray:
     return numbers.astype(np.int64)
 
 
+def is_integer(value: object) -> bool:
+    """True for integers of Python and numpy, but not for True and False."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def check_token_types(
     token_type_starts: Mapping[int, int], optimistic_seq_lens_cpu: HostIntegers, num_reqs: int
 ) -> np.ndarray:
     """[num_reqs] int64, the lengths of the requests.
 
     ValueError for lengths that are not on the host or negative, for more requests than there are
-    lengths, and for a start of a request that does not exist.
+    lengths, and for a start that is no integer, or of a request that does not exist.
     """
     lengths = host_integers("optimistic_seq_lens_cpu", optimistic_seq_lens_cpu)
     if not 0 <= num_reqs <= len(lengths):
@@ -63,11 +68,15 @@ def check_token_types(
         raise ValueError(
             f"request {request} has a length of {lengths[request]}: lengths are at least 0"
         )
-    for request in token_type_starts:
-        if not 0 <= request < num_reqs:
+    for request, start in token_type_starts.items():
+        if not is_integer(request) or not 0 <= request < num_reqs:
             raise ValueError(
-                f"token types start in request {request}, and this batch has {num_reqs} requests: "
-                "leave it out"
+                f"token types start in request {request!r}, and this batch has {num_reqs} "
+                "requests: leave it out"
+            )
+        if not is_integer(start):
+            raise ValueError(
+                f"the token types of request {request} start at {start!r}: give an integer"
             )
     return lengths
 

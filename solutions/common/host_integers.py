@@ -25,13 +25,6 @@ def are_indices(values: Collection, size: int) -> bool:
     return not values or (min(values) >= 0 and max(values) < size)
 
 
-def named(value: object) -> str:
-    """`value` as an error says it. The device is not asked for numbers that are there."""
-    if isinstance(value, torch.Tensor) and value.device.type != "cpu":
-        return f"a tensor on {value.device}"
-    return repr(value)
-
-
 def host_integers(name: str, numbers: HostIntegers) -> np.ndarray:
     """`numbers` as int64 [n] in numpy. ValueError, which calls them `name`, for a tensor on the
     device, and for what is no row of integers."""

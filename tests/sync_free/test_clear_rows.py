@@ -65,11 +65,3 @@ def test_rows_that_are_no_integers_are_refused(accelerator, module, rows, named)
     tables = [torch.ones(5, device=accelerator.device)]
     call = lambda: module.clear_rows(rows, tables)
     expect_refused(accelerator, call, f"{named}: it must be integers", unchanged=tables)
-
-
-@BOTH
-def test_rows_on_the_device_are_refused(accelerator, module):
-    rows = torch.ones(2, dtype=torch.int64, device=accelerator.device)
-    tables = [torch.ones(5, device=accelerator.device)]
-    call = lambda: module.clear_rows(rows, tables)
-    expect_refused(accelerator, call, "rows is on .*: give it on the host", unchanged=(rows,))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from solutions.common.host_integers import HostIntegers, host_integers, is_integer, named
+from solutions.common.host_integers import HostIntegers, host_integers, is_integer
 
 BadWordsTokenIds = Mapping[int, Sequence[Sequence[int]]]
 """{row: the sequences of token ids that are forbidden there}."""
@@ -47,12 +47,12 @@ def check_token_types(
     for request, start in token_type_starts.items():
         if not is_integer(request) or not 0 <= request < num_reqs:
             raise ValueError(
-                f"token types start in request {named(request)}, and this batch has {num_reqs} "
+                f"token types start in request {request!r}, and this batch has {num_reqs} "
                 "requests: leave it out"
             )
         if not is_integer(start):
             raise ValueError(
-                f"the token types of request {request} start at {named(start)}: give an integer"
+                f"the token types of request {request} start at {start!r}: give an integer"
             )
     return lengths
 
@@ -61,14 +61,14 @@ def check_bad_words(bad_words_token_ids: BadWordsTokenIds, num_rows: int, vocab_
     """Raises ValueError with the first row, sequence or id that can't be right."""
     for row, sequences in bad_words_token_ids.items():
         if not is_integer(row) or not 0 <= row < num_rows:
-            raise ValueError(f"bad words for row {named(row)}: the logits have {num_rows} rows")
+            raise ValueError(f"bad words for row {row!r}: the logits have {num_rows} rows")
         for sequence in sequences:
             if not len(sequence):
                 raise ValueError(f"an empty bad word for row {row}: it needs at least one id")
             for token_id in sequence:
                 if not is_integer(token_id) or not 0 <= token_id < vocab_size:
                     raise ValueError(
-                        f"token id {named(token_id)} in a bad word for row {row}: "
+                        f"token id {token_id!r} in a bad word for row {row}: "
                         f"the vocabulary has {vocab_size} ids"
                     )
 
@@ -80,13 +80,12 @@ def check_past_tokens(past_tokens_ids: Sequence[Sequence[int]], num_rows: int) -
             f"past tokens of {len(past_tokens_ids)} rows for logits of {num_rows}: "
             "give every row a list, be it empty"
         )
-    if any(issubclass(kind, torch.Tensor) for kind in {*map(type, past_tokens_ids)}):
-        for row, past in enumerate(past_tokens_ids):
-            if isinstance(past, torch.Tensor) and past.device.type != "cpu":
-                raise ValueError(
-                    f"the past tokens of row {row} are {named(past)}, where to read them is to "
-                    "wait: give them on the host"
-                )
+    for row, past in enumerate(past_tokens_ids):
+        if isinstance(past, torch.Tensor) and past.device.type != "cpu":
+            raise ValueError(
+                f"the past tokens of row {row} are on {past.device}, where to read them is to "
+                "wait: give them on the host"
+            )
 
 
 def check_requested(requested: Mapping[int, Sequence[int]], num_rows: int, vocab_size: int) -> None:
@@ -94,12 +93,12 @@ def check_requested(requested: Mapping[int, Sequence[int]], num_rows: int, vocab
     for row, token_ids in requested.items():
         if not is_integer(row) or not 0 <= row < num_rows:
             raise ValueError(
-                f"row {named(row)} asks for log-probabilities: this batch has {num_rows} rows, "
+                f"row {row!r} asks for log-probabilities: this batch has {num_rows} rows, "
                 "counted from 0"
             )
         for token_id in token_ids:
             if not is_integer(token_id) or not 0 <= token_id < vocab_size:
                 raise ValueError(
-                    f"row {row} asks for the log-probability of token {named(token_id)}: ids must "
+                    f"row {row} asks for the log-probability of token {token_id!r}: ids must "
                     f"be in [0, {vocab_size})"
                 )

@@ -7,25 +7,33 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from solutions.common.host_integers import host_integers, is_integer
-
 Integers = Sequence[int] | np.ndarray
 """One-dimensional integers on the host."""
 
 
+def _integers(name: str, numbers: Integers) -> np.ndarray:
+    """[n] int64. ValueError, which calls them `name`, for fractions, masks and words."""
+    array = np.asarray(numbers) if len(numbers) else np.empty(0, np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name} is {array.dtype} {list(array.shape)}: it must be integers in one dimension"
+        )
+    return array.astype(np.int64)
+
+
 def check_rows(rows: Integers, max_reqs: int, name: str = "rows") -> None:
-    """ValueError, which calls them `name`, for what is no integer on the host, and for a row that
-    is not in [0, max_reqs)."""
-    numbers = _host_integers(name, rows)
+    """ValueError, which calls them `name`, for what are no integers, and for a row that is not in
+    [0, max_reqs)."""
+    numbers = _integers(name, rows)
     outside = numbers[(numbers < 0) | (numbers >= max_reqs)]
     if outside.size:
         raise ValueError(f"request {outside[0]}: rows must be in [0, {max_reqs})")
 
 
 def check_moves(moves: Sequence[tuple[int, int]], num_rows: int) -> None:
-    """`moves`: (source, target) pairs. ValueError for what is no integer, for a row that is not
+    """`moves`: (source, target) pairs. ValueError for what are no integers, for a row that is not
     there, and for two moves to one row."""
-    sources, targets = _host_integers("moves", np.array(moves).reshape(-1)).reshape(-1, 2).T
+    sources, targets = _integers("moves", np.array(moves).reshape(-1)).reshape(-1, 2).T
     for rows in (sources, targets):
         outside = (rows < 0) | (rows >= num_rows)
         if outside.any():
@@ -42,13 +50,13 @@ def check_counted(
     max_reqs: int,
     max_len: int,
 ) -> None:
-    """ValueError for what is no integer on the host, for a request that is not in [0, max_reqs) or
+    """ValueError for what are no integers, for a request that is not in [0, max_reqs) or
     is named twice, whose tokens would count double, and for lengths that are not 0 <= prompt_len <=
     prefill_len <= max_len."""
     check_rows(req_indices, max_reqs, "req_indices")
-    requests = _host_integers("req_indices", req_indices)
-    prompts = _host_integers("prompt_lens", prompt_lens)
-    prefills = _host_integers("prefill_lens", prefill_lens)
+    requests = _integers("req_indices", req_indices)
+    prompts = _integers("prompt_lens", prompt_lens)
+    prefills = _integers("prefill_lens", prefill_lens)
     if not len(requests) == len(prompts) == len(prefills):
         raise ValueError(
             f"{len(requests)} requests, {len(prompts)} prompt lengths and {len(prefills)} prefill "
@@ -85,7 +93,7 @@ def check_indices(buffer: torch.Tensor, logits_indices: torch.Tensor, num_padded
         )
     if num_indices > len(buffer):
         raise ValueError(f"{num_indices} logits indices: this buffer holds {len(buffer)}")
-    if not is_integer(num_padded) or not num_indices <= num_padded <= len(buffer):
+    if not num_indices <= num_padded <= len(buffer):
         raise ValueError(
             f"{num_indices} logits indices padded to {num_padded}: choose a size between "
             f"{num_indices} and the {len(buffer)} of the buffer"
@@ -106,12 +114,3 @@ def check_indices(buffer: torch.Tensor, logits_indices: torch.Tensor, num_padded
 def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
     """True if a write to one of two tensors may change the other."""
     return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
-
-
-def _host_integers(name: str, numbers: Integers) -> np.ndarray:
-    """[n] int64. Of an empty list numpy would say that it holds floats."""
-    if not len(numbers):
-        return np.empty(0, np.int64)
-    if not isinstance(numbers, np.ndarray | torch.Tensor):
-        numbers = np.array(numbers)
-    return host_integers(name, numbers)
