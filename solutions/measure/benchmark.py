@@ -152,8 +152,13 @@ def _positive(text: str) -> int:
 
 
 def fits(accelerator: Accelerator, nbytes: int) -> bool:
-    """True on a real GPU that has more than `nbytes` of memory left."""
-    return not accelerator.modelled and torch.cuda.mem_get_info()[0] > nbytes
+    """True on a real GPU that has more than `nbytes` of memory left, if this process may take as
+    much (DEBUBBLE_GPU_MEMORY)."""
+    if accelerator.modelled:
+        return False
+    free, total = torch.cuda.mem_get_info()
+    allowed = total * torch.cuda.get_per_process_memory_fraction() - torch.cuda.memory_reserved()
+    return min(free, allowed) > nbytes
 
 
 def measure_step(

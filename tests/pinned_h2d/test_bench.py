@@ -2,8 +2,10 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from solutions.measure import benchmark
 from solutions.pinned_h2d import StepConfig, bench
@@ -42,3 +44,20 @@ def test_it_prints_a_table_and_saves_a_record(accelerator, shallow_model, tmp_pa
 def test_progress_and_table_stay_within_a_terminal(accelerator, shallow_model, capsys):
     bench.main(["--quick"])
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("free", "fraction", "reserved", "fits"),
+    [(50, 1.0, 0, True), (40, 1.0, 0, False), (50, 0.25, 0, False), (50, 0.75, 20, False)],
+    ids=["free", "taken", "limited", "limited and used"],
+)
+def test_a_shape_fits_what_is_free_and_what_this_process_may_take(
+    monkeypatch, free, fraction, reserved, fits
+):
+    """On a GPU of 80 GiB, with a shape of 45."""
+    gib = 2**30
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free * gib, 80 * gib))
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda: fraction)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: reserved * gib)
+    assert benchmark.fits(SimpleNamespace(modelled=False), 45 * gib) is fits
+    assert not benchmark.fits(SimpleNamespace(modelled=True), 0)
