@@ -1,10 +1,12 @@
 """`make validate-gpu` without a GPU: what it records, what it keeps, and when that is stale."""
 
+import contextlib
 import json
 import shutil
 import threading
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -157,6 +159,19 @@ def test_figures_that_were_left_be_hold_up_a_release_until_they_are_measured(
     assert ran(capfd.readouterr().out) == ["benchmark-one"]
     assert recorded["parts"]["benchmark-one"]["figures"] == "written"
     assert validation.main(check) == 0
+
+
+def test_where_others_use_the_gpu_its_memory_is_not_watched(checkout, monkeypatch):
+    """What they take would be told as ours."""
+
+    @contextlib.contextmanager
+    def watched(device):
+        yield SimpleNamespace(peak_gib=67.0)
+
+    monkeypatch.setattr(validation, "watched_memory", watched)
+    for option, peak in (("--all", 67.0), ("--keep-figures", None)):
+        _, recorded = validate(checkout, "--only", "first", option)
+        assert recorded["parts"]["first"]["peak_gpu_gib"] == peak
 
 
 def test_without_a_record_nothing_is_validated(checkout, capsys):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
 from debubble.assets import slug
@@ -66,7 +67,7 @@ def validate(options: argparse.Namespace, parts: list[Part], record: Record, pat
     }
     seconds = seconds_elsewhere(options.assets) | seconds_of(record)
     failed = False
-    with watched_memory(options.device) as memory:
+    with nullcontext() if options.keep_figures else watched_memory(options.device) as memory:
         for part, result in run_all(
             wanted, options.processes, lambda part: seconds.get(part.name, 60.0)
         ):
@@ -132,8 +133,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--keep-figures",
         action="store_true",
-        help="run the benchmarks, each step once, and leave the recorded figures be: the host is"
-        " busy, say",
+        help="others use this GPU meanwhile: run the benchmarks, each step once, leave the recorded"
+        " figures be, and don't say how much memory was in use",
     )
     parser.add_argument("--all", action="store_true", help="what is current, too")
     parser.add_argument("--state", action="store_true", help="run nothing; say what is stale")
