@@ -6,7 +6,6 @@ import os
 import platform
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import Any
 
 VARIABLE = "TRITON_INTERPRET"
 MADE_FOR = {"JITFunction": "cuda", "InterpretedFunction": "sim"}
@@ -97,10 +96,10 @@ def explain(error: Exception, kernel: object) -> None:
         ) from error
 
 
-def unwrapped(kernel: Any) -> Any:
+def unwrapped(kernel: object) -> object:
     """A Triton kernel without what tunes it; what is no such wrapper comes back as it is."""
     while type(kernel).__name__ in WRAPPERS:
-        kernel = kernel.fn
+        kernel = getattr(kernel, "fn", None)
     return kernel
 
 

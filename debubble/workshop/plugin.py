@@ -6,7 +6,7 @@ import os
 import unittest
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
@@ -95,8 +95,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     session.config.stash[TO_RUN].update(item.nodeid for item in session.items)
 
 
+class Worker(Protocol):
+    """A process of pytest-xdist's, as the one that leads it sees it."""
+
+    @property
+    def config(self) -> pytest.Config: ...
+
+
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_node_collection_finished(node: Any, ids: Sequence[str]) -> None:
+def pytest_xdist_node_collection_finished(node: Worker, ids: Sequence[str]) -> None:
     """Where other processes do the collecting, each tells what it has found."""
     node.config.stash[TO_RUN].update(ids)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import ParamSpec, Protocol, TypeVar
 
 import numpy as np
 import torch
 
 from debubble.accelerator import current
-from solutions.common.side_by_side import places_of
 from solutions.common.staging_ring import StagingRing
 
 HostArrays = Mapping[str, np.ndarray]
@@ -17,6 +16,7 @@ HostArrays = Mapping[str, np.ndarray]
 DeviceArrays = Mapping[str, torch.Tensor]
 """HostArrays after their upload: same names, shapes and dtypes, on the device."""
 
+Name = TypeVar("Name", bound=Hashable)
 State = ParamSpec("State")
 Result = TypeVar("Result", covariant=True)
 
@@ -95,3 +95,13 @@ def _fill(
 def _view(packed: torch.Tensor, place: slice, array: np.ndarray) -> torch.Tensor:
     dtype = torch.from_numpy(np.empty(0, array.dtype)).dtype
     return packed[place].view(dtype).view(array.shape)
+
+
+def places_of(sizes: Mapping[Name, int], alignment: int) -> tuple[dict[Name, slice], int]:
+    """Where in the buffer each array lies, by its name, and how large the buffer has to be. Arrays
+    keep their order, and each starts at a multiple of `alignment`; all in the unit of `sizes`."""
+    places, end = {}, 0
+    for name, size in sizes.items():
+        places[name] = slice(end, end + size)
+        end += -(-size // alignment) * alignment
+    return places, end

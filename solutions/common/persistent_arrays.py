@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from solutions.common.side_by_side import places_of
+from solutions.common.packed_upload import places_of
 from solutions.common.staging_ring import StagingRing
 
 ALIGNMENT = 32

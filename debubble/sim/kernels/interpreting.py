@@ -19,7 +19,7 @@ def ready_once(kernel: Any) -> Iterator[None]:
     looks through all of the language for what has stayed replaced since the first call, and so
     spends a third of a kernel's time. A kernel that it does not run is left alone.
     """
-    interpreted = type(unwrapped(kernel))
+    interpreted: Any = type(unwrapped(kernel))
     if interpreted.__name__ != "InterpretedFunction":
         yield
         return
