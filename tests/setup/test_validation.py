@@ -122,6 +122,14 @@ def test_a_result_stays_when_its_source_changes_and_is_called_stale(checkout, ca
     assert validation.main(["--check", "--assets", str(checkout / "assets")]) == 1
 
 
+def test_what_is_stale_as_a_whole_is_not_listed_part_by_part(checkout, capsys):
+    validate(checkout)
+    for name in ("first.py", "second.py"):
+        (checkout / name).write_text("1 + 1")
+    validation.main(["--state", "--assets", str(checkout / "assets")])
+    assert "0 of 2 parts hold\n    stale: all 2\n" in capsys.readouterr().out
+
+
 def test_a_benchmark_may_leave_the_recorded_figures_be(checkout, monkeypatch):
     folders, often = [], []
 

@@ -28,12 +28,18 @@ class State:
 
     @property
     def others(self) -> dict[str, list[str]]:
-        """Names of the parts of which more is to be said than that they passed, by their state."""
+        """Names of the parts of which more is to be said than that they passed, by their state: one
+        name if it is said of all."""
         names = {
             kind: [name for name, state in self.parts.items() if state == kind]
             for kind in ("failed", "stale", "missing", OLD_FIGURES)
         }
-        return {kind: found for kind, found in names.items() if found}
+        all_of_them = [f"all {len(self.parts)}"]
+        return {
+            kind: all_of_them if 1 < len(found) == len(self.parts) else found
+            for kind, found in names.items()
+            if found
+        }
 
     @property
     def versions(self) -> str:
