@@ -77,11 +77,9 @@ def pinning(accelerator: Accelerator) -> str:
 def batch_copies(accelerator: Accelerator) -> str:
     if accelerator.modelled:
         return "modelled"
-    found = installed("cuda-bindings")
     if accelerator.has_copy_batch:
-        return f"yes, by cuda-bindings {found}"
-    reason = f"cuda-bindings {found}, or the driver, is too old" if found else "not installed"
-    return f"{reason}: copies go one at a time"
+        return "yes"
+    return "the driver is older than CUDA 12.8: copies go one at a time"
 
 
 def calibrations(accelerator: Accelerator) -> dict[str, str]:

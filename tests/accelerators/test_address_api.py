@@ -1,6 +1,5 @@
 """Memory by address, on a GPU and on sim alike: whose it is, copies of it, registering it."""
 
-import sys
 import threading
 from contextlib import ExitStack
 
@@ -340,13 +339,14 @@ def test_a_copy_in_a_capture_is_the_replays(accelerator, device, pinned):
 
 
 @pytest.mark.gpu
-def test_without_cuda_bindings_copies_go_one_at_a_time(monkeypatch, accelerator, device, pinned):
+def test_with_an_older_driver_copies_go_one_at_a_time(monkeypatch, accelerator, device, pinned):
     from debubble.cuda.accelerator import CudaAccelerator
+    from debubble.cuda.driver.driver import Driver
 
-    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    monkeypatch.setattr(Driver, "version", 12060)
     lacking = CudaAccelerator()
     assert not lacking.has_copy_batch
-    with lacking.stream(), pytest.raises(RuntimeError, match="cuda-bindings"):
+    with lacking.stream(), pytest.raises(RuntimeError, match="a driver of CUDA"):
         lacking.copy_batch(*pieces(pinned, device, {0: 1}))
     lacking.copy_bytes(pinned.data_ptr(), device.data_ptr(), PIECE)
     assert device[: PIECE + 1].tolist() == [*range(PIECE), GUARD]

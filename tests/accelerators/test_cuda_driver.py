@@ -1,9 +1,7 @@
 """How CUDA's driver is called; tried here without one, on a library that plays it."""
 
-import sys
+import ctypes
 import threading
-from enum import IntEnum
-from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,6 +23,7 @@ class Library:
         self.calls: list[tuple] = []
         self.contexts = threading.local()
         self.contexts.current = CONTEXT
+        self.version = 13010
         for name in FUNCTIONS:
             setattr(self, name, Function(self, name))
 
@@ -41,7 +40,7 @@ class Library:
         return 0
 
     def _cuDriverGetVersion(self, into) -> int:
-        into._obj.value = 13010
+        into._obj.value = self.version
         return 0
 
     def _cuGetErrorName(self, result, into) -> int:
@@ -146,86 +145,38 @@ def test_half_a_tebibyte_is_refused_before_the_driver_sees_it(library, driver):
     assert [call[2] for call in registered] == [(512 << 30) - 4096]
 
 
-class Result(IntEnum):
-    CUDA_SUCCESS = 0
-    CUDA_ERROR_INVALID_VALUE = INVALID
-
-
-class Bindings:
-    """cuda.bindings.driver, as far as a batch needs it."""
-
-    CUmemcpySrcAccessOrder = SimpleNamespace(
-        CU_MEMCPY_SRC_ACCESS_ORDER_STREAM="stream", CU_MEMCPY_SRC_ACCESS_ORDER_ANY="any"
-    )
-
-    class CUmemcpyAttributes:
-        srcAccessOrder = None
-
-    class CUdeviceptr(int):
-        pass
-
-    class CUstream(int):
-        pass
-
-    def __init__(self, *answer) -> None:
-        self.answer = answer
-
-    def cuMemcpyBatchAsync(self, targets, sources, sizes, count, attributes, firsts, n, stream):
-        assert {type(address) for address in targets + sources} == {self.CUdeviceptr}
-        assert {type(size) for size in sizes} == {int}
-        assert (type(stream), firsts, n, len(attributes)) == (self.CUstream, [0], 1, 1)
-        self.call = (targets, sources, sizes, count, attributes[0].srcAccessOrder, stream)
-        return self.answer
-
-
+ATTRIBUTES = np.dtype([("source_order", "i4"), ("hints", "i4", 4), ("flags", "u4")])
 PIECES = (np.array([10, 20]), np.array([30, 40]), np.array([5, 6]))
 
 
-@pytest.mark.parametrize("any_order", [False, True])
-def test_a_batch_is_handed_over_as_the_drivers_own_types(driver, any_order):
-    bindings = Bindings(Result.CUDA_SUCCESS)
-    BatchCopy(bindings, driver)(*PIECES, 99, any_order)
-    order = "any" if any_order else "stream"
-    assert bindings.call == ([30, 40], [10, 20], [5, 6], 2, order, 99)
+def numbers_at(address, count) -> list[int]:
+    return (ctypes.c_int64 * count).from_address(address)[:]
 
 
-@pytest.mark.parametrize("index_that_failed", [(), (None,), (1,)])
-def test_a_batch_that_is_refused_says_why(driver, index_that_failed):
-    bindings = Bindings(Result.CUDA_ERROR_INVALID_VALUE, *index_that_failed)
+@pytest.mark.parametrize(("any_order", "order"), [(False, 1), (True, 3)])
+def test_a_batch_is_handed_over_as_the_lists_that_there_are(library, driver, any_order, order):
+    BatchCopy(driver)(*PIECES, 99, any_order)
+    name, targets, sources, sizes, count, attributes, firsts, n, failed, stream = library.calls[-1]
+    lists = [numbers_at(address, count) for address in (targets, sources, sizes)]
+    assert (name, lists) == ("cuMemcpyBatchAsync", [[30, 40], [10, 20], [5, 6]])
+    assert (stream, n, firsts._obj.value, failed._obj.value) == (99, 1, 0, 0)
+    said = np.frombuffer(attributes._obj, ATTRIBUTES)[0]
+    assert (said["source_order"], said["flags"]) == (order, 0)
+    assert said["hints"].tolist() == [0] * 4
+
+
+def test_a_batch_that_is_refused_says_why(library, driver):
+    library._cuMemcpyBatchAsync = lambda *_: INVALID
     with pytest.raises(RuntimeError, match="cuMemcpyBatchAsync: CUDA_ERROR_INVALID_VALUE"):
-        BatchCopy(bindings, driver)(*PIECES, 99, False)
+        BatchCopy(driver)(*PIECES, 99, False)
 
 
-def installed(monkeypatch, version: str, bindings: object) -> None:
-    package = ModuleType("cuda.bindings")
-    package.__version__, package.driver = version, bindings
-    monkeypatch.setitem(sys.modules, "cuda", ModuleType("cuda"))
-    monkeypatch.setitem(sys.modules, "cuda.bindings", package)
+@pytest.mark.parametrize(("version", "there"), [(12060, False), (12080, True), (13010, True)])
+def test_there_is_a_batch_copy_from_cuda_12_8_on(library, driver, version, there):
+    library.version = version
+    assert (BatchCopy.available(driver) is not None) == there
 
 
-@pytest.mark.parametrize(
-    ("bindings", "driver_version", "there"),
-    [
-        ("13.3.1", 13000, True),
-        ("13.0.0", 12090, False),
-        ("12.9.4", 12080, True),
-        ("12.8.0", 12060, False),
-        ("12.9.4", 13010, True),
-    ],
-)
-def test_there_is_a_batch_copy_if_the_driver_has_the_form_that_the_bindings_call(
-    monkeypatch, bindings, driver_version, there
-):
-    installed(monkeypatch, bindings, Bindings())
-    found = BatchCopy.available(SimpleNamespace(version=driver_version))
-    assert (found is not None) == there
-
-
-def test_bindings_older_than_the_call_have_no_batch_copy(monkeypatch, driver):
-    installed(monkeypatch, "12.6.2", SimpleNamespace())
-    assert BatchCopy.available(driver) is None
-
-
-def test_without_bindings_there_is_no_batch_copy(monkeypatch, driver):
-    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
-    assert BatchCopy.available(driver) is None
+def test_a_library_without_the_call_has_no_batch_copy(library):
+    del library.cuMemcpyBatchAsync
+    assert BatchCopy.available(Driver(library)) is None

@@ -1,36 +1,49 @@
-"""cuMemcpyBatchAsync: many copies in one call, through cuda-bindings."""
+"""cuMemcpyBatchAsync: many copies in one call of the driver, which reads three lists of numbers."""
 
 from __future__ import annotations
 
-from types import ModuleType
+from ctypes import Structure, byref, c_int, c_size_t, c_uint
 
 import numpy as np
 
 from .driver import Driver
 
+FUNCTION = "cuMemcpyBatchAsync"
+"""In the form that came with CUDA 12.8. Later drivers have it too, beside a newer one that doesn't
+say which copy failed."""
+OLDEST = 12080
+IN_STREAM_ORDER, IN_ANY_ORDER = 1, 3
+"""When a copy may read its source: the driver's numbers."""
+
+
+class Location(Structure):
+    """Where managed memory lies: nothing here says it."""
+
+    _fields_ = (("kind", c_int), ("number", c_int))
+
+
+class Attributes(Structure):
+    """The driver's CUmemcpyAttributes: what holds for all copies of a batch."""
+
+    _fields_ = (
+        ("source_order", c_int),
+        ("source_hint", Location),
+        ("target_hint", Location),
+        ("flags", c_uint),
+    )
+
 
 class BatchCopy:
-    """`bindings` is cuda.bindings.driver."""
-
-    def __init__(self, bindings: ModuleType, driver: Driver) -> None:
-        self._bindings, self._driver = bindings, driver
-        orders = bindings.CUmemcpySrcAccessOrder
-        self._in_stream_order = self._reading(orders.CU_MEMCPY_SRC_ACCESS_ORDER_STREAM)
-        self._in_any_order = self._reading(orders.CU_MEMCPY_SRC_ACCESS_ORDER_ANY)
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._in_stream_order = Attributes(source_order=IN_STREAM_ORDER)
+        self._in_any_order = Attributes(source_order=IN_ANY_ORDER)
+        self._from_the_first_on = c_size_t(0)
 
     @classmethod
     def available(cls, driver: Driver) -> BatchCopy | None:
-        """None without cuda-bindings, or where they or the driver are older than the call, which
-        came with CUDA 12.8 and has another form since 13.0."""
-        try:
-            from cuda.bindings import __version__
-            from cuda.bindings import driver as bindings
-        except ImportError:
-            return None
-        oldest = 12080 if __version__.startswith("12.") else 13000
-        if driver.version < oldest or not hasattr(bindings, "cuMemcpyBatchAsync"):
-            return None
-        return cls(bindings, driver)
+        """None where the driver is older than the call, which came with CUDA 12.8."""
+        return cls(driver) if driver.version >= OLDEST and driver.has(FUNCTION) else None
 
     def __call__(
         self,
@@ -40,23 +53,17 @@ class BatchCopy:
         stream: int,
         any_order: bool,
     ) -> None:
-        """`sources`, `targets`, `sizes`: int64 [N], N > 0; `stream` is CUDA's, by its address."""
-        pointer = self._bindings.CUdeviceptr
-        self._driver.enter_context()
-        # What follows the result is the index that failed, in some versions, or None.
-        result, *_ = self._bindings.cuMemcpyBatchAsync(
-            list(map(pointer, targets.tolist())),
-            list(map(pointer, sources.tolist())),
-            sizes.tolist(),
+        """`sources`, `targets`, `sizes`: contiguous int64 [N], N > 0, which may be changed at once;
+        `stream` is CUDA's, by its address."""
+        self._driver.call(
+            FUNCTION,
+            targets.ctypes.data,
+            sources.ctypes.data,
+            sizes.ctypes.data,
             len(sizes),
-            [self._in_any_order if any_order else self._in_stream_order],
-            [0],
+            byref(self._in_any_order if any_order else self._in_stream_order),
+            byref(self._from_the_first_on),
             1,
-            self._bindings.CUstream(stream),
+            byref(c_size_t()),
+            stream,
         )
-        self._driver.check("cuMemcpyBatchAsync", int(result))
-
-    def _reading(self, order: object) -> object:
-        attributes = self._bindings.CUmemcpyAttributes()
-        attributes.srcAccessOrder = order
-        return attributes

@@ -43,15 +43,14 @@ class ByteCopies:
         check_pieces(sources, targets, sizes)
         if self.batch is None:
             raise RuntimeError(
-                "this machine has no batch copy: it takes cuda-bindings, and a driver of CUDA 12.8 "
-                "or newer"
+                "this machine has no batch copy: it takes a driver of CUDA 12.8 or newer"
             )
         if len(sources) == 0:
             return
         stream = _stream()
         if stream in LEGACY:
             raise RuntimeError(NEEDS_A_STREAM)
-        if (sizes <= 0).any():
+        if sizes.min() <= 0:
             i = int((sizes <= 0).argmax())
             raise RuntimeError(f"invalid value: descriptor {i} copies {int(sizes[i])} bytes")
         with _marked("cuMemcpyBatchAsync"):
@@ -62,6 +61,6 @@ def _stream() -> int:
     return torch.cuda.current_stream().cuda_stream
 
 
-def _marked(function: str) -> AbstractContextManager[None]:
+def _marked(function: str) -> AbstractContextManager[object]:
     """A capture copies nothing yet, and what a replay copies has the replay's call."""
     return marked() if torch.cuda.is_current_stream_capturing() else marked_copy(function)

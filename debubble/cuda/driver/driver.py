@@ -15,11 +15,19 @@ FUNCTIONS: dict[str, tuple[type[ctypes._CDataType], ...]] = {
     "cuGetErrorName": (c_int, POINTER(c_char_p)),
     "cuGetErrorString": (c_int, POINTER(c_char_p)),
     "cuMemcpyAsync": (c_uint64, c_uint64, c_size_t, c_void_p),
+    "cuMemcpyBatchAsync": (
+        *[c_void_p] * 3,
+        c_size_t,
+        c_void_p,
+        c_void_p,
+        c_size_t,
+        *[c_void_p] * 2,
+    ),
     "cuMemHostRegister_v2": (c_uint64, c_size_t, c_uint),
     "cuMemHostUnregister": (c_uint64,),
     "cuPointerGetAttribute": (c_void_p, c_int, c_uint64),
 }
-"""What each takes; addresses are numbers."""
+"""What each takes; addresses are numbers. An old driver may lack some of them."""
 
 
 class DriverError(RuntimeError):
@@ -37,14 +45,18 @@ class Driver:
     def __init__(self, library: ctypes.CDLL | None = None) -> None:
         self._library = ctypes.CDLL(LIBRARY) if library is None else library
         for name, arguments in FUNCTIONS.items():
-            function = getattr(self._library, name)
-            function.argtypes, function.restype = arguments, c_int
+            if self.has(name):
+                function = getattr(self._library, name)
+                function.argtypes, function.restype = arguments, c_int
         self._context = self._current_context()
         self._threads = threading.local()
 
     def call(self, name: str, *arguments: object) -> None:
         self.enter_context()
         self.check(name, getattr(self._library, name)(*arguments))
+
+    def has(self, name: str) -> bool:
+        return hasattr(self._library, name)
 
     def check(self, name: str, result: int) -> None:
         """DriverError for any result of a function but success."""

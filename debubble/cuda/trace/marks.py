@@ -128,12 +128,13 @@ _recording = threading.local()
 _numbering = threading.Lock()
 
 
-@contextmanager
-def marked() -> Iterator[None]:
+_NO_MARK = nullcontext()
+
+
+def marked() -> AbstractContextManager[object]:
     """For calls that PyTorch's function mode doesn't see: synchronisation, graphs, Triton."""
     marks = getattr(_recording, "marks", None)
-    with marks.here() if marks else nullcontext():
-        yield
+    return marks.here() if marks else _NO_MARK
 
 
 @contextmanager
