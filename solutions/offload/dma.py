@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from debubble.accelerator import Accelerator, current
@@ -41,15 +42,15 @@ def submit_copies(
 ) -> None:
     """Queues copies as `copy_batch` does, unchecked: for descriptors that are known to be right.
     `any_order` is for sources in host memory alone. RuntimeError for what the driver refuses."""
-    holds_bytes = descriptors.sizes > 0
-    if not holds_bytes.all():
-        descriptors = descriptors[holds_bytes]
+    if np.minimum.reduce(descriptors.sizes, initial=1) <= 0:
+        descriptors = descriptors[descriptors.sizes > 0]
     if not accelerator.has_copy_batch:
         _copy_one_by_one(accelerator, descriptors)
         return
+    dense = descriptors.dense()
     for first in range(0, len(descriptors), MOST_DESCRIPTORS):
-        part = descriptors[first : first + MOST_DESCRIPTORS]
-        accelerator.copy_batch(*part.dense(), any_order=any_order)
+        part = (column[first : first + MOST_DESCRIPTORS] for column in dense)
+        accelerator.copy_batch(*part, any_order=any_order)
 
 
 def _copy_one_by_one(accelerator: Accelerator, descriptors: Descriptors) -> None:

@@ -15,11 +15,12 @@ from debubble.contract.triton_mode import is_there as triton_is_there
 from .choice.crossover import Crossover
 from .choice.presets import Preset
 from .dma import submit_copies
+from .paths.columns import Columns
 from .paths.descriptors import WORD, Descriptors, next_power_of_2
 
 try:
     from .choice.upstream_scheme import swap_with_preset
-    from .swap_blocks import Columns, Launch, copy_by_kernel, launch_swap
+    from .swap_blocks import Launch, copy_by_kernel, launch_swap
 except ModuleNotFoundError as error:
     if error.name != "triton":
         raise

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -18,11 +17,11 @@ from debubble.accelerator import Accelerator, ByAddress, Work, current, launch
 
 from .choice.presets import UPSTREAM
 from .dma import copy_batch
+from .paths.columns import Columns, can_be_read_in_place, staged, table_of, uploaded
+from .paths.compiled_once import compiled_once
 from .paths.descriptors import VECTOR, WORD, Descriptors, next_power_of_2
 from .paths.reach import check_reach
 
-Columns = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-"""Addresses of sources and of targets, and sizes: int64 [N] each."""
 MOST_CHUNKS = 1 << 30
 """In one launch: the kernel counts them in 32 bits, and steps beyond the last one."""
 SMALLEST_CHUNK = 16
@@ -62,6 +61,9 @@ def _swap_blocks_kernel(
             target = tl.multiple_of(tl.max_contiguous(target, 2), 16)
             exists = tl.max_constancy(exists, 2)
         tl.store(target, tl.load(source, mask=exists), mask=exists)
+
+
+COMPILED = compiled_once(_swap_blocks_kernel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,57 +172,20 @@ def copy_by_kernel(
     keep as many programs busy as the longest. They are then uploaded, even from pinned memory:
     hand in pieces of at most `how.bytes_per_chunk` bytes to have them read in place.
     """
-    longest = int(descriptors.sizes.max(initial=0))
+    longest = descriptors.longest
     if longest == 0:
         return
     must_be_cut = longest > how.bytes_per_chunk and not descriptors.is_even
     if must_be_cut:
         longest, descriptors = how.bytes_per_chunk, descriptors.cut(how.bytes_per_chunk)
-    if must_be_cut or not _can_be_read_in_place(columns):
-        columns = _uploaded(accelerator, _staged(accelerator, descriptors))
+    if must_be_cut or not can_be_read_in_place(columns):
+        columns = uploaded(accelerator, staged(accelerator, descriptors))
     elif how.upload:
-        table = _table(columns)
-        columns = _uploaded(
-            accelerator, _staged(accelerator, descriptors) if table is None else table
+        table = table_of(columns)
+        columns = uploaded(
+            accelerator, staged(accelerator, descriptors) if table is None else table
         )
     _launch(columns, descriptors, -(-longest // how.bytes_per_chunk), how)
-
-
-def _uploaded(accelerator: Accelerator, table: torch.Tensor) -> Columns:
-    """The columns of `table`, int64 [N, 3], on the device, by one copy that nobody waits for."""
-    sources, targets, sizes = table.to(accelerator.device, non_blocking=True).unbind(1)
-    return sources, targets, sizes
-
-
-def _can_be_read_in_place(columns: Columns) -> bool:
-    first, second, third = columns
-    if _table(columns) is not None:
-        return first.is_pinned()
-    same_stride = first.stride() == second.stride() == third.stride()
-    return same_stride and all(column.is_pinned() for column in columns)
-
-
-def _table(columns: Columns) -> torch.Tensor | None:
-    """The table int64 [N, 3] that the columns are views of, row by row; None if there is none."""
-    first, second, third = columns
-    start = first.data_ptr()
-    side_by_side = (second.data_ptr(), third.data_ptr()) == (start + WORD, start + 2 * WORD)
-    if not side_by_side or any(column.stride(0) != 3 for column in columns):
-        return None
-    last = first.storage_offset() + 3 * len(first)
-    if WORD * last > first.untyped_storage().nbytes():
-        return None  # Each of them is a tensor by itself: the first one can't see its neighbours.
-    return first.as_strided((len(first), 3), (3, 1))
-
-
-def _staged(accelerator: Accelerator, descriptors: Descriptors) -> torch.Tensor:
-    """A new table int64 [N, 3] of these descriptors, in pinned memory. It may be dropped at once:
-    PyTorch keeps it until its copy is done."""
-    rows = (len(descriptors), 3)
-    table = torch.empty(rows, dtype=torch.int64, pin_memory=accelerator.pin_memory)
-    columns = [descriptors.sources, descriptors.targets, descriptors.sizes]
-    np.stack(columns, axis=1, out=table.numpy())
-    return table
 
 
 def _launch(columns: Columns, descriptors: Descriptors, chunks_per_job: int, how: Launch) -> None:
@@ -231,7 +196,7 @@ def _launch(columns: Columns, descriptors: Descriptors, chunks_per_job: int, how
             f"chunks go into one launch, so make chunks of more than {how.bytes_per_chunk} bytes"
         )
     launch(
-        _swap_blocks_kernel,
+        _swap_blocks_kernel if current().modelled else COMPILED,
         (min(how.num_programs, num_chunks),),
         *columns,
         len(descriptors),

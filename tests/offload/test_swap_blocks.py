@@ -203,7 +203,7 @@ def test_the_rows_of_a_pinned_table_need_no_staging(
     swap = memory.swap(accelerator, [40] * 24)
     table = torch.stack(swap.descriptors, dim=1).pin_memory()
     columns = table[rows].unbind(1)
-    monkeypatch.setattr(module, "_staged", None)
+    monkeypatch.setattr(module, "staged", None)
     how = Launch(bytes_per_chunk=64, num_programs=5, upload=upload)
     counts = claims.counts_of(accelerator, lambda: launch_swap(accelerator, *columns, how))
     assert (counts["kernels"], counts["h2d_pinned"], counts["host_syncs"]) == (1, uploads, 0)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect, insort
 from collections import deque
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -25,13 +24,15 @@ SMALLEST = 64
 """Descriptors that the smallest buffer of a pool has room for: 1.5 KiB."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Descriptors:
     """Piece i: sizes[i] bytes from address sources[i] to address targets[i]; each int64 [N]."""
 
     sources: np.ndarray
     targets: np.ndarray
     sizes: np.ndarray
+    _set_bits: int | None = field(default=None, init=False, repr=False)
+    """All addresses and sizes, or-ed together, once somebody has asked for them."""
 
     @classmethod
     def of(cls, src: torch.Tensor, dst: torch.Tensor, sizes: torch.Tensor) -> Descriptors:
@@ -39,16 +40,13 @@ class Descriptors:
 
         ValueError for other tensors, or for tensors of different lengths.
         """
-        named = {"src_addrs": src, "dst_addrs": dst, "sizes": sizes}
-        for name, tensor in named.items():
-            if tensor.dtype != torch.int64 or not tensor.is_cpu or tensor.dim() != 1:
-                raise ValueError(
-                    f"{name} is {tensor.dtype} {list(tensor.shape)} on {tensor.device}: make it a "
-                    "CPU tensor [N] of int64"
-                )
-        if not len(src) == len(dst) == len(sizes):
-            lengths = ", ".join(f"{len(tensor)} {name}" for name, tensor in named.items())
-            raise ValueError(f"{lengths}: a piece needs one of each")
+        if not (
+            src.dtype is dst.dtype is sizes.dtype is torch.int64
+            and (src.is_cpu and dst.is_cpu and sizes.is_cpu)
+            and src.dim() == 1
+            and src.shape == dst.shape == sizes.shape
+        ):
+            raise ValueError(_misfit({"src_addrs": src, "dst_addrs": dst, "sizes": sizes}))
         return cls(src.numpy(), dst.numpy(), sizes.numpy())
 
     def __len__(self) -> int:
@@ -60,21 +58,24 @@ class Descriptors:
 
     @property
     def num_bytes(self) -> int:
-        return int(self.sizes.sum())
+        return int(np.add.reduce(self.sizes))
+
+    @property
+    def longest(self) -> int:
+        """Bytes of the largest piece; 0 for an empty list."""
+        return int(np.maximum.reduce(self.sizes, initial=0))
 
     @property
     def is_even(self) -> bool:
         """True if all pieces have one size, and for an empty list."""
-        return len(self) == 0 or bool(self.sizes.min() == self.sizes.max())
+        return self.num_bytes == len(self) * self.longest
 
     def are_multiples(self, of: int) -> bool:
         """True if all addresses and sizes are multiples of `of`, which is a power of two."""
+        if self._set_bits is None:
+            numbers = self.sources | self.targets | self.sizes
+            self._set_bits = int(np.bitwise_or.reduce(numbers))
         return not self._set_bits & (of - 1)
-
-    @cached_property
-    def _set_bits(self) -> int:
-        """All addresses and sizes, or-ed together: a copy asks for them more than once."""
-        return int(np.bitwise_or.reduce(self.sources | self.targets | self.sizes, initial=0))
 
     def dense(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sources, targets and sizes, int64 [N] each, without gaps in memory."""
@@ -154,6 +155,18 @@ class Descriptors:
                     return index, other
             insort(earlier, (start, start + size, index))
         raise AssertionError("no two targets overlap")
+
+
+def _misfit(columns: dict[str, torch.Tensor]) -> str:
+    """Why these tensors hold no descriptors."""
+    for name, tensor in columns.items():
+        if tensor.dtype != torch.int64 or not tensor.is_cpu or tensor.dim() != 1:
+            return (
+                f"{name} is {tensor.dtype} {list(tensor.shape)} on {tensor.device}: make it a CPU "
+                "tensor [N] of int64"
+            )
+    lengths = ", ".join(f"{len(tensor)} {name}" for name, tensor in columns.items())
+    return f"{lengths}: a piece needs one of each"
 
 
 def merge_adjacent(

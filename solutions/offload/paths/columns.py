@@ -1,0 +1,56 @@
+"""Where the kernel reads a list of pieces: in pinned memory, as it lies, or uploaded."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from debubble.accelerator import Accelerator
+
+from .descriptors import WORD, Descriptors
+
+Columns = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""Addresses of sources and of targets, and sizes: int64 [N] each."""
+
+
+def can_be_read_in_place(columns: Columns) -> bool:
+    """True if a kernel can: the columns are pinned, and have one stride."""
+    first, second, third = columns
+    if not first.stride() == second.stride() == third.stride():
+        return False
+    # Whether memory is pinned the driver has to say: of rows of a table it is asked once.
+    return first.is_pinned() and (
+        _are_side_by_side(columns) or (second.is_pinned() and third.is_pinned())
+    )
+
+
+def _are_side_by_side(columns: Columns) -> bool:
+    start = columns[0].data_ptr()
+    return columns[1].data_ptr() == start + WORD and columns[2].data_ptr() == start + 2 * WORD
+
+
+def table_of(columns: Columns) -> torch.Tensor | None:
+    """The table int64 [N, 3] that the columns are views of, row by row; None if there is none."""
+    first = columns[0]
+    if not _are_side_by_side(columns) or any(column.stride(0) != 3 for column in columns):
+        return None
+    last = first.storage_offset() + 3 * len(first)
+    if WORD * last > first.untyped_storage().nbytes():
+        return None  # Each of them is a tensor by itself: the first one can't see its neighbours.
+    return first.as_strided((len(first), 3), (3, 1))
+
+
+def staged(accelerator: Accelerator, descriptors: Descriptors) -> torch.Tensor:
+    """A new table int64 [N, 3] of these descriptors, in pinned memory. It may be dropped at once:
+    PyTorch keeps it until its copy is done."""
+    rows = (len(descriptors), 3)
+    table = torch.empty(rows, dtype=torch.int64, pin_memory=accelerator.pin_memory)
+    columns = [descriptors.sources, descriptors.targets, descriptors.sizes]
+    np.stack(columns, axis=1, out=table.numpy())
+    return table
+
+
+def uploaded(accelerator: Accelerator, table: torch.Tensor) -> Columns:
+    """The columns of `table`, int64 [N, 3], on the device, by one copy that nobody waits for."""
+    sources, targets, sizes = table.to(accelerator.device, non_blocking=True).unbind(1)
+    return sources, targets, sizes
