@@ -47,10 +47,10 @@ def submit_copies(
     if not accelerator.has_copy_batch:
         _copy_one_by_one(accelerator, descriptors)
         return
-    dense = descriptors.dense()
-    for first in range(0, len(descriptors), MOST_DESCRIPTORS):
-        part = (column[first : first + MOST_DESCRIPTORS] for column in dense)
-        accelerator.copy_batch(*part, any_order=any_order)
+    sources, targets, sizes = descriptors.dense()
+    for first in range(0, len(sizes), MOST_DESCRIPTORS):
+        part = slice(first, first + MOST_DESCRIPTORS)
+        accelerator.copy_batch(sources[part], targets[part], sizes[part], any_order=any_order)
 
 
 def _copy_one_by_one(accelerator: Accelerator, descriptors: Descriptors) -> None:

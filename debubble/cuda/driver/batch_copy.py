@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctypes import Structure, byref, c_int, c_size_t, c_uint
+from ctypes import Structure, addressof, byref, c_char, c_int, c_size_t, c_uint
 
 import numpy as np
 
@@ -36,9 +36,10 @@ class Attributes(Structure):
 class BatchCopy:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._in_stream_order = Attributes(source_order=IN_STREAM_ORDER)
-        self._in_any_order = Attributes(source_order=IN_ANY_ORDER)
-        self._from_the_first_on = c_size_t(0)
+        self._in_stream_order = byref(Attributes(source_order=IN_STREAM_ORDER))
+        self._in_any_order = byref(Attributes(source_order=IN_ANY_ORDER))
+        self._from_the_first_on = byref(c_size_t(0))
+        self._failed = byref(c_size_t())
 
     @classmethod
     def available(cls, driver: Driver) -> BatchCopy | None:
@@ -57,13 +58,18 @@ class BatchCopy:
         `stream` is CUDA's, by its address."""
         self._driver.call(
             FUNCTION,
-            targets.ctypes.data,
-            sources.ctypes.data,
-            sizes.ctypes.data,
+            _address(targets),
+            _address(sources),
+            _address(sizes),
             len(sizes),
-            byref(self._in_any_order if any_order else self._in_stream_order),
-            byref(self._from_the_first_on),
+            self._in_any_order if any_order else self._in_stream_order,
+            self._from_the_first_on,
             1,
-            byref(c_size_t()),
+            self._failed,
             stream,
         )
+
+
+def _address(array: np.ndarray) -> int:
+    """Where the array's numbers lie. numpy says it of all arrays, but takes its time."""
+    return addressof(c_char.from_buffer(array.data)) if array.flags.writeable else array.ctypes.data

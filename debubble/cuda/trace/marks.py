@@ -137,17 +137,23 @@ def marked() -> AbstractContextManager[object]:
     return marks.here() if marks else _NO_MARK
 
 
-@contextmanager
-def marked_copy(function: str) -> Iterator[None]:
+class marked_copy:
     """For a copy by the driver's own function, whose call Kineto leaves out. The mark stands for
     that call, so it is made in every thread, and for lines of debubble's own as well."""
-    with marked(), annotate(f"{COPY}{function}"):
-        try:
-            yield
-        except BaseException:
+
+    def __init__(self, function: str) -> None:
+        self._line, self._call = marked(), annotate(f"{COPY}{function}")
+
+    def __enter__(self) -> None:
+        self._line.__enter__()
+        self._call.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is not None:
             with annotate(FAILED):
                 pass
-            raise
+        self._call.__exit__(None, None, None)
+        self._line.__exit__(None, None, None)
 
 
 @contextmanager
