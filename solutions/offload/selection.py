@@ -15,8 +15,7 @@ from debubble.contract.triton_mode import is_there as triton_is_there
 from .choice.crossover import Crossover
 from .choice.presets import Preset
 from .dma import submit_copies
-from .paths.columns import Columns
-from .paths.descriptors import WORD, Descriptors, next_power_of_2
+from .paths.descriptors import WORD, Columns, Descriptors, next_power_of_2
 
 try:
     from .choice.upstream_scheme import swap_with_preset

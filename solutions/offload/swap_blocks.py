@@ -17,10 +17,17 @@ from debubble.accelerator import Accelerator, ByAddress, Work, current, launch
 
 from .choice.presets import UPSTREAM
 from .dma import copy_batch
-from .paths.columns import Columns, can_be_read_in_place, staged, table_of, uploaded
 from .paths.compiled_once import compiled_once
-from .paths.descriptors import VECTOR, WORD, Descriptors, next_power_of_2
+from .paths.descriptors import (
+    VECTOR,
+    WORD,
+    Columns,
+    Descriptors,
+    are_side_by_side,
+    next_power_of_2,
+)
 from .paths.reach import check_reach
+from .paths.uploads import staged, table_of, uploaded
 
 MOST_CHUNKS = 1 << 30
 """In one launch: the kernel counts them in 32 bits, and steps beyond the last one."""
@@ -178,7 +185,7 @@ def copy_by_kernel(
     must_be_cut = longest > how.bytes_per_chunk and not descriptors.is_even
     if must_be_cut:
         longest, descriptors = how.bytes_per_chunk, descriptors.cut(how.bytes_per_chunk)
-    if must_be_cut or not can_be_read_in_place(columns):
+    if must_be_cut or not _can_be_read_in_place(columns):
         columns = uploaded(accelerator, staged(accelerator, descriptors))
     elif how.upload:
         table = table_of(columns)
@@ -186,6 +193,16 @@ def copy_by_kernel(
             accelerator, staged(accelerator, descriptors) if table is None else table
         )
     _launch(columns, descriptors, -(-longest // how.bytes_per_chunk), how)
+
+
+def _can_be_read_in_place(columns: Columns) -> bool:
+    first, second, third = columns
+    if not first.stride() == second.stride() == third.stride():
+        return False
+    # Whether memory is pinned the driver has to say: of rows of a table it is asked once.
+    return first.is_pinned() and (
+        are_side_by_side(columns) or (second.is_pinned() and third.is_pinned())
+    )
 
 
 def _launch(columns: Columns, descriptors: Descriptors, chunks_per_job: int, how: Launch) -> None:

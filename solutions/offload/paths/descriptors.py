@@ -20,6 +20,8 @@ WORD = 8
 VECTOR = 16
 """Bytes that a kernel can move by one instruction."""
 LAST_ADDRESS = np.iinfo(np.int64).max
+Columns = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""Addresses of sources and of targets, and sizes: int64 [N] each."""
 SMALLEST = 64
 """Descriptors that the smallest buffer of a pool has room for: 1.5 KiB."""
 
@@ -167,6 +169,12 @@ def _misfit(columns: dict[str, torch.Tensor]) -> str:
             )
     lengths = ", ".join(f"{len(tensor)} {name}" for name, tensor in columns.items())
     return f"{lengths}: a piece needs one of each"
+
+
+def are_side_by_side(columns: Columns) -> bool:
+    """True if the three numbers of a descriptor lie behind one another, as in a pool's buffer."""
+    start = columns[0].data_ptr()
+    return columns[1].data_ptr() == start + WORD and columns[2].data_ptr() == start + 2 * WORD
 
 
 def merge_adjacent(

@@ -1,4 +1,4 @@
-"""Where the kernel reads a list of pieces: in pinned memory, as it lies, or uploaded."""
+"""A list of pieces on its way to the device, for a kernel that is not to read it over the link."""
 
 from __future__ import annotations
 
@@ -7,32 +7,13 @@ import torch
 
 from debubble.accelerator import Accelerator
 
-from .descriptors import WORD, Descriptors
-
-Columns = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-"""Addresses of sources and of targets, and sizes: int64 [N] each."""
-
-
-def can_be_read_in_place(columns: Columns) -> bool:
-    """True if a kernel can: the columns are pinned, and have one stride."""
-    first, second, third = columns
-    if not first.stride() == second.stride() == third.stride():
-        return False
-    # Whether memory is pinned the driver has to say: of rows of a table it is asked once.
-    return first.is_pinned() and (
-        _are_side_by_side(columns) or (second.is_pinned() and third.is_pinned())
-    )
-
-
-def _are_side_by_side(columns: Columns) -> bool:
-    start = columns[0].data_ptr()
-    return columns[1].data_ptr() == start + WORD and columns[2].data_ptr() == start + 2 * WORD
+from .descriptors import WORD, Columns, Descriptors, are_side_by_side
 
 
 def table_of(columns: Columns) -> torch.Tensor | None:
     """The table int64 [N, 3] that the columns are views of, row by row; None if there is none."""
     first = columns[0]
-    if not _are_side_by_side(columns) or any(column.stride(0) != 3 for column in columns):
+    if not are_side_by_side(columns) or any(column.stride(0) != 3 for column in columns):
         return None
     last = first.storage_offset() + 3 * len(first)
     if WORD * last > first.untyped_storage().nbytes():
