@@ -9,6 +9,7 @@ from typing import ClassVar
 import torch
 
 from ..contract.capture_error import IS_EMPTY, IS_FULL, NESTED, CaptureError
+from ..contract.garbage import no_collection
 from ..contract.host_syncs import allow_host_sync
 from .trace.marks import marked
 
@@ -37,7 +38,8 @@ class CudaGraph:
             with marked():
                 captured.__enter__()
             try:
-                yield
+                with no_collection():
+                    yield
             except BaseException:
                 # An error breaks the capture too, and says so when that ends: not the one to tell.
                 with suppress(RuntimeError):

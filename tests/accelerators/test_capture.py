@@ -1,5 +1,6 @@
 """Capturing a graph: what is refused, and that nothing is broken by it."""
 
+import gc
 import threading
 
 import pytest
@@ -163,3 +164,32 @@ def test_memory_made_in_a_failed_capture_is_given_back_or_worthless(accelerator,
         stops(x)
     del y
     assert (x + 1).tolist() == [2.0] * 4
+
+
+def test_a_graph_that_is_garbage_is_not_collected_during_another_capture(accelerator):
+    """CUDA would break that capture off."""
+    x, old = torch.ones(4, device=accelerator.device), accelerator.graph()
+    with old.capture():
+        x + 1
+    circle = [old]
+    circle.append(circle)
+    begun: list[str] = []
+    thresholds, graph = gc.get_threshold(), accelerator.graph()
+
+    def notice(phase, info):
+        begun.append(phase)
+
+    gc.set_threshold(1)
+    del old, circle
+    try:
+        with graph.capture():
+            gc.callbacks.append(notice)
+            made = [[] for _ in range(10)]
+            y = x + len(made)
+            gc.callbacks.remove(notice)
+    finally:
+        gc.set_threshold(*thresholds)
+    graph.replay()
+    assert y.tolist() == [11.0] * 4
+    assert not begun
+    assert gc.isenabled()

@@ -5,14 +5,12 @@ who cancels. It is lived once for each line that runs in it, and interrupted the
 """
 
 import contextlib
-import gc
 from unittest import mock
 
 import pytest
 
 from solutions.engine import Optimizations, SamplingParams
 from solutions.engine.requests.workload import make_prompt
-from solutions.engine.run.captured_step import CapturedDecode
 from tests.interrupted import Lines
 
 from .setting import add, serve, small
@@ -237,33 +235,3 @@ def test_nor_does_a_second_one_while_the_first_is_made_good(num_lines, part):
         for later in (line % 97 + 1, line % 31 + 1):
             day = lived("states", True, Lines(error, [line, line + later]))
             assert day.interruptions <= 2
-
-
-def test_no_garbage_is_collected_while_an_engine_captures_its_graphs(attention_only, monkeypatch):
-    """An interrupted engine lies there in a circle with its error: if its graphs are destroyed
-    while another one is captured, CUDA breaks that off."""
-    begun, captures = [], 0
-    advance = CapturedDecode._advance
-
-    def advancing(step, *given):
-        nonlocal captures
-        captures += 1
-        gc.callbacks.append(notice)
-        try:
-            return advance(step, *given)
-        finally:
-            gc.callbacks.remove(notice)
-
-    def notice(phase, info):
-        begun.append(phase)
-
-    monkeypatch.setattr(CapturedDecode, "_advance", advancing)
-    thresholds = gc.get_threshold()
-    gc.set_threshold(1)
-    try:
-        attention_only.engine()
-    finally:
-        gc.set_threshold(*thresholds)
-    assert captures
-    assert not begun
-    assert gc.isenabled()

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 
 from debubble.contract.capture_error import IS_EMPTY, IS_FULL, NESTED, CaptureError
+from debubble.contract.garbage import no_collection
 from debubble.contract.source_line import SourceLine, source_line
 from debubble.rules.action import kernel
 from debubble.timeline.event import Hazard
@@ -41,7 +42,8 @@ class SimGraph:
         device.perform(RANDOM_STATE)
         tape = device.capturing = Tape()
         try:
-            yield
+            with no_collection():
+                yield
         finally:
             device.capturing = None
             tape.undo()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -112,20 +110,19 @@ class CapturedDecode:
         view = StepView.of_decodes(self.size, model.config.limits)
         kinds = [kind for kind in self.backends if kind not in self.eager_kinds]
         layers = iter(model.layers.items())
-        with no_collection():
+        graph = current().graph()
+        with graph.capture():
+            metadata = self._build(view, kinds)
+            inputs = self.inputs.model_inputs(self.size)
+            place = self._advance(model.begin(inputs), layers, inputs, metadata)
+        self.graphs.append(graph)
+        while place is not None:
+            self.breaks.append(place)
             graph = current().graph()
             with graph.capture():
-                metadata = self._build(view, kinds)
-                inputs = self.inputs.model_inputs(self.size)
-                place = self._advance(model.begin(inputs), layers, inputs, metadata)
+                hidden = place.layer.after_mixing(place.hidden, place.mixed)
+                place = self._advance(hidden, layers, inputs, metadata)
             self.graphs.append(graph)
-            while place is not None:
-                self.breaks.append(place)
-                graph = current().graph()
-                with graph.capture():
-                    hidden = place.layer.after_mixing(place.hidden, place.mixed)
-                    place = self._advance(hidden, layers, inputs, metadata)
-                self.graphs.append(graph)
 
     def _advance(
         self,
@@ -144,17 +141,3 @@ class CapturedDecode:
         self.sampled = Sampled(logits, logits.argmax(-1))
         self.inputs.keep_sampled(self.sampled.tokens)
         return None
-
-
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """Python collects no garbage in the block. An engine that nobody has any more may lie there in
-    a circle, after an error for example: if its graphs are destroyed while another one is captured,
-    CUDA breaks that capture off."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
