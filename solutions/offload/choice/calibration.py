@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from functools import partial
-from importlib.metadata import version
 
 import torch
+import triton
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import Progress
@@ -66,7 +66,7 @@ def measure_crossover(
             path: [[round(time, 2) for time in row] for row in grid.rows(path, "wall_us")]
             for path in PATHS
         },
-        versions={"torch": torch.__version__, "triton": version("triton")},
+        versions={"torch": torch.__version__, "triton": triton.__version__},
         date=datetime.date.today().isoformat(),
     )
 
