@@ -11,6 +11,8 @@ from solutions.measure import benchmark
 from solutions.sync_free.measure import bench
 from tests.terminal import test_the_table_stays_within_a_terminal  # noqa: F401
 
+from . import claims
+
 VARIANTS = ["before", "separate", "after"]
 MEASURED = ASSETS / "benchmarks" / "nvidia-h200" / "sync_free.json"
 
@@ -19,7 +21,11 @@ MEASURED = ASSETS / "benchmarks" / "nvidia-h200" / "sync_free.json"
 def run(accelerator, tmp_path_factory):
     """(folder, what was printed) of a quick run, on the small model alone."""
     folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(printed),
+        claims.answers_in_time(accelerator),
+    ):
         patch.setattr(bench, "STEPS_IN_A_ROW", 3)
         bench.main(["--quick", "--output", str(folder)])
     return folder, printed.getvalue()

@@ -41,15 +41,19 @@ def outputs_of(model, scheduled, sites):
     return [(o.sampled.tolist(), *(t.cpu().numpy() for t in o.logprobs)) for o in outputs]
 
 
-def counts_of_one_step(accelerator, model, scheduled, sites):
+def recorded_step(accelerator, model, scheduled, sites):
     step = DecodeStep(model, sites)
     for each in scheduled[:2]:
         step.run(each)
-    with debubble.record(accelerator) as timeline:
+    with claims.answers_in_time(accelerator), debubble.record(accelerator) as timeline:
         accelerator.sleep(2.0 if accelerator.modelled else 40.0)
         step.run(scheduled[2])
     assert not timeline.hazards
-    return timeline.counts()
+    return timeline
+
+
+def waits_of_one_step(accelerator, model, scheduled, sites):
+    return recorded_step(accelerator, model, scheduled, sites).counts()["host_syncs"]
 
 
 @pytest.mark.parametrize("variant", ["separate", "packed"])
@@ -66,36 +70,35 @@ def test_every_step_gives_what_it_gave_before(model, scheduled, variant):
 
 
 def test_one_pinned_upload_and_not_one_wait(accelerator, model, scheduled):
-    counts = counts_of_one_step(accelerator, model, scheduled, VARIANTS["packed"])
-    assert counts["host_syncs"] == counts["h2d_pageable"] == 0
-    assert counts["h2d_pinned"] == accelerator.pin_memory
+    timeline = recorded_step(accelerator, model, scheduled, VARIANTS["packed"])
+    claims.expect_no_wait_in(timeline)
+    assert timeline.counts()["h2d_pinned"] == accelerator.pin_memory
 
 
 def test_each_site_by_itself_makes_one_upload_or_none(accelerator, model, scheduled):
-    counts = counts_of_one_step(accelerator, model, scheduled, VARIANTS["separate"])
-    assert counts["host_syncs"] == counts["h2d_pageable"] == 0
+    timeline = recorded_step(accelerator, model, scheduled, VARIANTS["separate"])
+    claims.expect_no_wait_in(timeline)
     # ngram, penalties, token_types, causal_conv1d, bad_words, logprobs, and the step's own inputs.
-    assert counts["h2d_pinned"] <= 7
+    assert timeline.counts()["h2d_pinned"] <= 7
 
 
 def test_before_it_waited_at_every_site(accelerator, model, scheduled):
     """As often as the sites say of themselves: see their own tests."""
     waits = {
-        site: counts_of_one_step(accelerator, model, scheduled, [s for s in SITES if s != site])[
-            "host_syncs"
-        ]
+        site: waits_of_one_step(accelerator, model, scheduled, [s for s in SITES if s != site])
         for site in SITES
     }
     assert all(waits.values()), waits
-    everywhere = counts_of_one_step(accelerator, model, scheduled, VARIANTS["before"])
-    assert everywhere["host_syncs"] == sum(waits.values())
+    everywhere = waits_of_one_step(accelerator, model, scheduled, VARIANTS["before"])
+    assert everywhere == sum(waits.values())
 
 
-def test_a_step_may_not_wait_and_does_not(model, scheduled):
+def test_a_step_may_not_wait_and_does_not(accelerator, model, scheduled):
     step = DecodeStep(model)
     for each in scheduled[:3]:
         step.run(each)
-    with debubble.no_host_syncs():
+    accelerator.synchronize()
+    with claims.answers_in_time(accelerator), debubble.no_host_syncs():
         step.run(scheduled[3])
 
 
