@@ -73,7 +73,12 @@ class SimTensor(torch.Tensor):
         raise RuntimeError(f"only dense CPU tensors can be pinned, not one on {self.device}")
 
     def record_stream(self, stream: Any) -> None:
-        """Memory of sim is never handed out again while work that uses it is queued."""
+        """Its memory is not handed out again before `stream` is done with it. TypeError for what is
+        no stream of sim."""
+        number = getattr(stream, "number", None)
+        if number is None:
+            raise TypeError(f"record_stream takes a stream of sim, not {stream!r}")
+        self.block.kept_for.add(number)
 
     def tolist(self) -> Any:
         return self.cpu().tolist()

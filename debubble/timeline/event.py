@@ -10,7 +10,12 @@ from ..contract.source_line import SourceLine
 EventKind = Literal["launch", "graph_launch", "sync", "kernel", "copy", "memset"]
 CopyKind = Literal["h2d_pageable", "h2d_pinned", "d2h", "d2d"]
 HazardKind = Literal[
-    "overwritten_in_flight", "read_before_sync", "graph_input_freed", "unordered_streams"
+    "overwritten_in_flight",
+    "read_before_sync",
+    "graph_input_freed",
+    "unordered_streams",
+    "memory_reused",
+    "undefined_order",
 ]
 
 HOST_LANE = "host"

@@ -206,3 +206,128 @@ def test_a_graph_replayed_behind_a_race_sees_the_new_bytes(accelerator, pinned):
         assert doubled.tolist() == [6.0] * 4
         assert total.tolist() == [6.0] * 4
     assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]
+
+
+# Memory that is handed out again.
+
+
+def recorded_event(accelerator):
+    event = accelerator.event()
+    event.record()
+    return event
+
+
+def used_on_a_side_stream(accelerator, side, numbers=1000):
+    """Memory of the default stream's, which the side stream reads and nobody holds."""
+    dropped = torch.ones(numbers, device=accelerator.device)
+    side.wait_event(recorded_event(accelerator))
+    with side:
+        accelerator.sleep(5)
+        return dropped * 2  # the use
+
+
+def test_memory_that_another_stream_still_uses_may_be_handed_out(accelerator):
+    side = accelerator.stream()
+    with debubble.record(accelerator) as timeline:
+        used_on_a_side_stream(accelerator, side)
+        torch.zeros(1000, device=accelerator.device)  # the next one
+    (hazard,) = timeline.hazards
+    assert hazard.kind == "memory_reused"
+    assert "# the use" in hazard.first.text and "# the next one" in hazard.second.text
+    assert "is handed memory on stream 0 that stream 1 still uses" in str(hazard)
+    assert "record_stream" in str(hazard)
+
+
+@pytest.mark.parametrize("ask", ["empty", "arange", "clone"])
+def test_whoever_asks_next_is_named(accelerator, ask):
+    side, kept = accelerator.stream(), torch.zeros(500, device=accelerator.device)
+    ways = {
+        "empty": lambda: torch.empty(500, device=accelerator.device),
+        "arange": lambda: torch.arange(500, device=accelerator.device, dtype=torch.float32),
+        "clone": kept.clone,
+    }
+    with debubble.record(accelerator) as timeline:
+        used_on_a_side_stream(accelerator, side)
+        ways[ask]()
+    assert [hazard.kind for hazard in timeline.hazards] == ["memory_reused"]
+
+
+def test_a_tensor_that_is_held_is_not_handed_out(accelerator):
+    side = accelerator.stream()
+    with debubble.record(accelerator) as timeline:
+        held = torch.ones(1000, device=accelerator.device)
+        side.wait_event(recorded_event(accelerator))
+        with side:
+            accelerator.sleep(5)
+            doubled = held * 2
+        torch.zeros(1000, device=accelerator.device)
+    assert timeline.hazards == []
+    assert doubled.tolist() == [2.0] * 1000
+
+
+def test_record_stream_keeps_it_until_that_stream_is_done(accelerator):
+    side = accelerator.stream()
+    with debubble.record(accelerator) as timeline:
+        dropped = torch.ones(1000, device=accelerator.device)
+        side.wait_event(recorded_event(accelerator))
+        with side:
+            accelerator.sleep(5)
+            dropped * 2
+        dropped.record_stream(side)
+        del dropped
+        torch.zeros(1000, device=accelerator.device)
+    assert timeline.hazards == []
+
+
+@pytest.mark.parametrize("who", ["host", "stream"])
+def test_who_has_waited_for_the_use_may_have_its_memory(accelerator, who):
+    side, after = accelerator.stream(), accelerator.event()
+    with debubble.record(accelerator) as timeline:
+        used_on_a_side_stream(accelerator, side)
+        with side:
+            after.record()
+        after.synchronize() if who == "host" else after.wait()
+        torch.zeros(1000, device=accelerator.device)
+    assert timeline.hazards == []
+
+
+def test_memory_goes_back_to_the_stream_that_asked_for_it(accelerator):
+    """Who asks on another one is never handed it."""
+    side = accelerator.stream()
+    with debubble.record(accelerator) as timeline:
+        used_on_a_side_stream(accelerator, side)
+        with side:
+            torch.zeros(1000, device=accelerator.device)
+    assert timeline.hazards == []
+
+
+@pytest.mark.parametrize(("numbers", "found"), [(1000, 1), (10, 1), (1001, 1), (1100, 0)])
+def test_only_what_it_is_large_enough_for_is_made_of_it(accelerator, numbers, found):
+    """Requests are rounded up to 512 bytes: 1000 and 1001 floats are one size."""
+    side = accelerator.stream()
+    with debubble.record(accelerator) as timeline:
+        used_on_a_side_stream(accelerator, side)
+        torch.zeros(numbers, device=accelerator.device)
+    assert len(timeline.hazards) == found
+
+
+def test_small_requests_have_memory_of_their_own(accelerator):
+    """PyTorch never makes them of a large tensor's: more than 1 MiB."""
+    side = accelerator.stream()
+    with debubble.record(accelerator) as timeline:
+        used_on_a_side_stream(accelerator, side, numbers=1 << 20)
+        torch.zeros(1000, device=accelerator.device)
+    assert timeline.hazards == []
+
+
+def test_what_was_dropped_before_a_recording_is_nobodys(accelerator):
+    side = accelerator.stream()
+    used_on_a_side_stream(accelerator, side)
+    with debubble.record(accelerator) as timeline:
+        torch.zeros(1000, device=accelerator.device)
+    assert timeline.hazards == []
+
+
+def test_record_stream_takes_streams_alone(accelerator):
+    with pytest.raises(TypeError, match="record_stream takes a stream of sim, not None"):
+        torch.zeros(3, device=accelerator.device).record_stream(None)

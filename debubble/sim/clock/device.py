@@ -240,14 +240,22 @@ class SimDevice:
 
     def blank(self, data: torch.Tensor) -> SimTensor:
         """Memory that no operation has written to yet; that of a capture belongs to its graph."""
+        tensor = SimTensor(data)
         if self.capturing is not None:
             self.capturing.make(data)
-        return SimTensor(data)
+        else:
+            self._hand_out(tensor)
+        return tensor
 
     def made(self, tensor: SimTensor) -> SimTensor:
         """A result: written by what was queued last."""
         self.races.made(tensor.block)
+        if self.capturing is None:
+            self._hand_out(tensor)
         return tensor
+
+    def _hand_out(self, tensor: SimTensor) -> None:
+        self.races.hand_out(tensor.block, self.current_stream(), self.source)
 
     def settle(self, by: float | None = None) -> None:
         """Finishes the copies that are done by now, or by a time that the host will wait for."""
@@ -284,6 +292,7 @@ class SimDevice:
 
     def _let_everything_finish(self) -> None:
         self.now = max([self.now, *(stream.free_at for stream in self._streams)])
+        self.races.all_done()
         self.settle()
 
     def note(self, *what: Any, **of_device_work: Any) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Literal, NamedTuple, Protocol
 from weakref import WeakSet, ref
 
@@ -31,6 +32,17 @@ class Past(NamedTuple):
     wrote: bool
 
 
+class GivenBack(NamedTuple):
+    """Device memory that nobody holds any more, while work on other streams may still use it."""
+
+    owner: int
+    """The stream on which it was asked for: by PyTorch's rule it is handed out there again, at
+    once, to whoever asks next."""
+    nbytes: int
+    uses: tuple[Access, ...]
+    """The last one of each other stream."""
+
+
 class FreeWatcher(Protocol):
     def freed(self) -> None: ...
 
@@ -46,12 +58,16 @@ class Block:
 
     __slots__ = (
         "__weakref__",
+        "elsewhere",
         "is_on_map",
+        "kept_for",
         "last_read",
         "last_write",
         "log",
         "made_by",
+        "owner",
         "past",
+        "returns",
         "watchers",
     )
     place: Literal["device", "pinned"]
@@ -65,6 +81,14 @@ class Block:
         """Where they are instead from then on."""
         self.made_by: Access | None = None
         self.is_on_map = False
+        self.owner = 0
+        """The stream on which it was asked for, by its number."""
+        self.returns: deque[GivenBack] | None = None
+        """Where it goes when nobody holds it any more."""
+        self.elsewhere: dict[int, Access] | None = None
+        """The last access of each stream but the owner's."""
+        self.kept_for: set[int] = set()
+        """Streams that it was recorded on: it is not handed out before they are done with it."""
         self.watchers: WeakSet[FreeWatcher] | None = None
 
     def span(self) -> Span:
@@ -74,6 +98,11 @@ class Block:
     def hold(self) -> object:
         """What keeps its bytes, though not the block itself, from being freed."""
         raise NotImplementedError
+
+    def used_elsewhere(self, access: Access) -> None:
+        if self.returns is not None:
+            self.elsewhere = self.elsewhere or {}
+            self.elsewhere[access.stream] = access
 
     def put_on_map(self) -> None:
         """Must be called before anybody learns of an address in it."""
@@ -93,6 +122,11 @@ class Block:
             ALLOCATIONS.changes += 1
         for watcher in self.watchers or ():
             watcher.freed()
+        if self.elsewhere and self.returns is not None:
+            uses = [use for use in self.elsewhere.values() if use.stream not in self.kept_for]
+            start, end = self.span()
+            if uses:
+                self.returns.append(GivenBack(self.owner, end - start, tuple(uses)))
 
 
 class DeviceBlock(Block):

@@ -41,7 +41,7 @@ class Factories:
         data = torch.arange(*bounds, dtype=dtype)
         actions = [kernel("arange", nbytes_of(data))] if data.numel() else []
         operation = Operation(data.clone, lambda _: actions, makes_memory=True)
-        return SimTensor(execute(self.device, operation))
+        return self.device.made(SimTensor(execute(self.device, operation)))
 
     def copy_from(
         self, source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False
