@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from ..timeline.event import CopyKind
 
 Direction = Literal["h2d", "d2h", "d2d"]
-STAGED_AT_ONCE = 64 << 10
-"""Pageable bytes that the driver takes over at once; for more it waits for the stream."""
+STAGED_AT_ONCE = 2 << 20
+"""Pageable bytes that the driver takes over at once; for more it waits for the stream. Measured on
+an H200 and an H100: the host of 2048 KiB returns, that of 2080 KiB waits."""
 
 
 def device_copy(target: torch.Tensor, source: torch.Tensor) -> list[Action]:

@@ -331,3 +331,84 @@ def test_what_was_dropped_before_a_recording_is_nobodys(accelerator):
 def test_record_stream_takes_streams_alone(accelerator):
     with pytest.raises(TypeError, match="record_stream takes a stream of sim, not None"):
         torch.zeros(3, device=accelerator.device).record_stream(None)
+
+
+# Two values for one place.
+
+
+def put_by(way, to, index, values):
+    ways = {
+        "assignment": lambda: to.__setitem__(index, values),
+        "index_put_": lambda: to.index_put_((index,), values),
+        "index_put": lambda: to.index_put((index,), values),
+        "scatter_": lambda: to.scatter_(0, index, values),
+        "scatter": lambda: to.scatter(0, index, values),
+        "index_copy_": lambda: to.index_copy_(0, index, values),
+        "index_copy": lambda: to.index_copy(0, index, values),
+        "put_": lambda: to.put_(index, values),
+    }
+    ways[way]()
+
+
+WAYS = [
+    "assignment",
+    "index_put_",
+    "index_put",
+    "scatter_",
+    "scatter",
+    "index_copy_",
+    "index_copy",
+    "put_",
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_which_of_two_values_stays_is_undefined(accelerator, way):
+    device = accelerator.device
+    to, values = torch.zeros(5, device=device), torch.tensor([1.0, 2.0, 3.0], device=device)
+    twice, once = (torch.tensor(rows, device=device) for rows in ([4, 0, 4], [4, 0, 2]))
+    with debubble.record(accelerator) as timeline:
+        put_by(way, to, once, values)
+        put_by(way, to, twice, torch.full_like(values, 7))
+        put_by(way, to, twice, torch.full_like(values, float("nan")))
+    assert timeline.hazards == []
+    with debubble.record(accelerator) as timeline:
+        put_by(way, to, twice, values)
+    (hazard,) = timeline.hazards
+    assert hazard.kind == "undefined_order"
+    assert "put_by" in str(hazard) or hazard.first.file.endswith("test_races.py")
+    assert "writes different values to one place" in str(hazard)
+
+
+def test_values_that_are_joined_are_no_race(accelerator):
+    device = accelerator.device
+    to, values = torch.zeros(5, device=device), torch.tensor([1.0, 2.0, 3.0], device=device)
+    index = torch.tensor([4, 0, 4], device=device)
+    with debubble.record(accelerator) as timeline:
+        to.index_put_((index,), values, accumulate=True)
+        to.put_(index, values, accumulate=True)
+        to.scatter_add_(0, index, values)
+        to.scatter_reduce_(0, index, values, "amax")
+        to.index_add_(0, index, values)
+        to.scatter_(0, index, 3.0)
+        to[to > 1] = values[:2]
+    assert timeline.hazards == []
+
+
+def test_a_capture_proves_nothing_and_its_replay_does(accelerator):
+    """The numbers of a capture are those that happen to be in its buffers."""
+    device = accelerator.device
+    to, values = torch.zeros(5, device=device), torch.tensor([1.0, 2.0, 3.0], device=device)
+    index = torch.zeros(3, dtype=torch.int64, device=device)
+    graph = accelerator.graph()
+    with debubble.record(accelerator) as timeline:
+        with graph.capture():
+            to.index_copy_(0, index, values)  # captured here
+        index.copy_(torch.tensor([2, 0, 1], device=device))
+        graph.replay()
+    assert timeline.hazards == []
+    with debubble.record(accelerator) as timeline:
+        index.fill_(1)
+        graph.replay()
+    (hazard,) = timeline.hazards
+    assert "# captured here" in hazard.first.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..clock.device import SimDevice
 from ..memory.tape import flat_tensors
 from ..tensor import SimTensor
 from .execution import Operation, execute
+from .lost_values import WRITTEN, noting_losses
 from .other_means import ON_CPU
 from .work import HALVES, MATRIX_PRODUCTS, matrix_product
 
@@ -96,9 +98,11 @@ class Computation:
         if self.device.rules_out_waits:
             self.device.check(self.name, effects.actions(kernel(self.name)))
         written = self._written(args, kwargs) if self.written_arguments else []
-        call = partial(self.func, *cpu_args, **cpu_kwargs)
+        call: Callable[[], Any] = partial(self.func, *cpu_args, **cpu_kwargs)
         if self.name in IN_FLOAT32 and _is_large_in_halves(on_device):
             call = partial(_in_float32, self.func, cpu_args, cpu_kwargs)
+        elif self.name in WRITTEN:
+            call = noting_losses(self.device, self.name, call, cpu_args, cpu_kwargs)
         operation = Operation(
             call,
             partial(self._actions, effects, on_device, cpu_args),
