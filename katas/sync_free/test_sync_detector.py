@@ -8,8 +8,8 @@ import torch
 import debubble
 from debubble.workshop import expect, expect_equal
 
-ROWS, COLUMNS = 512, 128
-"""256 KiB of float32: of less than 64 KiB the driver takes a copy at once, and lets the host go."""
+ROWS, COLUMNS = 8192, 128
+"""4 MiB of float32: up to 2 MiB the driver takes over at once, and lets the host go."""
 
 READS = (
     "Whatever turns a tensor of the device into a Python value ends up as `_local_scalar_dense`."

@@ -362,7 +362,7 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [*WAYS, "put_"])
 def test_which_of_two_values_stays_is_undefined(accelerator, way):
     device = accelerator.device
     to, values = torch.zeros(5, device=device), torch.tensor([1.0, 2.0, 3.0], device=device)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from debubble.assets import CALIBRATIONS
 from debubble.rules.action import Action
+from debubble.rules.copies import STAGED_AT_ONCE
 from debubble.timeline.event import CopyKind
 
 DEFAULT_GPU = "nvidia-h200"
@@ -74,7 +75,8 @@ class CostModel:
         if action.kind == "copy":
             small, large = action.pieces
             pieces = small * self.small_piece_call_us + large * self.large_piece_call_us
-            return self.copy_call_us + pieces
+            taken_over = action.nbytes / self.pageable_bandwidth if _is_staged(action) else 0.0
+            return self.copy_call_us + pieces + taken_over
         extra = {"library": self.gemm_launch_us, "triton": self.triton_launch_us - self.launch_us}
         return self.launch_us + extra.get(action.unit, 0.0)
 
@@ -84,7 +86,8 @@ class CostModel:
         if action.copy_kind:
             fixed = self.kernel_us if action.copy_kind == "d2d" else self.copy_us
             pieces = sum(action.pieces) * self.piece_us
-            return fixed + pieces + action.nbytes / self._bandwidth(action.copy_kind)
+            kind = "h2d_pinned" if _is_staged(action) else action.copy_kind
+            return fixed + pieces + action.nbytes / self._bandwidth(kind)
         if action.unit == "sleep":
             return action.flops
         shortest, rate = {
@@ -129,3 +132,9 @@ class CostModel:
         if missing:
             raise ValueError(f"{path} is not a calibration: it lacks {', '.join(sorted(missing))}")
         return cls(**{field.name: values[field.name] for field in fields(cls)})
+
+
+def _is_staged(action: Action) -> bool:
+    """The driver's call copies the bytes into memory of its own, and the engine takes it from
+    there."""
+    return action.copy_kind == "h2d_pageable" and action.nbytes <= STAGED_AT_ONCE
