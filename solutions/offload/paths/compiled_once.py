@@ -40,6 +40,6 @@ class CompiledOnce:
         return compiled, tuple(constants[name] for name in self.fn.arg_names[len(arguments) :])
 
 
-def compiled_once(kernel: Any) -> Any:
+def compiled_once(kernel: object) -> object:
     """`kernel` with the shorter way, where it is compiled; as it is, where it is interpreted."""
     return CompiledOnce(kernel) if isinstance(kernel, JITFunction) else kernel
