@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..timeline.event import CopyKind
 
 Direction = Literal["h2d", "d2h", "d2d"]
-STAGED_AT_ONCE = 2 << 20
+TAKEN_OVER_AT_ONCE = 2 << 20
 """Pageable bytes that the driver takes over at once; for more it waits for the stream. Measured on
 an H200 and an H100: the host of 2048 KiB returns, that of 2080 KiB waits."""
 
@@ -98,6 +98,12 @@ def nbytes_of(tensor: torch.Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
 
+def is_taken_over(kind: CopyKind | None, nbytes: float) -> bool:
+    """Whether the driver's call copies the bytes into memory of its own, for the copy engine to
+    take them from there: the host is kept for that long, and doesn't wait for the stream."""
+    return kind == "h2d_pageable" and nbytes <= TAKEN_OVER_AT_ONCE
+
+
 def _between(
     kind: CopyKind, nbytes: int, non_blocking: bool, host_is_pinned: bool = True
 ) -> list[Action]:
@@ -106,8 +112,8 @@ def _between(
     pageable = not host_is_pinned
     if not non_blocking:
         return [copy(kind, nbytes, pageable=pageable), SYNC]
-    staged = kind == "h2d_pageable" and nbytes > STAGED_AT_ONCE
-    return [copy(kind, nbytes, host_blocks=staged or pageable, pageable=pageable)]
+    waits = kind == "h2d_pageable" and not is_taken_over(kind, nbytes)
+    return [copy(kind, nbytes, host_blocks=waits or pageable, pageable=pageable)]
 
 
 def _upload_kind(source: torch.Tensor) -> CopyKind:

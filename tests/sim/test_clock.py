@@ -95,15 +95,17 @@ def test_a_wait_lasts_until_the_queue_is_empty(accelerator):
 
 
 def test_a_small_pageable_copy_lets_the_host_go_and_a_large_one_holds_it(accelerator):
+    """As measured on GPUs: the host takes a quarter of a millisecond over 2 MiB, and goes on."""
     ends = {}
-    for size in (16, 1 << 20):
+    for kib in (1, 2048, 2080):
         with debubble.record(accelerator) as timeline:
             accelerator.sleep(10)
-            torch.zeros(size).to(accelerator.device, non_blocking=True)
+            torch.zeros(kib * 256).to(accelerator.device, non_blocking=True)
             torch.empty(1, device=accelerator.device).fill_(0)
-        ends[size] = max(event.end for event in timeline.events if not event.on_device)
-    assert ends[16] < 1_000
-    assert ends[1 << 20] > 10_000
+        ends[kib] = max(event.end for event in timeline.events if not event.on_device)
+    assert ends[1] < 100
+    assert 200 < ends[2048] < 400
+    assert ends[2080] > 10_000
 
 
 def test_the_launch_queue_holds_the_host_when_it_is_full(accelerator):

@@ -16,6 +16,7 @@ from solutions.sync_free.model.model import ConvModel
 from solutions.sync_free.model.separate_sites import SITES
 from solutions.sync_free.model.workload import Workload
 from solutions.sync_free.step import DecodeStep
+from tests.gate import LONG_MS, closed_gate
 
 from . import claims
 from .refusals import expect_refused
@@ -41,19 +42,34 @@ def outputs_of(model, scheduled, sites):
     return [(o.sampled.tolist(), *(t.cpu().numpy() for t in o.logprobs)) for o in outputs]
 
 
-def recorded_step(accelerator, model, scheduled, sites):
+def recorded_step(accelerator, model, scheduled, sites, gate_ms):
+    """One step behind a gate, which the host opens when it is done, or which opens by itself after
+    `gate_ms`; and whether it was still closed when the host was done."""
     step = DecodeStep(model, sites)
     for each in scheduled[:2]:
         step.run(each)
-    with claims.answers_in_time(accelerator), debubble.record(accelerator) as timeline:
-        accelerator.sleep(2.0 if accelerator.modelled else 40.0)
+    with (
+        claims.answers_in_time(accelerator),
+        debubble.record(accelerator) as timeline,
+        closed_gate(accelerator, gate_ms, modelled_ms=2.0) as gate,
+    ):
         step.run(scheduled[2])
+        is_closed = gate.closed
     assert not timeline.hazards
+    return timeline, is_closed
+
+
+def step_without_waits(accelerator, model, scheduled, variant):
+    """Not even for the other ranks, whose answer must not come behind what the model has to do."""
+    timeline, is_closed = recorded_step(accelerator, model, scheduled, VARIANTS[variant], LONG_MS)
+    claims.expect_no_wait_in(timeline)
+    assert is_closed, "the host waited for what was queued before the step"
     return timeline
 
 
 def waits_of_one_step(accelerator, model, scheduled, sites):
-    return recorded_step(accelerator, model, scheduled, sites).counts()["host_syncs"]
+    timeline, _ = recorded_step(accelerator, model, scheduled, sites, gate_ms=40.0)
+    return timeline.counts()["host_syncs"]
 
 
 @pytest.mark.parametrize("variant", ["separate", "packed"])
@@ -70,14 +86,12 @@ def test_every_step_gives_what_it_gave_before(model, scheduled, variant):
 
 
 def test_one_pinned_upload_and_not_one_wait(accelerator, model, scheduled):
-    timeline = recorded_step(accelerator, model, scheduled, VARIANTS["packed"])
-    claims.expect_no_wait_in(timeline)
+    timeline = step_without_waits(accelerator, model, scheduled, "packed")
     assert timeline.counts()["h2d_pinned"] == accelerator.pin_memory
 
 
 def test_each_site_by_itself_makes_one_upload_or_none(accelerator, model, scheduled):
-    timeline = recorded_step(accelerator, model, scheduled, VARIANTS["separate"])
-    claims.expect_no_wait_in(timeline)
+    timeline = step_without_waits(accelerator, model, scheduled, "separate")
     # ngram, penalties, token_types, causal_conv1d, bad_words, logprobs, and the step's own inputs.
     assert timeline.counts()["h2d_pinned"] <= 7
 
@@ -98,8 +112,13 @@ def test_a_step_may_not_wait_and_does_not(accelerator, model, scheduled):
     for each in scheduled[:3]:
         step.run(each)
     accelerator.synchronize()
-    with claims.answers_in_time(accelerator), debubble.no_host_syncs():
+    with (
+        claims.answers_in_time(accelerator),
+        closed_gate(accelerator, modelled_ms=2.0) as gate,
+        debubble.no_host_syncs(),
+    ):
         step.run(scheduled[3])
+        assert gate.closed, "the host waited for what was queued before the step"
 
 
 @pytest.mark.gpu

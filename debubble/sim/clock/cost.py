@@ -9,7 +9,7 @@ from pathlib import Path
 
 from debubble.assets import CALIBRATIONS
 from debubble.rules.action import Action
-from debubble.rules.copies import STAGED_AT_ONCE
+from debubble.rules.copies import is_taken_over
 from debubble.timeline.event import CopyKind
 
 DEFAULT_GPU = "nvidia-h200"
@@ -74,9 +74,10 @@ class CostModel:
         """Host microseconds of asking for an action."""
         if action.kind == "copy":
             small, large = action.pieces
-            pieces = small * self.small_piece_call_us + large * self.large_piece_call_us
-            taken_over = action.nbytes / self.pageable_bandwidth if _is_staged(action) else 0.0
-            return self.copy_call_us + pieces + taken_over
+            extra_us = small * self.small_piece_call_us + large * self.large_piece_call_us
+            if is_taken_over(action.copy_kind, action.nbytes):
+                extra_us += action.nbytes / self.pageable_bandwidth
+            return self.copy_call_us + extra_us
         extra = {"library": self.gemm_launch_us, "triton": self.triton_launch_us - self.launch_us}
         return self.launch_us + extra.get(action.unit, 0.0)
 
@@ -86,7 +87,8 @@ class CostModel:
         if action.copy_kind:
             fixed = self.kernel_us if action.copy_kind == "d2d" else self.copy_us
             pieces = sum(action.pieces) * self.piece_us
-            kind = "h2d_pinned" if _is_staged(action) else action.copy_kind
+            is_pinned = is_taken_over(action.copy_kind, action.nbytes)
+            kind = "h2d_pinned" if is_pinned else action.copy_kind
             return fixed + pieces + action.nbytes / self._bandwidth(kind)
         if action.unit == "sleep":
             return action.flops
@@ -132,9 +134,3 @@ class CostModel:
         if missing:
             raise ValueError(f"{path} is not a calibration: it lacks {', '.join(sorted(missing))}")
         return cls(**{field.name: values[field.name] for field in fields(cls)})
-
-
-def _is_staged(action: Action) -> bool:
-    """The driver's call copies the bytes into memory of its own, and the engine takes it from
-    there."""
-    return action.copy_kind == "h2d_pageable" and action.nbytes <= STAGED_AT_ONCE

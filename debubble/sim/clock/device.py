@@ -27,6 +27,7 @@ from ..memory.tape import Step, Tape
 from ..tensor import SimTensor
 from .copy_engine import CopyEngine
 from .cost import CostModel
+from .handing_out import HandingOut
 from .races import Races
 from .recorder import Recorder
 from .streams import SimStream
@@ -55,6 +56,7 @@ class SimDevice:
         self._copy_engines = {"in": CopyEngine(), "out": CopyEngine()}
         self._starts: deque[float] = deque(maxlen=LAUNCH_QUEUE)
         self.races = Races(lambda hazard: self.hazards.append(hazard))
+        self.handing_out = HandingOut(self.races.report)
 
     # Threads.
 
@@ -243,19 +245,27 @@ class SimDevice:
         tensor = SimTensor(data)
         if self.capturing is not None:
             self.capturing.make(data)
-        else:
-            self._hand_out(tensor)
+        self._hand_out(tensor)
         return tensor
 
     def made(self, tensor: SimTensor) -> SimTensor:
         """A result: written by what was queued last."""
         self.races.made(tensor.block)
-        if self.capturing is None:
-            self._hand_out(tensor)
+        self._hand_out(tensor)
         return tensor
 
     def _hand_out(self, tensor: SimTensor) -> None:
-        self.races.hand_out(tensor.block, self.current_stream(), self.source)
+        """What a capture asks for stays its graph's."""
+        if self.capturing is None:
+            block, stream, given_back = (
+                tensor.block,
+                self.current_stream(),
+                self.handing_out.given_back,
+            )
+            block.owner, block.returns = stream.number, given_back
+            if given_back:
+                known = self.races.known_to(stream)
+                self.handing_out.expect_unused(block, stream, known, self.source)
 
     def settle(self, by: float | None = None) -> None:
         """Finishes the copies that are done by now, or by a time that the host will wait for."""
@@ -292,7 +302,7 @@ class SimDevice:
 
     def _let_everything_finish(self) -> None:
         self.now = max([self.now, *(stream.free_at for stream in self._streams)])
-        self.races.all_done()
+        self.handing_out.all_done()
         self.settle()
 
     def note(self, *what: Any, **of_device_work: Any) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ from debubble.contract.source_line import SourceLine
 from debubble.timeline.event import Hazard
 
 from ..memory.access_log import AccessLog, Knowledge, Touch, range_of, touches_of
-from ..memory.blocks import Access, Block, GivenBack, Past, Span
+from ..memory.blocks import Access, Block, Past, Span
 from ..memory.pieces import span_of
 
 if TYPE_CHECKING:
@@ -29,11 +28,6 @@ class Races:
         self.last_access: Access | None = None
         self._host_seen: dict[int, int] = {}
         self._log = AccessLog()
-        self._given_back: deque[GivenBack] = deque(maxlen=MOST_GIVEN_BACK)
-
-    def all_done(self) -> None:
-        """Whatever was queued before is done, so that all memory may be handed out."""
-        self._given_back.clear()
 
     def host_sees(self, seen: dict[int, int]) -> None:
         """The host knows that so much of each stream's work is done."""
@@ -58,16 +52,14 @@ class Races:
             self._expect_before(block.last_write, stream, source, "written")
             self._expect_before(block.last_read, stream, source, "read")
             block.last_write = access
-            if block.owner != stream.number:
-                block.used_elsewhere(access)
+            block.used_by(access)
             if whole:
                 self._note(block, Past(access, tensor.data_on_cpu, True), touches)
         for tensor in reads:
             block = tensor.block
             self._expect_before(block.last_write, stream, source, "written")
             block.last_read = access
-            if block.owner != stream.number:
-                block.used_elsewhere(access)
+            block.used_by(access)
             if whole:
                 self._note(block, Past(access, tensor.data_on_cpu, False), touches)
         if touches:
@@ -95,43 +87,8 @@ class Races:
         access = Access(stream.number, stream.submitted, source)
         for block in blocks:
             self._log.follow(block)
-            if block.owner != stream.number:
-                block.used_elsewhere(access)
+            block.used_by(access)
         self._add(stream, access, touches, by_address=True)
-
-    def hand_out(
-        self, block: Block, stream: SimStream, line: Callable[[], SourceLine | None]
-    ) -> None:
-        """New device memory, asked for on `stream`, at a line that is looked up if it is needed."""
-        block.owner, block.returns = stream.number, self._given_back
-        if self._given_back:
-            self._expect_unused(block, stream, line)
-
-    def _expect_unused(
-        self, block: Block, stream: SimStream, line: Callable[[], SourceLine | None]
-    ) -> None:
-        """It may be what was given back on this stream, whoever else still uses that."""
-        known = self._known_to(stream)
-        for _ in range(len(self._given_back)):
-            memory = self._given_back.popleft()
-            uses = memory.uses
-            if memory.owner == stream.number:
-                uses = tuple(use for use in uses if known(use.stream) < use.order)
-                if uses and _fits(block, memory.nbytes):
-                    self._report_handed_out(uses[-1], stream, line())
-                    continue
-            if uses:
-                self._given_back.append(memory._replace(uses=uses))
-
-    def _report_handed_out(self, use: Access, stream: SimStream, source: SourceLine | None) -> None:
-        lane_of = stream.device.lane_of
-        message = (
-            f"{source} is handed memory on {lane_of(stream.number)} that {lane_of(use.stream)} "
-            f"still uses, at {use.source or 'an earlier line'}: the tensor there was dropped, and "
-            f"{lane_of(stream.number)}, on which its memory was asked for, doesn't wait for that "
-            "use. Hold the tensor until it does, or call its record_stream"
-        )
-        self.report(Hazard("memory_reused", message, use.source, source))
 
     def _note(self, block: Block, past: Past, touches: list[Touch]) -> None:
         if block.log is not None:
@@ -146,7 +103,7 @@ class Races:
     def _add(
         self, stream: SimStream, access: Access, touches: list[Touch], *, by_address: bool
     ) -> None:
-        known = self._known_to(stream), self._known_to_host
+        known = self.known_to(stream), self._known_to_host
         for conflict in self._log.add(access, touches, *known, by_address=by_address):
             verb = "written" if conflict.wrote else "read"
             why = AT_ANY_TIME if conflict.at_any_time else UNORDERED
@@ -164,7 +121,9 @@ class Races:
                 last[key] = past
         return list(last.values())[-MOST_PAST // 2 :]
 
-    def _known_to(self, stream: SimStream) -> Knowledge:
+    def known_to(self, stream: SimStream) -> Knowledge:
+        """How much of each stream's work comes before what is queued on this one from now on."""
+
         def known(number: int) -> int:
             if number == stream.number:
                 return stream.submitted
@@ -205,16 +164,5 @@ AT_ANY_TIME = (
     "may read it before its stream gets there: copy in the stream's order, or have the host know "
     "that the other is done"
 )
-MOST_GIVEN_BACK = 1024
-"""Pieces of memory that are remembered until they can be handed out without a race."""
-SMALL, ROUNDED_TO = 1 << 20, 512
-"""Bytes. PyTorch keeps memory for small requests apart, and rounds a request up."""
 MOST_PAST = 64
 """Accesses that are remembered of an allocation while it isn't used by address."""
-
-
-def _fits(block: Block, nbytes: int) -> bool:
-    """Whether PyTorch may make the block of a piece of so many bytes."""
-    start, end = block.span()
-    asked, there = (-(-size // ROUNDED_TO) * ROUNDED_TO for size in (end - start, nbytes))
-    return 0 < asked <= there and (asked <= SMALL) == (there <= SMALL)

@@ -99,8 +99,9 @@ class Block:
         """What keeps its bytes, though not the block itself, from being freed."""
         raise NotImplementedError
 
-    def used_elsewhere(self, access: Access) -> None:
-        if self.returns is not None:
+    def used_by(self, access: Access) -> None:
+        """Remembered if it is on another stream than the owner's."""
+        if access.stream != self.owner and self.returns is not None:
             self.elsewhere = self.elsewhere or {}
             self.elsewhere[access.stream] = access
 
