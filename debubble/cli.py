@@ -14,11 +14,11 @@ import typer
 from .recording.collector import MOST_CALLS
 
 app = typer.Typer(
-    help="Instruments and katas of the workbook about keeping a GPU busy.",
-    no_args_is_help=True,
-    add_completion=False,
+    help="Katas and instruments of the workbook about keeping a GPU busy. Alone it says where you "
+    "are and what is next.",
     pretty_exceptions_enable=False,
 )
+LEARNING, LOOKING, MAKING = "Learn", "Look at your own code and GPU", "Make katas"
 
 
 class Device(StrEnum):
@@ -27,7 +27,23 @@ class Device(StrEnum):
     cuda = "cuda"
 
 
-KataName = Annotated[str, typer.Argument(metavar="KATA", help="Its name, or the path of its file.")]
+def _kata_names(incomplete: str) -> list[str]:
+    from .commands.learning.learner import complete
+
+    return complete(incomplete)
+
+
+KataName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[KATA]",
+        help="Its name or how that begins, its file, or a chapter; default: the current one.",
+        show_default=False,
+        autocompletion=_kata_names,
+    ),
+]
+Spoil = Annotated[bool, typer.Option("--spoil", help="Before you have solved it, too.")]
+OnDevice = Annotated[Device, typer.Option(help="The accelerator to run on.")]
 
 
 def _version(wanted: bool) -> None:
@@ -41,16 +57,120 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def main(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Say which this is."),
     ] = False,
-) -> None: ...
+) -> None:
+    if context.invoked_subcommand is None:
+        from .commands.learning.where import where
+
+        where()
 
 
-@app.command()
+@app.command("list", rich_help_panel=LEARNING)
+def list_(kata: KataName = None) -> None:
+    """All katas by chapter: how they stand, how hard they are, how long they take."""
+    from .commands.learning.list_katas import list_katas
+
+    list_katas(kata)
+
+
+@app.command(rich_help_panel=LEARNING)
+def next(kata: KataName = None) -> None:
+    """Begin the next kata: its task, and your own copy of it."""
+    from .commands.learning.next_kata import next_kata
+
+    next_kata(kata)
+
+
+@app.command(rich_help_panel=LEARNING)
+def run(kata: KataName = None, device: OnDevice = Device.auto) -> None:
+    """Run a kata's tests on your code."""
+    from .commands.learning.run import run
+
+    run(kata, device.value)
+
+
+@app.command(rich_help_panel=LEARNING)
+def watch(kata: KataName = None, device: OnDevice = Device.auto) -> None:
+    """Run a kata's tests whenever you save its file."""
+    from .commands.learning.watch import watch
+
+    watch(kata, device.value)
+
+
+@app.command(rich_help_panel=LEARNING)
+def hint(
+    kata: KataName = None,
+    step: Annotated[int | None, typer.Option(help="This step, again or at once.")] = None,
+) -> None:
+    """Say what could help: a step more each time."""
+    from .commands.learning.hint import hint
+
+    hint(kata, step)
+
+
+@app.command("open", rich_help_panel=LEARNING)
+def open_(
+    kata: KataName = None,
+    chapter: Annotated[bool, typer.Option("--chapter", help="Its chapter, in JupyterLab.")] = False,
+) -> None:
+    """Open a kata in $EDITOR, or its chapter in JupyterLab."""
+    from .commands.learning.open_file import open_file
+
+    open_file(kata, chapter)
+
+
+@app.command(rich_help_panel=LEARNING)
+def reset(
+    kata: KataName = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Bring a kata's exercise back. Your edits are shown, asked about, and kept in a .bak file."""
+    from .commands.learning.reset import reset
+
+    reset(kata, yes)
+
+
+@app.command(rich_help_panel=LEARNING)
+def update(kata: KataName = None) -> None:
+    """Bring what we changed in the exercises into your copies, and keep what you did."""
+    from .commands.learning.update import update
+
+    update(kata)
+
+
+@app.command(rich_help_panel=LEARNING)
+def solution(kata: KataName = None, spoil: Spoil = False) -> None:
+    """Show our solution of a kata that you have solved."""
+    from .commands.learning.solution import solution
+
+    solution(kata, spoil)
+
+
+@app.command(rich_help_panel=LEARNING)
+def diff(kata: KataName = None, spoil: Spoil = False) -> None:
+    """Show your code of a kata against ours, once you have solved it."""
+    from .commands.learning.solution import diff
+
+    diff(kata, spoil)
+
+
+@app.command(rich_help_panel=LEARNING)
+def progress(
+    json: Annotated[bool, typer.Option("--json", help="As one object, for a program.")] = False,
+) -> None:
+    """Say how you stand, without running anybody's code."""
+    from .commands.learning.progress import progress
+
+    progress(json)
+
+
+@app.command(rich_help_panel=LOOKING)
 def doctor() -> None:
     """Say what this machine is: accelerator, versions, what is measured and what is modelled."""
     from .commands.doctor import doctor
@@ -58,7 +178,7 @@ def doctor() -> None:
     doctor()
 
 
-@app.command()
+@app.command(rich_help_panel=LOOKING)
 def calibrate(
     output: Annotated[
         Path | None,
@@ -79,7 +199,7 @@ def calibrate(
     calibrate(output, only)
 
 
-@app.command()
+@app.command(rich_help_panel=LOOKING)
 def trace(
     file: Annotated[Path, typer.Argument(help="A timeline that was saved as JSON.")],
     perfetto: Annotated[
@@ -94,7 +214,7 @@ def trace(
     trace(file, perfetto, width)
 
 
-@app.command(context_settings={"allow_interspersed_args": False})
+@app.command(rich_help_panel=LOOKING, context_settings={"allow_interspersed_args": False})
 def syncs(
     script: Annotated[Path, typer.Argument(help="A Python script.")],
     arguments: Annotated[
@@ -120,15 +240,7 @@ def syncs(
     syncs(script, arguments or [], device.value, check, json, save, most_calls)
 
 
-@app.command()
-def hint(kata: KataName) -> None:
-    """Say what could help with a kata."""
-    from .commands.hint import hint
-
-    hint(kata)
-
-
-@app.command()
+@app.command(rich_help_panel=LEARNING)
 def lesson(
     system: Annotated[str, typer.Argument(help="A folder of solutions/, such as gdn.")],
     site: Annotated[
@@ -141,19 +253,11 @@ def lesson(
     lesson(system, site)
 
 
-@app.command()
-def reset(
-    kata: KataName,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-) -> None:
-    """Bring a kata's exercise back. Your edits are shown, asked about, and kept in a .bak file."""
-    from .commands.reset import reset
-
-    reset(kata, yes)
-
-
-@app.command()
+@app.command(rich_help_panel=MAKING)
 def check(
+    katas: Annotated[
+        list[str] | None, typer.Argument(help="Only these katas; all of them by default.")
+    ] = None,
     device: Annotated[Device, typer.Option(help="The accelerator to run on.")] = Device.auto,
     write_stubs: Annotated[
         bool, typer.Option(help="First write stubs that are missing or older than their solution.")
@@ -161,11 +265,20 @@ def check(
     pristine: Annotated[
         bool, typer.Option(help="A stub that was edited is a failure, and not a learner's work.")
     ] = False,
+    mutants: Annotated[
+        bool,
+        typer.Option("--mutants", help="Try every small edit of the solutions: does a test fail?"),
+    ] = False,
 ) -> None:
     """Prove the katas: stubs fail as intended, solutions pass, wrong attempts are told why."""
+    if mutants:
+        from .commands.mutants import check_mutants
+
+        check_mutants(katas or [], device.value)
+        return
     from .commands.check import check
 
-    check(device.value, write_stubs, pristine)
+    check(katas or [], device.value, write_stubs, pristine)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from debubble.workshop.kata_files.catalogue import Catalogue, Kata
 ROOT = Path(__file__).resolve().parents[1]
 UPSTREAM = "https://github.com/vllm-project/vllm/pull/"
 MINUTES_PER_CELL, MINUTES_PER_KATA = 1, 10
-"""To plan a day with; nobody measured them."""
+"""To plan a day with; nobody measured them. A kata may have minutes of its own in katas.toml."""
 
 
 def main() -> int:
@@ -78,20 +78,30 @@ def index_of_katas(chapters: list[Chapter], katas: tuple[Kata, ...]) -> str:
     links = {chapter.number: chapter.link("../") for chapter in chapters}
     sections = []
     for (system, number), group in groupby(katas, key=lambda kata: (kata.system, kata.chapter)):
-        rows = [[f"[`{kata.name}`]({system}/{kata.name}.py)", kata.title] for kata in group]
+        rows = [
+            [f"[`{kata.name}`]({system}/{kata.name}.py)", kata.title, effort(kata)]
+            for kata in group
+        ]
         chapter = links.get(number, number)
-        sections.append(f"### {system}\nChapter {chapter}\n\n{table(['kata', 'title'], rows)}")
+        katas_of_it = table(["kata", "title", "effort"], rows)
+        sections.append(f"### {system}\nChapter {chapter}\n\n{katas_of_it}")
     return "\n\n".join(sections)
 
 
 def plan(chapters: list[Chapter], katas: tuple[Kata, ...]) -> str:
     rows = []
     for chapter in chapters:
-        number = sum(kata.chapter == chapter.number for kata in katas)
-        minutes = chapter.cells * MINUTES_PER_CELL + number * MINUTES_PER_KATA
-        rows.append([chapter.link("../"), f"{chapter.cells}", f"{number}", f"{minutes / 60:.1f}"])
-    hours = f"hours, at {counted(MINUTES_PER_CELL, 'minute')} a cell and {MINUTES_PER_KATA} a kata"
+        own = [kata for kata in katas if kata.chapter == chapter.number]
+        minutes = chapter.cells * MINUTES_PER_CELL
+        minutes += sum(kata.minutes or MINUTES_PER_KATA for kata in own)
+        rows.append([chapter.link("../"), f"{chapter.cells}", f"{len(own)}", f"{minutes / 60:.1f}"])
+    hours = f"hours, at {counted(MINUTES_PER_CELL, 'minute')} a cell"
     return table(["chapter", "cells", "katas", hours], rows)
+
+
+def effort(kata: Kata) -> str:
+    minutes = f"{kata.minutes} minutes" if kata.minutes else ""
+    return ", ".join(part for part in (kata.difficulty, minutes) if part)
 
 
 def counted(number: int, thing: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 from rich.console import Console
@@ -11,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 import debubble
-from debubble.workshop.kata_files.catalogue import Catalogue, find_catalogue
+from debubble.workshop.kata_files.catalogue import Catalogue, Kata, find_catalogue
 from debubble.workshop.kata_files.stub_files import StubFiles
 
 from .refusal import refuse, refusing
@@ -20,17 +22,22 @@ if TYPE_CHECKING:
     from debubble.accelerator import Accelerator
     from debubble.workshop.proof.verdicts import Verdict
 
+Result = TypeVar("Result")
+Shown = Callable[[int, int, str], None]
 
-def check(device: str, write_stubs: bool, pristine: bool) -> None:
-    """Exit with status 1 when any claim does not hold."""
+
+def check(names: list[str], device: str, write_stubs: bool, pristine: bool) -> None:
+    """Of the katas with these names, or of all. Exit with status 1 when any claim does not hold."""
     console = Console(highlight=False)
     with refusing():
         catalogue = find_catalogue()
         if write_stubs:
             for kata in StubFiles(catalogue).write_all():
                 console.print(f"wrote {kata.relative(kata.stub_path)}")
-        verdicts = _with_progress(console, catalogue, _accelerator(device), pristine)
-    console.print(_table(catalogue, verdicts))
+        katas = [catalogue.kata(name) for name in names] or [*catalogue.katas]
+        work = partial(_prove, catalogue, accelerator_of(device).name, pristine, katas)
+        verdicts = with_progress(console, accelerator_of(device), work)
+    console.print(_table(katas, verdicts))
     for verdict in verdicts:
         if verdict.note:
             console.print(Text(verdict.note, style="yellow"), soft_wrap=True)
@@ -43,19 +50,26 @@ def check(device: str, write_stubs: bool, pristine: bool) -> None:
     console.print(Text(f"All {len(verdicts)} claims hold.", style="green"))
 
 
-def _accelerator(device: str) -> Accelerator:
+def accelerator_of(device: str) -> Accelerator:
     try:
         return debubble.accelerator(device)
     except (RuntimeError, ValueError) as error:
         refuse(str(error))
 
 
-def _with_progress(
-    console: Console, catalogue: Catalogue, accelerator: Accelerator, pristine: bool
+def _prove(
+    catalogue: Catalogue, device: str, pristine: bool, katas: list[Kata], progress: Shown
 ) -> list[Verdict]:
     # It needs pytest, which whoever has no katas need not have.
     from debubble.workshop.proof import check as prove
 
+    return prove.check(catalogue, device, progress, pristine, katas)
+
+
+def with_progress(
+    console: Console, accelerator: Accelerator, work: Callable[[Shown], Result]
+) -> Result:
+    """What `work` returns, which is given what it calls with what is done, of how many."""
     console.print(f"on {accelerator.description}")
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
     with Progress(*columns, console=console, transient=True) as bar:
@@ -64,16 +78,16 @@ def _with_progress(
         def progress(done: int, of: int, doing: str) -> None:
             bar.update(task, completed=done, total=of, description=doing)
 
-        return prove.check(catalogue, accelerator.name, progress, pristine)
+        return work(progress)
 
 
-def _table(catalogue: Catalogue, verdicts: list[Verdict]) -> Table:
+def _table(katas: list[Kata], verdicts: list[Verdict]) -> Table:
     """A row a kata: do its stub, its solution and its wrong attempts do what they should?"""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("kata", no_wrap=True)
     for heading in ("stub fails", "solution passes", "attempts told why", "files"):
         table.add_column(heading, justify="center")
-    for kata in catalogue.katas:
+    for kata in katas:
         own = {v.subject: v for v in verdicts if v.kata == kata.name}
         attempts = [v for subject, v in own.items() if subject.startswith("attempt ")]
         told = sum(v.holds for v in attempts)

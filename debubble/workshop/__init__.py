@@ -6,11 +6,16 @@ from debubble.lazy import make_lazy
 
 if TYPE_CHECKING:
     from .gate import closed_gate
+    from .instructions import python_instructions
     from .teaching.claims import expect, expect_equal
     from .teaching.diagnosis import Diagnosis, KataFailure
     from .teaching.guarded_buffer import GuardedBuffer, guarded_buffer
+    from .teaching.inputs import in_a_row, left_as_they_were, part_of, same_objects
+    from .teaching.pinning import no_pinned_memory, pinned_memory
+    from .teaching.traffic import DeviceTraffic
 
 __all__ = [
+    "DeviceTraffic",
     "Diagnosis",
     "GuardedBuffer",
     "KataFailure",
@@ -18,11 +23,19 @@ __all__ = [
     "expect",
     "expect_equal",
     "guarded_buffer",
+    "in_a_row",
+    "left_as_they_were",
+    "no_pinned_memory",
+    "part_of",
+    "pinned_memory",
+    "python_instructions",
+    "same_objects",
 ]
 
 make_lazy(
     __name__,
     {
+        "DeviceTraffic": "teaching.traffic",
         "Diagnosis": "teaching.diagnosis",
         "GuardedBuffer": "teaching.guarded_buffer",
         "KataFailure": "teaching.diagnosis",
@@ -30,5 +43,12 @@ make_lazy(
         "expect": "teaching.claims",
         "expect_equal": "teaching.claims",
         "guarded_buffer": "teaching.guarded_buffer",
+        "in_a_row": "teaching.inputs",
+        "left_as_they_were": "teaching.inputs",
+        "no_pinned_memory": "teaching.pinning",
+        "part_of": "teaching.inputs",
+        "pinned_memory": "teaching.pinning",
+        "python_instructions": "instructions",
+        "same_objects": "teaching.inputs",
     },
 )

@@ -12,7 +12,9 @@ import pytest
 
 from .kata_files.catalogue import Catalogue, Kata
 from .running import own_process, run_text
+from .running.course import Course
 from .running.failure_text import FailureText, failure_text, refuse_outcome_of_code
+from .running.forked_process import LIMIT, THEIRS
 from .running.under_test import (
     SECONDS,
     Implementation,
@@ -31,14 +33,13 @@ ALREADY_TOLD = pytest.StashKey[set[str]]()
 TOO_SLOW = pytest.StashKey[set[Path]]()
 TO_RUN = pytest.StashKey[set[str]]()
 """The tests that this run was asked for, by their ids."""
+COURSES = pytest.StashKey[dict[Path, Course]]()
 OUTCOMES = (
     pytest.skip.Exception, unittest.SkipTest, pytest.xfail.Exception, pytest.exit.Exception,
 )  # fmt: skip
 """What a test may decide, and the code that it tests may not."""
 SECOND_CHANCE = 2.0
 """Seconds for a test of code that has already run into the limit: nobody waits for it twice."""
-LIMIT = pytest.StashKey[float]()
-"""The seconds of a test that is run for another process, which remembers how it went."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -48,6 +49,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="learner",
         metavar="learner|solutions|PATH",
         help="whose code the katas' tests run on: yours (default), ours, or that of a file",
+    )
+    group.addoption(
+        "--all",
+        action="store_true",
+        dest="all_katas",
+        help="go on behind the first kata that you have not solved; of those that you have not "
+        "begun one test runs, which they fail",
     )
     group.addoption(
         "--device",
@@ -70,6 +78,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[ALREADY_TOLD] = set()
     config.stash[TOO_SLOW] = set()
     config.stash[TO_RUN] = set()
+    config.stash[COURSES] = {}
     config.addinivalue_line(
         "markers", f"{own_process.MARKER}: runs in a process of its own, since its code may crash"
     )
@@ -85,10 +94,31 @@ def pytest_configure(config: pytest.Config) -> None:
         )
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Katas run in the order in which they are taught."""
-    items.sort(key=lambda item: _place(config, kata_of(config, item.path)))
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What lies behind the first kata that nobody has begun is not even read."""
+    kata = kata_of(config, collection_path)
+    return True if kata and _course(config, kata).leaves_out(kata) else None
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, None, None]:
+    """Katas run in the order in which they are taught, and some of them by a single test."""
+    katas = {item: kata_of(config, item.path) for item in items}
+    for kata in filter(None, katas.values()):
+        _course(config, kata).tests[kata] += 1
+    yield
+    items.sort(key=lambda item: _place(config, katas[item]))
+    for course in config.stash[COURSES].values():
+        wanted = [*course.wanted([(item, katas[item]) for item in items])]
+        if len(wanted) < len(items):
+            config.hook.pytest_deselected(items=[*set(items).difference(wanted)])
+            items[:] = wanted
+    known = filter(None, {*katas.values()})
+    theirs = {kata for kata in known if _course(config, kata).is_theirs(kata)}
+    for item in items:
+        item.stash[THEIRS] = katas[item] in theirs
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -122,8 +152,13 @@ def pytest_report_header(config: pytest.Config) -> list[str] | None:
 def pytest_report_collectionfinish(
     config: pytest.Config, items: list[pytest.Item]
 ) -> list[str] | None:
-    katas = any(kata_of(config, item.path) for item in items)
-    return run_text.header(config) if katas else None
+    katas = [kata_of(config, item.path) for item in items]
+    if not any(katas):
+        return None
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and all(katas) and reporter.verbosity == 0:
+        reporter.showfspath = False  # a line of dots, and not one a file
+    return run_text.header(config)
 
 
 @pytest.fixture(scope="session")
@@ -133,8 +168,18 @@ def accelerator(pytestconfig: pytest.Config) -> Accelerator:
 
 
 @pytest.fixture
-def kata(request: pytest.FixtureRequest) -> KataCode:
-    """The implementation under test: its functions and classes are attributes."""
+def kata(request: pytest.FixtureRequest) -> Iterator[KataCode]:
+    """The implementation under test: its functions and classes are attributes. It may not poll."""
+    if "accelerator" not in request.fixturenames:
+        yield _code_under_test(request)
+        return
+    from .teaching.polling import polling_is_refused
+
+    with polling_is_refused(request.getfixturevalue("accelerator")):
+        yield _code_under_test(request)
+
+
+def _code_under_test(request: pytest.FixtureRequest) -> KataCode:
     if hasattr(request, "param"):
         return KataCode(request.param)
     exercise = kata_of(request.config, request.path)
@@ -148,12 +193,17 @@ def kata(request: pytest.FixtureRequest) -> KataCode:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    if not own_process.is_wanted(item):
+    exercise = kata_of(item.config, item.path)
+    if exercise is not None and _course(item.config, exercise).leaves_out(exercise):
+        return True
+    if not own_process.is_wanted(item) or _is_ours(item):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     implementation = _implementation_of(item)
     reports = own_process.run(item, _seconds(item, implementation), implementation)
     for report in [*reports, *own_process.tear_down(item, nextitem)]:
+        if report.failed:
+            _note_failure(item)
         _remember(item.config, implementation, report)
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
@@ -167,9 +217,11 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         return (yield)
     implementation = _implementation_of(item)
     with time_limit(_seconds(item, implementation), exercise.name):
+        # Where it is not in a fork, an interrupt may be the learner's Ctrl-C.
+        decisions = (*OUTCOMES, KeyboardInterrupt) if LIMIT in item.stash else OUTCOMES
         try:
             return (yield)
-        except OUTCOMES as outcome:
+        except decisions as outcome:
             refuse_outcome_of_code(outcome, implementation)
             raise
 
@@ -178,18 +230,24 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
     as_it_is = item.config.getoption("fulltrace", False)
-    if as_it_is or not report.failed or call.excinfo is None:
-        return report
     code = (item.funcargs or {}).get("kata") if isinstance(item, pytest.Function) else None
-    if not isinstance(code, KataCode):
-        return report
-    text = failure_text(call.excinfo, code.implementation, item.path)
+    text = None
+    if isinstance(code, KataCode) and call.excinfo is not None and not as_it_is:
+        text = failure_text(call.excinfo, code.implementation, item.path)
     if text is not None:
-        report.longrepr = text
-    if LIMIT not in item.stash:
-        _remember(item.config, code.implementation, report)
+        # pytest's own text takes long, and fails where a signal met an instruction of no line.
+        vars(item)["repr_failure"] = lambda *arguments, **options: text
+    try:
+        report = yield
+    finally:
+        vars(item).pop("repr_failure", None)
+    if report.failed:
+        _note_failure(item)
+        if text is not None:
+            report.longrepr = text
+        if isinstance(code, KataCode) and not as_it_is and LIMIT not in item.stash:
+            _remember(item.config, code.implementation, report)
     return report
 
 
@@ -202,8 +260,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     katas = _katas_run(terminalreporter)
     if katas:
-        mine = terminalreporter.config.getoption("impl", "learner") == "learner"
-        run_text.write_scoreboard(terminalreporter, katas, mine)
+        course = _course(terminalreporter.config, next(iter(katas)))
+        run_text.write_scoreboard(terminalreporter, katas, course)
 
 
 def kata_of(config: pytest.Config, path: Path) -> Kata | None:
@@ -219,6 +277,28 @@ def _catalogue(config: pytest.Config, path: Path) -> Catalogue | None:
     if root not in known:
         known[root] = Catalogue(root) if Catalogue(root).file.is_file() else None
     return known[root]
+
+
+def _course(config: pytest.Config, kata: Kata) -> Course:
+    known = config.stash[COURSES]
+    if kata.root not in known:
+        known[kata.root] = Course(
+            config, _catalogue(config, kata.test_path) or Catalogue(kata.root)
+        )
+    return known[kata.root]
+
+
+def _is_ours(item: pytest.Item) -> bool:
+    """Whether it is a stub as we wrote it, which is known to crash nothing."""
+    kata = kata_of(item.config, item.path)
+    return kata is not None and _course(item.config, kata).is_shortened(kata)
+
+
+def _note_failure(item: pytest.Item) -> None:
+    kata = kata_of(item.config, item.path)
+    if kata is not None:
+        course = _course(item.config, kata)
+        course.failed = course.failed or kata
 
 
 def _katas_run(reporter: pytest.TerminalReporter) -> dict[Kata, run_text.Score]:

@@ -10,7 +10,7 @@ import torch
 from torch.nn.functional import rms_norm
 
 import debubble
-from debubble.workshop import closed_gate, expect, expect_equal
+from debubble.workshop import closed_gate, expect, expect_equal, no_pinned_memory
 
 BLOCK = 8  # as in the kata
 SIZE, VOCABULARY = 2 * BLOCK, 64
@@ -584,3 +584,9 @@ def test_altogether_the_host_never_waits(kata, accelerator):
     expect(timeline).no_hazards(why=ALTOGETHER)
     accelerator.synchronize()
     server.expect_right(steps)
+
+
+def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
+    with no_pinned_memory(accelerator):
+        server, steps = run_one_by_one(kata, accelerator, "AB AB")
+        server.expect_right(steps)

@@ -5,7 +5,12 @@ does one thing after the other: while a batch is copied nothing is computed, and
 waits until the computation is done.
 
 Give the copies a stream of their own, so that the next batch arrives while this one is computed.
-A kernel must still not start before its batch is there.
+`current().stream()` is a new stream: what is queued inside `with stream:` goes to it. A kernel must
+still not start before its batch is there, and the host waits for nothing: a loop around
+`event.query()` is a wait too. Memory goes back to the stream that it was asked for on, as soon as
+its
+tensor is dropped: that stream must not use it again, for a later batch or in the next call, before
+the kernel has read it.
 
 Edit this file, then run
 

@@ -8,6 +8,8 @@ import debubble
 from debubble.workshop import expect, expect_equal
 
 BATCHES = 12
+MANY = 100
+"""More batches than anybody makes buffers for that are taken in turn without asking."""
 ROWS, COLUMNS = 256, 1024  # 1 MiB of float32 a batch
 # No two batches are alike, or memory that an earlier one has left could pass for a copy.
 numbers = itertools.count(1)
@@ -16,9 +18,10 @@ ONE_STREAM = (
     "copies have an engine of their own and need no part of the device that computes."
 )
 QUEUED_BEHIND = (
-    "The copies are on another stream, but it waits for the computation before each of them, so "
-    "nothing happens at the same time. A copy of new data need not wait for anything: only the "
-    "kernel that reads the data has to wait, for the event recorded right after its copy."
+    "The copies are on another stream, but it waits for the computation of the batch before, so "
+    "that batch and this one's copy never run side by side. A copy into fresh memory need not wait "
+    "for anything, and one into a buffer that is used again only for the kernel that last read "
+    "that buffer. It is the kernel that has to wait, for the event recorded right after its copy."
 )
 ALL_AT_ONCE = (
     "A kernel reads one batch and has to wait for that one. Behind an event that was recorded "
@@ -29,17 +32,23 @@ TOO_EARLY = (
     "Streams do not wait for each other by themselves. The stream that computes has to wait for "
     "an event that was recorded on the copying stream, after the copy: not before it."
 )
+GIVEN_AWAY = (
+    "What arrives lies in memory of the copying stream. When nobody holds that tensor any more, "
+    "the copying stream may put its next batch there at once, and knows nothing of the kernel that "
+    "still has to read it. Keep what has arrived in a list, and let the copying stream wait for "
+    "the computing one behind the last batch: `copying.wait_stream(computing)`."
+)
 
 
 def double(batch):
     return batch * 2
 
 
-def batches_for(accelerator, rows=ROWS):
+def batches_for(accelerator, rows=ROWS, count=BATCHES):
     """[rows, COLUMNS] float32 in pinned host memory each."""
     return [
         torch.full((rows, COLUMNS), float(next(numbers)), pin_memory=accelerator.pin_memory)
-        for _ in range(BATCHES)
+        for _ in range(count)
     ]
 
 
@@ -48,7 +57,7 @@ def record_run(kata, accelerator):
     batches = batches_for(accelerator)
 
     def compute(batch):
-        accelerator.sleep(0.03)
+        accelerator.sleep(0.2)
         return double(batch)
 
     with debubble.record(accelerator) as timeline:
@@ -56,6 +65,19 @@ def record_run(kata, accelerator):
         accelerator.sleep(0.75 if accelerator.modelled else 20.0)
         kata.run_batches(batches, compute)
     return timeline
+
+
+def keep_new_streams_busy(accelerator, monkeypatch, ms):
+    """Streams that are made from now on begin with a kernel of so many milliseconds."""
+    new_stream = accelerator.stream
+
+    def busy_stream():
+        stream = new_stream()
+        with stream:
+            accelerator.sleep(ms)
+        return stream
+
+    monkeypatch.setattr(accelerator, "stream", busy_stream)
 
 
 def copies_of(timeline):
@@ -67,9 +89,10 @@ def kernels_of(timeline):
 
 
 def expect_right_outputs(outputs, batches, likely=""):
-    expect_equal(len(outputs), BATCHES, value=f"the number of outputs of {BATCHES} batches")
+    count = len(batches)
+    expect_equal(len(outputs), count, value=f"the number of outputs of {count} batches")
     for number, (output, batch) in enumerate(zip(outputs, batches, strict=True)):
-        value = f"output {number} of run_batches({BATCHES} batches, double)"
+        value = f"output {number} of run_batches({count} batches, double)"
         expect_equal(output, double(batch), value=value, likely=likely)
 
 
@@ -113,25 +136,32 @@ def test_copies_have_a_stream_of_their_own(kata, accelerator):
 
 def test_copies_do_not_wait_for_the_computation(kata, accelerator):
     timeline = record_run(kata, accelerator)
-    copies, first = copies_of(timeline), kernels_of(timeline)[0]
-    late = [copy for copy in copies if copy.start >= first.end]
+    copies, (first, *computing) = copies_of(timeline), kernels_of(timeline)
+    # Two kernels for each batch: the sleep, and what doubles it.
+    late = [
+        copy
+        for copy, before in zip(copies, [first, *computing[1::2]], strict=False)
+        if copy.start >= before.end
+    ]
     expect(timeline).that(
         not late,
-        expected=f"all {len(copies)} copies to start while the kernel before them still runs",
-        did=f"makes {len(late)} of them wait until it is over",
+        expected=f"each of {len(copies)} copies to start while the batch before it is computed",
+        did=f"makes {len(late)} of them wait until that is over",
         events=late,
         why=ONE_STREAM if copies[0].lane == first.lane else QUEUED_BEHIND,
     )
 
 
-def test_the_first_batch_is_computed_while_others_are_copied(kata, accelerator):
-    # 8 MiB each, so that the link has work for longer than the host takes to queue it.
+def test_the_first_batch_is_computed_while_others_are_copied(kata, accelerator, monkeypatch):
+    # The copies begin when all is queued, however long the host takes for that.
+    keep_new_streams_busy(accelerator, monkeypatch, 0.75 if accelerator.modelled else 20.0)
     batches = batches_for(accelerator, rows=8 * ROWS)
     kata.run_batches(batches[:1], double)
     accelerator.synchronize()
     with debubble.record(accelerator) as timeline:
         kata.run_batches(batches, double)
-    copies, first = copies_of(timeline), min(kernels_of(timeline), key=lambda event: event.start)
+    computing = [kernel for kernel in kernels_of(timeline) if "sleep" not in kernel.name]
+    copies, first = copies_of(timeline), min(computing, key=lambda event: event.start)
     expect(timeline).that(
         first.start < copies[-1].end,
         expected="the first batch to be computed while later ones are still on their way",
@@ -142,18 +172,23 @@ def test_the_first_batch_is_computed_while_others_are_copied(kata, accelerator):
 
 
 def test_no_kernel_starts_before_its_batch_is_there(kata, accelerator, monkeypatch):
-    new_stream = accelerator.stream
-
-    def busy_stream():
-        """A new stream that gets to its copies late: who does not wait for them is found out."""
-        stream = new_stream()
-        with stream:
-            accelerator.sleep(0.1 if accelerator.modelled else 5.0)
-        return stream
-
-    monkeypatch.setattr(accelerator, "stream", busy_stream)
-    batches = batches_for(accelerator)
+    # The copies are late: who does not wait for them is found out.
+    keep_new_streams_busy(accelerator, monkeypatch, 0.1 if accelerator.modelled else 5.0)
+    batches = batches_for(accelerator, rows=1, count=MANY)
     with debubble.record(accelerator) as timeline:
         outputs = kata.run_batches(batches, double)
     expect(timeline).no_hazards(why=TOO_EARLY)
     expect_right_outputs(outputs, batches, likely=TOO_EARLY)
+
+
+def test_the_next_call_may_use_the_same_memory(kata, accelerator, monkeypatch):
+    """Streams are handed out in turn, so that a later call gets one of an earlier call's."""
+    copying = accelerator.stream()
+    monkeypatch.setattr(accelerator, "stream", lambda: copying)
+    calls = [batches_for(accelerator, rows=1, count=4) for _ in range(2)]
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(0.75 if accelerator.modelled else 20.0)
+        outputs = [kata.run_batches(batches, double) for batches in calls]
+    expect(timeline).no_hazards(why=TOO_EARLY)
+    for batches, doubled in zip(calls, outputs, strict=True):
+        expect_right_outputs(doubled, batches, likely=GIVEN_AWAY)

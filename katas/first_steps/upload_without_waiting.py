@@ -4,7 +4,8 @@ The function below works. But the list becomes a tensor in ordinary (pageable) h
 a copy engine cannot read by itself: the host has to wait until its bytes are on their way, and
 that is only after everything queued before them.
 
-Put the ids into pinned host memory first, and copy from there without waiting.
+Put the ids into pinned host memory first, and copy from there without waiting. Memory can't be
+pinned on every platform: write `pin_memory=current().pin_memory`, and there the upload waits.
 
 Edit this file, then run
 

@@ -6,7 +6,7 @@ how large each buffer is, and small steps fit. Then comes one with more tokens t
 may have, or one in which 16 requests share a group: its numbers run over the end.
 
 Find the sizes that every step within `limits` fits into, and no larger ones: this memory is lost
-to the KV cache.
+to the KV cache. Neither `max_num_seqs` nor `max_num_batched_tokens` is smaller than `q_block`.
 
     query_start_loc      one for each request, then the end of the last
     seq_lens             one for each request

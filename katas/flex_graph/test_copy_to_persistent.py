@@ -49,7 +49,6 @@ REFUSED = (
     "converts types without a word, or raises an error that knows nothing of buffers. What does "
     "not fit is a mistake of the caller: raise a ValueError before anything is written."
 )
-SIZES = "Say both sizes, that of `src` and that of `dst`: they are what its reader needs."
 SHAPES = [
     ((6,), (4,)),
     ((4, 8), (2, 3)),
@@ -84,7 +83,7 @@ def claim(holds, expected, did, why):
 def test_the_values_arrive(kata, accelerator, room, shape):
     src = numbers(accelerator, shape)
     view = kata.copy_to_persistent(buffer_of(accelerator, room), src)
-    expect_equal(view, src.cpu(), call=call_of(room, shape), likely=SLICE)
+    expect_equal(view, src.cpu(), call=call_of(room, shape), likely=SLICE, contiguous=False)
 
 
 def expect_slice(view, dst, strides, call):
@@ -195,13 +194,7 @@ def test_what_lies_there_already_is_not_copied(kata, accelerator):
 
 @pytest.mark.parametrize("shape", [(5, 3), (2, 9), (3,), (1, 2, 3)], ids=str)
 def test_what_does_not_fit_is_refused(kata, accelerator, shape):
-    text = expect_refused(kata, accelerator, numbers(accelerator, shape), f"src {list(shape)}")
-    claim(
-        all(str(size) in text for size in (*shape, ROWS, COLUMNS)),
-        expected=f"a ValueError that names both sizes, {list(shape)} and {[ROWS, COLUMNS]}",
-        did=f"raised one that says: {text}",
-        why=SIZES,
-    )
+    expect_refused(kata, accelerator, numbers(accelerator, shape), f"src {list(shape)}")
 
 
 def test_another_type_and_another_device_are_refused(kata, accelerator):
@@ -211,16 +204,15 @@ def test_another_type_and_another_device_are_refused(kata, accelerator):
 
 
 def expect_refused(kata, accelerator, src, words):
-    """The text of the ValueError, after which all is as it was."""
+    """A ValueError, after which all is as it was."""
     dst = buffer_of(accelerator)
-    raised, text = "nothing", ""
+    raised = "nothing"
     try:
         kata.copy_to_persistent(dst, src)
     except Exception as error:
-        raised, text = type(error).__name__, str(error)
+        raised = type(error).__name__
     call = f"copy_to_persistent(dst [4, 8], {words})"
     expected = f"{call} to raise a ValueError"
     claim(raised == "ValueError", expected, did=f"raised {raised}", why=REFUSED)
     right = buffer_of(accelerator).cpu()
     expect_equal(dst, right, value=f"`dst` after it refused {call}", likely=REFUSED)
-    return text

@@ -83,8 +83,8 @@ class Batch(NamedTuple):
 
 
 def same_document(b, h, query, key):
-    """Documents of 24 tokens."""
-    return query // 24 == key // 24
+    """Documents of 24 tokens, behind one of a single token."""
+    return (query + 23) // 24 == (key + 23) // 24
 
 
 MASKS = {
@@ -101,7 +101,7 @@ BATCHES = {
         [(0, 75), *((1, i) for i in range(3, 34))], [[6, 11, 4, 8, 2], [9, 1, 5]]
     ),
     "decodes, padded": Batch(
-        [(0, 70), (1, 5), (2, 33), (3, 16), *[PADDING] * 28],
+        [(0, 70), (1, 5), (2, 35), (3, 16), *[PADDING] * 28],
         [[2, 3, 4, 5, 6], [12], [7, 1, 8], [11, 9]],
     ),
 }

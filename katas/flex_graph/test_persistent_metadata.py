@@ -7,7 +7,7 @@ import debubble
 from debubble.workshop import expect, expect_equal
 
 REQUESTS, TOKENS, GROUP, PAGE, PAGES = 6, 48, 16, 16, 2
-GROUPS, BLOCKS = TOKENS // GROUP, 1 + REQUESTS * PAGES
+GROUPS, BLOCKS = TOKENS // GROUP, REQUESTS * PAGES
 SIZES = {
     "query_start_loc": (REQUESTS + 1,),
     "seq_lens": (REQUESTS,),
@@ -68,7 +68,7 @@ STAYS = (
 
 
 class Step:
-    """Requests of (tokens in this step, tokens in all). Request r has the blocks from 1 + 2r on,
+    """Requests of (tokens in this step, tokens in all). Request r has the blocks from 2r on,
     and a group needs all pages of the requests that have tokens in it."""
 
     def __init__(self, *requests):
@@ -86,7 +86,7 @@ class Step:
         ]
 
     def pages_of(self, request):
-        first = 1 + request * PAGES
+        first = request * PAGES
         return range(first, first + len(range(0, self.seq_lens[request], PAGE)))
 
     def tensors(self, accelerator):
@@ -266,7 +266,7 @@ def what_a_replay_found(num_tokens):
 
 def test_a_replay_reads_the_batch_of_its_step(kata, accelerator):
     buffers = buffers_of(kata, accelerator)
-    values = torch.arange(0, 100 * BLOCKS, 100).to(accelerator.device)
+    values = torch.arange(100, 100 * (BLOCKS + 1), 100).to(accelerator.device)
     metadata = kata.persistent_metadata(buffers, *LARGEST.tensors(accelerator))
     graph, result = capture_a_model(accelerator, metadata, values)
     for step in (SMALL, LARGEST, WITH_AN_EMPTY_ONE, DECODES):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import debubble
 from debubble.workshop import expect, expect_equal
@@ -101,6 +102,45 @@ def test_block_0_belongs_to_nobody(kata, accelerator):
 )
 def test_of_a_block_that_stands_twice_the_last_place_counts(kata, accelerator, blocks):
     expect_mapping(kata, accelerator, [blocks], [16 * len(blocks)], TWICE)
+
+
+class FirstWriteStays(TorchDispatchMode):
+    """Where several entries of one call write to one element, the first of them stays, as it may on
+    a GPU, which leaves that open. On sim it is the last."""
+
+    def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+        name, args = op.overloadpacket.__name__, list(args)
+        if name in ("scatter", "scatter_") and isinstance(args[3], torch.Tensor):
+            dim, index, values = args[1:4]
+            # Each entry goes to its own place, but for this dimension.
+            places = list(torch.meshgrid(*map(torch.arange, index.shape), indexing="ij"))
+            places[dim] = index.cpu()
+            args[3] = first_of_each(places, values[tuple(map(slice, index.shape))])
+        adds_up = len(args) > 3 and args[3]
+        if name in ("index_put", "index_put_") and not adds_up and args[0].dim() == len(args[1]):
+            places = [index.cpu() for index in args[1] if index is not None]
+            if len(places) == len(args[1]) and all(part.dtype != torch.bool for part in places):
+                args[2] = first_of_each(places, args[2])
+        return op(*args, **(kwargs or {}))
+
+
+def first_of_each(places, values):
+    """Values of which all that go to one place are the first that does."""
+    *places, right = torch.broadcast_tensors(*places, values.cpu())
+    written = {}
+    entries = zip(*(part.flatten().tolist() for part in (*places, right)), strict=True)
+    kept = [written.setdefault(tuple(place), value) for *place, value in entries]
+    return torch.tensor(kept, dtype=values.dtype).view(right.shape).to(values.device)
+
+
+def test_it_leaves_no_order_of_writes_open(kata, accelerator):
+    tables, lengths = [[6, 2, 2, 4], [0, 3, 9, 3]], [64, 64]
+    arguments = on_device(accelerator, tables), on_device(accelerator, lengths)
+    right = kata.physical_to_logical_mapping(*arguments, 16, BLOCKS).cpu()
+    with FirstWriteStays():
+        mapping = kata.physical_to_logical_mapping(*arguments, 16, BLOCKS)
+    value = f"the mapping of {tables}, where of several writes to one element the first one stays,"
+    expect_equal(mapping, right, value=value, likely=TWICE)
 
 
 def record_call(kata, accelerator):

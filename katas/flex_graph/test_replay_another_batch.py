@@ -5,13 +5,14 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import Diagnosis, KataFailure, expect, expect_equal
+from debubble.workshop import Diagnosis, KataFailure, expect, expect_equal, no_pinned_memory
 
 SIZES = (4, 16, 8)  # in no order
 MOST_TOKENS = 40
 SLOTS = 64  # slot 0 is somebody's, too
 PADDING = {"token_ids": 0, "positions": 0, "slot_mapping": -1}
 TABLE = 20
+STEPS = 72
 STALE = (
     "A graph reads the address that it read when it was captured. A name that is bound to another "
     "tensor changes nothing there: copy the step's numbers into the array of the capture, before "
@@ -242,8 +243,10 @@ def test_addresses_are_those_of_the_capture(kata, accelerator):
                 )
 
 
-def test_an_array_without_padding_has_the_step_s_numbers(kata, accelerator):
-    inputs = kata.PersistentArrays({"table": TABLE, "lengths": 3}, accelerator.device)
+@pytest.mark.parametrize("order", [("table", "lengths"), ("lengths", "table")], ids=" then ".join)
+def test_an_array_without_padding_has_the_step_s_numbers(kata, accelerator, order):
+    sizes = {"table": TABLE, "lengths": 3}
+    inputs = kata.PersistentArrays({name: sizes[name] for name in order}, accelerator.device)
     for values in ([5, 2, 9], [4], list(range(TABLE)), []):
         lengths = np.array([len(values), 7], np.int32)
         inputs.upload({"table": (np.array(values, np.int32), None), "lengths": (lengths, -1)})
@@ -257,7 +260,8 @@ def test_an_array_without_padding_has_the_step_s_numbers(kata, accelerator):
 
 
 def test_steps_in_flight_do_not_disturb_each_other(kata, accelerator):
-    batches = [rows_of(3 + step % 2, first_slot=1 + 4 * step) for step in range(6)]
+    """More steps than a ring of pinned buffers is likely to have."""
+    batches = [rows_of(1 + step % 2, first_slot=1 + step % (SLOTS - 2)) for step in range(STEPS)]
     runner = Runner(kata, accelerator)
     alone = [runner.step(rows).cpu() for rows in batches]
     runner = Runner(kata, accelerator)
@@ -268,5 +272,14 @@ def test_steps_in_flight_do_not_disturb_each_other(kata, accelerator):
         outputs = [runner.step(rows).clone() for rows in batches]
     expect(timeline).no_hazards(why=REUSED)
     for number, (output, right) in enumerate(zip(outputs, alone, strict=True)):
-        value = f"the output of step {number}, of 6 steps behind a kernel that was still running,"
+        value = f"the output of step {number}, of {STEPS} behind a kernel that was still running,"
         expect_equal(output, right, value=value, likely=REUSED)
+
+
+def test_it_works_where_nothing_can_be_pinned(kata, accelerator):
+    with no_pinned_memory(accelerator):
+        inputs = kata.PersistentArrays({"lengths": 3}, accelerator.device)
+        inputs.upload({"lengths": (np.array([5, 7, 2], np.int32), None)})
+        right = torch.tensor([5, 7, 2], dtype=torch.int32)
+        value = "`inputs['lengths']` where nothing can be pinned"
+        expect_equal(inputs["lengths"][:3], right, value=value, likely=WHERE)

@@ -7,7 +7,8 @@ short requests, to be done soon, and its capture of the longest ones: other shap
 compiled.
 
 Make the warm-up compile what the capture needs, for all sizes. The graphs must stay good for
-requests of up to `max_model_len` tokens.
+requests of up to `max_model_len` tokens. And let the largest size stay the first that is called: a
+model may keep memory that a larger call would put other memory in the place of.
 
 Edit this file, then run
 

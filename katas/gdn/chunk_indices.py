@@ -6,7 +6,8 @@ below makes that table, and works. But it reads the lengths from the device, mak
 time in Python, and uploads them by a copy that waits once more.
 
 Make the table from `cu_seqlens_cpu`, where the host has the same numbers, without a loop over
-sequences, and send it once, from pinned memory and without waiting.
+sequences, and send it once, from pinned memory and without waiting. Kernels go by addresses: it is
+contiguous, row behind row.
 
 Edit this file, then run
 

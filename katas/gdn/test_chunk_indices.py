@@ -1,16 +1,22 @@
 """Tests of the kata `chunk_indices`."""
 
-import sys
 from functools import partial
 
 import pytest
 import torch
 
 import debubble
-from debubble.contract.source_line import is_machinery
-from debubble.workshop import expect, expect_equal
+from debubble.workshop import (
+    expect,
+    expect_equal,
+    in_a_row,
+    left_as_they_were,
+    no_pinned_memory,
+    python_instructions,
+)
 
 FEW, MANY = 16, 4096
+STEPS, LONG_TABLE = 72, 1 << 12
 ROUNDED = (
     "A last chunk that is not full is a chunk all the same: of 64 tokens at a time a sequence of "
     "64 has one, one of 65 has two, and one without tokens has none. Does `chunk_size` count, and "
@@ -46,8 +52,9 @@ STALE = (
     "cheap now."
 )
 REUSED = (
-    "A queued copy reads its buffer when its turn comes. Pinned memory that the next step writes "
-    "to again may bring the rows of the wrong step. Take fresh pinned memory in each."
+    "A queued copy reads its buffer when its turn comes. Pinned memory that a later step writes "
+    "to again, be it the next one or the ninth, may bring the rows of the wrong step. Take fresh "
+    "pinned memory in each: PyTorch keeps it until its copy is done."
 )
 
 
@@ -77,7 +84,8 @@ def likely_cause(actual, expected):
 
 def expect_rows(table, lengths, chunk_size=64, where="", likely=likely_cause):
     value = f"the table of sequences of {lengths} tokens{where}, in chunks of {chunk_size},"
-    expect_equal(table, rows_of(lengths, chunk_size), value=value, likely=likely)
+    right = rows_of(lengths, chunk_size)
+    expect_equal(table, right, value=value, likely=likely, contiguous=True)
 
 
 @pytest.mark.parametrize(
@@ -135,30 +143,6 @@ def test_the_table_is_sent_by_one_upload(kata, accelerator):
     )
 
 
-def python_instructions(call):
-    """How many of them `call` runs, without those of libraries. It is the same number each time,
-    as a time is not."""
-    count = 0
-
-    def watch(frame, event, _):
-        nonlocal count
-        if is_machinery(frame.f_code.co_filename):
-            return None
-        frame.f_trace_opcodes = True
-        count += event == "opcode"
-        return watch
-
-    # Python 3.12 looks for opcodes only if a frame has asked for them before it begins to.
-    sys._getframe().f_trace_opcodes = True
-    watching_before = sys.gettrace()
-    sys.settrace(watch)
-    try:
-        call()
-    finally:
-        sys.settrace(watching_before)
-    return count
-
-
 def test_python_does_not_count_the_sequences(kata, accelerator):
     calls = []
     for num_seqs in (FEW, MANY):
@@ -187,15 +171,24 @@ def test_each_step_has_its_own_table(kata, accelerator):
 
 
 def test_steps_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
-    batches = [[64 * step + 1, 64 * (8 - step)] for step in range(8)]
+    """So many steps, and so long tables, that a ring or an arena of pinned memory is full."""
+    batches = [[64 * (1 + step), 64 * (LONG_TABLE - step)] for step in range(STEPS)]
     steps = [arguments(accelerator, lengths) for lengths in batches]
     alone = [kata.prepare_chunk_indices(*args).cpu() for args in steps]
-    accelerator.synchronize()
-    with debubble.record(accelerator) as timeline:
-        # Long enough for a real host to queue everything; the modelled host needs less.
-        accelerator.sleep(0.2 if accelerator.modelled else 20.0)
-        tables = [kata.prepare_chunk_indices(*args) for args in steps]
+    call = lambda step: kata.prepare_chunk_indices(*steps[step])
+    tables, timeline = in_a_row(accelerator, call, STEPS)
     expect(timeline).no_hazards(why=REUSED)
     for number, table in enumerate(tables):
-        value = f"the table of step {number}, of 8 steps behind a kernel that was still running,"
+        value = f"the table of step {number}, of {STEPS} behind a kernel that was still running,"
         expect_equal(table, alone[number], value=value, likely=REUSED)
+
+
+def test_it_works_where_nothing_can_be_pinned(kata, accelerator):
+    with no_pinned_memory(accelerator):
+        expect_rows(kata.prepare_chunk_indices(*arguments(accelerator, [65, 1])), [65, 1])
+
+
+def test_its_arguments_stay_as_they_are(kata, accelerator):
+    starts, starts_cpu = arguments(accelerator, [70, 130])
+    with left_as_they_were(cu_seqlens=starts, cu_seqlens_cpu=starts_cpu):
+        kata.prepare_chunk_indices(starts, starts_cpu)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal
+from debubble.workshop import expect, expect_equal, left_as_they_were
 
 FEW, MANY = 4, 64
 LENGTH = (
@@ -20,6 +20,11 @@ TRAVELS = (
     "`cu_seqlens` is on the device, and the offsets are needed there. A number that the host puts "
     "into a tensor on the device is an upload: `torch.tensor([0], device=...)` waits for it, and "
     "pinned memory saves the wait but not the copy. The device can write a zero by itself."
+)
+STALE = (
+    "Did you keep the offsets of an earlier step? The engine writes each step's starts into the "
+    "same tensor, so the same tensor does not mean the same sequences. Make the offsets anew: it "
+    "is a few launches."
 )
 ONE_BY_ONE = (
     "A launch takes the host a few microseconds, however little it computes. `cumsum` adds up all "
@@ -49,6 +54,7 @@ def expect_offsets(kata, accelerator, lengths, chunk_size=64):
         offsets_of(lengths, chunk_size),
         value=f"the offsets of sequences of {lengths} tokens, in chunks of {chunk_size},",
         likely=likely_cause,
+        contiguous=True,
     )
 
 
@@ -74,6 +80,18 @@ def test_they_are_on_the_device(kata, accelerator):
         value="the `device.type` of the offsets",
         likely="The kernels read the offsets: they have to be in the device's memory.",
     )
+
+
+def test_each_step_has_its_own_offsets(kata, accelerator):
+    cu_seqlens = on_device(accelerator, [70, 130])
+    for lengths in ([70, 130], [300, 1], [1, 200]):
+        starts = on_device(accelerator, lengths)
+        alone = kata.prepare_chunk_offsets(starts).cpu()
+        cu_seqlens.copy_(starts)
+        with left_as_they_were(cu_seqlens=cu_seqlens):
+            offsets = kata.prepare_chunk_offsets(cu_seqlens)
+        value = f"the offsets of {lengths} tokens, in a tensor that held another step before,"
+        expect_equal(offsets, alone, value=value, likely=STALE)
 
 
 def record_call(kata, accelerator, num_seqs=FEW):

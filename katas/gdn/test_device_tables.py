@@ -90,10 +90,12 @@ def expect_tables(tables, lengths, chunk_size=64, where="", likely=None):
     rows, offsets = right_tables(lengths, chunk_size)
     of = f"of sequences of {lengths} tokens{where}, in chunks of {chunk_size},"
     cause = likely or likely_cause(offsets[-1])
-    expect_equal(tables.chunk_indices, rows, value=f"`chunk_indices` {of}", likely=cause)
-    expect_equal(
-        tables.chunk_offsets, offsets, value=f"`chunk_offsets` {of}", likely=likely or OFFSETS
-    )
+    for name, right, likely_one in (
+        ("chunk_indices", rows, cause),
+        ("chunk_offsets", offsets, likely or OFFSETS),
+    ):
+        value = f"`{name}` {of}"
+        expect_equal(getattr(tables, name), right, value=value, likely=likely_one, contiguous=True)
 
 
 def make(kata, accelerator, lengths, *chunk_size):
@@ -103,7 +105,18 @@ def make(kata, accelerator, lengths, *chunk_size):
 
 @pytest.mark.parametrize(
     "lengths",
-    [[5], [64], [65], [63, 1], [128, 0, 128], [0, 130, 0, 0, 64, 0], [1] * 6, [1, 70, 1], [0, 0]],
+    [
+        [5],
+        [64],
+        [65],
+        [63, 1],
+        [128, 0, 128],
+        [0, 130, 0, 0, 64, 0],
+        [1] * 6,
+        [1, 70, 1],
+        [0, 0],
+        [64 * 300, 5],
+    ],
     ids=str,
 )
 def test_tables_of_any_lengths(kata, accelerator, lengths):

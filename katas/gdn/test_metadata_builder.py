@@ -4,9 +4,16 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal
+from debubble.workshop import (
+    expect,
+    expect_equal,
+    in_a_row,
+    left_as_they_were,
+    no_pinned_memory,
+)
 
 CHUNK_TOKENS = 64
+IN_A_ROW = 80
 TENSORS = ("query_start_loc", "has_initial_state", "chunk_indices", "chunk_offsets")
 DECODES = (
     "A decode has one token and goes on from a state, so some of its tokens were computed before: "
@@ -111,6 +118,7 @@ BATCHES = {
     "4 decodes, 64 and 5": [decode()] * 4 + [prompt(64), prompt(5)],
     "a prompt of one token": [decode(), prompt(1), prompt(66)],
     "a decode behind a prefill": [decode(), prompt(3), decode()],
+    "one token computed before": [(1, 1, -1), prompt(66, computed=1), prompt(3)],
     "padded": [decode(), prompt(100), PADDED, PADDED],
 }
 SPECULATIVE = {
@@ -162,7 +170,7 @@ def expect_metadata(metadata, requests):
 
     def field(name, right, cause):
         value = f"`{name}` of {batch}"
-        expect_equal(getattr(metadata, name), right, value=value, likely=cause)
+        expect_equal(getattr(metadata, name), right, value=value, likely=cause, contiguous=True)
 
     field("num_decodes", num_decodes, RECOUNTED if is_speculative else DECODES)
     counted = PADDING if PADDED in requests else RECOUNTED if is_speculative else DECODES
@@ -269,18 +277,31 @@ def test_without_prefills_nothing_is_sent(kata, accelerator):
 
 
 def test_steps_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
-    steps = [[decode()] * (step % 3) + [prompt(2 + 30 * step), prompt(64)] for step in range(8)]
+    steps = [
+        [decode()] * (step % 3) + [prompt(2 + 7 * step), prompt(64)] for step in range(IN_A_ROW)
+    ]
     alone = [tensors_of(build(kata, accelerator, requests)) for requests in steps]
     batches = [Batch(accelerator, requests) for requests in steps]
-    accelerator.synchronize()
-    with debubble.record(accelerator) as timeline:
-        # Long enough for a real host to queue everything; the modelled host needs less.
-        accelerator.sleep(0.4 if accelerator.modelled else 20.0)
-        built = [
-            kata.build_prefill_metadata(batch, batch.num_draft_tokens_cpu) for batch in batches
-        ]
+
+    def call(step):
+        metadata = kata.build_prefill_metadata(batches[step], batches[step].num_draft_tokens_cpu)
+        return [getattr(metadata, name) for name in TENSORS]
+
+    built, timeline = in_a_row(accelerator, call, IN_A_ROW)
     expect(timeline).no_hazards(why=REUSED)
-    for number, metadata in enumerate(built):
-        for name, right in zip(TENSORS, alone[number], strict=True):
-            value = f"`{name}` of step {number}, of 8 behind a kernel that was still running,"
-            expect_equal(getattr(metadata, name), right, value=value, likely=REUSED)
+    for number, tensors in enumerate(built):
+        for name, found, right in zip(TENSORS, tensors, alone[number], strict=True):
+            value = f"`{name}` of step {number}, of {IN_A_ROW} behind a kernel that still ran,"
+            expect_equal(found, right, value=value, likely=REUSED)
+
+
+def test_it_works_where_nothing_can_be_pinned(kata, accelerator):
+    with no_pinned_memory(accelerator):
+        expect_metadata(build(kata, accelerator, BATCHES["prefills"]), BATCHES["prefills"])
+
+
+def test_its_arguments_stay_as_they_are(kata, accelerator):
+    batch = Batch(accelerator, MIXED)
+    drafts = batch.num_draft_tokens_cpu
+    with left_as_they_were(**vars(batch)):
+        kata.build_prefill_metadata(batch, drafts)

@@ -4,7 +4,13 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal
+from debubble.workshop import (
+    expect,
+    expect_equal,
+    in_a_row,
+    left_as_they_were,
+    no_pinned_memory,
+)
 
 CHUNK_TOKENS = 64  # as in the kata
 LAYERS = 24
@@ -173,16 +179,28 @@ def test_each_step_has_its_own_table(kata, accelerator):
 
 
 def test_steps_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
-    batches = [[64 * step + 1, 64 * (6 - step)] for step in range(6)]
-    steps = [arguments(accelerator, lengths, layers=2) for lengths in batches]
+    # Three sequences of 14 chunks together, in each step cut in another way.
+    cuts = [(first, end) for end in range(2, 14) for first in range(1, end)]
+    batches = [[64 * first, 64 * (end - first), 64 * (14 - end)] for first, end in cuts]
+    steps = [arguments(accelerator, lengths, layers=1) for lengths in batches]
     alone = [[decay.cpu() for decay in kata.decays_of_layers(*args)] for args in steps]
-    accelerator.synchronize()
-    with debubble.record(accelerator) as timeline:
-        # Long enough for a real host to queue everything; the modelled host needs less.
-        accelerator.sleep(2.0 if accelerator.modelled else 50.0)
-        several = [kata.decays_of_layers(*args) for args in steps]
+    call = lambda step: kata.decays_of_layers(*steps[step])
+    several, timeline = in_a_row(accelerator, call, len(steps))
     expect(timeline).no_hazards(why=REUSED)
     for number, decays in enumerate(several):
-        value = f"the decays of step {number}, of 6 steps behind a kernel that was still running,"
+        value = f"the decays of step {number}, of {len(steps)} behind a kernel that still ran,"
         for decay, right in zip(decays, alone[number], strict=True):
             expect_equal(decay, right, value=value, likely=REUSED)
+
+
+def test_it_works_where_nothing_can_be_pinned(kata, accelerator):
+    args = arguments(accelerator, [5, 64], layers=2)
+    with no_pinned_memory(accelerator):
+        decays = kata.decays_of_layers(*args)
+    expect_decays(decays, args[0], [5, 64], ", where nothing can be pinned")
+
+
+def test_its_arguments_stay_as_they_are(kata, accelerator):
+    gates, starts, starts_cpu = arguments(accelerator, [65, 3], layers=2)
+    with left_as_they_were(gates=gates, cu_seqlens=starts, cu_seqlens_cpu=starts_cpu):
+        kata.decays_of_layers(gates, starts, starts_cpu)

@@ -8,7 +8,8 @@ such a list, and hands it on as it is.
 
 Make one piece of those that continue one another: a piece that begins where the piece before it in
 the list ends, in the source and in the target as well. The same bytes have to arrive at the same
-places, and no others. Leave out pieces of no bytes, which the driver refuses.
+places, and no others. Leave out pieces of no bytes, which the driver refuses. And a list may have
+thousands of pieces: a loop over them in Python would take the host as long as the driver does.
 
 Edit this file, then run
 

@@ -10,7 +10,7 @@ Launch it once. Let it read the descriptors from the three tensors, which are pi
 piece comes from, where it goes, how long it is. Cut pieces into chunks of a fixed number of words,
 share all chunks out among several programs, and mask the last one of a piece. Refuse what no words
 of 8 bytes can copy, before anything is copied: on a GPU a misaligned address costs the CUDA
-context.
+context. Where there is nothing to copy, launch nothing.
 
 Sim can't see where an address leads. So `work` tells it which pieces the kernel copies; a GPU does
 not need that.

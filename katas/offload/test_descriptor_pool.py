@@ -107,7 +107,7 @@ class Transfers:
         return [target[-1].item() for target in self.targets]
 
 
-@pytest.mark.parametrize("num_descriptors", [1, 16, 100])
+@pytest.mark.parametrize("num_descriptors", [1, 16, 65, 100])
 def test_a_buffer_is_three_rows_of_pinned_memory(kata, accelerator, num_descriptors):
     transfers = Transfers(kata, accelerator)
     buffers = transfers.take(num_descriptors)
@@ -171,6 +171,24 @@ def test_buffers_are_used_again(kata, accelerator):
         accelerator.synchronize()
     value = "the buffers of 4 transfers, each done before the next one, numbered by first use,"
     expect_equal(transfers.numbers, [0, 0, 0, 0], value=value, likely=AGAIN)
+    columns = transfers.taken[0].shape[1]
+    transfers.take(columns)
+    value = f"the buffer of a 5th transfer, of {columns} descriptors, as many as it has room for,"
+    expect_equal(transfers.numbers[-1], 0, value=value, likely=AGAIN)
+
+
+def test_a_buffer_that_is_used_again_is_handed_out_once(kata, accelerator):
+    transfers = Transfers(kata, accelerator)
+    transfers.run()
+    accelerator.synchronize()
+    again, another = transfers.take(), transfers.take()
+    addresses = again.data_ptr(), another.data_ptr()
+    claim(
+        addresses[0] != addresses[1],
+        expected="2 calls of take to return two buffers, when one is free",
+        did="handed out the same one twice",
+        why=ONE_OWNER,
+    )
 
 
 def test_a_buffer_is_free_when_its_own_transfer_is_done(kata, accelerator):
@@ -252,9 +270,27 @@ def test_a_full_pool_makes_room_for_a_larger_transfer(kata, accelerator):
     expect_equal(transfers.arrived, [1, 2], value=value, likely=TOO_SMALL)
 
 
+def test_a_buffer_that_was_too_small_is_gone(kata, accelerator):
+    transfers = Transfers(kata, accelerator, most_buffers=1)
+    for num_descriptors in (4, 3000):
+        transfers.run(num_descriptors)
+        accelerator.synchronize()
+    expect_equal(
+        transfers.take(4).data_ptr(),
+        transfers.taken[1].data_ptr(),
+        value="the address of the buffer of a third transfer, in a pool of 1 that has grown,",
+        likely=REPLACED,
+    )
+    expect_none_left(transfers, most_buffers=1)
+
+
 def test_a_full_pool_with_nothing_to_wait_for_says_so(kata, accelerator):
     transfers = Transfers(kata, accelerator, most_buffers=2)
     transfers.take(), transfers.take()
+    expect_none_left(transfers, most_buffers=2)
+
+
+def expect_none_left(transfers, most_buffers):
     try:
         transfers.take()
     except RuntimeError:
@@ -265,8 +301,8 @@ def test_a_full_pool_with_nothing_to_wait_for_says_so(kata, accelerator):
         did = "returned one"
     claim(
         False,
-        expected="a RuntimeError from take in a pool of 2, with both buffers taken and none given "
-        "back",
+        expected=f"a RuntimeError from take in a pool of {most_buffers}, with all buffers taken "
+        "and none given back",
         did=did,
-        why=NOTHING_TO_WAIT_FOR,
+        why=f"{TOO_MANY} {NOTHING_TO_WAIT_FOR}",
     )

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import closed_gate, expect, expect_equal
+from debubble.workshop import Diagnosis, KataFailure, closed_gate, expect, expect_equal
 
 BLOCKS = 8
 # No two blocks are alike, or what an earlier test has left could pass for a copy.
@@ -39,6 +39,15 @@ BESIDE = (
     "The link has an engine of its own, and copies need no part of the device that computes. But a "
     "stream does one thing after the other: on the stream of compute, or where that stream or the "
     "host waits for a transfer that nobody needs yet, everything stands still until it is done."
+)
+ANOTHER_READER = (
+    "Each stream that asks for a block has to wait until its last transfer has ended: that another "
+    "one has asked before says nothing of the next. Record the event behind the copies, and keep "
+    "it until a later transfer of the block has one of its own."
+)
+NO_TRANSFER = (
+    "A request has blocks that were computed here beside those that were loaded. What was never "
+    "transferred is there already: there is no event, and nothing to wait for."
 )
 OWN_BLOCKS = (
     "A transfer that was asked for later waits for all that compute had to do by then. Who only "
@@ -83,14 +92,19 @@ class Cache:
         """Long enough for a real host to queue everything; the modelled host needs less."""
         self.accelerator.sleep(0.5 if self.accelerator.modelled else 20.0)
 
-    def keep_first_stream_busy(self, monkeypatch, keep_busy=None):
+    def keep_first_stream_busy(self, monkeypatch):
         """The first one that is made from now on: who relies on luck is found out."""
-        new_stream, sleeps = self.accelerator.stream, iter([keep_busy or self.keep_busy])
+        sleeps = iter([self.keep_busy])
+        self.begin_streams_with(monkeypatch, lambda: next(sleeps, lambda: None)())
+
+    def begin_streams_with(self, monkeypatch, queue):
+        """`queue` queues what each stream that is made from now on has to do first."""
+        new_stream = self.accelerator.stream
 
         def stream():
             made = new_stream()
             with made:
-                next(sleeps, lambda: None)()
+                queue()
             return made
 
         monkeypatch.setattr(self.accelerator, "stream", stream)
@@ -181,6 +195,24 @@ def test_compute_reads_what_was_loaded(kata, accelerator, monkeypatch):
     expect_block(block, cache.values[BLOCKS - 1], what, NOT_THERE)
 
 
+def test_a_block_without_a_transfer_is_there(kata, accelerator):
+    cache = Cache(accelerator)
+    cache.begin(kata)
+    cache.load((1, 3))
+    try:
+        cache.transfers.make_stream_wait([5, 3])
+    except Exception as error:
+        raise KataFailure(
+            Diagnosis(
+                expected="make_stream_wait([5, 3]) to wait for the load of block 3 alone, since "
+                "nothing was asked for block 5",
+                did=f"raised {error!r}",
+                why=NO_TRANSFER,
+            )
+        ) from error
+    expect_block(cache.gpu[5].clone(), cache.values[BLOCKS + 5], "GPU block 5", NO_TRANSFER)
+
+
 def test_compute_may_write_to_what_was_stored(kata, accelerator, monkeypatch):
     cache = Cache(accelerator)
     cache.keep_first_stream_busy(monkeypatch)
@@ -224,7 +256,7 @@ def test_transfers_run_in_their_order(kata, accelerator, monkeypatch, first, sec
 def test_compute_goes_on_beside_a_transfer(kata, accelerator, monkeypatch, name):
     cache, gates = Cache(accelerator), []
     close = lambda: gates.append(closed_gate(accelerator, at_most_ms=1000.0, modelled_ms=0.5))
-    cache.keep_first_stream_busy(monkeypatch, close)
+    cache.begin_streams_with(monkeypatch, close)
     with debubble.record(accelerator) as timeline:
         cache.compute()
         cache.begin(kata)
@@ -247,6 +279,25 @@ def test_compute_goes_on_beside_a_transfer(kata, accelerator, monkeypatch, name)
         quoted=copies,
         why=BESIDE,
     )
+
+
+def test_two_streams_may_wait_for_one_block(kata, accelerator, monkeypatch):
+    cache = Cache(accelerator)
+    other = accelerator.stream()
+    cache.keep_first_stream_busy(monkeypatch)
+    with debubble.record(accelerator) as timeline:
+        cache.begin(kata)
+        cache.load((1, 3))
+        cache.transfers.make_stream_wait([3])
+        first = cache.gpu[3].clone()
+        with other:
+            cache.transfers.make_stream_wait([3])
+            second = cache.gpu[3].clone()
+    expect(timeline).no_hazards(why=ANOTHER_READER)
+    accelerator.synchronize()
+    for block, which in ((first, "first"), (second, "second")):
+        what = f"what the {which} of two streams that wait for GPU block 3 reads in it"
+        expect_block(block, cache.values[1], what, ANOTHER_READER)
 
 
 def test_a_stream_waits_for_its_own_blocks_alone(kata, accelerator):

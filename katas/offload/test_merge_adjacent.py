@@ -1,10 +1,18 @@
 """Tests of the kata `merge_adjacent`. A piece is written (source, target, bytes)."""
 
+from functools import partial
+
 import pytest
 import torch
 
 import debubble
-from debubble.workshop import Diagnosis, KataFailure, expect, expect_equal
+from debubble.workshop import (
+    Diagnosis,
+    KataFailure,
+    expect,
+    expect_equal,
+    python_instructions,
+)
 
 EACH_COSTS = (
     "The driver makes the host pay for each piece that it is given, however few bytes it has. A "
@@ -33,6 +41,11 @@ LAST = (
 SIZES = (
     "The merged piece has as many bytes as all pieces of its run together. They differ: the last "
     "block of a request may be copied in part. `np.add.reduceat(sizes, first)` adds up each run."
+)
+LOOP = (
+    "The driver takes a microsecond or two for a piece, and a loop in Python hardly less: what it "
+    "saves it has cost before. Numpy looks at all pieces in a few calls, with `==`, `flatnonzero` "
+    "and `add.reduceat`."
 )
 EMPTY = (
     "A piece of 0 bytes copies nothing, and the driver refuses the whole batch that has one. Leave "
@@ -200,6 +213,28 @@ def test_the_same_bytes_arrive(kata, seed):
     value = f"what {len(pieces)} pieces bring to a target, -1 where none should bring anything,"
     likely = cause_of(result, pieces, BOTH_SIDES)
     expect_equal(copied(result), copied(pieces), value=value, likely=likely)
+
+
+FEW, MANY = 16, 4096
+
+
+def test_python_does_not_count_the_pieces(kata):
+    counts = []
+    for number in (FEW, MANY):
+        # Runs of four, with pieces of no bytes among them.
+        pieces = [(10 * i - i % 4, 20 * i - 11 * (i % 4), 9 * (i % 7 > 0)) for i in range(number)]
+        call = partial(kata.merge_adjacent, *columns_of(pieces))
+        call()
+        counts.append(python_instructions(call))
+    few, many = counts
+    if many > 2 * few:
+        raise KataFailure(
+            Diagnosis(
+                expected=f"as much Python for {MANY} pieces as for {FEW}",
+                did=f"runs {few} instructions of Python for {FEW} pieces, and {many} for {MANY}",
+                why=LOOP,
+            )
+        )
 
 
 def test_the_device_makes_one_copy_of_a_run(kata, accelerator):

@@ -85,7 +85,10 @@ BEFORE = (
     "A list of which a part is copied leaves a block that is neither the old one nor the new one. "
     "Look at all descriptors before the first word is moved."
 )
-NONE = "A transfer may have nothing to copy. A launch of 0 programs is an error on a GPU."
+NONE = (
+    "A transfer may have nothing to copy: then launch nothing. A launch of 0 programs is an error "
+    "on a GPU, and an empty tensor has no memory that a kernel could be given."
+)
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,8 @@ A captured graph reads the memory that it read when it was captured. The class b
 tensor for each step, so a replay goes on reading the ranges of the step that was captured.
 
 Make one tensor on the device for all steps, as large as the largest step, and let `update` write
-each step's ranges into it. What it does not write stays as it was.
+each step's ranges into it. A graph may read rows beyond those of the step: they must be zero, and
+not what a larger step left there. Pin where that is possible: `pin_memory=current().pin_memory`.
 
 Edit this file, then run
 

@@ -5,7 +5,8 @@ layer its tensor, and uploads it anew for each: `upload(ranges, num_seqs)` retur
 device, or None when the ranges say nothing.
 
 Call `upload` once in each step, and give all layers what it returned. (A step in micro-batches is
-a list of such dicts. Here one upload for each of them will do; the last kata is about them.)
+a list of such dicts. Here one upload for each of them will do; the last kata is about them.) The
+next step has an upload of its own, whether its ranges are the same or not.
 
 Edit this file, then run
 

@@ -5,6 +5,7 @@ lie: a span (start, end) of positions for each, by request. The function below w
 uploads the spans of every request by themselves, and waits each time.
 
 Build the whole padded tensor on the host, in pinned memory, and upload it once without waiting.
+Pin it where that is possible: `pin_memory=current().pin_memory`, from `debubble.accelerator`.
 
 Edit this file, then run
 

@@ -5,7 +5,10 @@ it has steps in flight. The class below pins nothing: each of its uploads waits 
 
 Let `__init__` pin `depth` buffers, and let `upload` take the next one: write the values to it,
 and queue the copy from there. A copy that is queued has not yet read its buffer. Before a buffer
-is written to again, make sure that its last copy is done, and wait for nothing else.
+is written to again, make sure that its last copy is done, and wait for nothing else. Ask first, by
+`event.query()`: a copy that is done needs no wait. One that isn't is waited for by
+`event.synchronize()`, and not by asking in a loop. Pin where that is possible:
+`pin_memory=current().pin_memory`, from `debubble.accelerator`.
 
 Edit this file, then run
 

@@ -1,9 +1,10 @@
 """Tests of the kata `fixed_addresses`."""
 
+import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal
+from debubble.workshop import expect, expect_equal, in_a_row, no_pinned_memory, same_objects
 
 SEQUENCES, RANGES = 8, 2
 MOVED = (
@@ -24,14 +25,27 @@ MANY = (
     "What costs is each copy, not its bytes. Fill one pinned tensor on the host, and copy it once "
     "and without waiting."
 )
+STALE = (
+    "Did you skip a step because its dict is the one of the step before? The engine changes it in "
+    "place when a request comes or goes."
+)
 TOO_EARLY = (
-    "Did the second step's ranges overwrite a pinned buffer that the first step's copy had not "
-    "read yet? Take a fresh pinned tensor, or wait for that copy's event."
+    "Did a later step's ranges overwrite a pinned buffer that this step's copy had not read yet? "
+    "Take a fresh pinned tensor in each step, or wait for the event of the copy that reads it."
+)
+TOO_LARGE = (
+    "A slice that goes beyond the end is just shorter: rows or ranges are then lost without a "
+    "word, and images are attended to as if they were text. Compare both numbers with those of "
+    "`__init__` before anything is written."
+)
+NEEDLESS = (
+    "Without for_graphs `update` gives None for a step without ranges, and then no layer looks at "
+    "the buffer: zeros that are sent there are a copy for nobody."
 )
 
 
-def buffer_of(kata, accelerator, for_graphs=False):
-    return kata.PrefixRangeBuffer(SEQUENCES, RANGES, accelerator.device, for_graphs=for_graphs)
+def buffer_of(kata, accelerator, **options):
+    return kata.PrefixRangeBuffer(SEQUENCES, RANGES, accelerator.device, **options)
 
 
 def rows_of(ranges, num_seqs):
@@ -62,7 +76,26 @@ def test_each_step_has_its_rows(kata, accelerator):
 
 
 def test_a_step_without_ranges_is_none(kata, accelerator):
-    expect_equal(buffer_of(kata, accelerator).update({}, 4), None, call="update({}, 4)")
+    buffer = buffer_of(kata, accelerator)
+    expect_equal(buffer.update({}, 4), None, call="update({}, 4)")
+    buffer.update({0: [(2, 5)]}, 4)
+    with debubble.record(accelerator) as timeline:
+        nothing = buffer.update({}, 4)
+    expect_equal(nothing, None, call="update({}, 4), behind update({0: [(2, 5)]}, 4),")
+    expect(timeline).counts(h2d_pinned=0, h2d_pageable=0, why=NEEDLESS)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "num_seqs"), [({0: [(2, 5)]}, 9), ({1: [(1, 3), (4, 6), (7, 9)]}, 2)]
+)
+def test_a_step_larger_than_the_buffer_is_refused(kata, accelerator, ranges, num_seqs):
+    buffer, raised = buffer_of(kata, accelerator), "nothing"
+    try:
+        buffer.update(ranges, num_seqs)
+    except Exception as error:
+        raised = type(error).__name__
+    value = f"what update({ranges}, {num_seqs}) raises in a buffer for 8 sequences of 2 ranges"
+    expect_equal(raised, "ValueError", value=value, likely=TOO_LARGE)
 
 
 def test_the_address_is_always_the_same(kata, accelerator):
@@ -122,6 +155,8 @@ def test_nothing_of_a_larger_step_stays_behind(kata, accelerator):
 
 def test_a_step_without_ranges_replays_zeros(kata, accelerator):
     buffer = buffer_of(kata, accelerator, for_graphs=True)
+    zeros = buffer.update({}, 4)
+    expect_equal(zeros, rows_of({}, 4), call="update({}, 4), the first one,", likely=STILL_THERE)
     first = buffer.update({0: [(2, 5)]}, 4)
     graph, seen = capture_reading(accelerator, first)
     kept = buffer.update(None, 4)
@@ -145,14 +180,22 @@ def test_a_step_is_one_upload_that_nobody_waits_for(kata, accelerator):
 
 def test_each_of_two_steps_in_flight_reads_its_own_ranges(kata, accelerator):
     buffer = buffer_of(kata, accelerator)
-    seen = [torch.zeros(4, RANGES, 2, dtype=torch.int32, device=accelerator.device) for _ in STEPS]
-    steps = [{0: [(2, 5)]}, {0: [(7, 9)]}]
-    accelerator.synchronize()
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(20.0)
-        for ranges, target in zip(steps, seen, strict=False):
-            target.add_(buffer.update(ranges, 4))
+    seen, timeline = in_a_row(accelerator, lambda step: buffer.update({0: [(step, 500)]}, 4))
     expect(timeline).no_hazards(why=TOO_EARLY)
-    for ranges, target in zip(steps, seen, strict=False):
-        value = f"what the step with {ranges} reads while another one is in flight"
-        expect_equal(target, rows_of(ranges, 4), value=value, likely=TOO_EARLY)
+    for step, ranges in enumerate(seen):
+        value = f"what step {step} reads, of {len(seen)} that were queued in a row,"
+        expect_equal(ranges, rows_of({0: [(step, 500)]}, 4), value=value, likely=TOO_EARLY)
+
+
+def test_a_dict_that_changed_has_other_rows(kata, accelerator):
+    buffer = buffer_of(kata, accelerator)
+    for ranges, num_seqs in same_objects(STEPS):
+        tensor = buffer.update(ranges, num_seqs)
+        call = f"update({ranges}, {num_seqs}), whose dict was changed in place,"
+        expect_equal(tensor, rows_of(ranges, num_seqs), call=call, likely=STALE)
+
+
+def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
+    with no_pinned_memory(accelerator):
+        tensor = buffer_of(kata, accelerator).update({0: [(2, 5)]}, 4)
+    expect_equal(tensor, rows_of({0: [(2, 5)]}, 4), call="update({0: [(2, 5)]}, 4)")

@@ -3,7 +3,7 @@
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal
+from debubble.workshop import expect, expect_equal, left_as_they_were, same_objects
 
 PROMPT, DECODE = range(64), range(64, 65)
 ONE_EACH = (
@@ -14,10 +14,20 @@ REKEYED = (
     "The keys of `ranges` count through the whole step, the rows of a micro-batch begin at 0. Row "
     "i of a micro-batch belongs to request `batch.requests[i]`."
 )
+ONE_IS_ENOUGH = (
+    "The ranges matter as soon as any request of any micro-batch has a span that holds one of its "
+    "scheduled positions: text beside it changes nothing."
+)
 PADDING = (
     "A micro-batch may have more rows than requests, to reach a size that a graph was captured "
     "with. These rows hold no request, and so no span: not even that of the request which begins "
     "the next micro-batch."
+)
+
+
+STALE = (
+    "Did you keep the tensors of an earlier step? The engine changes its dict in place when a "
+    "request comes or goes, so the same dict does not mean the same ranges."
 )
 
 
@@ -73,6 +83,21 @@ def test_each_micro_batch_has_its_own_rows(kata, accelerator):
     tensors = kata.range_tensors_by_micro_batch(ranges, batches, Upload(accelerator))
     spans = [[[0, 0], [2, 5]], [[1, 3]], [[0, 0], [0, 0], [7, 9]]]
     expect_spans(tensors, spans, REKEYED)
+
+
+def test_one_request_with_a_span_is_enough(kata, accelerator):
+    batches = [Batch(0, [PROMPT] * 2), Batch(2, [PROMPT] * 2)]
+    tensors = kata.range_tensors_by_micro_batch({3: [(2, 5)]}, batches, Upload(accelerator))
+    expect_spans(tensors, [[[0, 0], [0, 0]], [[0, 0], [2, 5]]], ONE_IS_ENOUGH)
+
+
+def test_a_dict_that_changed_has_other_rows(kata, accelerator):
+    batches = [Batch(0, [PROMPT]), Batch(1, [PROMPT])]
+    steps = [({0: [(2, 5)]}, [[[2, 5]], [[0, 0]]]), ({1: [(7, 9)]}, [[[0, 0]], [[7, 9]]])]
+    for ranges, spans in same_objects(steps):
+        with left_as_they_were(ranges=ranges):
+            tensors = kata.range_tensors_by_micro_batch(ranges, batches, Upload(accelerator))
+        expect_spans(tensors, spans, STALE)
 
 
 def test_padding_rows_are_zero(kata, accelerator):

@@ -20,6 +20,10 @@ NONE_IS_AN_ANSWER = (
     "nothing to say, which is most steps: all layers then compute it once more. Call `upload` "
     "before the loop, or keep apart what has not been computed from what is None."
 )
+EACH_STEP = (
+    "A cache that outlives the step holds device memory for every set of ranges that was ever "
+    "seen, and grows for ever. One upload a step is what the task asks for."
+)
 STALE = (
     "Did you keep the tensor of an earlier step? The runner changes its dict in place when a "
     "request comes or goes, so the same dict does not mean the same ranges. Compute them in each "
@@ -127,6 +131,19 @@ def test_each_step_has_its_own_ranges(kata, accelerator):
     layers = layers_of()
     kata._set_mm_prefix_range_for_metadata(layers, ranges, upload)
     expect_rows(layers, [[0, 0], [0, 0], [0, 0], [7, 9]], STALE)
+
+
+def test_each_step_uploads_its_ranges(kata, accelerator):
+    upload = Upload(accelerator)
+    with debubble.record(accelerator) as timeline:
+        for _ in range(3):
+            kata._set_mm_prefix_range_for_metadata(layers_of(), {0: [(2, 5)]}, upload)
+    expect(timeline).that(
+        upload.calls >= 3,
+        expected="`upload` to be called in each of 3 steps, although their ranges are the same",
+        did=f"called it {upload.calls} times" if upload.calls > 1 else "called it once",
+        why=EACH_STEP,
+    )
 
 
 def test_micro_batches_have_the_ranges_of_their_own_requests(kata, accelerator):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal
+from debubble.workshop import expect, expect_equal, in_a_row, no_pinned_memory, same_objects
 
 REQUESTS = 16
 ONE_BY_ONE = (
@@ -20,6 +20,15 @@ WAITS = (
 ROWS = (
     "Row i belongs to request i, whether it has spans or not: a request without spans has a row "
     "of zeros. The dict may skip requests, and may name some beyond num_seqs."
+)
+STALE = (
+    "Did you keep the tensor of an earlier step? The engine changes its dict in place when a "
+    "request comes or goes, so the same dict does not mean the same ranges."
+)
+OVERWRITTEN = (
+    "A queued copy reads its pinned memory when its turn comes. Memory that a later call writes to "
+    "by then, in a buffer or in a ring of them, brings that call's ranges. Take fresh pinned "
+    "memory in each call, or ask the event of its last copy before you write to it again."
 )
 NONE = (
     "None says that no range matters, and the layers then skip all that ranges cost. A request "
@@ -106,3 +115,33 @@ def test_the_upload_is_pinned_and_nobody_waits(kata, accelerator):
         why="A pinned tensor that is used again may be overwritten while a copy still reads it. "
         "Take a fresh one in each call."
     )
+
+
+def test_steps_in_a_row_all_arrive(kata, accelerator):
+    def step(number):
+        ranges = {0: [(number, 500)] * 200, 1: [(7, number + 8)]}
+        return kata.compute_mm_prefix_range_tensor(ranges, 8, accelerator.device)
+
+    read, timeline = in_a_row(accelerator, step)
+    expect(timeline).no_hazards(why=OVERWRITTEN)
+    for number, tensor in enumerate(read):
+        right = torch.zeros(8, 200, 2, dtype=torch.int32)
+        right[0], right[1, 0] = torch.tensor([number, 500]), torch.tensor([7, number + 8])
+        value = f"the tensor of step {number}, of {len(read)} steps in a row,"
+        expect_equal(tensor, right, value=value, likely=OVERWRITTEN)
+
+
+def test_a_dict_that_changed_has_other_rows(kata, accelerator):
+    for ranges, rows in same_objects(
+        [({0: [(2, 5)]}, [[[2, 5]], [[0, 0]]]), ({1: [(7, 9)]}, [[[0, 0]], [[7, 9]]])]
+    ):
+        tensor = kata.compute_mm_prefix_range_tensor(ranges, 2, accelerator.device)
+        call = f"compute_mm_prefix_range_tensor({ranges}, 2, device), changed in place,"
+        expect_equal(tensor, torch.tensor(rows, dtype=torch.int32), call=call, likely=STALE)
+
+
+def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
+    with no_pinned_memory(accelerator):
+        tensor = kata.compute_mm_prefix_range_tensor({0: [(2, 5)]}, 1, accelerator.device)
+    right = torch.tensor([[[2, 5]]], dtype=torch.int32)
+    expect_equal(tensor, right, call="compute_mm_prefix_range_tensor({0: [(2, 5)]}, 1, device)")

@@ -4,7 +4,14 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import closed_gate, expect, expect_equal
+from debubble.workshop import (
+    closed_gate,
+    expect,
+    expect_equal,
+    in_a_row,
+    no_pinned_memory,
+    pinned_memory,
+)
 
 SHAPE = (16, 2)
 OVERWRITTEN = (
@@ -27,7 +34,16 @@ TOO_MUCH = (
 )
 PINNED_ONCE = (
     "Pinning asks the operating system, and now and then takes milliseconds. That is why the ring "
-    "exists: pin `depth` buffers in `__init__`, and use them again."
+    "exists: pin `depth` buffers in `__init__`, and use them again. When all of them are busy, "
+    "wait for the one that is next."
+)
+FEWER = (
+    "The rows of `values` go to the first rows of a buffer, and those alone travel on: cut the "
+    "buffer to `len(values)` rows for this upload."
+)
+ITS_DTYPE = (
+    "The buffers have to be of the ring's `dtype`. Without one PyTorch makes float32, which holds "
+    "integers up to 2**24 exactly, and rounds those above."
 )
 
 
@@ -42,26 +58,50 @@ def target_on(accelerator):
 def record_uploads(kata, accelerator, depth, uploads):
     """The values 1, 2, 3, ... to a tensor each, behind a kernel that is still running."""
     ring = kata.StagingRing(SHAPE, torch.int32, depth)
-    targets = [target_on(accelerator) for _ in range(uploads)]
-    accelerator.synchronize()
-    with debubble.record(accelerator) as timeline:
-        # Long enough for a real host to queue everything; the modelled host needs less.
-        accelerator.sleep(0.2 if accelerator.modelled else 20.0)
-        for number, target in enumerate(targets, start=1):
-            ring.upload(values_of(number), target)
-    return targets, timeline
+
+    def upload(number):
+        target = target_on(accelerator)
+        ring.upload(values_of(number + 1), target)
+        return target
+
+    return in_a_row(accelerator, upload, uploads)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_all_values_arrive(kata, accelerator, depth):
-    targets, timeline = record_uploads(kata, accelerator, depth, uploads=7)
+    read, timeline = record_uploads(kata, accelerator, depth, uploads=100)
     expect(timeline).no_hazards(why=OVERWRITTEN)
-    expect_equal(
-        [target[0, 0].item() for target in targets],
-        [1, 2, 3, 4, 5, 6, 7],
-        value=f"what arrived of 1 to 7, uploaded through a ring of depth {depth},",
-        likely=OVERWRITTEN,
-    )
+    for number, target in enumerate(read, start=1):
+        value = f"what arrived of upload {number} of 100, through a ring of depth {depth},"
+        expect_equal(target, values_of(number), value=value, likely=OVERWRITTEN)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_there_may_be_fewer_rows(kata, accelerator, rows):
+    ring, values = kata.StagingRing(SHAPE, torch.int32, 2), values_of(5)[:rows]
+    target = torch.zeros_like(values, device=accelerator.device)
+    ring.upload(values_of(4), target_on(accelerator))
+    call, raised = f"upload(values, target) with {rows} of a ring's {SHAPE[0]} rows", "nothing"
+    try:
+        ring.upload(values, target)
+    except RuntimeError as error:
+        raised = f"RuntimeError: {error}"
+    expect_equal(raised, "nothing", value=f"what is raised by {call}", likely=FEWER)
+    expect_equal(target, values, value=f"what arrived of {call}", likely=FEWER)
+
+
+def test_all_digits_arrive(kata, accelerator):
+    ring, target = kata.StagingRing(SHAPE, torch.int32, 2), target_on(accelerator)
+    values = values_of(2**24 + 1)
+    ring.upload(values, target)
+    value = "what arrived of upload(values, target), with values of 2**24 + 1,"
+    expect_equal(target, values, value=value, likely=ITS_DTYPE)
+
+
+def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
+    with no_pinned_memory(accelerator):
+        (read,), _ = record_uploads(kata, accelerator, depth=2, uploads=1)
+    expect_equal(read, values_of(1), value="what arrived of upload(values, target)")
 
 
 def test_the_caller_may_change_the_values_at_once(kata, accelerator):
@@ -115,28 +155,28 @@ def test_it_waits_for_one_copy_and_for_nothing_behind_it(kata, accelerator):
     )
 
 
-def test_all_pinned_memory_is_made_at_the_start(kata, accelerator, monkeypatch):
-    ring, target = kata.StagingRing(SHAPE, torch.int32, 2), target_on(accelerator)
-    pinned = []
-
-    def noting(make, name):
-        def made(*args, **kwargs):
-            if kwargs.get("pin_memory") or name == "pin_memory":
-                pinned.append(name)
-            return make(*args, **kwargs)
-
-        return made
-
-    for name in ("empty", "empty_like", "zeros", "zeros_like", "full", "tensor"):
-        monkeypatch.setattr(torch, name, noting(getattr(torch, name), name))
-    monkeypatch.setattr(torch.Tensor, "pin_memory", noting(torch.Tensor.pin_memory, "pin_memory"))
-    values = values_of(1)
-    with debubble.record(accelerator) as timeline:
+def test_all_pinned_memory_is_made_at_the_start(kata, accelerator):
+    if not accelerator.pin_memory:
+        pytest.skip("host memory can't be pinned here")
+    values, target = values_of(1), target_on(accelerator)
+    with pinned_memory() as at_the_start:
+        ring = kata.StagingRing(SHAPE, torch.int32, 2)
+    with pinned_memory() as later, debubble.record(accelerator) as timeline:
+        # All buffers are busy when the third upload begins.
+        accelerator.sleep(1.0)
         for _ in range(4):
             ring.upload(values, target)
     expect(timeline).that(
-        not pinned,
+        not later,
         expected="all pinned memory to be made in `__init__`",
-        did=f"pinned memory {len(pinned)} times in 4 uploads",
+        did=f"pinned memory {len(later)} times in 4 uploads",
         why=PINNED_ONCE,
+    )
+    nbytes = sum(memory.nbytes for memory in at_the_start)
+    expect(timeline).that(
+        nbytes <= 2 * values.nbytes,
+        expected=f"a ring of depth 2 to pin 2 buffers of {list(SHAPE)} int32, {2 * values.nbytes} "
+        "bytes",
+        did=f"pinned {nbytes} bytes in `__init__`",
+        why="`depth` buffers of `shape` and `dtype`, and no more: pinned memory is dear.",
     )

@@ -4,7 +4,9 @@ A bad word is a sequence of token ids that a request must never say. When it has
 last id, the logit of that one becomes minus infinity. The function below works. But each logit
 that it sets is a number that travels to the device, and the host waits for its arrival.
 
-Set them all without a wait, and go on refusing ids that the vocabulary lacks.
+Set them all without a wait, and go on refusing ids that the vocabulary lacks. What is sent, if
+anything, is the matches, in one upload from memory pinned by `pin_memory=current().pin_memory`: a
+mask would have a number for every logit. Where no word matches, leave the device alone.
 
 Edit this file, then run
 

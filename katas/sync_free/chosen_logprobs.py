@@ -4,8 +4,9 @@ A request may ask how likely certain tokens are, besides the one that was sample
 function below gathers their ids, one row for each request, for a kernel to look up. It works. But
 it uploads the ids of every request by themselves, and waits each time, in the midst of sampling.
 
-Send the ids of all rows at once, pinned, and let nobody wait. The host does not know yet which
-tokens are sampled: leave column 0 to the device.
+Send the ids of all rows at once, pinned where `current().pin_memory` says so, and let nobody wait.
+The host does not know yet which tokens are sampled: leave column 0 to the device. The kernel goes
+by addresses: give it both tensors contiguous.
 
 Edit this file, then run
 

@@ -6,7 +6,8 @@ below works. But it finds that out anew for every layer, from lengths that it re
 device, and then uploads it twice.
 
 Plan it once a step, from the starts that the host has in `query_start_loc_cpu`; send it by one
-upload that nobody waits for; and give all layers the same metadata.
+upload that nobody waits for, pinned where `current().pin_memory` says so; and give all layers the
+same metadata. Kernels go by addresses: both tensors are contiguous.
 
 Edit this file, then run
 

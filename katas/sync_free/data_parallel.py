@@ -5,8 +5,12 @@ writes four numbers into its own column of a tensor, `group.all_reduce` sums the
 ranks, and the host reads the sum. The code below does that. But each of the four writes is an
 upload that waits, the read waits as well, and all of it is queued behind the model's last step.
 
-Upload the column once, from pinned memory. Start the copy back at once, and wait for it in `read`
-alone, if it is not there by then. Do all of it on `group.stream`, which has nothing else to do.
+Upload the column once, from memory that is pinned where `current().pin_memory` says so. Start the
+copy back at once, and wait for it in `read` alone, by `event.synchronize()`, if `event.query()`
+says
+that it is not there by then: a loop that asks is a wait too, and what is there needs none. Do all
+of
+it on `group.stream`, which has nothing else to do.
 
 Edit this file, then run
 

@@ -6,7 +6,9 @@ before. It is right as long as somebody watches. Behind a busy device it returns
 three buffers change hands and nothing says when.
 
 Find the three races, and repair them one at a time. The host may wait for one thing in a step: that
-the tokens of the step before have arrived. The device must have the next step to do by then.
+the tokens of the step before have arrived. The device must have the next step to do by then, and
+its kernels wait for no copy to the host: these stay on the stream of their own. Wait by
+`event.synchronize()`: a loop around `event.query()` is a wait that no timeline shows.
 
 On the simulated GPU a race is proved each time, and the timeline names both of its lines: the copy,
 and the line that came too early. A real GPU says nothing, and shows it now and then by a wrong

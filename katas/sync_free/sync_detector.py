@@ -7,7 +7,11 @@ misses all other waits.
 
 Let it note them too: copies that block, copies that are not to block but cannot help it, results of
 a size that only the device knows, and Python values on their way to the device. It has to stay
-silent where nobody waits. And let `allow_waits` let through what is meant.
+silent where nobody waits. And let `allow_waits` let through what is meant. In inference mode
+PyTorch
+shows a mode `item` and `to` as a whole, and not the operators that they call: there it must note
+the
+same waits, each once.
 
 Edit this file, then run
 

@@ -4,7 +4,14 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal
+from debubble.workshop import (
+    expect,
+    expect_equal,
+    in_a_row,
+    left_as_they_were,
+    no_pinned_memory,
+    same_objects,
+)
 
 ROWS = 16
 VOCAB = 1000
@@ -36,9 +43,14 @@ EARLY = (
     "that. The host need not know these ids: a copy from device tensor to device tensor is queued."
 )
 OVERWRITTEN = (
-    "A queued copy reads its pinned memory when its turn comes. If the next call has written to "
-    "the same memory by then, both steps get the ids of the second. Fresh pinned memory in each "
+    "A queued copy reads its pinned memory when its turn comes. If a later call has written to "
+    "the same memory by then, several steps get the ids of one. Fresh pinned memory in each "
     "call is safe: PyTorch keeps it until its copy is done."
+)
+
+STALE = (
+    "Did you keep something of an earlier step? Requests come and go, and the engine changes its "
+    "dict in place."
 )
 
 CASES = [
@@ -56,9 +68,11 @@ def test_each_row_has_its_ids(kata, accelerator, requested, sampled, ids, counts
     chosen = kata.chosen_tokens(requested, on_device, VOCAB) or (None, None)
     called = f"of chosen_tokens({requested}, {sampled}, {VOCAB})"
     right = torch.tensor(ids, dtype=torch.int32)
-    expect_equal(chosen[0], right, value=f"the ids {called}", likely=early_or_misplaced)
+    value = f"the ids {called}"
+    expect_equal(chosen[0], right, value=value, likely=early_or_misplaced, contiguous=True)
     right = torch.tensor(counts, dtype=torch.int32)
-    expect_equal(chosen[1], right, value=f"the counts {called}", likely=COUNTS)
+    value = f"the counts {called}"
+    expect_equal(chosen[1], right, value=value, likely=COUNTS, contiguous=True)
 
 
 def early_or_misplaced(ids, right):
@@ -66,6 +80,25 @@ def early_or_misplaced(ids, right):
     if ids is None or ids.shape != right.shape or (ids[:, 1:].cpu() != right[:, 1:]).any():
         return LAYOUT
     return f"{LAYOUT} {EARLY}"
+
+
+def test_a_dict_that_changed_has_other_ids(kata, accelerator):
+    sampled = torch.tensor([1, 2], device=accelerator.device)
+    for requested, ids in same_objects(
+        [({0: [4]}, [[1, 4], [2, 0]]), ({1: [5]}, [[1, 0], [2, 5]]), ({1: [7]}, [[1, 0], [2, 7]])]
+    ):
+        with left_as_they_were(requested=requested, sampled=sampled):
+            chosen = kata.chosen_tokens(requested, sampled, VOCAB)
+        value = f"the ids of chosen_tokens({requested}, ...), whose dict was changed in place,"
+        expect_equal(chosen[0], torch.tensor(ids, dtype=torch.int32), value=value, likely=STALE)
+
+
+def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
+    sampled = torch.tensor([1, 2], device=accelerator.device)
+    with no_pinned_memory(accelerator):
+        ids, _ = kata.chosen_tokens({1: [5]}, sampled, VOCAB)
+    right = torch.tensor([[1, 0], [2, 5]], dtype=torch.int32)
+    expect_equal(ids, right, value="the ids of chosen_tokens({1: [5]}, [1, 2], 1000)")
 
 
 def test_it_is_none_when_nobody_asks(kata, accelerator):
@@ -135,13 +168,15 @@ def test_nobody_waits(kata, accelerator):
 
 def test_each_of_many_steps_in_flight_has_its_own_ids(kata, accelerator):
     sampled = torch.zeros(2, dtype=torch.int64, device=accelerator.device)
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(0.2 if accelerator.modelled else 20.0)
-        steps = [kata.chosen_tokens({1: [step, step + 1]}, sampled, VOCAB) for step in range(4)]
-    expect(timeline).no_hazards(why=OVERWRITTEN)
-    expect_equal(
-        torch.stack([ids[1, 1:] for ids, _ in steps]),
-        torch.tensor([[0, 1], [1, 2], [2, 3], [3, 4]], dtype=torch.int32),
-        value="what row 1 asked for in each of 4 steps, all in flight at once,",
-        likely=OVERWRITTEN,
+    steps, timeline = in_a_row(
+        accelerator,
+        lambda step: kata.chosen_tokens({1: [step, *range(200, 230)]}, sampled, VOCAB),
     )
+    expect(timeline).no_hazards(why=OVERWRITTEN)
+    for step, (ids, counts) in enumerate(steps):
+        value = f"the ids of row 1 in step {step}, of {len(steps)} in flight at once,"
+        right = torch.tensor([0, step, *range(200, 230)], dtype=torch.int32)
+        expect_equal(ids[1], right, value=value, likely=OVERWRITTEN)
+        value = f"the counts of step {step}, of {len(steps)} in flight at once,"
+        right = torch.tensor([1, 32], dtype=torch.int32)
+        expect_equal(counts, right, value=value, likely=OVERWRITTEN)

@@ -4,7 +4,17 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal
+from debubble.workshop import (
+    DeviceTraffic,
+    Diagnosis,
+    KataFailure,
+    expect,
+    expect_equal,
+    in_a_row,
+    left_as_they_were,
+    no_pinned_memory,
+    part_of,
+)
 
 MAX_REQS = 32
 IN_PLACE = (
@@ -27,12 +37,22 @@ SHARED = (
     "device. A zero needs no upload at all."
 )
 LAUNCHES = (
-    "Each launch costs the host some microseconds, however little the kernel does. A loop over "
-    "rows launches a kernel for every row of every table; `index_fill_` clears all rows of a table "
-    "with one."
+    "Each launch costs the host some microseconds, however little the kernel does. Where rows are "
+    "cleared one by one there is a kernel for every row of every table; `index_fill_` clears all "
+    "rows of a table with one."
+)
+WHOLE = (
+    "A table has a row for every request that may be there, and few of them come in a step. "
+    "Whoever multiplies or masks the whole table reads and writes all of it. Write the named rows "
+    "alone."
+)
+NAN = "Whatever the row held, it must be zero. NaN times zero is NaN: write the zero."
+PART = (
+    "A table may be a part of a larger tensor, with other values between its rows. Then `reshape` "
+    "is a copy, and what is written to the copy never reaches the table."
 )
 OVERWRITTEN = (
-    "A queued copy reads its pinned memory when its turn comes. If the next call has written to "
+    "A queued copy reads its pinned memory when its turn comes. If a later call has written to "
     "the same memory by then, the rows of the first call are never cleared. Take fresh pinned "
     "memory in each call: PyTorch keeps it until its copy is done."
 )
@@ -72,6 +92,46 @@ def test_the_rows_are_zero_and_the_others_are_as_they_were(kata, accelerator, ro
         expect_equal(table, right, value=value, likely=in_place_or(ROWS))
 
 
+def test_a_row_of_nan_is_zero_too(kata, accelerator):
+    table = torch.full((4, 8), float("nan"), device=accelerator.device)
+    right = cleared(table, [2])
+    rows = [2]
+    with left_as_they_were(rows=rows):
+        kata.clear_rows(rows, [table])
+    expect_equal(table, right, value="a table of NaN after clear_rows([2], [table])", likely=NAN)
+
+
+def test_a_table_may_be_a_part_of_a_larger_tensor(kata, accelerator):
+    table, whole = part_of(torch.full((MAX_REQS, 8), 3, dtype=torch.int32), accelerator.device)
+    right = whole.cpu()
+    right[[3, 1], 1:9] = 0
+    kata.clear_rows([3, 1], [table])
+    value = "the [32, 11] tensor whose columns 1 to 8 are the table, after clear_rows([3, 1], ...),"
+    expect_equal(whole, right, value=value, likely=PART)
+
+
+def test_few_rows_do_not_write_a_whole_table(kata, accelerator):
+    shape = (64 * MAX_REQS, 40)
+    tables = [torch.ones(shape, dtype=torch.int32, device=accelerator.device) for _ in range(2)]
+    kata.clear_rows([2, 9], tables)
+    with DeviceTraffic() as traffic:
+        kata.clear_rows([3, 70, 5], tables)
+    if traffic.nbytes > tables[0].nbytes // 2:
+        expected = f"3 rows of {shape[1] * 4} bytes to be cleared in 2 tables"
+        did = f"wrote {traffic.nbytes:,} bytes: a table has {tables[0].nbytes:,}"
+        raise KataFailure(Diagnosis(expected, did, traffic.largest(), why=WHOLE))
+
+
+def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
+    tables = tables_on(accelerator)
+    expected = [cleared(table, [3]) for table in tables]
+    with no_pinned_memory(accelerator):
+        kata.clear_rows([3], tables)
+    for number, (table, right) in enumerate(zip(tables, expected, strict=True)):
+        value = f"table {number} after clear_rows([3], tables)"
+        expect_equal(table, right, value=value, likely=in_place_or(ROWS))
+
+
 def test_a_row_that_a_table_lacks_is_refused(kata, accelerator):
     # Not one that is too large: a learner's GPU would be of no use for the tests that follow.
     tables = tables_on(accelerator)
@@ -89,13 +149,13 @@ def test_a_row_that_a_table_lacks_is_refused(kata, accelerator):
     )
 
 
-def record_clearing(kata, accelerator):
+def record_clearing(kata, accelerator, num_rows=16):
     """16 rows of two tables, behind a kernel of 50 microseconds."""
     tables = tables_on(accelerator)
     accelerator.synchronize()
     with debubble.record(accelerator) as timeline:
         accelerator.sleep(0.05)
-        kata.clear_rows(list(range(0, MAX_REQS, 2)), tables)
+        kata.clear_rows(list(range(0, 2 * num_rows, 2)), tables)
     return timeline
 
 
@@ -119,13 +179,17 @@ def test_all_tables_share_one_upload(kata, accelerator):
 
 
 def test_a_table_takes_few_launches_however_many_rows(kata, accelerator):
-    timeline = record_clearing(kata, accelerator)
-    own = [event for event in timeline.events if event.kind == "kernel" and not from_here(event)]
-    expect(timeline).that(
-        len(own) <= 6,
-        expected="a kernel or two for each of 2 tables",
-        did=f"launched {len(own)} kernels for 16 rows of them",
-        events=own,
+    record_clearing(kata, accelerator)
+    few, many = (record_clearing(kata, accelerator, number) for number in (2, 16))
+    for_few, for_many = (
+        [event for event in timeline.events if event.kind == "kernel" and not from_here(event)]
+        for timeline in (few, many)
+    )
+    expect(many).that(
+        len(for_many) <= len(for_few),
+        expected="16 rows of 2 tables to take no more kernels than 2 rows of them",
+        did=f"launched {len(for_few)} kernels for 2 rows, and {len(for_many)} for 16",
+        events=for_many,
         why=LAUNCHES,
     )
 
@@ -135,18 +199,15 @@ def from_here(event):
 
 
 def test_each_of_many_calls_in_flight_clears_its_own_rows(kata, accelerator):
-    tables = [tables_on(accelerator) for _ in range(4)]
-    expected = [cleared(counts, [call]) for call, (_, counts) in enumerate(tables)]
-    accelerator.synchronize()
-    with debubble.record(accelerator) as timeline:
-        accelerator.sleep(0.2 if accelerator.modelled else 20.0)
-        for call, of_call in enumerate(tables):
-            kata.clear_rows([call], of_call)
+    def call(number):
+        table = torch.full((MAX_REQS * 8, 2), 3, dtype=torch.int32, device=accelerator.device)
+        kata.clear_rows([number, 100, 2 * number], [table])
+        return table
+
+    tables, timeline = in_a_row(accelerator, call)
     expect(timeline).no_hazards(why=OVERWRITTEN)
-    for call, (_, counts) in enumerate(tables):
-        expect_equal(
-            counts,
-            expected[call],
-            value=f"the counts of call {call} of 4, all in flight at once,",
-            likely=in_place_or(OVERWRITTEN),
-        )
+    for number, table in enumerate(tables):
+        right = torch.full((MAX_REQS * 8, 2), 3, dtype=torch.int32)
+        right[[number, 100, 2 * number]] = 0
+        value = f"the table of call {number} of {len(tables)}, all in flight at once,"
+        expect_equal(table, right, value=value, likely=in_place_or(OVERWRITTEN))

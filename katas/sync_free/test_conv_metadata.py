@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal
+from debubble.workshop import expect, expect_equal, in_a_row, left_as_they_were, no_pinned_memory
 
 CHUNK_TOKENS = 8  # as in the kata
 LAYERS = 48
@@ -31,7 +31,7 @@ STALE = (
     "once is cheap."
 )
 REUSED = (
-    "A queued copy reads its buffer when its turn comes. Pinned memory that the next step writes "
+    "A queued copy reads its buffer when its turn comes. Pinned memory that a later step writes "
     "to again may bring the chunks of the wrong step. Take fresh pinned memory in each."
 )
 
@@ -70,7 +70,7 @@ def expect_chunks(metadata, lengths, likely, where=""):
     for place, name in enumerate(("batch_of_chunk", "chunk_offset")):
         right = torch.tensor([chunk[place] for chunk in chunks], dtype=torch.int32)
         value = f"`{name}` of sequences of {lengths} tokens{where}"
-        expect_equal(getattr(metadata, name), right, value=value, likely=likely)
+        expect_equal(getattr(metadata, name), right, value=value, likely=likely, contiguous=True)
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,19 @@ def expect_chunks(metadata, lengths, likely, where=""):
 )
 def test_each_layer_is_told_which_chunk_is_whose(kata, accelerator, lengths):
     layers = Layers(3)
-    kata.convolve_layers(layers.layers, *arguments(accelerator, lengths))
+    tokens, starts, starts_cpu = arguments(accelerator, lengths)
+    with left_as_they_were(query_start_loc=starts, query_start_loc_cpu=starts_cpu):
+        kata.convolve_layers(layers.layers, tokens, starts, starts_cpu)
     expect_equal(len(layers.given), 3, value="the number of layers that were called, of 3,")
     for metadata in layers.given:
         expect_chunks(metadata, lengths, WHOSE)
+
+
+def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
+    layers = Layers(1)
+    with no_pinned_memory(accelerator):
+        kata.convolve_layers(layers.layers, *arguments(accelerator, [9]))
+    expect_chunks(layers.given[0], [9], WHOSE)
 
 
 def test_each_layer_goes_on_from_the_last_one(kata, accelerator):
@@ -132,16 +141,16 @@ def test_each_step_has_its_own_sequences(kata, accelerator):
 
 
 def test_steps_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
-    batches = [[3 * step, 20 - step] for step in range(8)]
+    batches = [[3 * step, 400 - step] for step in range(100)]
     steps = [arguments(accelerator, lengths) for lengths in batches]
-    several = [Layers(2) for _ in batches]
-    accelerator.synchronize()
-    with debubble.record(accelerator) as timeline:
-        # Long enough for a real host to queue everything; the modelled host needs less.
-        accelerator.sleep(0.2 if accelerator.modelled else 20.0)
-        for layers, args in zip(several, steps, strict=True):
-            kata.convolve_layers(layers.layers, *args)
+
+    def run(number):
+        layers = Layers(1)
+        kata.convolve_layers(layers.layers, *steps[number])
+        return layers.given[0]
+
+    several, timeline = in_a_row(accelerator, run)
     expect(timeline).no_hazards(why=REUSED)
-    for number, (layers, lengths) in enumerate(zip(several, batches, strict=True)):
-        where = f", step {number} of 8 behind a kernel that was still running,"
-        expect_chunks(layers.given[-1], lengths, REUSED, where)
+    for number, (metadata, lengths) in enumerate(zip(several, batches, strict=True)):
+        where = f", step {number} of {len(several)} behind a kernel that was still running,"
+        expect_chunks(metadata, lengths, REUSED, where)

@@ -6,10 +6,11 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import closed_gate, expect, expect_equal
+from debubble.workshop import closed_gate, expect, expect_equal, no_pinned_memory
 
 RANK, SIZE = 2, 4
-STEPS = 16
+STEPS = 100
+"""More than anybody makes buffers for that are taken in turn without asking."""
 # No two steps are alike, or memory that an earlier one has left could pass for a copy.
 numbers = itertools.count(1)
 WAITS = (
@@ -97,6 +98,13 @@ def test_it_reads_a_column_of_each_rank(kata, accelerator):
         pending = run(kata, group, step)
         accelerator.synchronize()
         expect_state(pending.read(), group, step)
+
+
+def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
+    group = FourRanks(accelerator)
+    with no_pinned_memory(accelerator):
+        values = run(kata, group, 0).read()
+    expect_state(values, group, 0)
 
 
 def test_nobody_waits_while_the_step_is_prepared(kata, accelerator):

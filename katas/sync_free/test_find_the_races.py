@@ -1,13 +1,14 @@
 """Tests of the kata `find_the_races`."""
 
 import itertools
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 import torch
 
 import debubble
-from debubble.workshop import closed_gate, expect, expect_equal
+from debubble.workshop import closed_gate, expect, expect_equal, no_pinned_memory
 
 REQUESTS, STEPS, VOCABULARY = 4, 6, 50257
 # No two steps are alike, or memory that an earlier test has left could pass for a result.
@@ -126,14 +127,17 @@ def test_it_is_right_while_everybody_waits(kata, accelerator):
         accelerator.synchronize()
         return tokens
 
-    steps = positions_of_steps(STEPS)
-    loop = kata.DecodeLoop(decode, REQUESTS)
-    returned = run(loop, steps, between=accelerator.synchronize)
     likely = (
         "Nothing can race here, since the device is done before the host goes on. Does step() "
         "return the tokens of the step before it, and None the first time?"
     )
-    expect_tokens(returned, steps, likely)
+    for platform in (nullcontext(), no_pinned_memory(accelerator)):
+        steps = positions_of_steps(STEPS)
+        with platform:
+            loop = kata.DecodeLoop(decode, REQUESTS)
+            returned = run(loop, steps, between=accelerator.synchronize)
+        expect_tokens(returned, steps, likely)
+    expect_equal(kata.DecodeLoop(next_tokens, REQUESTS).finish(), None, call="finish() at once")
 
 
 def test_each_step_gets_its_own_positions(kata, accelerator, load):
@@ -246,12 +250,33 @@ def test_it_waits_once_a_step_at_most(kata, accelerator, load):
     expect(timeline).at_most(host_syncs=STEPS, why=ONE_WAIT)
 
 
-def test_no_step_waits_for_the_copy_of_its_tokens(kata, accelerator, late_copies, pinning):
-    warm_up(kata, accelerator)
-    with debubble.record(accelerator) as timeline:
+def record_with_a_late_stream(kata, accelerator, load, monkeypatch, late):
+    """Two steps, of whose new streams the one numbered `late` gets to its work late."""
+    numbers, new_stream = itertools.count(), accelerator.stream
+
+    def stream():
+        made = new_stream()
+        if next(numbers) == late:
+            with made:
+                accelerator.sleep(2 * load)
+        return made
+
+    with monkeypatch.context() as patched, debubble.record(accelerator) as timeline:
+        patched.setattr(accelerator, "stream", stream)
         loop = kata.DecodeLoop(next_tokens, REQUESTS)
         run(loop, positions_of_steps(2))
-    copies = [event for event in timeline.events if event.copy_kind == "d2h"]
+    return timeline
+
+
+def test_no_step_waits_for_the_copy_of_its_tokens(kata, accelerator, load, monkeypatch, pinning):
+    warm_up(kata, accelerator)
+    # Late is the stream that the tokens are copied on, and not one of the uploads.
+    for late in range(3):
+        timeline = record_with_a_late_stream(kata, accelerator, load, monkeypatch, late)
+        copies = [event for event in timeline.events if event.copy_kind == "d2h"]
+        sleeps = [e for e in timeline.events if e.kind == "kernel" and "sleep" in e.name]
+        if not sleeps or sleeps[0].lane == copies[0].lane:
+            break
     kernels = [e for e in timeline.events if e.kind == "kernel" and "sleep" not in e.name]
     shared = [copy for copy in copies if copy.lane == kernels[0].lane]
     expect(timeline).that(

@@ -15,6 +15,11 @@ STALE = (
     "Entries that a step does not write still hold what an earlier, larger step wrote. Write the "
     "tail to the end of the buffer: a graph may read further than this step is padded to."
 )
+PART = (
+    "The indices lie in the buffer itself here. Whoever writes the tail first, or copies them to "
+    "the front over each other, overwrites indices that are still to be read. Read them first: "
+    "`logits_indices.clone()` is memory of its own."
+)
 MOVED = (
     "A graph that was captured with the buffer reads its address in each replay. Write to the "
     "buffer itself, and return a slice of it: a slice is no copy."
@@ -55,6 +60,15 @@ def test_the_last_index_is_repeated(kata, accelerator, indices, num_padded):
     expect_equal(returned, padded(indices, num_padded), call=call, likely=TAIL)
     value = f"the buffer of {SIZE} after {call}"
     expect_equal(buffer, padded(indices), value=value, likely=STALE)
+
+
+@pytest.mark.parametrize("part", [slice(0, 3), slice(1, 4), slice(2, 9), slice(12, 16)], ids=str)
+def test_the_indices_may_be_a_part_of_the_buffer(kata, accelerator, part):
+    indices = list(range(30, 30 + SIZE))
+    buffer = on_device(accelerator, indices)
+    kata._prepare_kv_sharing_fast_prefill(buffer, buffer[part], SIZE)
+    value = f"a buffer of {indices} after a step of its part [{part.start}:{part.stop}]"
+    expect_equal(buffer, padded(indices[part]), value=value, likely=PART)
 
 
 def test_nothing_of_a_larger_step_stays_behind(kata, accelerator):

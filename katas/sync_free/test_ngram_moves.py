@@ -4,7 +4,17 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal
+from debubble.workshop import (
+    DeviceTraffic,
+    Diagnosis,
+    KataFailure,
+    expect,
+    expect_equal,
+    in_a_row,
+    left_as_they_were,
+    no_pinned_memory,
+    part_of,
+)
 
 NUM_ROWS = 16
 OVERWRITTEN = (
@@ -28,8 +38,17 @@ ONE_BY_ONE = (
     "`table[rows] = ...` writes them by another."
 )
 NOTHING = "In most steps no request changes its row. These steps need no upload and no kernel."
+WHOLE = (
+    "A table has a row for every request that may be there, and few of them move in a step. "
+    "Whoever permutes the whole table reads and writes all of it. Gather the rows that move, and "
+    "write those."
+)
+PART = (
+    "A table may be a part of a larger tensor, with other values between its rows. What is written "
+    "to a copy, as `reshape` or `contiguous` make one, never reaches it."
+)
 REUSED = (
-    "A queued copy reads its buffer when its turn comes. Pinned memory that the next call writes "
+    "A queued copy reads its buffer when its turn comes. Pinned memory that a later call writes "
     "to again may bring the row numbers of the wrong call. Take fresh pinned memory in each."
 )
 
@@ -52,7 +71,8 @@ def moved(table, moves):
 def expect_moved(kata, accelerator, moves):
     tables = tables_on(accelerator)
     right = [moved(table, moves) for table in tables]
-    kata.move_rows(tables, moves)
+    with left_as_they_were(moves=moves):
+        kata.move_rows(tables, moves)
     for name, table, wanted in zip(("token_ids", "num_tokens"), tables, right, strict=True):
         value = f"`{name}` after move_rows([token_ids, num_tokens], {moves})"
         expect_equal(table, wanted, value=value, likely=OVERWRITTEN)
@@ -66,6 +86,33 @@ def test_rows_move_in_every_table(kata, accelerator, moves):
 @pytest.mark.parametrize("moves", [[(0, 1), (1, 0)], [(4, 2), (2, 7), (7, 4)], [(5, 6), (6, 8)]])
 def test_rows_may_change_places(kata, accelerator, moves):
     expect_moved(kata, accelerator, moves)
+
+
+def test_a_table_may_be_a_part_of_a_larger_tensor(kata, accelerator):
+    values = torch.arange(8 * NUM_ROWS, dtype=torch.int32).view(NUM_ROWS, 8)
+    table, whole = part_of(values, accelerator.device)
+    right, moves = whole.cpu(), [(0, 3), (3, 0)]
+    right[[3, 0], 1:9] = values[[0, 3]]
+    kata.move_rows([table], moves)
+    value = f"the [16, 11] tensor whose columns 1 to 8 are the table, after move_rows(..., {moves})"
+    expect_equal(whole, right, value=value, likely=PART)
+
+
+def test_few_moves_do_not_write_a_whole_table(kata, accelerator):
+    shape = (64 * NUM_ROWS, 40)
+    tables = [torch.ones(shape, dtype=torch.int32, device=accelerator.device) for _ in range(2)]
+    kata.move_rows(tables, [(1, 2)])
+    with DeviceTraffic() as traffic:
+        kata.move_rows(tables, [(3, 70), (70, 3), (5, 6)])
+    if traffic.nbytes > tables[0].nbytes // 2:
+        expected = f"3 rows of {shape[1] * 4} bytes to be moved in 2 tables"
+        did = f"wrote {traffic.nbytes:,} bytes: a table has {tables[0].nbytes:,}"
+        raise KataFailure(Diagnosis(expected, did, traffic.largest(), why=WHOLE))
+
+
+def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
+    with no_pinned_memory(accelerator):
+        expect_moved(kata, accelerator, [(3, 1)])
 
 
 def test_nothing_to_move_is_nothing_to_do(kata, accelerator):
@@ -129,16 +176,19 @@ def test_more_moves_are_no_more_launches(kata, accelerator):
 
 
 def test_calls_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
-    several = [tables_on(accelerator, first=1000 * number) for number in range(8)]
-    moves = [[(number, 15)] for number in range(8)]
-    right = [moved(tables[0], own) for tables, own in zip(several, moves, strict=True)]
-    accelerator.synchronize()
-    with debubble.record(accelerator) as timeline:
-        # Long enough for a real host to queue everything; the modelled host needs less.
-        accelerator.sleep(0.2 if accelerator.modelled else 20.0)
-        for tables, own in zip(several, moves, strict=True):
-            kata.move_rows(tables, own)
+    """Each passes 100 rows round, from another row on."""
+
+    def call(number):
+        table = torch.arange(256, dtype=torch.int32, device=accelerator.device).view(256, 1)
+        kata.move_rows([table], moves_of(number))
+        return table
+
+    def moves_of(number):
+        return [(row, row + 1) for row in range(number, number + 100)]
+
+    several, timeline = in_a_row(accelerator, call)
     expect(timeline).no_hazards(why=REUSED)
-    for number, (tables, wanted) in enumerate(zip(several, right, strict=True)):
-        value = f"`token_ids` of call {number}, of 8 calls behind a kernel that was still running,"
-        expect_equal(tables[0], wanted, value=value, likely=REUSED)
+    for number, table in enumerate(several):
+        right = moved(torch.arange(256, dtype=torch.int32).view(256, 1), moves_of(number))
+        value = f"the table of call {number}, of {len(several)} behind a kernel that still ran,"
+        expect_equal(table, right, value=value, likely=REUSED)

@@ -4,7 +4,14 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal
+from debubble.workshop import (
+    expect,
+    expect_equal,
+    in_a_row,
+    left_as_they_were,
+    no_pinned_memory,
+    same_objects,
+)
 
 WHERE = (
     "Each request's ids are 1 from its start on, and 0 before; position `start` itself has a 1. "
@@ -26,8 +33,12 @@ ONE_BY_ONE = (
     "those of all requests by the same few kernels."
 )
 REUSED = (
-    "A queued copy reads its buffer when its turn comes. Pinned memory that the next call writes "
+    "A queued copy reads its buffer when its turn comes. Pinned memory that a later call writes "
     "to again may bring the ids of the wrong step. Take fresh pinned memory in each."
+)
+STALE = (
+    "Did you keep something of an earlier step? The engine writes each step's lengths and starts "
+    "into the same objects, so the same object does not mean the same ids."
 )
 
 
@@ -65,7 +76,32 @@ def test_ones_begin_at_the_start(kata, accelerator, lengths, starts):
         ids_of(lengths, starts),
         value=f"`token_type_ids` of requests of {lengths} tokens, with the starts {starts},",
         likely=WHERE,
+        contiguous=True,
     )
+    expect_equal(
+        kwargs["token_type_ids"].device.type,
+        accelerator.device.type,
+        value=f"the `device.type` of the ids with the starts {starts}",
+        likely="The model reads the ids there, also when all of them are 0.",
+    )
+
+
+def test_objects_that_changed_have_other_ids(kata, accelerator):
+    for starts, seq_lens, seq_lens_cpu, num_reqs in same_objects(
+        arguments(accelerator, *batch) for batch in [([5, 2], {0: 2}), ([3, 4], {1: 1})]
+    ):
+        lengths, given = seq_lens_cpu[:num_reqs].tolist(), (starts, seq_lens, seq_lens_cpu)
+        with left_as_they_were(starts=starts, seq_lens=seq_lens, seq_lens_cpu=seq_lens_cpu):
+            ids = kata._init_model_kwargs(*given, num_reqs)["token_type_ids"]
+        value = f"`token_type_ids` of {lengths} tokens, in objects that were changed in place,"
+        expect_equal(ids, ids_of(lengths, starts), value=value, likely=STALE)
+
+
+def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
+    with no_pinned_memory(accelerator):
+        kwargs = kata._init_model_kwargs(*arguments(accelerator, [5], {0: 2}))
+    ids, right = kwargs["token_type_ids"], ids_of([5], {0: 2})
+    expect_equal(ids, right, value="`token_type_ids` of a request of 5 tokens", likely=WHERE)
 
 
 def record_step(kata, accelerator, num_reqs):
@@ -115,14 +151,12 @@ def test_more_requests_are_no_more_launches(kata, accelerator):
 
 
 def test_steps_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
-    batches = [([6, 4], {0: step % 6, 1: step % 3}) for step in range(8)]
+    batches = [([60, 40], {0: step % 60, 1: step % 37}) for step in range(100)]
     steps = [arguments(accelerator, *batch) for batch in batches]
-    accelerator.synchronize()
-    with debubble.record(accelerator) as timeline:
-        # Long enough for a real host to queue everything; the modelled host needs less.
-        accelerator.sleep(0.2 if accelerator.modelled else 20.0)
-        several = [kata._init_model_kwargs(*args)["token_type_ids"] for args in steps]
+    several, timeline = in_a_row(
+        accelerator, lambda step: kata._init_model_kwargs(*steps[step])["token_type_ids"]
+    )
     expect(timeline).no_hazards(why=REUSED)
     for number, (ids, batch) in enumerate(zip(several, batches, strict=True)):
-        value = f"the ids of step {number}, of 8 steps behind a kernel that was still running,"
+        value = f"the ids of step {number}, of 100 steps behind a kernel that was still running,"
         expect_equal(ids, ids_of(*batch), value=value, likely=REUSED)

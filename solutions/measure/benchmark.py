@@ -130,9 +130,12 @@ def run(
 
 
 def parse_options(description: str, arguments: list[str] | None) -> argparse.Namespace:
-    """The options of all benchmarks: folders `output` and `timelines`, or None, `quick`, and
-    `runs`, an integer of at least 1. They are read from `arguments`, or from the command line where
-    that is None."""
+    """The options of all benchmarks, as `options_of` has them."""
+    return options_of(option_parser(description), arguments)
+
+
+def option_parser(description: str | None) -> argparse.ArgumentParser:
+    """For a benchmark that adds options of its own."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--output", type=Path, help="folder for the figures, as JSON")
     parser.add_argument("--timelines", type=Path, help="folder for recordings of the small step")
@@ -140,6 +143,13 @@ def parse_options(description: str, arguments: list[str] | None) -> argparse.Nam
     parser.add_argument(
         "--runs", type=_positive, metavar="N", help="of each step at most (31, if quick 5)"
     )
+    return parser
+
+
+def options_of(parser: argparse.ArgumentParser, arguments: list[str] | None) -> argparse.Namespace:
+    """The options of all benchmarks: folders `output` and `timelines`, or None, `quick`, and
+    `runs`, an integer of at least 1. They are read from `arguments`, or from the command line where
+    that is None."""
     options = parser.parse_args(arguments)
     options.runs = options.runs or (5 if options.quick else 31)
     return options

@@ -96,10 +96,10 @@ def test_katas_are_listed_by_system_in_the_order_of_teaching(script, workbook):
     katas = (workbook / "katas/README.md").read_text()
     parts = [
         "### first\nChapter [00 · Waiting](../chapters/00_waiting.ipynb)\n",
-        "| [`one`](first/one.py) | The title of one |\n",
-        "| [`two`](first/two.py) | The title of two |\n",
+        "| [`one`](first/one.py) | The title of one |",
+        "| [`two`](first/two.py) | The title of two |",
         "### early\nChapter 01\n",  # Nobody has written it yet.
-        "| [`three`](early/three.py) | The title of three |\n",
+        "| [`three`](early/three.py) | The title of three |",
     ]
     places = [katas.index(part) for part in parts]
     assert places == sorted(places)

@@ -35,7 +35,7 @@ PLUGINS = ("conftest.py", "debubble_pytest.py", "debubble/workshop/plugin.py")
 RANKS = ("tests/sync_free/test_data_parallel.py", "tests/engine/test_data_parallel.py")
 PROCESSES = {
     "tests-accelerators": 2,
-    "tests-workshop": 2,
+    "tests-workshop": 4,
     "tests-pinned_h2d": 3,
     "tests-sync_free": 2,
     "tests-gdn": 4,
@@ -43,7 +43,7 @@ PROCESSES = {
     "tests-engine": 3,
 }
 """That a part runs on at once, where it is not one; a file's tests share what its fixtures made."""
-NOTHING_SHARED = ("tests-pinned_h2d",)
+NOTHING_SHARED = ("tests-pinned_h2d", "tests-workshop")
 """Parts whose longest file is of many tests that share nothing."""
 OTHERS = {"sim": "gpu", "cuda": "sim"}
 """Tests that a device leaves out."""

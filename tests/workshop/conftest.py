@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from debubble.accelerator import current
+from debubble.workshop.running.forked_process import prepare
+
 from .workbook import Workbook
 
 
@@ -12,6 +15,7 @@ from .workbook import Workbook
 def workbook(tmp_path, monkeypatch):
     """A tiny workbook, in whose folder the test runs."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DEBUBBLE_WORKSPACE", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     # Its solutions must not be taken for the real ones, nor any of it for the next workbook's.
     for name in [name for name in sys.modules if name.partition(".")[0] == "solutions"]:
@@ -21,3 +25,18 @@ def workbook(tmp_path, monkeypatch):
         file = getattr(module, "__file__", None)
         if file and Path(file).is_relative_to(tmp_path):
             del sys.modules[name]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def registered():
+    """What a fork imports, its parent imports for the next one, and pytester forgets. This part of
+    PyTorch can't be imported twice: it registers its operators."""
+    if current().name == "sim":
+        import torch.distributed.tensor  # noqa: F401
+
+
+@pytest.fixture(scope="module")
+def prepared():
+    """Triton is imported before pytester, which forgets all modules that come later."""
+    if current().name == "sim":
+        prepare("sim")

@@ -1,5 +1,7 @@
 """The catalogue: what it reads, and what it says of a name or an entry that is wrong."""
 
+from pathlib import Path
+
 import pytest
 
 from debubble.workshop.kata_files.catalogue import (
@@ -11,6 +13,8 @@ from debubble.workshop.kata_files.catalogue import (
 )
 
 from .workbook import ENTRY
+
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def test_a_kata_knows_its_files(workbook):
@@ -88,3 +92,12 @@ def test_an_empty_catalogue_has_no_katas(tmp_path):
     (tmp_path / "katas").mkdir()
     (tmp_path / "katas" / "katas.toml").write_text("")
     assert Catalogue(tmp_path).katas == ()
+
+
+@pytest.mark.parametrize("kata", find_catalogue(CHECKOUT).katas, ids=lambda kata: kata.name)
+def test_a_kata_says_what_it_takes_helps_in_steps_and_goes_on_when_it_is_solved(kata):
+    assert kata.minutes and kata.difficulty in ("easy", "medium", "hard")
+    assert 2 <= len(kata.hints) <= 3 and all(kata.hints)
+    lines = [*kata.differs.splitlines(), *kata.try_this.splitlines()]
+    assert kata.try_this and 1 <= len(kata.differs.splitlines()) <= 3
+    assert max(map(len, lines)) <= 78

@@ -106,3 +106,16 @@ def test_lines_that_are_not_the_learners_are_not_quoted():
 def test_a_count_that_does_not_exist_is_a_mistake_of_the_test():
     with pytest.raises(TypeError, match="does not count 'syncs': choose from"):
         expect(timeline_of()).counts(syncs=0)
+
+
+def test_a_print_is_named_as_what_waits():
+    line = SourceLine(__file__, 3, "<module>", code="print(losses)")
+    text = failure_of(lambda: expect(timeline_of(sync(0, line))).counts(host_syncs=0, why="Costs."))
+    assert "It is a `print` that did so" in text and text.endswith("Costs.")
+
+
+def test_uploads_have_a_size():
+    timeline = timeline_of(copy(0), copy(3, "h2d_pinned"), copy(6, "d2h"))
+    expect(timeline).sends_at_most(16)
+    text = failure_of(lambda: expect(timeline).sends_at_most(15, why="Less will do."))
+    assert text.startswith("Expected at most 15 bytes to be uploaded.\nYour code uploads 16 bytes.")

@@ -11,7 +11,7 @@ pytest_plugins = ["pytester"]
 CHECKOUT = Path(__file__).resolve().parents[2]
 WITHOUT = ["-p", "no:cacheprovider", "-p", "no:nbval"]
 """nbval alone takes a second or two to be imported."""
-PLUGIN = ["-p", "debubble.workshop.plugin", "-p", "no:cacheprovider"]
+PLUGIN = ["-p", "debubble.workshop.plugin", *WITHOUT]
 """The tiny workbook has no conftest that loads it."""
 
 
@@ -57,15 +57,15 @@ def test_a_failure_is_the_diagnosis_and_no_traceback(run):
 
 def test_the_summary_says_what_is_next(run):
     text = run()
-    assert "· tiny/add_up  1 of 2 tests pass" in text
+    assert "· tiny/add_up  not solved: 1 of 2 tests pass" in text
     assert "run   pytest katas/tiny/test_add_up.py" in text
     assert "FAILED" not in text
 
 
 @pytest.mark.parametrize(("name", "says"), [("sum", "✔"), ("count", "·")])
 def test_of_a_single_test_it_is_said_whether_it_passes(run, name, says):
-    passed = int(says == "✔")
-    assert f"{says} tiny/add_up  {passed} of 1 test passes" in run("-k", name)
+    passed, verdict = (1, "") if says == "✔" else (0, "not solved: ")
+    assert f"{says} tiny/add_up  {verdict}{passed} of 1 test passes" in run("-k", name)
 
 
 def test_solutions_are_tested_on_request(run):
@@ -83,7 +83,8 @@ def test_a_file_is_tested_on_request(run):
 
 def test_a_solved_kata_is_praised(run, workbook):
     workbook.edit_stub("        counter.append(number)\n", "")
-    assert "All solved: on to the next chapter." in run()
+    text = run()
+    assert "1 of 1 solved." in text and "Solved: Add up." in text and "All solved." in text
 
 
 def test_of_one_kata_among_others_the_next_is_named(run, workbook):
@@ -91,8 +92,9 @@ def test_of_one_kata_among_others_the_next_is_named(run, workbook):
     entry = workbook.catalogue.file.read_text()
     workbook.write("katas/katas.toml", entry + entry.replace('"add_up"', '"add_more"'))
     text = run()
-    assert "Solved: on to add_more, pytest katas/tiny/test_add_more.py" in text
-    assert "All solved" not in text
+    assert "Next: Add up, chapter 00." in text
+    assert "run   pytest katas/tiny/test_add_more.py" in text
+    assert "1 of 2 solved." in text and "All solved" not in text
 
 
 @pytest.mark.parametrize(
@@ -106,7 +108,7 @@ def test_of_one_kata_among_others_the_next_is_named(run, workbook):
 def test_our_solution_is_no_answer(run, workbook, cheat):
     workbook.edit_stub("    total = 0\n", f"    {cheat}\n    total = 0\n")
     text = run()
-    assert "· tiny/add_up  0 of 2 tests pass" in text
+    assert "· tiny/add_up  not solved: 0 of 2 tests pass" in text
     refusal = "\nkatas/tiny/add_up.py, line 16 takes our solution:\n\n    "
     assert f"{refusal}{cheat}\n\nThe exercise is to write it" in text
     assert "✔ tiny/add_up" in run("--impl", "solutions")
@@ -119,7 +121,7 @@ OWN_END = "Expected your code to return or raise an error of its own.\nYour code
 def test_code_can_not_decide_that_its_test_is_over(run, workbook, end):
     workbook.edit_stub("    total = 0\n", f"    import pytest; pytest.{end}\n    total = 0\n")
     text = run()
-    assert "· tiny/add_up  0 of 2 tests pass" in text
+    assert "· tiny/add_up  not solved: 0 of 2 tests pass" in text
     assert f"{OWN_END}pytest's " in text
     assert f"    import pytest; pytest.{end}" in text
 
@@ -128,7 +130,7 @@ def test_code_can_not_skip_its_test_as_unittest_does(run, workbook):
     skip = "import unittest; raise unittest.SkipTest"
     workbook.edit_stub("    total = 0\n", f"    {skip}\n    total = 0\n")
     text = run()
-    assert "· tiny/add_up  0 of 2 tests pass" in text
+    assert "· tiny/add_up  not solved: 0 of 2 tests pass" in text
     assert f"{OWN_END}unittest's SkipTest, which ends the test.\n" in text
 
 
@@ -137,8 +139,8 @@ def test_a_kata_whose_run_is_stopped_is_not_solved(run, workbook, options):
     test = workbook.kata.test_path
     test.write_text(test.read_text().replace("    counter = []\n", "    raise KeyboardInterrupt\n"))
     text = run(*options)
-    assert "· tiny/add_up  1 of 2 tests pass" in text
-    assert "solved" not in text.lower().replace("solutions", "")
+    assert "· tiny/add_up  not solved: 1 of 2 tests pass" in text
+    assert "All solved" not in text and "1 of 1" not in text
     unfinished = "Next: Add up. Nothing failed, but not all of its tests ran to their end."
     assert (unfinished in text) == (not options)
 
@@ -148,7 +150,7 @@ def test_a_test_that_may_fail_for_once_has_not_passed(run, workbook):
     marked = "    import pytest; request.node.add_marker(pytest.mark.xfail); assert 0\n"
     text = test.read_text().replace("counts_nothing(kata", "counts_nothing(kata, request")
     test.write_text(text.replace("    counter = []\n", marked))
-    assert "· tiny/add_up  1 of 2 tests pass" in run()
+    assert "· tiny/add_up  not solved: 1 of 2 tests pass" in run()
 
 
 def test_a_test_that_this_machine_cannot_run_keeps_no_kata_unsolved(run, workbook):
@@ -164,7 +166,7 @@ def test_a_test_that_passes_and_cannot_be_torn_down_counts_once(run, workbook):
     test = workbook.kata.test_path
     fixture = "@pytest.fixture(autouse=True)\ndef after():\n    yield\n    assert 0\n"
     test.write_text(f"import pytest\n\n\n{fixture}\n\n{test.read_text()}")
-    assert "· tiny/add_up  0 of 2 tests pass" in run()
+    assert "· tiny/add_up  not solved: 0 of 2 tests pass" in run()
 
 
 def test_an_exception_is_short_and_underlines_its_place(run, workbook):
@@ -232,12 +234,89 @@ def test_of_many_unsolved_katas_one_is_shown(run, workbook):
     test = (workbook.root / "katas" / "tiny" / "test_add_up.py").read_text()
     workbook.write("katas/tiny/test_add_more.py", test)
     workbook.files.write_all()
-    text = run()
+    text = run("--all")
     assert "Next: Add more." in text and "Edit katas/tiny/add_more.py" in text
     assert "Edit katas/tiny/add_up.py" not in text
     assert "-v shows those of the other katas too" in text
-    assert text.index("test_add_more.py") < text.index("test_add_up.py")  # as the catalogue has it
-    assert "Edit katas/tiny/add_up.py" in run("-v")
+    assert text.index("tiny/add_more ") < text.index("tiny/add_up ")  # as the catalogue has it
+    text = run("--all", "-v")
+    assert text.count("Edit katas/tiny/add_up.py") == 1 and "FAILED katas" not in text
+
+
+@pytest.fixture
+def two(workbook):
+    """A second kata before the first one, both as we wrote them."""
+    catalogue = (workbook.root / "katas" / "katas.toml").read_text()
+    second = catalogue.replace('name = "add_up"', 'name = "add_more"').replace("Add up", "Add more")
+    second = second.replace('chapter = "00"', 'chapter = "01"')
+    workbook.write("katas/katas.toml", catalogue + second)
+    workbook.write("katas/tiny/test_add_more.py", workbook.kata.test_path.read_text())
+    workbook.files.write_all()
+    return workbook
+
+
+def test_a_run_stops_at_the_first_kata_that_is_not_solved(run, two):
+    text = run()
+    assert "1 failed, 1 passed" in text and "test_add_more" not in text
+    assert "Stopped at the first kata that is not solved: --all runs the rest." in text
+    assert " 00 tiny         ·             0 of 1\n 01 tiny" in text and "0 of 2 solved." in text
+
+
+def test_it_stops_at_one_that_was_edited_and_fails(run, two):
+    two.edit_stub("total = 0", "total = 1")
+    two.edit("katas/tiny/add_more.py", "        counter.append(number)\n", "")
+    text = run()
+    assert "2 failed in" in text and "Stopped at the first kata" in text
+
+
+def test_a_kata_that_is_named_runs_regardless(run, two):
+    text = run("katas/tiny/test_add_more.py")
+    assert "2 failed, 2 passed" in text
+
+
+def test_of_katas_nobody_has_begun_one_test_runs_with_all(run, two):
+    text = run("--all")
+    assert "2 failed, 1 passed, 1 deselected" in text and "Stopped" not in text
+
+
+def test_whoever_only_looks_sees_all_tests(run, two):
+    assert "4 tests collected" in run("--collect-only", "-q")
+
+
+def test_what_was_solved_counts_in_later_runs(run, two):
+    two.edit_stub("        counter.append(number)\n", "")
+    assert "1 of 2 solved." in run()
+    two.write("my/katas/tiny/add_more.py", (two.root / "katas/tiny/add_more.py").read_text())
+    text = run("-k", "add_more")
+    assert "Edit my/katas/tiny/add_more.py" in text and "1 of 2 solved." in text
+    kinds = (two.root / "my" / "progress.jsonl").read_text().count('"attempt"')
+    assert kinds == 1  # of what nobody has edited no attempt is remembered
+
+
+def test_an_attempt_is_a_run_of_all_tests_on_the_learners_code(run, workbook):
+    workbook.edit_stub("        counter.append(number)\n", "")
+    for options in (["-k", "sum"], ["--impl", "solutions"]):
+        assert "pass" in run(*options) and not (workbook.root / "my").exists()
+    run()
+    assert '"verdict": "passed"' in (workbook.root / "my" / "progress.jsonl").read_text()
+
+
+def test_whoever_has_solved_it_reads_what_ours_does(run, workbook):
+    more = 'differs = "It calls sum."\ntry_this = "a million numbers"\nstub_fails'
+    workbook.edit("katas/katas.toml", "stub_fails", more)
+    workbook.edit_stub("        counter.append(number)\n", "")
+    text = run()
+    assert (
+        "Solved: Add up.\n  It calls sum.\n  Now try: a million numbers\n  ours  debubble" in text
+    )
+
+
+def test_a_run_that_cannot_be_remembered_says_so(run, workbook):
+    workbook.edit_stub("total = 0", "total = 1")
+    workbook.write("my", "a file")
+    text = run()
+    assert "This run is not remembered: my/progress.jsonl can't be" in text
+    assert "INTERNALERROR" not in text
 
 
 @pytest.mark.parametrize(
@@ -270,7 +349,7 @@ def test_workers_of_xdist_stop_loops_and_teach_as_well(workbook):
     text = in_a_process(workbook, "katas", "-n", "1", "--time-limit", "0.2")
     assert "Time limit: add_up was still running after 0.2 s, and was stopped." in text
     assert "code under test: yours" in text
-    assert "· tiny/add_up  0 of 2 tests pass" in text
+    assert "· tiny/add_up  not solved: 0 of 2 tests pass" in text
 
 
 def test_a_host_sync_that_the_guard_forbids_is_a_lesson(run, workbook):

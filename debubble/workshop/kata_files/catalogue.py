@@ -12,7 +12,7 @@ from typing import Any
 
 TEXT_KEYS = ("system", "name", "chapter", "title", "task", "hint")
 REQUIRED_KEYS = (*TEXT_KEYS, "solution", "before", "stub_fails")
-OPTIONAL_KEYS = ("time_limit",)
+OPTIONAL_KEYS = ("minutes", "difficulty", "more_hints", "differs", "try_this", "time_limit")
 
 
 class WorkshopError(Exception):
@@ -59,6 +59,16 @@ class Kata:
     solution: tuple[Target, ...]
     before: tuple[Target, ...]
     stub_fails: tuple[str, ...]
+    minutes: int | None = None
+    """How long it takes whoever has read the chapter, as we judge it."""
+    difficulty: str = ""
+    """"easy", "medium" or "hard"."""
+    more_hints: tuple[str, ...] = ()
+    """Further steps, each nearer to the answer than `hint`."""
+    differs: str = ""
+    """What the solution does that a first right answer may not, in up to three lines."""
+    try_this: str = ""
+    """What a learner who has solved it may try with it."""
     time_limit: float | None = None
     """Seconds a test may take, or None for the plugin's own limit."""
 
@@ -73,6 +83,18 @@ class Kata:
     @property
     def attempts_folder(self) -> Path:
         return self.root / "tests" / "wrong_attempts" / self.system / self.name
+
+    @property
+    def variants_folder(self) -> Path:
+        return self.root / "tests" / "correct_variants" / self.system / self.name
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        return (self.hint, *self.more_hints)
+
+    @property
+    def label(self) -> str:
+        return f"{self.system}/{self.name}"
 
     @property
     def exported_names(self) -> tuple[str, ...]:
@@ -129,10 +151,18 @@ class Catalogue:
                 f"kata {label}: solution and before must name the same functions in the same order"
             )
         text = {key: entry[key].strip() for key in TEXT_KEYS}
-        tests = tuple(entry["stub_fails"])
-        limit = entry.get("time_limit")
         return Kata(
-            self.root, **text, solution=solution, before=before, stub_fails=tests, time_limit=limit
+            self.root,
+            **text,
+            solution=solution,
+            before=before,
+            stub_fails=tuple(entry["stub_fails"]),
+            minutes=entry.get("minutes"),
+            difficulty=entry.get("difficulty", ""),
+            more_hints=tuple(hint.strip() for hint in entry.get("more_hints", [])),
+            differs=entry.get("differs", "").strip(),
+            try_this=entry.get("try_this", "").strip(),
+            time_limit=entry.get("time_limit"),
         )
 
 

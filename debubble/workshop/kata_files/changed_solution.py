@@ -1,4 +1,5 @@
-"""A wrong attempt as code: the solution's module with a mistake. The file has only the mistake.
+"""A wrong attempt as code: the solution's module with a mistake. The file has only the mistake. A
+correct variant, which does without one, is written in the same way.
 
 `no_event.diff` has lines that differ; `no_event.py` runs on top of the module, so that what it
 defines takes the place of what the solution calls so.
@@ -26,10 +27,8 @@ class Code(NamedTuple):
 
 def code_of_attempt(kata: Kata, path: Path) -> Code:
     """WorkshopError when the attempt at `path` is no Python, or does not fit the solution."""
-    modules = [source_module(target.module, kata.root) for target in kata.solution]
-    names = set(kata.exported_names)
-    solution = next((m for m in modules if names <= {*m.statements, *m.imports}), modules[0])
-    package = solution.name if solution.is_package else solution.name.rpartition(".")[0]
+    solution = solution_module(kata)
+    package = package_of(solution)
     if path.suffix == ".diff":
         return Code(package, [(f"{path} on the solution", _changed(kata, path, solution))])
     own = SourceModule(path.stem, path, kata.root)
@@ -39,6 +38,17 @@ def code_of_attempt(kata: Kata, path: Path) -> Code:
         problem = f"the solution has no {name!r} that it could replace, and nothing here uses it"
         raise _misfit(kata, path, own.statements[name].lineno, problem)
     return Code(package, [(str(it.path), "\n".join(it.lines) + "\n") for it in (solution, own)])
+
+
+def solution_module(kata: Kata) -> SourceModule:
+    """The module that has all names of the solution: what an attempt changes."""
+    modules = [source_module(target.module, kata.root) for target in kata.solution]
+    names = set(kata.exported_names)
+    return next((m for m in modules if names <= {*m.statements, *m.imports}), modules[0])
+
+
+def package_of(module: SourceModule) -> str:
+    return module.name if module.is_package else module.name.rpartition(".")[0]
 
 
 def _changed(kata: Kata, path: Path, solution: SourceModule) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from enum import Enum
+from itertools import chain, count
 from pathlib import Path
 
-from .catalogue import Catalogue, Kata
+from .catalogue import Catalogue, Kata, WorkshopError
 from .stubs import generate
 
 
@@ -29,25 +31,44 @@ class StubFiles:
         self.catalogue = catalogue
         self.record = catalogue.root / "katas" / "stubs.json"
 
-    def state(self, kata: Kata) -> StubState:
-        if not kata.stub_path.is_file():
+    def state(self, kata: Kata, path: Path | None = None) -> StubState:
+        """Of the stub, or of a copy of it at `path`. WorkshopError where it can't be read."""
+        path = path or kata.stub_path
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
             return StubState.MISSING
-        text = kata.stub_path.read_text(encoding="utf-8")
-        if text == generate(kata):
+        except OSError as error:
+            raise unreadable(kata, path, error) from None
+        if content == generate(kata).encode():
             return StubState.CURRENT
-        return StubState.STALE if fingerprint(text) == self._written(kata) else StubState.EDITED
+        old = fingerprint_of(content) == self._written(kata)
+        return StubState.STALE if old else StubState.EDITED
+
+    def is_edited(self, kata: Kata) -> bool:
+        """Whether the stub is not what was written last, as the record has it: no solution is
+        read."""
+        try:
+            return fingerprint_of(kata.stub_path.read_bytes()) != self._written(kata)
+        except OSError:
+            return False
 
     def is_recorded(self, kata: Kata) -> bool:
         """Whether the record has the stub that belongs to the solution of today."""
         return self._written(kata) == fingerprint(generate(kata))
 
-    def restore(self, kata: Kata) -> Path | None:
-        """Writes the stub; an edited one is kept as `<kata>.py.bak`, whose path is returned."""
+    def restore(self, kata: Kata, path: Path | None = None) -> Path | None:
+        """Writes the stub, or the copy of it at `path`. An edited one is kept as `<kata>.py.bak`,
+        or .bak2 and so on where others are kept; returns where."""
+        path = path or kata.stub_path
         backup = None
-        if self.state(kata) is StubState.EDITED:
-            backup = kata.stub_path.with_suffix(".py.bak")
-            backup.write_bytes(kata.stub_path.read_bytes())
-        self._write(kata)
+        if self.state(kata, path) is StubState.EDITED:
+            backup = free_backup(path)
+            write_whole(backup, path.read_bytes())
+        if path == kata.stub_path:
+            self._write(kata)
+        else:
+            write_whole(path, generate(kata).encode())
         return backup
 
     def write_all(self) -> list[Kata]:
@@ -66,7 +87,7 @@ class StubFiles:
 
     def _write(self, kata: Kata) -> None:
         kata.stub_path.parent.mkdir(parents=True, exist_ok=True)
-        kata.stub_path.write_text(generate(kata), encoding="utf-8")
+        write_whole(kata.stub_path, generate(kata).encode())
         self._remember(kata)
 
     def _remember(self, kata: Kata) -> None:
@@ -85,7 +106,40 @@ class StubFiles:
 
 
 def fingerprint(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return fingerprint_of(text.encode())
+
+
+def fingerprint_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def unreadable(kata: Kata, path: Path, error: OSError) -> WorkshopError:
+    return WorkshopError(
+        f"{kata.relative(path)} can't be read ({error.strerror or error}): move it away, and "
+        f"`debubble reset {kata.name}` brings the exercise back"
+    )
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Whoever reads `path` finds all of `content`, or what was there before. OSError if not."""
+    path = path.resolve()
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
+    try:
+        with open(unfinished, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def free_backup(path: Path) -> Path:
+    """A name that nothing has."""
+    first = path.with_suffix(".py.bak")
+    numbered = (path.with_suffix(f".py.bak{number}") for number in count(2))
+    return next(name for name in chain([first], numbered) if not name.exists())
 
 
 def _key(kata: Kata) -> str:

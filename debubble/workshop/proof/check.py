@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from ..kata_files.catalogue import Catalogue, Kata, WorkshopError
 from ..kata_files.stray_files import stray_files
 from ..kata_files.stub_files import StubFiles, StubState
 from ..kata_files.stubs import generate
-from ..running.under_test import Implementation, attempt, learner, solution
+from ..running.under_test import Implementation, attempt, solution
 from .trials import CannotRun, Trial
 from .trials_side_by_side import run_side_by_side
 from .verdicts import Verdict, on_attempt, on_solution, on_stub
@@ -36,18 +36,21 @@ def check(
     device: str,
     progress: Callable[[int, int, str], None] = lambda done, of, doing: None,
     pristine: bool = False,
+    katas: Sequence[Kata] | None = None,
 ) -> list[Verdict]:
     """One verdict a claim. `progress` gets the trials done, their number, and the present one.
 
     device:   "sim" or "cuda"; attempts that are for the other one only are left out.
     pristine: an edited stub is a failure, as in a repository's own tests. Otherwise it is left
               alone, and the stub as generated is tried in its place.
+    katas:    only these of the catalogue are tried.
     """
     if not catalogue.katas:
         return [Verdict("", "catalogue", f"{catalogue.file} lists no kata: nothing was proved")]
+    katas = catalogue.katas if katas is None else katas
     strays = [Verdict("", "files", problem) for problem in stray_files(catalogue)]
     with tempfile.TemporaryDirectory() as folder:
-        plans = [_plan(catalogue, kata, device, pristine, Path(folder)) for kata in catalogue.katas]
+        plans = [_plan(catalogue, kata, device, pristine, Path(folder)) for kata in katas]
         verdicts = strays + [verdict for plan in plans for verdict in plan.verdicts]
         try:
             to_try = [found for plan in plans for found in plan.implementations]
@@ -116,7 +119,7 @@ def _on_stub_file(catalogue: Catalogue, kata: Kata, state: StubState, pristine: 
 
 def _stub_to_try(kata: Kata, state: StubState, folder: Path) -> Implementation:
     if state is StubState.CURRENT:
-        return learner(kata)
+        return Implementation(kata, "learner", kata.stub_path)
     path = folder / kata.system / f"{kata.name}.py"
     path.parent.mkdir(exist_ok=True)
     path.write_text(generate(kata), encoding="utf-8")

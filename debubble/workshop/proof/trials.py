@@ -1,6 +1,7 @@
 """Runs the katas' tests on many implementations in one pytest process, since torch is slow to load.
 
-A trial is one implementation: a stub, a solution, or a wrong attempt.
+A trial is one implementation: a stub, a solution, a wrong attempt, or a mutant of the solution, of
+which no more is asked once a test has failed.
 """
 
 from __future__ import annotations
@@ -59,8 +60,9 @@ def run_trials(
     tests = dict.fromkeys(str(found.kata.test_path) for found in implementations)
     root = implementations[0].kata.root
     options = ["--device", device, "--rootdir", str(root), "-c", os.devnull]
-    # nbval is slow to load as well.
-    quiet = [f"-pno:{plugin}" for plugin in ("terminal", "cacheprovider", "xdist", "nbval")]
+    # nbval and hypothesis are slow to load, and no kata has to do with them.
+    others = ("terminal", "cacheprovider", "xdist", "nbval", "hypothesispytest")
+    quiet = [f"-pno:{plugin}" for plugin in others]
     status = pytest.main([*tests, *options, *quiet], plugins=[runner, katas, plugin, *plugins])
     refusals = runner.refusals + katas.refusals
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or refusals:
@@ -90,6 +92,13 @@ class _Runner:
             for trial in self.trials:
                 if trial.implementation is item.callspec.params["kata"]:
                     self.tests[item.nodeid] = trial, item.originalname
+
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        if item.nodeid not in self.tests:
+            return None
+        trial, _ = self.tests[item.nodeid]
+        is_mutant = trial.implementation.origin == "mutant"
+        return True if is_mutant and any(it.failed for it in trial.outcomes) else None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when != "call" and report.passed:

@@ -17,6 +17,7 @@ from debubble.contract.source_line import SourceLine
 
 from ..teaching.diagnosis import Diagnosis, KataFailure, wrap
 from ..teaching.stray_access import diagnosis_of_end, diagnosis_of_error
+from .cuda_habits import what_to_write
 from .process_messages import Ended
 from .under_test import Implementation, LoadError, TimeLimitExceeded
 
@@ -87,6 +88,8 @@ def failure_text(
     if own:
         headline = wrap(f"Your code raised {_headline(error)}")
         text = f"{headline}\n\n{_quoted(own[-1], implementation)}"
+        instead = what_to_write(error, own[-1])
+        text += f"\n\n{wrap(instead)}" if instead else ""
         return FailureText(text, ending, taught=isinstance(error, HostSyncError))
     if isinstance(error, TypeError | AttributeError) and Path(frames[-1].filename) == test:
         text = (
@@ -104,7 +107,8 @@ def refuse_outcome_of_code(outcome: BaseException, implementation: Implementatio
     frames = traceback.extract_tb(outcome.__traceback__)
     line = _source_line([frame for frame in frames if _is_own(frame, implementation)][-1:])
     if line is not None:
-        whose = "unittest" if isinstance(outcome, unittest.SkipTest) else "pytest"
+        others = {unittest.SkipTest: "unittest", KeyboardInterrupt: "Python"}
+        whose = next((name for kind, name in others.items() if isinstance(outcome, kind)), "pytest")
         did = f"raised {whose}'s {type(outcome).__name__}, which ends the test"
         why = "A test that doesn't run to its end says nothing of the code."
         expected = "your code to return or raise an error of its own"

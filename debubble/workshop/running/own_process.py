@@ -1,32 +1,44 @@
-"""The marker `own_process`: a test whose code may crash the process gets one of its own.
+"""A test whose code may crash its process, leave it or change it runs in another one.
+
+Such is the code of a learner, of whose tests those of a kata share one, and all that is marked:
 
     @pytest.mark.own_process
     def test_the_kernel_copies_the_tail(kata, accelerator):
         kata.copy_bytes(source, target, 13)
 
-Its set-up, call and teardown run there; their reports come back, or a report of how it ended.
+Set-up, call and teardown run there; their reports come back, or a report of how it ended. On sim
+the other process is a fork of this one. On CUDA, which no fork of a process may use that has used
+it, one of a fresh interpreter serves until a test fails: then its context may be spoiled.
 """
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
 from .failure_text import end_text
+from .forked_process import THEIRS, ForkedProcess, prepare
 from .process_client import OtherProcess
 from .process_messages import Ended
-from .under_test import Implementation
+from .under_test import Implementation, chosen_device
 
 MARKER = "own_process"
 PROCESS = pytest.StashKey[OtherProcess]()
+FORK = pytest.StashKey[tuple[Path, ForkedProcess]]()
+"""The fork that runs now, and the file whose tests it runs."""
 
 
 def is_wanted(item: pytest.Item) -> bool:
     """Not under a debugger, which has to be where its terminal is, nor where nothing can fork."""
-    if item.get_closest_marker(MARKER) is None or not hasattr(os, "fork"):
+    if not (_is_marked(item) or item.stash.get(THEIRS, False)) or not hasattr(os, "fork"):
         return False
     return not (item.config.getoption("usepdb", False) or item.config.getoption("trace", False))
+
+
+def _is_marked(item: pytest.Item) -> bool:
+    return item.get_closest_marker(MARKER) is not None
 
 
 def run(
@@ -34,7 +46,8 @@ def run(
 ) -> list[pytest.TestReport]:
     """The reports of a test. `seconds` is the limit for its call, 0 for none."""
     received: list[pytest.TestReport | Ended] = []
-    call = pytest.CallInfo.from_call(lambda: _receive(item, seconds, received), "call")
+    interrupted = (KeyboardInterrupt, pytest.exit.Exception)
+    call = pytest.CallInfo.from_call(lambda: _receive(item, seconds, received), "call", interrupted)
     if call.excinfo is not None:
         stop(item.config)
         return [item.ihook.pytest_runtest_makereport(item=item, call=call)]
@@ -56,21 +69,47 @@ def tear_down(item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.Te
 
 
 def stop(config: pytest.Config) -> None:
-    """The next test that needs the other process starts it afresh."""
+    """The next test that needs another process starts it afresh."""
+    if FORK in config.stash:
+        config.stash[FORK][1].stop()
+        del config.stash[FORK]
     if PROCESS in config.stash:
         config.stash[PROCESS].stop()
         del config.stash[PROCESS]
 
 
 def _receive(item: pytest.Item, seconds: float, received: list[pytest.TestReport | Ended]) -> None:
+    process = _fork_for(item) if _can_fork(item.config) else _other_process(item)
+    for message in process.run(item.nodeid, seconds):
+        if isinstance(message, Ended) and message.own_error:
+            raise RuntimeError(message.own_error)
+        received.append(message)
+    ended = isinstance(received[-1], Ended)
+    if isinstance(process, ForkedProcess) and (ended or _is_marked(item)):
+        stop(item.config)
+
+
+def _can_fork(config: pytest.Config) -> bool:
+    """Not a worker of xdist's, whose threads hold locks."""
+    return chosen_device(config) == "sim" and not hasattr(config, "workerinput")
+
+
+def _fork_for(item: pytest.Item) -> ForkedProcess:
+    stash = item.config.stash
+    if FORK in stash and stash[FORK][0] != item.path:
+        stop(item.config)
+    if FORK not in stash:
+        prepare("sim", triton=_is_marked(item))
+        stash[FORK] = item.path, ForkedProcess(item.session, on_sim=True)
+    return stash[FORK][1]
+
+
+def _other_process(item: pytest.Item) -> OtherProcess:
     stash = item.config.stash
     if PROCESS not in stash:
         files = dict.fromkeys(found.path for found in item.session.items if is_wanted(found))
         stash[PROCESS] = OtherProcess(item.config, [*files])
-    for message in stash[PROCESS].run(item.nodeid, seconds):
-        if isinstance(message, Ended) and message.own_error:
-            raise RuntimeError(message.own_error)
-        received.append(message)
+    return stash[PROCESS]
 
 
 def _report_of_end(

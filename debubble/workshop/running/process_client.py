@@ -16,6 +16,7 @@ import pytest
 
 from debubble.accelerator.choice import VARIABLE
 
+from .forked_process import TO_SET_UP
 from .process_environment import process_environment
 from .process_messages import Done, Ended, Request, Setting
 from .under_test import Implementations, chosen_device
@@ -23,8 +24,8 @@ from .under_test import Implementations, chosen_device
 SERVER = "debubble.workshop.running.process_server"
 OPTIONS = ("impl", "time_limit", "fulltrace", "tbstyle", "showlocals", "verbose")
 """What decides how a test runs and how its failure reads."""
-TO_SET_UP = 120.0
-"""Seconds beyond a test's limit in which the process has to start, and to set up and tear down."""
+TO_START = 60.0
+"""Seconds that the process has to start, beyond those of its first test."""
 PATIENCE = 2.0
 """Seconds that it gets to end."""
 
@@ -59,8 +60,6 @@ class OtherProcess:
             self.connection.send(Request(nodeid, seconds))
             while not isinstance(message := self._receive(seconds), Done):
                 yield message
-                if isinstance(message, Ended):
-                    return
         except (EOFError, ConnectionError) as error:
             raise RuntimeError(
                 "the process for tests that may crash has ended by itself: what it printed is in "
@@ -68,7 +67,7 @@ class OtherProcess:
             ) from error
 
     def _receive(self, seconds: float) -> pytest.TestReport | Ended | Done:
-        patience = seconds + TO_SET_UP if seconds else None
+        patience = seconds + TO_START + TO_SET_UP if seconds else None
         if not self.connection.poll(patience):
             raise RuntimeError(
                 f"the process for tests that may crash said nothing for {patience:g} s, although "
@@ -101,5 +100,6 @@ def _arguments(config: pytest.Config) -> list[str]:
     if config.inipath is not None:
         arguments += ["-c", str(config.inipath)]
     arguments += ["-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:nbval"]
+    arguments += ["-p", "no:hypothesispytest"]
     arguments += [f"--capture={config.getoption('capture')}"]
     return [*arguments, f"--import-mode={config.getoption('importmode')}"]

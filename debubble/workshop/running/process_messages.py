@@ -26,6 +26,9 @@ class Request(NamedTuple):
 class Done:
     """All reports of a test have been sent."""
 
+    imported: Sequence[str] = ()
+    """Modules that the process has imported for it."""
+
 
 @dataclass(frozen=True)
 class Ended:

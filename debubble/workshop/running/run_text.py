@@ -3,21 +3,29 @@ stands and what to do next."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ..kata_files.catalogue import Catalogue
-from .under_test import can_interrupt, chosen_accelerator
+from ..kata_files.catalogue import WorkshopError
+from ..kata_files.progress import Progress, Standing
+from ..kata_files.workspace import Workspace
+from .under_test import can_interrupt, chosen_accelerator, chosen_device
 
 if TYPE_CHECKING:
     from ..kata_files.catalogue import Kata
+    from .course import Course
 
 DEFAULT_REPORT = "fE"
 """pytest's own choice of what to list again at the end; the scoreboard says it better."""
+A_FEW = 10
+"""So many katas get a line of their own, as many as a chapter has; more only one a chapter."""
+MOST_NAMES = 5
+"""So many failed tests are remembered of an attempt."""
 
 
 @dataclass
@@ -40,6 +48,12 @@ class Score:
         return sum(report.skipped and not hasattr(report, "wasxfail") for report in self.reports)
 
     @property
+    def failures(self) -> list[str]:
+        """The names of the tests that failed."""
+        failed = [report.nodeid for report in self.reports if report.failed]
+        return [*dict.fromkeys(nodeid.partition("::")[2] for nodeid in failed)]
+
+    @property
     def failed(self) -> bool:
         return any(report.failed for report in self.reports)
 
@@ -60,8 +74,10 @@ def header(config: pytest.Config) -> list[str]:
 def leave_one_kata_to_read(reporter: pytest.TerminalReporter, katas: dict[Kata, Score]) -> None:
     """Hides the failures of all katas but the first unsolved one: a wall of text teaches nothing.
 
-    With `-v` everything is shown.
+    With `-v` all failures are shown, and once.
     """
+    if katas and reporter.config.option.reportchars == DEFAULT_REPORT:
+        reporter.reportchars = "w"
     if reporter.config.option.verbose > 0:
         return
     unsolved = [kata for kata, score in katas.items() if not score.solved]
@@ -69,26 +85,112 @@ def leave_one_kata_to_read(reporter: pytest.TerminalReporter, katas: dict[Kata, 
         for report in katas[kata].reports:
             # pytest leaves out what a debugger has already shown.
             report._pdbshown = True  # type: ignore[attr-defined]  # pytest's debugger sets it so
-    if katas and reporter.config.option.reportchars == DEFAULT_REPORT:
-        reporter.reportchars = "w"
 
 
 def write_scoreboard(
-    reporter: pytest.TerminalReporter, katas: dict[Kata, Score], mine: bool
+    reporter: pytest.TerminalReporter, katas: dict[Kata, Score], course: Course
 ) -> None:
-    """`mine`: whether the learner's code was tested, so that there is something to do next."""
+    """How the katas of this run stand; of the learner's own run also what is remembered of the
+    others, which is then brought up to date, and what to do next."""
     reporter.section("katas", bold=True)
-    width = max(len(f"{kata.system}/{kata.name}") for kata in katas)
-    for kata, score in katas.items():
-        mark = "✔" if score.solved else "·"
-        name = f"{kata.system}/{kata.name}"
-        reporter.write_line(f" {mark} {name:<{width}}  {score}", green=score.solved)
+    remarks = [*course.workspace.remarks(course.catalogue)] if course.mine else []
+    before: set[Kata] = set()
+    if course.mine:
+        progress = Progress(course.workspace)
+        try:
+            standings = progress.standings()
+            before = {kata for kata in course.catalogue.katas if _is_solved(standings, kata)}
+            attempts = [*_attempts(katas, course, chosen_device(reporter.config))]
+            if attempts:
+                progress.add_all(attempts)
+        except WorkshopError as error:
+            remarks.append(f"This run is not remembered: {error}")
+    passed = [kata for kata, score in katas.items() if score.solved]
+    now = [kata for kata in passed if course.is_tested_whole(kata, katas[kata].tests)]
+    solved = before - (katas.keys() - set(passed)) | {*now}
     unsolved = [kata for kata, score in katas.items() if not score.solved]
-    if not mine:
+    _write_katas(reporter, katas if len(katas) <= A_FEW else _first(katas, unsolved))
+    if course.is_whole and len({kata.chapter for kata in course.catalogue.katas}) > 1:
+        _write_chapters(reporter, course.catalogue.katas, solved)
+    for remark in remarks:
+        reporter.write_line(remark, yellow=True)
+    if not course.mine:
+        reporter.write_line(f"{len(passed)} of {len(katas)} pass.", green=not unsolved)
         return
-    if not unsolved:
-        reporter.write_line(_praise(list(katas)), green=True)
-        return
+    all_of_them = course.catalogue.katas
+    reporter.write_line(f"{len(solved)} of {len(all_of_them)} solved.", green=not unsolved)
+    fresh = [kata for kata in now if kata not in before]
+    for kata in now if len(katas) == 1 else fresh[-1:]:
+        _write_afterwards(reporter, kata)
+    if set(passed) - set(now):
+        reporter.write_line("What ran has passed, and was not all: no kata is solved by a part.")
+    elif unsolved:
+        _write_what_failed(reporter, katas, unsolved, course)
+    else:
+        _write_what_follows(reporter, [*katas][-1], all_of_them, solved)
+
+
+def _attempts(
+    katas: dict[Kata, Score], course: Course, device: str
+) -> Iterator[tuple[str, Kata, dict[str, object]]]:
+    """What is remembered: a run of all tests of a file that its learner has changed."""
+    for kata, score in katas.items():
+        known = score.failed or score.solved
+        if known and course.is_tested_whole(kata, score.tests):
+            if course.workspace.is_untouched(kata):
+                continue
+            about: dict[str, object] = {
+                "verdict": "passed" if score.solved else "failed",
+                "passed": score.passed,
+                "tests": score.tests - score.skipped,
+                "failed": score.failures[:MOST_NAMES],
+                "device": device,
+            }
+            yield "attempt", kata, about
+
+
+def _is_solved(standings: Mapping[str, Standing], kata: Kata) -> bool:
+    return kata.name in standings and standings[kata.name].solved
+
+
+def _first(katas: dict[Kata, Score], unsolved: Sequence[Kata]) -> dict[Kata, Score]:
+    return {kata: katas[kata] for kata in unsolved[:1]}
+
+
+def _write_katas(reporter: pytest.TerminalReporter, katas: dict[Kata, Score]) -> None:
+    width = max((len(kata.label) for kata in katas), default=0)
+    for kata, score in katas.items():
+        mark, verdict = ("✔", "") if score.solved else ("·", "not solved: ")
+        line = f" {mark} {kata.label:<{width}}  {verdict}{score}"
+        reporter.write_line(line, green=score.solved)
+
+
+def _write_chapters(
+    reporter: pytest.TerminalReporter, katas: Sequence[Kata], solved: Collection[Kata]
+) -> None:
+    for (chapter, system), group in groupby(katas, lambda kata: (kata.chapter, kata.system)):
+        members = [kata in solved for kata in group]
+        marks = "".join("✔" if one else "·" for one in members)
+        line = f" {chapter} {system:<12} {marks:<12} {sum(members):>2} of {len(members)}"
+        reporter.write_line(line, green=all(members))
+
+
+def _write_afterwards(reporter: pytest.TerminalReporter, kata: Kata) -> None:
+    """What there is to be learnt from a kata once it is solved."""
+    reporter.write_line("")
+    reporter.write_line(f"Solved: {kata.title}.", green=True, bold=True)
+    for text in filter(None, [kata.differs, kata.try_this and f"Now try: {kata.try_this}"]):
+        for line in text.splitlines():
+            reporter.write_line(f"  {line}")
+    reporter.write_line(f"  ours  debubble diff {kata.name}", cyan=True)
+
+
+def _write_what_failed(
+    reporter: pytest.TerminalReporter,
+    katas: dict[Kata, Score],
+    unsolved: Sequence[Kata],
+    course: Course,
+) -> None:
     kata = unsolved[0]
     quiet = reporter.config.option.verbose <= 0
     others = " (-v shows those of the other katas too)" if quiet and unsolved[1:] else ""
@@ -97,20 +199,28 @@ def write_scoreboard(
         failures = "Nothing failed, but not all of its tests ran to their end."
     reporter.write_line("")
     reporter.write_line(f"Next: {kata.title}. {failures}")
-    reporter.write_line(f"  edit  {_as_typed(kata, kata.stub_path)}", cyan=True)
+    _write_next(reporter, kata, course.workspace.file_of(kata))
+    if course.is_limited and not course.goes_on and len(course.asked_for) > len(katas):
+        reporter.write_line("Stopped at the first kata that is not solved: --all runs the rest.")
+
+
+def _write_what_follows(
+    reporter: pytest.TerminalReporter, last: Kata, katas: Sequence[Kata], solved: Collection[Kata]
+) -> None:
+    at = katas.index(last) + 1
+    following = next((kata for kata in [*katas[at:], *katas[:at]] if kata not in solved), None)
+    if following is None:
+        reporter.write_line("All solved.", green=True)
+        return
+    reporter.write_line("")
+    reporter.write_line(f"Next: {following.title}, chapter {following.chapter}.")
+    _write_next(reporter, following, Workspace(following.root).file_of(following))
+
+
+def _write_next(reporter: pytest.TerminalReporter, kata: Kata, file: Path) -> None:
+    reporter.write_line(f"  edit  {_as_typed(kata, file)}", cyan=True)
     reporter.write_line(f"  run   pytest {_as_typed(kata, kata.test_path)}", cyan=True)
     reporter.write_line(f"  hint  debubble hint {kata.name}", cyan=True)
-
-
-def _praise(solved: Sequence[Kata]) -> str:
-    """How far the learner is, as far as this run can know it."""
-    chapters = {kata.chapter for kata in solved}
-    of_chapters = [kata for kata in Catalogue(solved[0].root).katas if kata.chapter in chapters]
-    if len(solved) == len(of_chapters):
-        return "All solved: on to the next chapter."
-    others = of_chapters[of_chapters.index(solved[-1]) + 1 :] or of_chapters
-    following = next(kata for kata in others if kata not in solved)
-    return f"Solved: on to {following.name}, pytest {_as_typed(following, following.test_path)}"
 
 
 def _device_line(config: pytest.Config) -> str:

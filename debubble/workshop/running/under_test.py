@@ -25,14 +25,15 @@ import debubble
 from debubble.accelerator.choice import resolve
 
 from ..kata_files.catalogue import Kata, WorkshopError
-from ..kata_files.changed_solution import Code, code_of_attempt
+from ..kata_files.changed_solution import Code, code_of_attempt, package_of, solution_module
+from ..kata_files.workspace import Workspace
 
 if TYPE_CHECKING:
     import pytest
 
     from debubble.accelerator import Accelerator
 
-Origin = Literal["learner", "solution", "attempt"]
+Origin = Literal["learner", "solution", "attempt", "mutant"]
 
 SECONDS = {"sim": 20.0, "cuda": 60.0}
 """By accelerator. A first Triton kernel is compiled on CUDA, which takes seconds."""
@@ -54,7 +55,8 @@ class Implementation:
 
     @property
     def label(self) -> str:
-        return self.origin if self.origin != "attempt" else f"attempt {self.path.stem}"
+        named = self.origin in ("attempt", "mutant")
+        return f"{self.origin} {self.path.stem}" if named else self.origin
 
     @property
     def shown_path(self) -> str:
@@ -102,7 +104,8 @@ class KataCode:
 
 
 def learner(kata: Kata) -> Implementation:
-    return Implementation(kata, "learner", kata.stub_path)
+    """Their copy in the workspace, or else the stub."""
+    return Implementation(kata, "learner", Workspace(kata.root).file_of(kata))
 
 
 def solution(kata: Kata) -> Implementation:
@@ -163,6 +166,10 @@ def _compiled(implementation: Implementation) -> tuple[str, list[CodeType]]:
         ) from None
     except WorkshopError as error:
         raise LoadError(str(error)) from None
+    except OSError as error:
+        raise LoadError(
+            f"{implementation.shown_path} can't be read: {error.strerror or error}."
+        ) from None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise LoadError(unreadable_text(error, implementation)) from None
     for file, text in parts:
@@ -176,9 +183,10 @@ def _lines(text: str) -> list[str]:
 
 
 def _code(implementation: Implementation) -> Code:
-    """An attempt of the workbook's own changes the solution; any other file stands alone."""
+    """A wrong attempt and a correct variant of the workbook's own change the solution; any other
+    file stands alone."""
     kata, path = implementation.kata, implementation.path
-    if path.parent == kata.attempts_folder.resolve():
+    if path.parent in (kata.attempts_folder.resolve(), kata.variants_folder.resolve()):
         _make_importable(kata.root)
         return code_of_attempt(kata, path)
     if path.suffix != ".py":
@@ -186,6 +194,9 @@ def _code(implementation: Implementation) -> Code:
             f"{implementation.shown_path} is no Python file: give one whose name ends with .py"
         )
     text = importlib.util.decode_source(path.read_bytes())
+    if implementation.origin == "mutant":
+        _make_importable(kata.root)
+        return Code(package_of(solution_module(kata)), [(str(path), text)])
     if implementation.origin == "learner":
         _refuse_our_solution(text, implementation)
     return Code("", [(str(path), text)])

@@ -12,7 +12,7 @@ from typing import TypeVar
 import torch
 
 from debubble.contract.source_line import SourceLine
-from debubble.timeline.event import COPY_KINDS, Event
+from debubble.timeline.event import COPY_KINDS, Event, HazardKind
 from debubble.timeline.timeline import Timeline
 
 from .diagnosis import Diagnosis, KataFailure
@@ -31,11 +31,36 @@ WORDS = {
 }
 """What a learner calls what `Timeline.counts` counts: one of it, several of it."""
 
+PRINTED = (
+    "It is a `print` that did so: to show a tensor of the device is to read its values, and that "
+    "takes several waits and kernels. Take it out before you count."
+)
+
+OF_EVERY_KATA: dict[HazardKind, str] = {
+    "memory_reused": (
+        "PyTorch gives the memory of a dropped tensor to the next one that asks for it on the same "
+        "stream. What another stream still has to do with it, it does not know unless it is told: "
+        "keep the tensors, and let that stream wait for the other one, `copying.wait_stream("
+        "computing)`, before they are dropped."
+    ),
+    "undefined_order": (
+        "The device writes in whatever order its threads come, so the values may differ from run "
+        "to run, and from sim to a GPU."
+    ),
+}
+"""Why a race costs where that is none of what a kata is about: in place of the kata's own text."""
+
 MOST_LINES = 3
 """More lines than this to look at are no help."""
 
 MOST_DRAWN = 6
 """So many events of a kind show what they do to the lanes; more would only be narrower."""
+
+LAYOUT = (
+    "A kernel is given an address, and goes from one element to the next as if they lay side by "
+    "side, row after row. Of a transposed or strided view it reads other values than Python shows. "
+    "Lay the values out in that order from the start, or end with `.contiguous()`, which copies."
+)
 
 LONGEST = 60
 """Characters of a value that a sentence can hold."""
@@ -60,6 +85,18 @@ class Expectation:
         """No named count of `Timeline.counts` is above its limit."""
         return self._counted(operator.le, "at most ", limits, why)
 
+    def sends_at_most(self, nbytes: int, *, why: str = "") -> Expectation:
+        """The uploads are of so many bytes or fewer, all of them together."""
+        uploads = [e for e in self.timeline.events if (e.copy_kind or "").startswith("h2d")]
+        sent = sum(upload.bytes for upload in uploads)
+        return self.that(
+            sent <= nbytes,
+            expected=f"at most {nbytes:,} bytes to be uploaded",
+            did=f"uploads {sent:,} bytes",
+            events=uploads,
+            why=why,
+        )
+
     def no_hazards(self, *, why: str = "") -> Expectation:
         """No race was proved. A GPU shows a race only now and then, so this speaks on sim alone."""
         if not self.timeline.hazards:
@@ -79,7 +116,7 @@ class Expectation:
                 drawing=draw(
                     self.timeline, [e for e in events if e.source in lines and e.on_device]
                 ),
-                why=why,
+                why=OF_EVERY_KATA.get(hazard.kind, why),
             )
         )
 
@@ -101,6 +138,8 @@ class Expectation:
         if holds:
             return self
         lines = source_lines(events if quoted is None else quoted)
+        if any(line.text.startswith("print(") for line, _ in lines):
+            why = f"{PRINTED}\n\n{why}"
         raise KataFailure(Diagnosis(expected, did, lines, draw(self.timeline, events), why))
 
     def _counted(
@@ -170,17 +209,21 @@ def expect_equal(
     value: str = "",
     likely: str | Callable[[Actual, Expected], str] = "",
     tolerance: float = 0.0,
+    contiguous: bool | None = None,
 ) -> None:
     """`actual` equals `expected`: what `call` returned, or else what `value` names.
 
     Tensors are compared by shape, dtype, then values, wherever they lie; of a long one the first
-    row that differs is shown. `tolerance` is absolute.
+    row that differs is shown. NaN equals NaN. `tolerance` is absolute. What `call` returned must
+    also be `contiguous`, as kernels want it; say so of what `value` names, or say False of a view.
     `likely` is the likely cause of a difference, or a function that finds it from the two values;
     a wrong dtype explains itself.
     Raises KataFailure.
     """
     difference = _difference(actual, expected, tolerance)
     if difference is None:
+        if contiguous or (contiguous is None and call):
+            _check_layout(actual, call or value)
         return
     cause = likely(actual, expected) if callable(likely) else likely
     dtype = _dtype_to_name(actual, expected)
@@ -198,6 +241,23 @@ def expect_equal(
             why=cause,
         )
     )
+
+
+def _check_layout(actual: object, name: str) -> None:
+    """KataFailure if `actual`, or a tensor in it, is not contiguous."""
+    if isinstance(actual, list | tuple):
+        for number, item in enumerate(actual):
+            _check_layout(item, f"item {number} of {name}")
+    if isinstance(actual, torch.Tensor) and not actual.is_contiguous():
+        dense = torch.empty(actual.shape, device="meta").stride()
+        raise KataFailure(
+            Diagnosis(
+                expected=f"{name} to be contiguous: strides {tuple(dense)} for the shape "
+                f"{list(actual.shape)}",
+                did=f"made a view with the right values, and strides {actual.stride()}",
+                why=LAYOUT,
+            )
+        )
 
 
 def shown(value: object) -> str:
@@ -236,7 +296,7 @@ def _tensor_difference(actual: object, expected: torch.Tensor, tolerance: float)
         return f": its dtype is {actual.dtype} and not {expected.dtype}"
     ours, theirs = _on_cpu(actual), _on_cpu(expected)
     same = (
-        ours.isclose(theirs, rtol=0.0, atol=tolerance)
+        ours.isclose(theirs, rtol=0.0, atol=tolerance, equal_nan=True)
         if ours.is_floating_point()
         else ours == theirs
     )

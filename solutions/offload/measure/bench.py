@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from rich.console import Console
 
@@ -18,9 +20,11 @@ from .. import handler as after
 from ..serving_loop.config import ServingConfig
 from ..serving_loop.serving import Server
 from ..transfers import LoadingHandler
-from .grid import ROUNDS
+from .beside_steps import report_beside_steps
+from .grid import ROUNDS, Copy
 from .grid_report import report_grid
 from .kernel_steps import report_steps
+from .peers import peer_swap
 from .serving_rate import report_serving
 
 FEW = replace(
@@ -45,14 +49,29 @@ def main(arguments: list[str] | None = None) -> None:
         "kernels": lambda cost: str(cost.counts["kernels"]),
         "syncs": lambda cost: str(cost.counts["host_syncs"]),
     }
-    options, accelerator = benchmark.parse_options(__doc__, arguments), debubble.accelerator()
+    parser = benchmark.option_parser(__doc__)
+    parser.add_argument(
+        "--peer",
+        type=_peer,
+        metavar="PATH",
+        help="vLLM's swap_blocks_triton.py, whose copies are measured beside ours",
+    )
+    options, accelerator = benchmark.options_of(parser, arguments), debubble.accelerator()
     console, presets = Console(), choose_presets(accelerator, options.quick)
     own = Benchmark("offload", presets, measure, len(VARIANTS), columns, record_serving)
     benchmark.run(own, accelerator, options)
     report_serving(accelerator, presets, VARIANTS, console, options.output)
     rounds = min(options.runs, ROUNDS)
-    report_grid(accelerator, console, options.output, options.quick, rounds)
+    report_grid(accelerator, console, options.output, options.quick, rounds, options.peer)
     report_steps(accelerator, console, options.output, rounds)
+    report_beside_steps(accelerator, console, options.output, rounds)
+
+
+def _peer(path: str) -> Copy:
+    try:
+        return peer_swap(Path(path))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, ServingConfig]:

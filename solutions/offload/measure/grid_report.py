@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ from .grid import (
     measure_grid,
     short_size,
 )
+from .peers import driver_batch
 
 NAME = "offload_grid"
 FEWEST = 16
@@ -41,9 +42,9 @@ LARGE_COPY = 256 << 20
 """Bytes of the one copy that shows what the link can do."""
 RUN, RUN_PIECE, RUN_PIECES = 16, 8192, 4096
 """RUN_PIECES pieces of RUN_PIECE bytes are also copied in runs: RUN of them lie side by side."""
-UPSTREAMS = ("preset", "preset_kernel")
-"""Paths that upload three lists, one for each column of the descriptors, and so get dense ones."""
-IN_TABLES = ("dma", "preset_kernel", "kernel", "selected")
+DENSE = ("preset", "preset_kernel", "peer", "driver")
+"""Paths that read or upload three lists, one for each column of the descriptors."""
+IN_TABLES = {"D": "dma", "U": "preset_kernel", "K": "kernel", "S": "selected", "P": "peer"}
 KINDS = {"device_us": "on the device alone", "wall_us": "with submission"}
 
 
@@ -55,7 +56,8 @@ class GridReport:
     """Microseconds on the device for one copy of LARGE_COPY bytes."""
     grid: Grid
     """The times of PATHS; of "preset", which is upstream's choice; of "preset_kernel", which is
-    upstream's kernel at every size; and of "selected", which is ours."""
+    upstream's kernel at every size; of "selected", which is ours; of "driver", which is one call of
+    the driver and nothing else; and of "peer", vLLM's own file, where that was at hand."""
     runs_us: Mapping[str, float]
     """Microseconds on the device for RUN_PIECES pieces of RUN_PIECE bytes in runs, by path."""
 
@@ -71,9 +73,10 @@ def report_grid(
     folder: Path | None,
     quick: bool = False,
     rounds: int = ROUNDS,
+    peer: Copy | None = None,
 ) -> None:
     """Prints what a GPU measured in `rounds` rounds, and writes it to `folder`; with `quick` fewer
-    pieces of fewer sizes. Without a GPU it says so."""
+    pieces of fewer sizes, and with a `peer` that one's times as well. Without a GPU it says so."""
     if accelerator.modelled:
         console.print("Copies of small pieces are measured on a GPU.")
         return
@@ -82,7 +85,7 @@ def report_grid(
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("copies", total=2 * len(sizes) * len(counts))
         advance = partial(progress.advance, task)
-        report = measure_report(accelerator, sizes, counts, rounds, advance)
+        report = measure_report(accelerator, sizes, counts, rounds, advance, peer)
     for table in tables_of(report, accelerator):
         console.print(table)
     if folder is not None:
@@ -96,13 +99,16 @@ def measure_report(
     counts: Sequence[int],
     rounds: int,
     advance: Advance,
+    peer: Copy | None = None,
 ) -> GridReport:
     """Measures copies of `counts` pieces of `sizes` bytes. The selected path goes by a crossover
     that is measured first, on this very machine."""
     crossover = measure_crossover(accelerator, sizes, counts, rounds=rounds, advance=advance)
-    paths = paths_with(crossover, sizes)
+    paths = {**paths_with(crossover, sizes), "driver": driver_batch()}
+    if peer is not None:
+        paths["peer"] = peer
     grid = measure_grid(
-        accelerator, paths, sizes, counts, rounds=rounds, advance=advance, dense=UPSTREAMS
+        accelerator, paths, sizes, counts, rounds=rounds, advance=advance, dense=DENSE
     )
     return GridReport(
         large_copy_us(accelerator, rounds), grid, runs_us(accelerator, crossover, rounds)
@@ -162,7 +168,7 @@ def runs_us(accelerator: Accelerator, crossover: Crossover, rounds: int) -> dict
     listed = paths_with(crossover, [RUN_PIECE])
     del listed["selected"]
     runs = _Runs(accelerator, RUN * nbytes)
-    cell = measure_cell(runs, meter, listed, RUN_PIECE, RUN_PIECES, rounds, dense=UPSTREAMS)
+    cell = measure_cell(runs, meter, listed, RUN_PIECE, RUN_PIECES, rounds, dense=DENSE)
     merged = paths_with(crossover, [RUN * RUN_PIECE])["selected"]
     apart = CopiedMemory(accelerator, RUN * nbytes)
     cell |= measure_cell(
@@ -182,34 +188,34 @@ class _Runs(CopiedMemory):
 
 
 def tables_of(report: GridReport, accelerator: Accelerator) -> Iterator[Table]:
+    shown = {letter: path for letter, path in IN_TABLES.items() if path in report.grid.times}
     for kind, words in KINDS.items():
         table = Table(
             title=f"{accelerator.description}: GB/s {words}; one large copy "
             f"{report.large_copy / 1e3:.1f}",
-            caption="D DMA batch, U upstream's kernel, K kernel, S selected",
+            caption="D DMA batch, U upstream's kernel, K kernel, S selected"
+            + ", P the peer's file" * ("P" in shown),
             box=SIMPLE,
             padding=(0, 1, 0, 0),
             pad_edge=False,
         )
-        table.add_column("D/U/K/S", no_wrap=True)
+        table.add_column("/".join(shown), no_wrap=True)
         for count in report.grid.counts:
             table.add_column(str(count), justify="right", no_wrap=True)
         for row, size in enumerate(report.grid.sizes):
             table.add_row(
                 short_size(size),
                 *(
-                    _cell(report.grid, kind, row, column)
+                    _cell(report.grid, shown.values(), kind, row, column)
                     for column in range(len(report.grid.counts))
                 ),
             )
         yield table
 
 
-def _cell(grid: Grid, kind: str, row: int, column: int) -> str:
+def _cell(grid: Grid, paths: Iterable[str], kind: str, row: int, column: int) -> str:
     num_bytes = grid.sizes[row] * grid.counts[column]
-    return "/".join(
-        f"{num_bytes / grid.rows(path, kind)[row][column] / 1e3:.0f}" for path in IN_TABLES
-    )
+    return "/".join(f"{num_bytes / grid.rows(path, kind)[row][column] / 1e3:.0f}" for path in paths)
 
 
 def contents_of(report: GridReport) -> dict[str, object]:

@@ -8,7 +8,7 @@ says: needs an event
 from itertools import cycle
 
 RING = cycle(
-    [torch.empty(64, dtype=torch.int64, pin_memory=current().pin_memory) for _ in "12345678"]
+    [torch.empty(4096, dtype=torch.int64, pin_memory=current().pin_memory) for _ in "12345678"]
 )
 
 

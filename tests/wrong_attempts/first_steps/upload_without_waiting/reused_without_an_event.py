@@ -5,7 +5,7 @@ says: overwritten
 says: needs an event
 """
 
-STAGING = torch.empty(64, dtype=torch.int64, pin_memory=current().pin_memory)
+STAGING = torch.empty(4096, dtype=torch.int64, pin_memory=current().pin_memory)
 
 
 def upload_tokens(token_ids):

@@ -1,46 +1,57 @@
-"""`debubble reset KATA`: brings an exercise back, and never drops a learner's work."""
+"""`debubble reset [KATA]`: brings an exercise back, and never drops a learner's work."""
 
 from __future__ import annotations
 
 import difflib
+from pathlib import Path
 
 import typer
 
-from debubble.workshop.kata_files.catalogue import Kata, find_catalogue
+from debubble.workshop.kata_files.catalogue import Kata
 from debubble.workshop.kata_files.stub_files import StubFiles, StubState
 from debubble.workshop.kata_files.stubs import generate
 
-from .refusal import refuse, refusing
+from ..refusal import refuse, refusing
+from .learner import Learner
 
 MOST_LINES = 30
 """Of a longer diff only so much is shown; the backup has everything."""
 
 
-def reset(name: str, yes: bool) -> None:
-    """Write the kata's stub. Edits are shown, asked about, and kept beside it."""
+def reset(word: str | None, yes: bool) -> None:
+    """Write the exercise into the learner's file. Edits are shown, asked about, and kept beside
+    it."""
     with refusing():
-        catalogue = find_catalogue()
-        kata = catalogue.kata(name)
-        files = StubFiles(catalogue)
-        state = files.state(kata)
-        path = kata.relative(kata.stub_path)
+        learner = Learner()
+        kata = learner.choose(word)
+        files = StubFiles(learner.catalogue)
+        file = learner.workspace.file_of(kata)
+        state = files.state(kata, file)
+        path = kata.relative(file)
         if state is StubState.CURRENT:
             typer.echo(f"{path} is as it was: nothing to reset.")
             return
         if state is StubState.EDITED:
-            show_edits(kata)
+            show_edits(kata, file)
             if not (yes or agreed(path)):
                 typer.echo("Nothing was changed.")
                 return
-        backup = files.restore(kata)
+        try:
+            backup = files.restore(kata, file)
+            if file != kata.stub_path:
+                learner.workspace.keep_origin(kata)
+        except OSError as error:
+            refuse(f"{path} can't be reset ({error.strerror or error}): nothing of yours is lost")
         typer.secho(f"{path} is as it was.", fg="green")
         if backup is not None:
             typer.echo(f"Your version is in {kata.relative(backup)}.")
+        if state is StubState.EDITED:
+            learner.remember("reset", kata)
 
 
-def show_edits(kata: Kata) -> None:
+def show_edits(kata: Kata, path: Path) -> None:
     """What the reset would take away (-) and bring back (+)."""
-    edited = kata.stub_path.read_text(encoding="utf-8").splitlines()
+    edited = path.read_text(encoding="utf-8", errors="replace").splitlines()
     diff = list(difflib.unified_diff(edited, generate(kata).splitlines(), lineterm="", n=1))[2:]
     colours = {"-": "red", "+": "green"}
     for line in diff[:MOST_LINES]:

@@ -1,0 +1,31 @@
+"""`debubble hint [KATA]`: the next step of help, up to nearly the answer."""
+
+from __future__ import annotations
+
+import typer
+
+from ..refusal import refuse, refusing
+from .learner import Learner
+
+
+def hint(word: str | None, step: int | None = None) -> None:
+    """Print the first step that was not shown, or `step`. When all were, all are shown again."""
+    with refusing():
+        learner = Learner()
+        kata = learner.choose(word)
+        steps = len(kata.hints)
+        taken = learner.standings[kata.name].hints
+        if step is not None and not 1 <= step <= steps:
+            refuse(f"there is no step {step} of the hint for {kata.name}: it has {steps}")
+        wanted = step or taken + 1
+        shown = [wanted] if wanted <= steps else [*range(1, steps + 1)]
+        path = learner.workspace.file_of(kata)
+        typer.secho(f"{kata.title} ({kata.relative(path)})", bold=True)
+        for number in shown:
+            heading = f"Hint {number} of {steps}" if steps > 1 else "Hint"
+            typer.secho(f"\n{heading}", fg="cyan")
+            typer.echo(kata.hints[number - 1])
+        if shown[-1] > taken:
+            learner.remember("hint", kata, step=shown[-1])
+        if shown[-1] < steps:
+            typer.secho("\n`debubble hint` once more says more.", fg="cyan")

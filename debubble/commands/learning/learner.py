@@ -1,0 +1,153 @@
+"""Where a learner is, and which kata a word of theirs means."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import typer
+
+from debubble.workshop.kata_files.catalogue import (
+    Catalogue,
+    Kata,
+    UnknownKata,
+    WorkshopError,
+    find_catalogue,
+)
+from debubble.workshop.kata_files.progress import Event, Progress, Standing
+from debubble.workshop.kata_files.workspace import Workspace
+
+NEAREST = 3
+"""So many names are offered in place of one that is unknown."""
+
+
+class Learner:
+    """Whoever works in the workbook around the current folder."""
+
+    def __init__(self, catalogue: Catalogue | None = None) -> None:
+        self.catalogue = catalogue or find_catalogue()
+        self.workspace = Workspace(self.catalogue.root)
+        self.progress = Progress(self.workspace)
+
+    @property
+    def katas(self) -> Sequence[Kata]:
+        return self.catalogue.katas
+
+    @cached_property
+    def events(self) -> list[Event]:
+        """What is remembered; if that can't be read, a sentence says so, and it is nothing."""
+        try:
+            return self.progress.events()
+        except WorkshopError as error:
+            remark(str(error))
+            return []
+
+    @cached_property
+    def standings(self) -> dict[str, Standing]:
+        found = {kata.name: Standing() for kata in self.katas}
+        for event in self.events:
+            name = event.get("kata")
+            if isinstance(name, str) and name in found:
+                found[name] = found[name].after(event)
+        return found
+
+    @property
+    def solved(self) -> int:
+        return sum(standing.solved for standing in self.standings.values())
+
+    def state(self, kata: Kata) -> str:
+        """ "solved", "begun" or "new"."""
+        standing = self.standings[kata.name]
+        begun = standing.state == "new" and self.workspace.has_copy(kata)
+        return "begun" if begun else standing.state
+
+    @property
+    def current(self) -> Kata | None:
+        """The kata of the last event, or the first unsolved one after it; None: all are solved."""
+        names = [kata.name for kata in self.katas]
+        last = next((e["kata"] for e in reversed(self.events) if e.get("kata") in names), None)
+        at = names.index(str(last)) if last is not None else 0
+        return self.unsolved([*self.katas[at:], *self.katas[:at]])
+
+    def unsolved(self, katas: Sequence[Kata]) -> Kata | None:
+        return next((kata for kata in katas if not self.standings[kata.name].solved), None)
+
+    def remember(self, kind: str, kata: Kata, **about: object) -> bool:
+        """False, and a sentence, where that is not possible."""
+        try:
+            self.progress.add(kind, kata, **about)
+        except WorkshopError as error:
+            remark(f"Not remembered: {error}")
+            return False
+        return True
+
+    def choose(self, word: str | None) -> Kata:
+        """The kata that `word` means: a name or its beginning, a path, or a chapter, of which it is
+        the first that is not solved. Without a word the current one. WorkshopError if it is none.
+        """
+        if not word:
+            if not self.katas:
+                raise WorkshopError(f"{self.catalogue.file} lists no kata")
+            return self.current or self.katas[-1]
+        of_chapter = self.of_chapter(word)
+        if of_chapter:
+            return self.unsolved(of_chapter) or of_chapter[-1]
+        name = Path(word).stem.removeprefix("test_")
+        begun = [kata for kata in self.katas if name and kata.name.startswith(name)]
+        exact = [kata for kata in begun if kata.name == name]
+        if len(exact or begun) == 1:
+            return (exact or begun)[0]
+        if begun:
+            raise UnknownKata(f"{word!r} may be {_either(begun)}: write more of it")
+        names = [kata.name for kata in self.katas]
+        near = difflib.get_close_matches(name, names, NEAREST, cutoff=0)
+        choices = [kata for found in near for kata in self.katas if kata.name == found]
+        raise UnknownKata(f"there is no kata {word!r}: did you mean {_either(choices)}?")
+
+    def of_chapter(self, word: str) -> list[Kata]:
+        """The katas of a chapter: its number, its system, or the path of its notebook."""
+        path = Path(word)
+        number = path.stem[:2] if path.suffix == ".ipynb" else word.rjust(2, "0")
+        system = path.name
+        return [kata for kata in self.katas if kata.chapter == number or kata.system == system]
+
+    def chapter_file(self, kata: Kata) -> Path | None:
+        """The notebook of the kata's chapter: the learner's copy where there is one."""
+        pattern = f"{kata.chapter}_*.ipynb"
+        folders = (self.workspace.chapters, self.catalogue.root / "chapters")
+        return next((path for folder in folders for path in sorted(folder.glob(pattern))), None)
+
+    def begin(self, kata: Kata) -> Path:
+        """The file to edit: a copy in the workspace if that can be, and else the stub."""
+        try:
+            if self.workspace.begin(kata):
+                self.remember("begun", kata)
+        except WorkshopError as error:
+            remark(str(error))
+        return self.workspace.file_of(kata)
+
+
+def remark(sentence: str) -> None:
+    typer.secho(sentence, fg="yellow", err=True)
+
+
+def effort(kata: Kata) -> str:
+    """`easy, 10 minutes`, as far as it is known."""
+    minutes = f"{kata.minutes} minutes" if kata.minutes else ""
+    return ", ".join(part for part in (kata.difficulty, minutes) if part)
+
+
+def _either(katas: Sequence[Kata]) -> str:
+    names = [repr(kata.name) for kata in katas]
+    return " or ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+
+
+def complete(incomplete: str) -> list[str]:
+    """For the shell: the names that begin so."""
+    try:
+        names = [kata.name for kata in find_catalogue().katas]
+    except WorkshopError:
+        return []
+    return [name for name in names if name.startswith(incomplete)]

@@ -1,0 +1,60 @@
+"""`debubble progress`: how you stand, for you or, with --json, for a program."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+
+import typer
+
+from debubble.workshop.kata_files.progress import VERSION
+
+from ..refusal import refusing
+from .learner import Learner
+
+
+def progress(as_json: bool) -> None:
+    """Print a line a chapter, or one object. Nobody's code is run."""
+    with refusing():
+        learner = Learner()
+        if as_json:
+            typer.echo(json.dumps(_object(learner), indent=2, ensure_ascii=False))
+            return
+        for (chapter, system), group in groupby(
+            learner.katas, key=lambda kata: (kata.chapter, kata.system)
+        ):
+            members = [learner.standings[kata.name] for kata in group]
+            marks = "".join("✔" if one.solved else "○" if one.begun else "·" for one in members)
+            solved = sum(one.solved for one in members)
+            tried = sum(one.attempts for one in members)
+            hints = sum(one.hints for one in members)
+            counts = f"{solved:>2} of {len(members):>2} solved, {tried} attempts, {hints} hints"
+            typer.echo(f" {chapter} {system:<12} {marks:<12} {counts}")
+        typer.echo(f"{learner.solved} of {len(learner.katas)} solved.")
+
+
+def _object(learner: Learner) -> dict[str, object]:
+    current = learner.current
+    katas = []
+    for kata in learner.katas:
+        standing = learner.standings[kata.name]
+        katas.append(
+            {
+                "kata": kata.name,
+                "system": kata.system,
+                "chapter": kata.chapter,
+                "state": learner.state(kata),
+                "attempts": standing.attempts,
+                "hints": standing.hints,
+                "spoiled": standing.spoiled,
+            }
+        )
+    return {
+        "version": VERSION,
+        "workspace": str(learner.workspace.folder),
+        "solved": learner.solved,
+        "of": len(learner.katas),
+        "current": current.name if current else None,
+        "katas": katas,
+        "predictions": [e for e in learner.events if e.get("kind") == "prediction"],
+    }

@@ -1,0 +1,40 @@
+"""`debubble run [KATA]`: a kata's tests on the learner's code."""
+
+from __future__ import annotations
+
+import os
+from typing import NoReturn
+
+import typer
+
+from debubble.workshop.kata_files.catalogue import Kata
+
+from ..refusal import refuse, refusing
+from .learner import Learner
+
+
+def run(word: str | None, device: str) -> NoReturn:
+    """Exit with pytest's status: 0 once the kata is solved."""
+    with refusing():
+        learner = Learner()
+        kata = learner.choose(word)
+        learner.begin(kata)
+    raise typer.Exit(status_of_tests(kata, device))
+
+
+def status_of_tests(kata: Kata, device: str) -> int:
+    """Of pytest in this process, which prints what a learner is to read."""
+    try:
+        import pytest
+    except ImportError:
+        refuse("pytest is not installed here: `make lab` installs what the katas need")
+    if not kata.test_path.is_file():
+        refuse(f"{kata.relative(kata.test_path)} is not there: `git checkout` brings it back")
+    os.chdir(kata.root)
+    test = kata.relative(kata.test_path)
+    options = ["-q", "-p", "debubble.workshop.plugin"]
+    # No kata has to do with these, and two of them take seconds to load.
+    options += [f"-pno:{plugin}" for plugin in ("cacheprovider", "nbval", "hypothesispytest")]
+    # `debubble` itself is imported by then, and has no assertions for pytest to rewrite.
+    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    return int(pytest.main([test, *options, "--device", device]))

@@ -1,0 +1,87 @@
+"""`debubble solution` and `debubble diff`: ours, and yours beside it, once you have solved it."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from pathlib import Path
+
+import typer
+
+from debubble.workshop.kata_files.catalogue import Kata
+from debubble.workshop.kata_files.stub_source import source_module
+
+from ..refusal import refuse, refusing
+from .learner import Learner
+
+COLOURS = {"-": "red", "+": "green", "@": "cyan"}
+
+
+def solution(word: str | None, spoil: bool) -> None:
+    """Print our definitions, and what they do differently."""
+    with refusing():
+        learner = Learner()
+        kata = _allowed(learner, word, spoil, "solution")
+        for target in kata.solution:
+            ours = source_module(target.module, kata.root)
+            typer.secho(f"# {kata.relative(ours.path)}", bold=True)
+            typer.echo(f"{ours.statement_text(ours.definition(target.name))}\n")
+        if kata.differs:
+            typer.echo(kata.differs)
+
+
+def diff(word: str | None, spoil: bool) -> None:
+    """Print what ours (+) has in place of yours (-)."""
+    with refusing():
+        learner = Learner()
+        kata = _allowed(learner, word, spoil, "diff")
+        path = learner.workspace.file_of(kata)
+        for target in kata.solution:
+            ours = source_module(target.module, kata.root)
+            yours = _definition(path, target.name, kata)
+            text = ours.statement_text(ours.definition(target.name))
+            lines = difflib.unified_diff(
+                yours.splitlines(),
+                text.splitlines(),
+                kata.relative(path),
+                kata.relative(ours.path),
+                lineterm="",
+            )
+            for number, line in enumerate(lines):
+                head = number < 2
+                typer.secho(line, fg=None if head else COLOURS.get(line[:1]), bold=head)
+
+
+def _allowed(learner: Learner, word: str | None, spoil: bool, command: str) -> Kata:
+    """Without a word the last one that was solved: of the current one there is nothing to see."""
+    kata = learner.choose(word)
+    solved = learner.standings[kata.name].solved
+    if not word and not solved and not spoil:
+        last = [e.get("kata") for e in learner.events if e.get("verdict") == "passed"]
+        kata = learner.choose(str(last[-1])) if last else kata
+        solved = learner.standings[kata.name].solved
+    if solved:
+        return kata
+    if not spoil:
+        refuse(
+            f"{kata.name} is not solved yet: `debubble hint {kata.name}` helps, and "
+            f"`debubble {command} {kata.name} --spoil` shows our solution all the same"
+        )
+    learner.remember("solution", kata)
+    return kata
+
+
+def _definition(path: Path, name: str, kata: Kata) -> str:
+    """The learner's; all of a file that Python can't read."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        refuse(f"{kata.relative(path)} can't be read: {error}")
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return text
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            return ast.get_source_segment(text, node) or text
+    return text

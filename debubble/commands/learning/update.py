@@ -1,0 +1,73 @@
+"""`debubble update [KATA]`: our changes to an exercise that a learner has begun."""
+
+from __future__ import annotations
+
+import typer
+
+from debubble.workshop.kata_files.catalogue import Kata, WorkshopError
+from debubble.workshop.kata_files.merge import Both, Lines, in_common, merge
+from debubble.workshop.kata_files.stub_files import free_backup, write_whole
+from debubble.workshop.kata_files.stubs import generate
+from debubble.workshop.kata_files.workspace import cannot_write
+
+from ..refusal import refusing
+from .learner import Learner, remark
+
+
+def update(word: str | None) -> None:
+    """Bring every copy up to date, or that of one kata. Whoever has changed the same lines is
+    asked; without an answer their file stays as it is, for exit status 1."""
+    with refusing():
+        learner = Learner()
+        katas = [learner.choose(word)] if word else learner.katas
+        copies = [kata for kata in katas if learner.workspace.has_copy(kata)]
+        waiting = []
+        for kata in copies:
+            try:
+                _update(learner, kata)
+            except (WorkshopError, typer.Abort) as error:
+                waiting.append(kata)
+                place = kata.relative(learner.workspace.copy_of(kata))
+                asked = f"\n{place} is as it was: `debubble update {kata.name}` asks again."
+                remark(str(error) or asked)
+    if waiting:
+        raise typer.Exit(1)
+    typer.secho(f"Up to date: {len(copies)} of your katas.", fg="green")
+
+
+def _update(learner: Learner, kata: Kata) -> None:
+    """WorkshopError where the copy can't be read or written, Abort where nobody answers."""
+    workspace = learner.workspace
+    path, ours = workspace.copy_of(kata), generate(kata)
+    place = kata.relative(path)
+    try:
+        theirs = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WorkshopError(f"{place} can't be read, and is as it was: {error}") from None
+    origin = workspace.origin_of(kata)
+    parts = merge(in_common(theirs, ours) if origin is None else origin, theirs, ours)
+    text = "".join(line for part in parts for line in _chosen(part, place))
+    try:
+        if text != theirs:
+            backup = free_backup(path)
+            write_whole(backup, theirs.encode())
+            write_whole(path, text.encode())
+            typer.echo(f"{place} has our changes; as it was before it is in {backup.name}.")
+        workspace.keep_origin(kata)
+    except OSError as error:
+        raise cannot_write(place, error) from None
+
+
+def _chosen(part: Lines | Both, place: str) -> Lines:
+    if not isinstance(part, Both):
+        return part
+    typer.secho(f"\n{place}: you and we have changed the same lines.", bold=True)
+    for sign, colour, lines in (("yours", "red", part.theirs), ("ours", "green", part.ours)):
+        typer.secho(sign, dim=True)
+        for line in lines:
+            typer.secho(f"  {line}", fg=colour, nl=not line.endswith("\n"))
+    answer = ""
+    while answer not in ("y", "o", "b"):
+        answer = typer.prompt("Keep (y)ours, take (o)urs, or (b)oth?", default="y")[:1].lower()
+    taken = {"y": part.theirs, "o": part.ours, "b": [*part.theirs, *part.ours]}
+    return taken[answer]

@@ -1,0 +1,173 @@
+"""`debubble watch [KATA]`: its tests run whenever its file is saved.
+
+This process has imported what a run needs and forks for each one. So a verdict takes no start, and
+nothing that the code does to its process lasts: a loop that never ends is over with the next save.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import NoReturn
+
+import typer
+
+from debubble.workshop.kata_files.catalogue import Kata
+from debubble.workshop.running.memory import leave_memory_to_others
+
+from ..refusal import refuse, refusing
+from .hint import hint
+from .learner import Learner, remark
+from .run import status_of_tests
+
+A_MOMENT = 0.05
+"""Seconds between two looks at the file."""
+Seen = tuple[int, int, int] | None
+
+
+def watch(word: str | None, device: str) -> None:
+    """Until Ctrl-C, or `q` and Enter."""
+    if not hasattr(os, "fork"):
+        refuse("watch needs a system that can fork, such as Linux: `debubble run` does without")
+    with refusing():
+        learner = Learner()
+        kata = learner.choose(word)
+        path = learner.begin(kata)
+    try:
+        typer.echo("Getting ready …")
+        device = _warm_up(kata, device)
+        while (following := _watch_one(kata, path, device)) is not None:
+            kata, path = following, Learner().begin(following)
+    except KeyboardInterrupt:
+        typer.echo()
+    typer.echo(f"No longer watching; {path.name} is as you saved it.")
+
+
+def _watch_one(kata: Kata, path: Path, device: str) -> Kata | None:
+    """Until another kata is wanted, which is returned, or None."""
+    while True:
+        seen = _look(path)
+        if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+            typer.echo("\033[H\033[2J", nl=False)
+        typer.secho(f"{kata.relative(path)}", bold=True)
+        passed = _run(kata, path, device, seen)
+        if passed is None:
+            _let_it_be_saved(path)
+            continue
+        keys = "Enter for the next kata" if passed else "h for a hint"
+        typer.secho(f"Watching {kata.relative(path)}. Save it, or type {keys}, q to end.", dim=True)
+        while _look(path) == seen:
+            time.sleep(A_MOMENT)
+            typed = _typed()
+            if typed == "q":
+                return None
+            if typed == "h":
+                hint(kata.name)
+            elif typed is not None and passed:
+                return Learner().current
+        _let_it_be_saved(path)
+
+
+def _run(kata: Kata, path: Path, device: str, seen: Seen) -> bool | None:
+    """Whether it passed. Another save ends the run, for None, and so does Ctrl-C."""
+    sys.stdout.flush()
+    process = os.fork()
+    if process == 0:
+        _in_the_child(kata, device)
+    try:
+        while True:
+            done, status = os.waitpid(process, os.WNOHANG)
+            if done:
+                break
+            if _look(path) != seen:
+                _end(process)
+                return None
+            time.sleep(A_MOMENT)
+    except KeyboardInterrupt:
+        _end(process)
+        remark("\nStopped. Ctrl-C once more ends the watch.")
+        return False
+    exit_code = os.waitstatus_to_exitcode(status)
+    if exit_code < 0:
+        name = signal.Signals(-exit_code).name
+        remark(f"The run was ended by {name}: did it take more memory than there is?")
+    return exit_code == 0
+
+
+def _in_the_child(kata: Kata, device: str) -> NoReturn:
+    """It leaves at once, with all that the code under test has done to it."""
+    exit_code = 1
+    try:
+        os.setpgid(0, 0)
+        if device == "sim":
+            leave_memory_to_others()
+        exit_code = status_of_tests(kata, device)
+    except BaseException as error:
+        remark(f"The run could not be finished: {type(error).__name__}: {error}")
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(exit_code)
+
+
+def _warm_up(kata: Kata, device: str) -> str:
+    """Imports what each run needs; the accelerator's name. CUDA itself starts in the children."""
+    from debubble.workshop.running.process_environment import ONE_THREAD
+
+    os.environ.update(ONE_THREAD)  # a process that forks is better without threads
+    import io
+
+    import pytest
+
+    from debubble.accelerator.choice import resolve
+    from debubble.workshop import plugin
+    from debubble.workshop.running.forked_process import prepare
+
+    try:
+        device = resolve(device)
+        prepare(device)
+    except (RuntimeError, ValueError) as error:
+        refuse(str(error))
+    os.chdir(kata.root)
+    with contextlib.redirect_stdout(io.StringIO()):
+        test = kata.relative(kata.test_path)
+        pytest.main([test, "--collect-only", "-q", "-p", plugin.__name__, "-p", "no:cacheprovider"])
+    return device
+
+
+def _end(process: int) -> None:
+    for kill in (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(process, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(process, 0)
+
+
+def _look(path: Path) -> Seen:
+    """What changes when the file is saved; None where it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _let_it_be_saved(path: Path) -> None:
+    """An editor may take the file away and put another in its place."""
+    for _ in range(10):
+        if _look(path):
+            return
+        time.sleep(A_MOMENT)
+
+
+def _typed() -> str | None:
+    """A line, where somebody sits at a terminal."""
+    if not (sys.stdin and sys.stdin.isatty() and select.select([sys.stdin], [], [], 0)[0]):
+        return None
+    return sys.stdin.readline().strip().lower()

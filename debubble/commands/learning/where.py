@@ -1,0 +1,44 @@
+"""`debubble` alone: where you are, and what is next."""
+
+from __future__ import annotations
+
+import typer
+
+from ..refusal import refusing
+from .learner import Learner, effort, remark
+
+
+def where() -> None:
+    """At most ten lines, and one for each file of the learner's that is not tested."""
+    with refusing():
+        learner = Learner()
+        kata = learner.current
+        typer.secho(f"{learner.solved} of {len(learner.katas)} katas solved.", bold=True)
+        if kata is None:
+            typer.echo("All of them: `debubble syncs SCRIPT` finds the waits in your own code.")
+        else:
+            standing = learner.standings[kata.name]
+            about = [effort(kata)] if effort(kata) else []
+            if standing.attempts:
+                times = "1 attempt" if standing.attempts == 1 else f"{standing.attempts} attempts"
+                about.append(f"{times} so far")
+            behind = f" ({', '.join(about)})" if about else ""
+            typer.echo(f"Now: {kata.title}, chapter {kata.chapter}{behind}")
+            file = learner.workspace.file_of(kata)
+            taken = min(standing.hints + 1, len(kata.hints))
+            typer.echo()
+            if learner.state(kata) == "new":
+                _line("next", f"begins it: makes your copy of {kata.relative(file)}")
+            else:
+                _line("open", f"opens {kata.relative(file)}")
+            _line("watch", "runs its tests whenever you save")
+            _line("hint", f"helps, step {taken} of {len(kata.hints)}")
+        _line("list", "shows all katas")
+        typer.echo("  debubble --help names the other commands.")
+        for sentence in learner.workspace.remarks(learner.catalogue):
+            remark(sentence)
+
+
+def _line(command: str, does: str) -> None:
+    typer.secho(f"  debubble {command:<7}", fg="cyan", nl=False)
+    typer.echo(does)

@@ -1,0 +1,148 @@
+"""The learner's workspace: `my/` in the workbook's folder, or what DEBUBBLE_WORKSPACE names.
+
+my/katas/<system>/<kata>.py   their copy of a kata, tested in place of the stub in katas/
+my/katas/.stubs/              what each was when its copy was made
+my/chapters/                  their copies of chapters
+my/progress.jsonl             what they tried, saw and solved (`Progress`)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from pathlib import Path
+
+from .catalogue import Catalogue, Kata, WorkshopError, way_out
+from .stub_files import StubFiles, StubState, write_whole
+from .stubs import generate
+
+MOST_COMMITS = 50
+VARIABLE = "DEBUBBLE_WORKSPACE"
+"""A folder; a relative one lies in the workbook's."""
+
+
+class Workspace:
+    def __init__(self, root: Path) -> None:
+        """`root`: the workbook's folder. Nothing is written until something is to be kept."""
+        self.root = root
+        self.folder = root / Path(os.environ.get(VARIABLE) or "my").expanduser()
+
+    @property
+    def katas(self) -> Path:
+        return self.folder / "katas"
+
+    @property
+    def chapters(self) -> Path:
+        return self.folder / "chapters"
+
+    @property
+    def progress_file(self) -> Path:
+        return self.folder / "progress.jsonl"
+
+    def copy_of(self, kata: Kata) -> Path:
+        return self.katas / kata.system / f"{kata.name}.py"
+
+    def has_copy(self, kata: Kata) -> bool:
+        return os.path.lexists(self.copy_of(kata))
+
+    def file_of(self, kata: Kata) -> Path:
+        """What is tested and edited: the learner's copy where there is one, else the stub."""
+        return self.copy_of(kata) if self.has_copy(kata) else kata.stub_path
+
+    def begin(self, kata: Kata) -> bool:
+        """Makes the copy, with all edits of the stub; False where there is one.
+
+        WorkshopError where nothing can be written or the stub can't be read.
+        """
+        if self.has_copy(kata):
+            return False
+        edited = StubFiles(Catalogue(self.root)).state(kata) is StubState.EDITED
+        text = kata.stub_path.read_bytes() if edited else generate(kata).encode()
+        path = self.copy_of(kata)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, text)
+            self.keep_origin(kata)
+        except OSError as error:
+            raise cannot_write(kata.relative(path), error) from None
+        return True
+
+    def keep_origin(self, kata: Kata) -> None:
+        """Of the stub as it is today. OSError where it can't be written."""
+        path = self._origin(kata)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, generate(kata).encode())
+
+    def origin_of(self, kata: Kata) -> str | None:
+        """The stub that the copy was made of, or the copy brought up to date with: as it was kept,
+        or else the one in git's history that is nearest to the copy. None where there is neither.
+        """
+        try:
+            return self._origin(kata).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            copy = self.copy_of(kata).read_text(encoding="utf-8").splitlines()
+            likeness = lambda text: SequenceMatcher(None, text.splitlines(), copy).ratio()
+            return max(_in_history(kata), key=likeness, default=None)
+
+    def _origin(self, kata: Kata) -> Path:
+        return self.katas / ".stubs" / kata.system / f"{kata.name}.py"
+
+    def is_untouched(self, kata: Kata) -> bool:
+        """Whether the learner's file is the exercise as we wrote it."""
+        if not self.has_copy(kata):
+            files = StubFiles(Catalogue(self.root))
+            return kata.stub_path.is_file() and not files.is_edited(kata)
+        try:
+            return self.copy_of(kata).read_bytes() == generate(kata).encode()
+        except OSError:
+            return False
+
+    def remarks(self, catalogue: Catalogue) -> Iterator[str]:
+        """A sentence for each file that is not tested although it looks as if it were."""
+        names = [kata.name for kata in catalogue.katas]
+        owned = {self.copy_of(kata) for kata in catalogue.katas}
+        for path in sorted(self.katas.glob("*/*.py")):
+            if path not in owned:
+                place = path.relative_to(self.root) if path.is_relative_to(self.root) else path
+                yield f"{place} is no kata's, and is not tested: {way_out(path.stem, names)}"
+        files = StubFiles(catalogue)
+        for kata in catalogue.katas:
+            if self.has_copy(kata) and files.is_edited(kata):
+                copy = self.copy_of(kata)
+                if not _same(copy, kata.stub_path):
+                    yield (
+                        f"{kata.relative(copy)} is tested, and your other version in "
+                        f"{kata.relative(kata.stub_path)} is not: keep one of them"
+                    )
+
+
+def cannot_write(path: str, error: OSError) -> WorkshopError:
+    return WorkshopError(
+        f"{path} can't be written ({error.strerror or error}): make room there, or name another "
+        f"folder by {VARIABLE}"
+    )
+
+
+def _in_history(kata: Kata) -> Iterator[str]:
+    """The stub in the last commits that changed it, where this is a clone and git is installed."""
+    git = ["git", "-C", str(kata.root)]
+    stub = kata.stub_path.relative_to(kata.root)
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        commits = _output([*git, "log", f"-{MOST_COMMITS}", "--format=%H", "--", str(stub)])
+        for commit in commits.split():
+            yield _output([*git, "show", f"{commit}:./{stub}"])
+
+
+def _output(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    return done.stdout
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.read_bytes() == other.read_bytes()
+    except OSError:
+        return False

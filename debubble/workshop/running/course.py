@@ -1,0 +1,102 @@
+"""Which katas a run goes through: up to the first that is not solved, unless more is asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import pytest
+
+from ..kata_files.catalogue import Catalogue, Kata
+from ..kata_files.workspace import Workspace
+from .under_test import Implementations
+
+
+class Course:
+    """The katas of one workbook in one run of pytest."""
+
+    def __init__(self, config: pytest.Config, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+        self.workspace = Workspace(catalogue.root)
+        self.tests: Counter[Kata] = Counter()
+        """How many tests of each were found."""
+        self.failed: Kata | None = None
+        """The first one of which a test failed."""
+        self.mine = config.getoption("impl", "learner") == "learner" and not any(
+            isinstance(found, Implementations) for found in config.pluginmanager.get_plugins()
+        )
+        """Whether it is the learner's code that runs."""
+        self.goes_on = config.getoption("all_katas", False)
+        chosen = any(config.getoption(name, None) for name in ("keyword", "markexpr"))
+        self.is_chosen = chosen
+        """Whether single tests were asked for by a word."""
+        self.is_limited = self.mine and not chosen and not config.getoption("collectonly", False)
+        self.is_alone = getattr(config.option, "dist", "no") == "no"
+        """Whether no other process runs a part of it."""
+        arguments = [arg.partition("::") for arg in config.args]
+        here = config.invocation_params.dir
+        paths = [(here / path).resolve() for path, _, _ in arguments]
+        self.parts = {path for path, (_, of, _) in zip(paths, arguments, strict=True) if of}
+        """Files of which single tests were asked for."""
+        self.files = {path for path in paths if path.is_file()}
+        self.folders = [path for path in paths if path.is_dir()]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all katas were asked for."""
+        folder = self.catalogue.root / "katas"
+        return any(folder.is_relative_to(path) for path in self.folders)
+
+    def is_named(self, kata: Kata) -> bool:
+        """Whether it was asked for by its file: then it runs regardless."""
+        return kata.test_path in self.files
+
+    @cached_property
+    def asked_for(self) -> Sequence[Kata]:
+        """In teaching order."""
+        inside = lambda kata: any(kata.test_path.is_relative_to(path) for path in self.folders)
+        return [kata for kata in self.catalogue.katas if self.is_named(kata) or inside(kata)]
+
+    @cached_property
+    def untouched(self) -> Sequence[Kata]:
+        """Those that were not begun, and not asked for by their file."""
+        others = (kata for kata in self.asked_for if not self.is_named(kata))
+        return [kata for kata in others if self.workspace.is_untouched(kata)]
+
+    def is_theirs(self, kata: Kata) -> bool:
+        """Whether it runs on code that its learner has changed."""
+        return self.mine and not self.workspace.is_untouched(kata)
+
+    def leaves_out(self, kata: Kata) -> bool:
+        """Whether it lies behind one that can't be solved, since nobody has begun it, or that has
+        failed."""
+        if not self.is_limited or self.goes_on or self.is_named(kata):
+            return False
+        if self.is_alone and self.failed not in (None, kata):
+            return True
+        return kata in self.asked_for and bool(self.untouched) and self._behind_the_first(kata)
+
+    def is_shortened(self, kata: Kata) -> bool:
+        """Whether one test is enough to show that it is not solved."""
+        return self.is_limited and self.goes_on and kata in self.untouched[1:]
+
+    def is_tested_whole(self, kata: Kata, tests: int) -> bool:
+        """Whether a run of so many tests is one of all of them."""
+        if kata.test_path in self.parts or self.is_chosen:
+            return False
+        return tests == self.tests[kata] or not self.is_alone
+
+    def wanted(self, items: Sequence[tuple[pytest.Item, Kata | None]]) -> Iterator[pytest.Item]:
+        """Of those that are shortened the first test that the stub is meant to fail."""
+        taken: set[Kata] = set()
+        for item, kata in items:
+            if kata is None or not self.is_shortened(kata):
+                yield item
+            elif kata not in taken and getattr(item, "originalname", "") in kata.stub_fails:
+                taken.add(kata)
+                yield item
+
+    def _behind_the_first(self, kata: Kata) -> bool:
+        order = self.catalogue.katas
+        return order.index(kata) > order.index(self.untouched[0])

@@ -1,0 +1,39 @@
+"""Habits from CUDA that end in an error on sim, and what runs on both."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import traceback
+
+WORDS = re.compile(r"cuda|nvidia|stream_id|dummy base class|cpu backend", re.IGNORECASE)
+"""What PyTorch says where there is no CUDA has one of these words."""
+HABITS = {
+    r"torch\.(cuda|accelerator)\.(current_stream|default_stream)\(": "`current().current_stream()`",
+    r"torch\.cuda\.(stream|set_stream)\(": "`with stream:`, of a `stream = current().stream()`",
+    r"torch\.cuda\.Stream\(|torch\.Stream\(": "`current().stream()`",
+    r"torch\.cuda\.Event\(|torch\.Event\(": "`current().event()`",
+    r"torch\.(cuda|accelerator)\.synchronize\(": "`current().synchronize()`",
+    r"torch\.cuda\.(CUDAGraph|graph)\(": "`graph = current().graph()`, and `with graph.capture():`",
+    r"\.cuda\([^)]*non_blocking": "`.to(current().device, non_blocking=True)`",
+    r"\.cuda\(": "`.to(current().device)`",
+    r"[\"']cuda(:\d+)?[\"']": "`current().device`",
+}
+"""In which lines they are, and what to write instead: the first that is found counts."""
+
+
+def what_to_write(error: BaseException, frame: traceback.FrameSummary) -> str:
+    """A sentence for an error that the learner's line raised; "" where no habit is to blame."""
+    first = frame.lineno or 0
+    lines = range(first, (frame.end_lineno or first) + 1)
+    code = "".join(linecache.getline(frame.filename, number) for number in lines)
+    # What its current stream says depends on the build, and on what lies in memory.
+    if not WORDS.search(str(error)) and "torch.accelerator." not in code:
+        return ""
+    for habit, instead in HABITS.items():
+        if re.search(habit, code):
+            return (
+                f"This accelerator is simulated, and CUDA isn't here. Write {instead}, which runs "
+                "on both; `from debubble.accelerator import current` brings `current`."
+            )
+    return ""

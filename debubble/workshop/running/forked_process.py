@@ -1,0 +1,190 @@
+"""A fork of this process runs tests that this one has collected, and tells it how they went.
+
+Whatever the code under test does to its process, the verdict is given by this one: where a report
+is missing, the end of the fork is told in its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import importlib
+import os
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Generator, Iterator
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import IO, NoReturn
+
+import pytest
+from _pytest.runner import SetupState, runtestprotocol
+
+from .instruments import Instruments
+from .memory import leave_memory_to_others
+from .process_messages import Done, Ended, Request
+from .under_test import GRACE
+
+LIMIT = pytest.StashKey[float]()
+"""Of a test that runs in a fork: the seconds of its call, 0 for no limit."""
+THEIRS = pytest.StashKey[bool]()
+"""Of a test that runs on a learner's code."""
+INSTRUMENTS = pytest.StashKey[Instruments]()
+ANY_TEST_NEEDS = {"debubble", "numpy", "torch", "triton"}
+"""What a fork has imported of these, this process imports for the next one."""
+TO_SET_UP = 120.0
+"""Seconds beyond a test's limit in which it has to be set up and torn down."""
+
+
+def prepare(device: str, triton: bool = True) -> None:
+    """What every test would otherwise do again, as far as a fork can take it along."""
+    import torch
+
+    import debubble
+    from debubble.contract import triton_mode
+
+    importlib.import_module("debubble.workshop.teaching.claims")
+    importlib.import_module("debubble.workshop.teaching.polling")
+    if device == "sim":
+        # The first tensor that is filled has PyTorch import what takes a second or two.
+        torch.zeros(1, device=debubble.accelerator("sim").device)
+    else:
+        triton_mode.compile_triton()
+    if triton and triton_mode.is_there():
+        importlib.import_module("triton.language")
+
+
+class ForkedProcess:
+    def __init__(self, session: pytest.Session, on_sim: bool) -> None:
+        self.session = session
+        self.on_sim = on_sim
+        instruments = session.config.stash.setdefault(INSTRUMENTS, Instruments())
+        instruments.note()
+        self.trace = tempfile.TemporaryFile("w+")  # noqa: SIM115  # until stop()
+        self.connection, others = Pipe()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        self.process = os.fork()
+        if self.process == 0:
+            self.connection.close()
+            _serve(session, _Fork(others, self.trace, instruments), on_sim)
+        others.close()
+
+    def run(self, nodeid: str, seconds: float) -> Iterator[pytest.TestReport | Ended]:
+        """The reports of a test, then Ended if the process did not finish it; no other test can be
+        run then. RuntimeError where it says nothing for too long."""
+        try:
+            self.connection.send(Request(nodeid, seconds))
+            while not isinstance(message := self._receive(seconds), Done):
+                yield message
+            # On CUDA this process must do nothing that could start it.
+            for name in message.imported if self.on_sim else ():
+                with contextlib.suppress(Exception):
+                    importlib.import_module(name)
+        except (EOFError, ConnectionError):
+            yield self._ended()
+
+    def stop(self) -> None:
+        """It has nothing to clean up: what it did to its process ends with it."""
+        self.connection.close()
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(self.process, signal.SIGKILL)
+            os.waitpid(self.process, 0)
+        self.trace.close()
+
+    def _receive(self, seconds: float) -> pytest.TestReport | Ended | Done:
+        patience = seconds + TO_SET_UP if seconds else None
+        if not self.connection.poll(patience):
+            raise RuntimeError(
+                f"the process of the test said nothing for {patience:g} s, although the test's "
+                f"call may take {seconds:g} s: it was ended"
+            )
+        return self.connection.recv()
+
+    def _ended(self) -> Ended:
+        _, status = os.waitpid(self.process, 0)
+        capture = self.session.config.pluginmanager.get_plugin("capturemanager")
+        out, err = "", ""
+        if capture is not None and capture.is_globally_capturing():
+            out, err = capture.read_global_capture()
+        self.trace.seek(0)
+        return Ended(os.waitstatus_to_exitcode(status), self.trace.read(), out, err)
+
+
+class _Fork:
+    """A pytest plugin of the fork: sends each report, and limits what a test may do."""
+
+    def __init__(self, connection: Connection, trace: IO[str], instruments: Instruments) -> None:
+        self.connection = connection
+        self.trace = trace
+        self.instruments = instruments
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        """Ends the process where code that is not Python hangs; waits for the GPU, so that an error
+        there is this test's."""
+        seconds = item.stash[LIMIT]
+        if seconds:
+            faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=self.trace)
+        try:
+            yield
+            _wait_for_cuda()
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
+        """By then our own fixtures have undone what they had put in place of something."""
+        yield
+        if item.stash.get(THEIRS, False):
+            self.instruments.must_be_as_they_were()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        self.connection.send(report)
+        return report
+
+
+def _serve(session: pytest.Session, fork: _Fork, on_sim: bool) -> NoReturn:
+    """In the fork. It leaves at once, since what it would clean up may be damaged."""
+    exit_code = 1
+    try:
+        import resource  # there is none where nothing can fork
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        faulthandler.enable(file=fork.trace, all_threads=False)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits.
+        if "torch" in sys.modules:
+            # The threads that this process had for its operators are not in its fork.
+            sys.modules["torch"].set_num_threads(1)
+        if on_sim:
+            leave_memory_to_others()
+        session.config.pluginmanager.register(fork)
+        items = {item.nodeid: item for item in session.items}
+        while True:
+            request: Request = fork.connection.recv()
+            before = {*sys.modules}
+            item = items[request.nodeid]
+            item.stash[LIMIT] = request.seconds
+            # What others have set up is theirs to tear down.
+            session._setupstate = SetupState()
+            runtestprotocol(item, log=False, nextitem=None)
+            new = [name for name in sys.modules if name not in before]
+            needed = [name for name in new if name.partition(".")[0] in ANY_TEST_NEEDS]
+            fork.connection.send(Done(needed))
+    except EOFError:
+        exit_code = 0
+    except BaseException:
+        traceback.print_exc(file=fork.trace)
+        fork.trace.flush()
+    finally:
+        os._exit(exit_code)
+
+
+def _wait_for_cuda() -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.synchronize()

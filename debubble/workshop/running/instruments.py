@@ -1,0 +1,80 @@
+"""What a test judges by: debubble, pytest and the tests themselves, as they were before the code
+under test could put something else in their place."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+from ..teaching.diagnosis import Diagnosis, KataFailure
+
+OURS = {"debubble", "pytest", "_pytest", "pluggy", "builtins"}
+SOLUTIONS = "solutions"
+
+
+class Instruments:
+    """All functions, classes and methods of ours."""
+
+    def __init__(self) -> None:
+        self.modules: dict[str, ModuleType] = {}
+        self.tools: list[tuple[ModuleType | type, str, object]] = []
+        """Each with what has it, and its name there."""
+        self.solutions: set[str] = set()
+
+    def note(self) -> None:
+        """Of all modules that were imported since the last time."""
+        self.solutions = {name for name in sys.modules if _is_solution(name)}
+        for name, module in [*sys.modules.items()]:
+            if _is_ours(name) and self.modules.get(name) is not module:
+                self.modules[name] = module
+                self.tools += _tools_of(module)
+
+    def must_be_as_they_were(self) -> None:
+        """KataFailure that names the first one which is not, or our solution that was loaded."""
+        for name in sys.modules:
+            if _is_solution(name) and name not in self.solutions:
+                raise KataFailure(
+                    Diagnosis(
+                        "your code to do without our solution",
+                        f"imported {name}, which takes our solution",
+                        why="The exercise is to write it yourself.",
+                    )
+                )
+        for replaced in self._replaced():
+            raise KataFailure(
+                Diagnosis(
+                    "your code to leave alone what its tests judge by",
+                    f"replaced {replaced}",
+                    why="The tests say nothing of code that changes what they judge by.",
+                )
+            )
+
+    def _replaced(self) -> Iterator[str]:
+        for name, module in self.modules.items():
+            if sys.modules.get(name) is not module:
+                yield f"sys.modules[{name!r}]"
+        for owner, name, tool in self.tools:
+            if vars(owner).get(name) is not tool:
+                of = owner.__name__ if isinstance(owner, ModuleType) else owner.__qualname__
+                yield f"{of}.{name}"
+
+
+def _is_ours(name: str) -> bool:
+    return name.partition(".")[0] in OURS or name.rpartition(".")[2].startswith("test_")
+
+
+def _is_solution(name: str) -> bool:
+    return name.partition(".")[0] == SOLUTIONS
+
+
+def _tools_of(module: ModuleType) -> Iterator[tuple[ModuleType | type, str, object]]:
+    """The functions and classes of a module, and the methods of those that it defines."""
+    for name, found in vars(module).items():
+        # A function made by another is put there for a while, as pytest does in each test.
+        if callable(found) and "<locals>" not in getattr(found, "__qualname__", ""):
+            yield module, name, found
+        if isinstance(found, type) and found.__module__ == module.__name__:
+            for method, value in vars(found).items():
+                if callable(value) or isinstance(value, property | classmethod | staticmethod):
+                    yield found, method, value

@@ -1,0 +1,124 @@
+"""What code under test is given: many calls at once, the same objects with other contents, parts of
+larger tensors; and whether it left its inputs as they were."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import torch
+
+import debubble
+from debubble.timeline.timeline import Timeline
+
+from .claims import expect_equal
+
+if TYPE_CHECKING:
+    from debubble.accelerator import Accelerator
+
+Result = TypeVar("Result")
+Arguments = TypeVar("Arguments", bound=tuple[object, ...])
+IN_A_ROW = 100
+"""So many calls come before the first copy begins: more than anybody makes buffers for that are
+taken in turn without asking."""
+BUSY_MS = 40.0
+"""A real host queues some hundred uploads meanwhile, or else the first dozens of them."""
+MODELLED_BUSY_MS = 10.0
+BESIDE = 77
+"""What lies beside a part of a larger tensor."""
+
+
+def in_a_row(
+    accelerator: Accelerator, call: Callable[[int], Result], calls: int = IN_A_ROW
+) -> tuple[list[Result], Timeline]:
+    """What `call(0)`, `call(1)`, … return, all queued behind a kernel that still runs, and what
+    happened.
+
+    Each result is used as a model would: of every device tensor in it there is a copy, which was
+    made right behind its call, on the stream that the call was made on.
+    """
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(MODELLED_BUSY_MS if accelerator.modelled else BUSY_MS)
+        results = [_used(call(number)) for number in range(calls)]
+    return results, timeline
+
+
+def same_objects(steps: Iterable[Arguments]) -> Iterator[Arguments]:
+    """The arguments of each step, in the same objects for all steps: dicts, lists and tensors of
+    the first one are changed in place, as an engine does. Other values are given as they are."""
+    kept: Arguments | None = None
+    for arguments in steps:
+        if kept is None:
+            kept = arguments = _own(arguments)
+        else:
+            kept = cast(Arguments, tuple(map(_overwritten, kept, arguments)))
+        yield kept
+
+
+@contextmanager
+def left_as_they_were(**inputs: object) -> Iterator[None]:
+    """KataFailure behind the block if one of these tensors, dicts and lists has changed in it. It
+    waits for the device: record inside of it, and not around it."""
+    before = {name: _own(value) for name, value in inputs.items()}
+    yield
+    for name, value in inputs.items():
+        expect_equal(
+            value,
+            before[name],
+            value=f"`{name}`, which belongs to the caller, after the call",
+            likely="`+=`, methods whose name ends with `_`, and assignments to an index change the "
+            "object that they are given. Make a new one instead.",
+        )
+
+
+def part_of(values: torch.Tensor, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """`values` [n, m] as a part of a larger tensor on the device, not contiguous, and that larger
+    tensor, [n, m + 3], which holds BESIDE in all other places."""
+    rows, columns = values.shape
+    whole = torch.full((rows, columns + 3), BESIDE, dtype=values.dtype, device=device)
+    part = whole[:, 1 : columns + 1]
+    part.copy_(values)
+    return part, whole
+
+
+def _used(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value if value.device.type == "cpu" else value.clone()
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(_used, value))
+    if isinstance(value, list | tuple):
+        return type(value)(map(_used, value))
+    if isinstance(value, dict):
+        return {key: _used(item) for key, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in fields(value) if field.init]
+        return replace(value, **{name: _used(getattr(value, name)) for name in names})
+    return value
+
+
+def _own(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.clone()
+    if isinstance(value, dict):
+        return {key: _own(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_own, value))
+    return copy.deepcopy(value)
+
+
+def _overwritten(kept: Any, new: Any) -> Any:
+    """`kept` with the contents of `new`, where it can be changed in place; else `new`."""
+    if isinstance(kept, torch.Tensor) and isinstance(new, torch.Tensor):
+        return kept.copy_(new)
+    if isinstance(kept, dict) and isinstance(new, Mapping):
+        kept.clear()
+        kept.update(_own(dict(new)))
+        return kept
+    if isinstance(kept, list) and isinstance(new, Sequence):
+        kept[:] = _own(list(new))
+        return kept
+    return new

@@ -1,0 +1,7 @@
+"""Joins the indices and a last one that is expanded, and copies that over the buffer."""
+
+
+def _prepare_kv_sharing_fast_prefill(buffer, logits_indices, num_padded):
+    tail = logits_indices[-1:].expand(len(buffer) - len(logits_indices))
+    buffer.copy_(torch.cat([logits_indices, tail]))
+    return buffer[:num_padded]

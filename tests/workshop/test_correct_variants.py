@@ -1,0 +1,31 @@
+"""Correct answers that are not ours: each passes all tests of its kata.
+
+They lie in `tests/correct_variants/<system>/<kata>/`, written as wrong attempts are: on top of the
+solution. The text above the change says what is different in it.
+"""
+
+import pytest
+
+from debubble.accelerator import current
+from debubble.workshop.kata_files.catalogue import find_catalogue
+from debubble.workshop.proof.trials import run_trials
+from debubble.workshop.proof.verdicts import on_solution
+from debubble.workshop.running.under_test import attempt
+
+CATALOGUE = find_catalogue()
+VARIANTS = {kata: sorted(kata.variants_folder.glob("*.*")) for kata in CATALOGUE.katas}
+
+
+@pytest.mark.deep(4)
+@pytest.mark.parametrize("kata", VARIANTS, ids=lambda kata: kata.name)
+def test_correct_variants_pass(kata):
+    attempts = [attempt(kata, path) for path in VARIANTS[kata]]
+    trials = run_trials(attempts, current().name, lambda trial: None)
+    assert {trial.implementation.path.stem: on_solution(trial).problem for trial in trials} == {
+        found.path.stem: "" for found in attempts
+    }
+
+
+def test_every_variant_is_of_a_kata():
+    found = (CATALOGUE.root / "tests" / "correct_variants").glob("*/*/*.*")
+    assert {*found} == {path for paths in VARIANTS.values() for path in paths}
