@@ -1,5 +1,6 @@
 """Code that crashes fails one test, with an explanation, and all else goes on."""
 
+import faulthandler
 import os
 import re
 
@@ -8,7 +9,7 @@ import torch
 
 from debubble.accelerator import current
 from debubble.workshop.proof.check import check
-from debubble.workshop.running import own_process, process_client
+from debubble.workshop.running import forked_process, own_process, process_client
 
 from . import crashing
 from .crashing import TESTS
@@ -177,6 +178,16 @@ def test_nobody_waits_for_good_for_a_process_that_says_nothing(run, monkeypatch)
     text = run("--impl", "solutions", "--time-limit", "0.01")  # no interpreter starts as quickly
     assert "2 failed" in text
     assert "said nothing for 0.01 s, although the test's call may take 0.01 s: it was ended" in text
+
+
+def test_a_timer_of_this_process_holds_no_other_one_up(run, monkeypatch):
+    """As the one that ends an unattended process which hangs."""
+    monkeypatch.setattr(forked_process, "TO_SET_UP", 20.0)
+    faulthandler.dump_traceback_later(600)
+    try:
+        assert "2 passed" in run("--impl", "solutions", "--time-limit", "5")
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def test_under_a_debugger_tests_stay_where_it_is(run, marked):

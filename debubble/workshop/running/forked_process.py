@@ -66,6 +66,9 @@ class ForkedProcess:
         self.connection, others = Pipe()
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
+        # A timer that is set here is a thread that the fork has not, and would wait for when it
+        # sets its own. This process waits for the fork with a limit of its own.
+        faulthandler.cancel_dump_traceback_later()
         self.process = os.fork()
         if self.process == 0:
             self.connection.close()
