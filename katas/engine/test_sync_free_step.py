@@ -143,8 +143,10 @@ class Conversation(NamedTuple):
 
     @property
     def prompt(self):
+        """The last token is the first of the vocabulary: 0 is an id like all others."""
         random = torch.Generator().manual_seed(self.num_tokens)
-        return tuple(torch.randint(VOCABULARY, (self.num_tokens,), generator=random).tolist())
+        tokens = torch.randint(VOCABULARY, (self.num_tokens - 1,), generator=random)
+        return (*tokens.tolist(), 0)
 
 
 CONVERSATIONS = {

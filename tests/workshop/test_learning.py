@@ -245,6 +245,13 @@ def test_the_commands_of_a_learner_need_no_torch(debubble, workbook):
     subprocess.run([sys.executable, "-c", code], cwd=workbook.root, env=environment, check=True)
 
 
+def test_a_hint_that_cannot_be_counted_says_how_to_get_the_next(debubble, workbook):
+    workbook.write("my", "a file in its place")
+    said = debubble("hint").output
+    assert "Not remembered" in said and "`debubble hint add_up --step 2` says more" in said
+    assert "Hint 2 of 3" in debubble("hint", "add_up", "--step", "2").output
+
+
 class Watch:
     """`debubble watch` in a process of its own, and what it says."""
 

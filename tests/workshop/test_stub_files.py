@@ -44,6 +44,15 @@ def test_an_edited_stub_is_not_written(workbook):
     assert "total = 1" in workbook.stub.read_text()
 
 
+def test_a_learner_who_resets_a_kata_does_not_make_edited_tests_ours(workbook):
+    test = workbook.root / "katas/tiny/test_add_up.py"
+    test.write_text(test.read_text() + "\n# easier\n")
+    workbook.files.restore(workbook.kata)
+    assert workbook.files.has_edited_tests(workbook.kata)
+    workbook.files.write_all()
+    assert not workbook.files.has_edited_tests(workbook.kata)
+
+
 def test_restoring_keeps_the_edits_beside_it(workbook):
     workbook.edit_stub("total = 0", "total = 1")
     backup = workbook.files.restore(workbook.kata)

@@ -84,6 +84,16 @@ def test_ctrl_c_ends_what_still_runs(two_systems):
     assert time.monotonic() - began < LONGEST_TEST / 2
 
 
+def test_ctrl_c_in_a_test_of_one_system_is_no_verdict(two_systems, monkeypatch):
+    monkeypatch.setattr(trials_side_by_side.os, "cpu_count", lambda: 1)
+
+    def interrupt(done, of, doing):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check(two_systems.catalogue, "sim", interrupt)
+
+
 def test_its_processes_have_one_thread(two_systems, tmp_path):
     notes = str(tmp_path / "threads")
     threads = "os.environ['OMP_NUM_THREADS'], torch.get_num_threads()"

@@ -25,7 +25,9 @@ def hint(word: str | None, step: int | None = None) -> None:
             heading = f"Hint {number} of {steps}" if steps > 1 else "Hint"
             typer.secho(f"\n{heading}", fg="cyan")
             typer.echo(kata.hints[number - 1])
-        if shown[-1] > taken:
-            learner.remember("hint", kata, step=shown[-1])
+        remembered = shown[-1] <= taken or learner.remember("hint", kata, step=shown[-1])
         if shown[-1] < steps:
-            typer.secho("\n`debubble hint` once more says more.", fg="cyan")
+            more = "debubble hint` once more"
+            if not remembered:
+                more = f"debubble hint {kata.name} --step {shown[-1] + 1}`"
+            typer.secho(f"\n`{more} says more.", fg="cyan")

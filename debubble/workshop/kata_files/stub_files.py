@@ -24,7 +24,7 @@ class StubFiles:
     """Reads and writes stubs, and remembers in `katas/stubs.json` what it wrote.
 
     Only so can it tell a learner's work, never to be overwritten, from a stub whose solution has
-    changed since.
+    changed since. It also remembers what tests belong to them.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
@@ -57,6 +57,11 @@ class StubFiles:
         """Whether the record has the stub that belongs to the solution of today."""
         return self._written(kata) == fingerprint(generate(kata))
 
+    def has_edited_tests(self, kata: Kata) -> bool:
+        """Whether the kata's tests are not those that the record has."""
+        known = self._read().get(_key_of_tests(kata))
+        return known is not None and known != _fingerprint_of_tests(kata)
+
     def restore(self, kata: Kata, path: Path | None = None) -> Path | None:
         """Writes the stub, or the copy of it at `path`. An edited one is kept as `<kata>.py.bak`,
         or .bak2 and so on where others are kept; returns where."""
@@ -72,7 +77,8 @@ class StubFiles:
         return backup
 
     def write_all(self) -> list[Kata]:
-        """Writes stubs that are missing or stale, never an edited one; returns those written."""
+        """Writes stubs that are missing or stale, never an edited one; returns those written. The
+        tests of today are ours from now on."""
         written = []
         for kata in self.catalogue.katas:
             state = self.state(kata)
@@ -82,7 +88,9 @@ class StubFiles:
             elif state is StubState.CURRENT:
                 self._remember(kata)
         known = {_key(kata) for kata in self.catalogue.katas}
-        self._save({key: value for key, value in self._read().items() if key in known})
+        stubs = {key: value for key, value in self._read().items() if key in known}
+        tests = {_key_of_tests(kata): _fingerprint_of_tests(kata) for kata in self.catalogue.katas}
+        self._save(stubs | {key: value for key, value in tests.items() if value})
         return written
 
     def _write(self, kata: Kata) -> None:
@@ -144,3 +152,12 @@ def free_backup(path: Path) -> Path:
 
 def _key(kata: Kata) -> str:
     return f"{kata.system}/{kata.name}"
+
+
+def _key_of_tests(kata: Kata) -> str:
+    return f"{kata.system}/{kata.test_path.stem}"
+
+
+def _fingerprint_of_tests(kata: Kata) -> str:
+    """Empty where there are none."""
+    return fingerprint_of(kata.test_path.read_bytes()) if kata.test_path.is_file() else ""

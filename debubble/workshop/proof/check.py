@@ -19,6 +19,7 @@ from .trials_side_by_side import run_side_by_side
 from .verdicts import Verdict, on_attempt, on_solution, on_stub
 
 FEWEST_ATTEMPTS = 3
+REWRITE = "`debubble check --write-stubs` writes it"
 
 
 @dataclass
@@ -68,6 +69,10 @@ def _plan(catalogue: Catalogue, kata: Kata, device: str, pristine: bool, folder:
     with _noting(plan, "stub file"):
         state = StubFiles(catalogue).state(kata)
         plan.verdicts.append(_on_stub_file(catalogue, kata, state, pristine))
+        if pristine and StubFiles(catalogue).has_edited_tests(kata):
+            path = kata.relative(kata.test_path)
+            problem = f"{path} is not in katas/stubs.json as it is: {REWRITE}"
+            plan.verdicts.append(Verdict(kata.name, "tests", problem))
         plan.implementations.append(_stub_to_try(kata, state, folder))
     plan.implementations.append(solution(kata))
     with _noting(plan, "wrong attempts"):
@@ -100,11 +105,10 @@ def _noting(plan: Plan, subject: str) -> Iterator[None]:
 
 def _on_stub_file(catalogue: Catalogue, kata: Kata, state: StubState, pristine: bool) -> Verdict:
     path = kata.relative(kata.stub_path)
-    rewrite = "`debubble check --write-stubs` writes it"
     if state is StubState.MISSING:
-        return Verdict(kata.name, "stub file", f"{path} is missing: {rewrite}")
+        return Verdict(kata.name, "stub file", f"{path} is missing: {REWRITE}")
     if state is StubState.STALE:
-        return Verdict(kata.name, "stub file", f"{path} is older than its solution: {rewrite}")
+        return Verdict(kata.name, "stub file", f"{path} is older than its solution: {REWRITE}")
     if state is StubState.EDITED and pristine:
         problem = f"{path} is not as generated: `debubble reset {kata.name}` restores it"
         return Verdict(kata.name, "stub file", problem)
@@ -112,7 +116,7 @@ def _on_stub_file(catalogue: Catalogue, kata: Kata, state: StubState, pristine: 
         note = f"{path} has your edits: it was left alone, and the stub as generated was tried"
         return Verdict(kata.name, "stub file", note=note)
     if not StubFiles(catalogue).is_recorded(kata):
-        problem = f"{path} is not in katas/stubs.json: {rewrite}"
+        problem = f"{path} is not in katas/stubs.json: {REWRITE}"
         return Verdict(kata.name, "stub file", problem)
     return Verdict(kata.name, "stub file")
 

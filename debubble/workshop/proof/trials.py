@@ -49,7 +49,8 @@ def run_trials(
     progress: Callable[[Trial], None],
     *plugins: object,
 ) -> list[Trial]:
-    """Each implementation through its kata's tests; `progress` is called after each test.
+    """Each implementation through its kata's tests; `progress` is called after each test. Ctrl-C
+    is the caller's, although pytest makes an exit status of it.
 
     plugins: what else pytest is to have.
     """
@@ -64,6 +65,8 @@ def run_trials(
     others = ("terminal", "cacheprovider", "xdist", "nbval", "hypothesispytest")
     quiet = [f"-pno:{plugin}" for plugin in others]
     status = pytest.main([*tests, *options, *quiet], plugins=[runner, katas, plugin, *plugins])
+    if runner.interrupted:
+        raise KeyboardInterrupt
     refusals = runner.refusals + katas.refusals
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or refusals:
         raise CannotRun("\n".join(refusals) or f"pytest ended with {status!r}")
@@ -80,6 +83,10 @@ class _Runner:
         self.progress = progress
         self.refusals: list[str] = []
         self.tests: dict[str, tuple[Trial, str]] = {}
+        self.interrupted = False
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        self.interrupted = excinfo.type is KeyboardInterrupt
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:

@@ -5,6 +5,7 @@ It finds its request in the folder, and leaves its answer there.
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import sys
 from pathlib import Path
@@ -30,4 +31,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    # Ctrl-C reaches whoever waits too, and is answered there.
+    with contextlib.suppress(KeyboardInterrupt):
+        main(Path(sys.argv[1]))
