@@ -22,6 +22,19 @@ def test_states_of_either_type_with_gaps_between_them(accelerator, dtype):
     expect_right(sequences, states=states)
 
 
+@pytest.mark.parametrize("made_on", ["host", None])
+@pytest.mark.parametrize("end", [70, 5000])
+def test_a_sequence_that_goes_on_behind_the_last_token_ends_there(accelerator, end, made_on):
+    """The host can't see the starts that are on the device."""
+    sequences = Sequences.random(accelerator, [3, 66])
+    states, starts = sequences.states(), integers(accelerator.device, [0, 3, end])
+    tables = sequences.tables(made_on)
+    o, final = run(sequences, tables=tables, starts=starts, initial_state=states)
+    right, right_states = sequences.expected(states)
+    expect_close(o, right, torch.float32)
+    expect_close(final, right_states, torch.float32)
+
+
 SLOTS = [5, -1, 2, NUM_SLOTS, 4, 0, 2**31 - 1, -(2**31)]
 HAS_STATE = [True, True, False, True, True, True, False, False]
 IN_POOL = [3, 2, 65, 1, 0, 2, 1, 2]

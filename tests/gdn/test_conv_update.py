@@ -1,6 +1,6 @@
 """The convolution's decode step against loops in PyTorch, and against the convolution itself."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -179,6 +179,14 @@ def test_tokens_behind_the_last_sequence_give_zeros(accelerator):
     expect_close((output[:3], conv_states), batch.expected_of([0, 1]))
     assert output.shape == padded.shape
     assert not output[3:].any()
+
+
+@pytest.mark.parametrize("length", [4, 5000, 2**30])
+def test_a_sequence_that_goes_on_behind_the_last_token_ends_there(accelerator, length):
+    """The host can't see the starts that are on the device."""
+    batch = Batch.random([2, 3])
+    found = run(accelerator, replace(batch, lengths=[2, length]), [4, 0])
+    expect_close(found, batch.expected_of([4, 0]))
 
 
 def test_an_empty_batch_is_nothing(accelerator):

@@ -1,6 +1,6 @@
 """The recurrence against the definition in plain PyTorch, with the slots of a pool of states."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -238,6 +238,25 @@ def test_tokens_behind_the_last_sequence_give_zeros(accelerator):
     expect_same(o[:, :3], right)
     assert not o[:, 3:].any()
     expect_same(pool[:2], states)
+
+
+@pytest.mark.parametrize("length", [4, 5000, 2**30])
+def test_a_sequence_that_goes_on_behind_the_last_token_ends_there(accelerator, length):
+    """The host can't see the starts that are on the device."""
+    tokens = Tokens.random(accelerator, [2, 3])
+    o, pool = run(accelerator, replace(tokens, lengths=[2, length]), [4, 0])
+    right, states = tokens.expected(tokens.pool[[4, 0]])
+    expect_same(o, right)
+    expect_same(pool[[4, 0]], states)
+
+
+def test_a_sequence_that_begins_behind_the_last_token_has_none(accelerator):
+    tokens = Tokens.random(accelerator, [5])
+    o, pool = run(accelerator, replace(tokens, lengths=[5, 95, 4]), [4, 0, 1])
+    right, states = tokens.expected(tokens.pool[[4]])
+    expect_same(o, right)
+    expect_same(pool[[4]], states)
+    assert torch.equal(pool[:4].cpu(), tokens.pool[:4].cpu())
 
 
 def test_an_empty_batch_is_nothing(accelerator):

@@ -23,19 +23,21 @@ from tests.sync_free.refusals import expect_refused
 from .batches import TABLES
 from .chunks import starts_of, tables_of
 from .oracle import recurrence
-from .sequences import AROUND_A_CHUNK, TOLERANCE, Sequences, expect_close
+from .sequences import AROUND_A_CHUNK, TOLERANCE, Sequences, expect_close, integers
 
 C = 64
 EXACT = 2e-6
 """What float32 leaves of a few dozen operations."""
 
 
-def in_a_row(sequences, made_on="host", states=None, tables=None, starts=None, **options):
+def in_a_row(
+    sequences, made_on="host", states=None, tables=None, starts=None, sums=None, **options
+):
     """(o, final states) by the six ops, with all the same tables."""
     starts = sequences.cu_seqlens if starts is None else starts
     rows, offsets = sequences.tables(made_on) if tables is None else tables
     q, k, v, g, beta = sequences.args.values()
-    d = chunk_local_cumsum(g, C, starts, rows)
+    d = chunk_local_cumsum(g, C, starts, rows) if sums is None else sums
     A = chunk_scaled_dot_kkt_fwd(k, d, beta, starts, rows)
     A = solve_tril(A, starts, rows, output_dtype=k.dtype)
     w, u = recompute_w_u_fwd(k, v, beta, d, A, starts, rows)
@@ -86,6 +88,20 @@ def test_in_a_row_they_are_the_rule(accelerator, dtype, made_on):
     )
     expect_close(o, of_rule.cpu(), dtype)
     expect_close(final, states_of_rule.cpu(), dtype)
+
+
+@pytest.mark.parametrize("made_on", ["host", None])
+@pytest.mark.parametrize("end", [70, 5000])
+def test_a_sequence_that_goes_on_behind_the_last_token_ends_there(accelerator, end, made_on):
+    sequences = Sequences.random(accelerator, [3, 66])
+    states = sequences.states()
+    starts = integers(accelerator.device, [0, 3, end])
+    tables = None if made_on == "host" else ChunkTables(None, None)
+    sums = chunk_local_cumsum(sequences.g, C, sequences.cu_seqlens)
+    o, final = in_a_row(sequences, states=states, tables=tables, starts=starts, sums=sums)
+    right, right_states = sequences.expected(states)
+    expect_close(o, right, torch.float32)
+    expect_close(final, right_states, torch.float32)
 
 
 @pytest.mark.parametrize("heads", [(1, 1), (2, 6), (3, 3)], ids=str)

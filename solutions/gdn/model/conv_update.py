@@ -9,7 +9,7 @@ import triton.language as tl
 from debubble.accelerator import Work, launch
 from solutions.sync_free.kernels.causal_conv1d import BLOCK_DIM, check_shapes
 
-from ..rule.state_slots import check_state_slots, first_slot, slot_behind, store_zeros
+from ..rule.state_slots import check_state_slots, first_slot, slot_behind, store_zeros, tokens_of
 
 
 @triton.jit(
@@ -49,15 +49,15 @@ def conv_update_kernel(
     exists = channel < dim
     output += channel
     if HAS_STARTS:
-        first = tl.load(query_start_loc + sequence).to(tl.int64)
-        end = tl.load(query_start_loc + sequence + 1)
-        length = end - first.to(tl.int32)
+        first, end = tokens_of(query_start_loc, sequence, num_tokens)
+        length = end - first
         if sequence == tl.num_programs(0) - 1:
             # The tokens behind the last sequence are nobody's: a batch may be padded.
             store_zeros(output + end.to(tl.int64) * dim, dim, num_tokens - end, exists)
     else:
         first = sequence
         length = 1
+    first = first.to(tl.int64)
     output += first * dim
 
     state_indices += sequence * index_stride
@@ -147,7 +147,8 @@ def causal_conv1d_update(
 
     A sequence whose slot is < 0 or beyond the slots, or whose number of accepted tokens has no
     column, gives zeros and writes nothing. So do tokens behind the last sequence. A token whose own
-    slot is such a one leaves no state. A sequence without tokens leaves its slots alone.
+    slot is such a one leaves no state. A sequence without tokens leaves its slots alone. One that
+    `query_start_loc` ends behind the last token ends there.
 
     ValueError for shapes, strides and types that don't fit, before anything is launched.
     """

@@ -18,17 +18,21 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from .state_slots import tokens_of
+
 
 @triton.jit
-def locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK: tl.constexpr):
+def locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK: tl.constexpr, num_tokens=2**31 - 1):
     """(sequence, its first row in the chunk, number of rows) of one line of the table; sequence -1
-    for a line past the end of a table that was made on the device."""
+    for a line past the end of a table that was made on the device. With `num_tokens` no chunk goes
+    beyond the tokens, whatever the starts on the device say, and a chunk without any is none."""
     sequence = tl.load(chunk_indices + 2 * chunk)
     in_sequence = tl.load(chunk_indices + 2 * chunk + 1)
     there = tl.maximum(sequence, 0)
-    first = tl.load(cu_seqlens + there) + in_sequence * CHUNK
-    length = tl.minimum(tl.load(cu_seqlens + there + 1) - first, CHUNK)
-    return sequence, first, length
+    first, end = tokens_of(cu_seqlens, there, num_tokens)
+    first += in_sequence * CHUNK
+    length = tl.minimum(end - first, CHUNK)
+    return tl.where((first >= 0) & (length > 0), sequence, -1), first, length
 
 
 @triton.jit

@@ -16,6 +16,7 @@ from .arguments import SequenceStates
 from .chunk_batch import ChunkBatch, ChunkSolution
 from .chunk_stages import load_rows, product
 from .chunks import FLA_CHUNK_SIZE
+from .state_slots import tokens_of
 
 
 @triton.jit(
@@ -70,8 +71,7 @@ def state_pass_kernel(
     first_value = tl.program_id(0) % BLOCKS * BLOCK_V
     head = tl.program_id(1)
     num_heads = tl.num_programs(1)
-    first = tl.load(cu_seqlens + sequence)
-    end = tl.load(cu_seqlens + sequence + 1)
+    first, end = tokens_of(cu_seqlens, sequence, num_tokens)
     chunk = tl.load(chunk_offsets + sequence)
     value_dim = first_value + tl.arange(0, BLOCK_V)
     row = tl.arange(0, CHUNK)
@@ -92,6 +92,7 @@ def state_pass_kernel(
 
     # No further than the table goes: with another one's offsets all is wrong, but in its place.
     chunks_here = tl.minimum(tl.cdiv(end - first, CHUNK), (num_chunks - chunk).to(tl.int32))
+    chunks_here = tl.where(chunk >= 0, chunks_here, 0)
     for _ in tl.range(0, chunks_here, num_stages=STAGES):
         token = (first + row).to(tl.int64)
         exists = token < end

@@ -53,7 +53,7 @@ def chunk_output_kernel(
     first_value = tl.program_id(0) % BLOCKS * BLOCK_V
     head = tl.program_id(1)
     num_heads = tl.num_programs(1)
-    sequence, first, length = locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK)
+    sequence, first, length = locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK, num_tokens)
     if sequence < 0:
         return
     row = tl.arange(0, CHUNK)

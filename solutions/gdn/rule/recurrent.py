@@ -14,7 +14,7 @@ import triton.language as tl
 from debubble.accelerator import Work, launch
 
 from .arguments import check_tokens, is_dense
-from .state_slots import check_state_slots, first_slot, slot_behind, store_zeros
+from .state_slots import check_state_slots, first_slot, slot_behind, store_zeros, tokens_of
 
 
 @triton.jit(
@@ -72,9 +72,8 @@ def recurrent_kernel(
     is_state = is_value[:, None] & is_key[None, :]
     o += head * V + value
     if HAS_STARTS:
-        first = tl.load(cu_seqlens + sequence).to(tl.int64)
-        end = tl.load(cu_seqlens + sequence + 1)
-        length = end - first.to(tl.int32)
+        first, end = tokens_of(cu_seqlens, sequence, num_tokens)
+        length = end - first
         if sequence == tl.num_programs(0) // HV - 1:
             # The tokens behind the last sequence are nobody's: a batch may be padded.
             store_zeros(o + end.to(tl.int64) * (HV * V), HV * V, num_tokens - end, is_value)
@@ -83,6 +82,7 @@ def recurrent_kernel(
     else:
         first = sequence
         length = 1
+    first = first.to(tl.int64)
     o += first * (HV * V)
 
     if HAS_STATES:
@@ -176,7 +176,8 @@ def fused_recurrent_gated_delta_rule(
 
     A sequence whose slot is < 0 or beyond the pool, or whose number of accepted tokens has no
     column, gives zeros and writes nothing. So do tokens behind the last sequence. A token whose own
-    slot is such a one leaves no state. A sequence without tokens leaves its slots alone.
+    slot is such a one leaves no state. A sequence without tokens leaves its slots alone. One that
+    `cu_seqlens` ends behind the last token ends there.
 
     ValueError for shapes, strides and types that don't fit, before anything is launched.
     """

@@ -62,7 +62,7 @@ def chunk_solve_kernel(
     chunk = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     num_heads = tl.num_programs(1)
-    sequence, first, length = locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK)
+    sequence, first, length = locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK, num_tokens)
     if sequence < 0:
         return
     row = tl.arange(0, CHUNK)

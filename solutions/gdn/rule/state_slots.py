@@ -1,4 +1,4 @@
-"""Which slots of a pool of states a batch of sequences reads and writes: one way for all states.
+"""Which tokens and which slots of a pool of states are a sequence's: one way for all kernels.
 
 A sequence has one slot, where its state is read and overwritten. Or, with drafted tokens, a row of
 slots: it goes on from the state behind the last token accepted, in column num_accepted_tokens - 1,
@@ -58,6 +58,15 @@ def check_state_slots(
             raise ValueError(
                 f"{name} of strides {tensor.stride()}: the slots of a sequence must be contiguous"
             )
+
+
+@triton.jit
+def tokens_of(starts, sequence, num_tokens):
+    """(first token, end) of a sequence, int32 and both in [0, num_tokens]: where the numbers on the
+    device are wrong, so is the result, but nothing outside of the tokens is read or written."""
+    first = tl.minimum(tl.maximum(tl.load(starts + sequence), 0), num_tokens)
+    end = tl.minimum(tl.maximum(tl.load(starts + sequence + 1), 0), num_tokens)
+    return first, end
 
 
 @triton.jit

@@ -114,8 +114,8 @@ def scaled_dot_kkt(dtype: str, key_size: int, *, shared_memory: int) -> dict:
         pointers("fp32", "A g")
         | pointers(dtype, "k beta")
         | pointers("i32", "cu_seqlens chunk_indices"),
-        "k_stride beta_stride",
-        "g beta cu_seqlens chunk_indices",
+        "num_tokens k_stride beta_stride",
+        "g beta cu_seqlens chunk_indices num_tokens",
         {"K": key_size},
     )
 
@@ -127,8 +127,8 @@ def solve_tril(dtype: str, chunk_size: int, *, shared_memory: int) -> dict:
         pointers(dtype, "inverse")
         | pointers("fp32", "A")
         | pointers("i32", "cu_seqlens chunk_indices"),
-        "",
-        "cu_seqlens chunk_indices",
+        "num_tokens",
+        "cu_seqlens chunk_indices num_tokens",
         {"CHUNK": chunk_size, "KIND": "float32" if dtype == "fp32" else "float16"},
     )
     del launch["constants"]["GROUP"], launch["constants"]["PRECISION"]
@@ -142,8 +142,8 @@ def w_u(dtype: str, size: int, *, decays: bool, shared_memory: int) -> dict:
         pointers(dtype, "out x beta inverse")
         | pointers("fp32", "g")
         | pointers("i32", "cu_seqlens chunk_indices"),
-        "x_stride beta_stride",
-        "beta g cu_seqlens chunk_indices",
+        "num_tokens x_stride beta_stride",
+        "beta g cu_seqlens chunk_indices num_tokens",
         {"SIZE": size, "DECAYS": decays},
     )
 
@@ -156,8 +156,8 @@ def chunk_states(dtype: str, key_size: int, value_size: int, *, shared_memory: i
         | pointers("fp32", "final_state g initial_state")
         | pointers("i32", "cu_seqlens")
         | pointers("i64", "chunk_offsets"),
-        "k_stride initial_stride",
-        "g cu_seqlens chunk_offsets",
+        "num_tokens num_chunks k_stride initial_stride",
+        "g cu_seqlens chunk_offsets num_tokens num_chunks",
         {
             "HAS_INITIAL": True,
             "STORE_FINAL": True,
@@ -227,14 +227,17 @@ VARIES = {
         ["num_tokens"],
         ["decays", "key_norms", "cu_seqlens", "chunk_indices"],
     ),
-    "solutions.gdn.rule.single_ops.scaled_dot_kkt:scaled_dot_kkt_kernel": ([], GATES_AND_TABLE),
+    "solutions.gdn.rule.single_ops.scaled_dot_kkt:scaled_dot_kkt_kernel": (
+        ["num_tokens"],
+        GATES_AND_TABLE,
+    ),
     "solutions.gdn.rule.single_ops.solve_tril:solve_tril_kernel": (
-        [],
+        ["num_tokens"],
         ["cu_seqlens", "chunk_indices"],
     ),
-    "solutions.gdn.rule.single_ops.w_u:w_u_kernel": ([], GATES_AND_TABLE),
+    "solutions.gdn.rule.single_ops.w_u:w_u_kernel": (["num_tokens"], GATES_AND_TABLE),
     "solutions.gdn.rule.single_ops.state_pass:chunk_states_kernel": (
-        [],
+        ["num_tokens", "num_chunks"],
         ["g", "cu_seqlens", "chunk_offsets"],
     ),
 }

@@ -15,7 +15,10 @@ from ..chunks import FLA_CHUNK_SIZE
 from .operands import FLOAT32, check_groups, check_operand
 
 
-@triton.jit(do_not_specialize_on_alignment=["g", "beta", "cu_seqlens", "chunk_indices"])
+@triton.jit(
+    do_not_specialize=["num_tokens"],
+    do_not_specialize_on_alignment=["g", "beta", "cu_seqlens", "chunk_indices"],
+)
 def scaled_dot_kkt_kernel(
     A,  # [num_tokens, HV, CHUNK] float32
     k,  # [num_tokens, H, K], heads contiguous
@@ -23,6 +26,7 @@ def scaled_dot_kkt_kernel(
     beta,  # [num_tokens, HV], heads contiguous
     cu_seqlens,  # [num_seqs + 1] int32
     chunk_indices,  # [num_chunks, 2] int32
+    num_tokens,
     k_stride,
     beta_stride,
     GROUP: tl.constexpr,
@@ -35,7 +39,7 @@ def scaled_dot_kkt_kernel(
     chunk = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     num_heads = tl.num_programs(1)
-    sequence, first, length = locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK)
+    sequence, first, length = locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK, num_tokens)
     if sequence < 0:
         return
     row = tl.arange(0, CHUNK)
@@ -88,6 +92,7 @@ def chunk_scaled_dot_kkt_fwd(
         beta,
         starts,
         rows,
+        num_tokens,
         k.stride(1),
         beta.stride(1),
         GROUP=num_value_heads // num_heads,

@@ -17,12 +17,15 @@ from .operands import FLOAT32, check_operand
 SOLVED_SIZES = (16, 32, 64)
 
 
-@triton.jit(do_not_specialize_on_alignment=["cu_seqlens", "chunk_indices"])
+@triton.jit(
+    do_not_specialize=["num_tokens"], do_not_specialize_on_alignment=["cu_seqlens", "chunk_indices"]
+)
 def solve_tril_kernel(
     inverse,  # [num_tokens, HV, CHUNK]
     A,  # [num_tokens, HV, CHUNK] float32
     cu_seqlens,  # [num_seqs + 1] int32
     chunk_indices,  # [num_chunks, 2] int32
+    num_tokens,
     CHUNK: tl.constexpr,
     KIND: tl.constexpr,
     UPCAST: tl.constexpr,
@@ -31,7 +34,7 @@ def solve_tril_kernel(
     chunk = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     num_heads = tl.num_programs(1)
-    sequence, first, length = locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK)
+    sequence, first, length = locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK, num_tokens)
     if sequence < 0:
         return
     row = tl.arange(0, CHUNK)
@@ -60,7 +63,7 @@ def solve_tril(
     cu_seqlens, chunk_indices as in `chunk_local_cumsum`, of chunks of C tokens; so are the errors
     """
     check_operand("A", A, (1, "T", "HV", "C"), A.device, FLOAT32)
-    _, _, num_heads, chunk_size = A.shape
+    _, num_tokens, num_heads, chunk_size = A.shape
     if chunk_size not in SOLVED_SIZES:
         raise ValueError(f"A of chunks of {chunk_size} tokens: this kernel solves 16, 32 or 64")
     if output_dtype not in FLOATS:
@@ -76,6 +79,7 @@ def solve_tril(
         A,
         starts,
         rows,
+        num_tokens,
         CHUNK=chunk_size,
         KIND=inverse_type(output_dtype),
         UPCAST=triton.knobs.runtime.interpret,

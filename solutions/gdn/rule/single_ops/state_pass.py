@@ -12,6 +12,7 @@ from ..arguments import SequenceStates, check_chunked_sizes, check_sequences, se
 from ..chunk_batch import product_constants, product_type
 from ..chunk_stages import load_rows, product
 from ..chunks import FLA_CHUNK_SIZE
+from ..state_slots import tokens_of
 from .operands import FLOAT32, check_groups, check_operand
 
 BLOCK_V = 32
@@ -20,7 +21,10 @@ STAGES = 2
 """Chunks in shared memory, of which float32 fills half of what an A100 has."""
 
 
-@triton.jit(do_not_specialize_on_alignment=["g", "cu_seqlens", "chunk_offsets"])
+@triton.jit(
+    do_not_specialize=["num_tokens", "num_chunks"],
+    do_not_specialize_on_alignment=["g", "cu_seqlens", "chunk_offsets"],
+)
 def chunk_states_kernel(
     h,  # [num_chunks, HV, V, K]: before each chunk
     v_new,  # [num_tokens, HV, V]
@@ -32,6 +36,8 @@ def chunk_states_kernel(
     initial_state,  # [num_seqs, HV, V, K], each contiguous; not read without HAS_INITIAL
     cu_seqlens,  # [num_seqs + 1] int32
     chunk_offsets,  # [num_seqs + 1] int64
+    num_tokens,
+    num_chunks,
     k_stride,
     initial_stride,
     GROUP: tl.constexpr,
@@ -50,8 +56,7 @@ def chunk_states_kernel(
     first_value = tl.program_id(0) % BLOCKS * BLOCK_V
     head = tl.program_id(1)
     num_heads = tl.num_programs(1)
-    first = tl.load(cu_seqlens + sequence)
-    end = tl.load(cu_seqlens + sequence + 1)
+    first, end = tokens_of(cu_seqlens, sequence, num_tokens)
     chunk = tl.load(chunk_offsets + sequence)
     row = tl.arange(0, CHUNK)
     value_dim = first_value + tl.arange(0, BLOCK_V)
@@ -61,7 +66,8 @@ def chunk_states_kernel(
     if HAS_INITIAL:
         initial = initial_state + sequence * initial_stride + head * (V * K)
         state = tl.load(initial + in_head_state).to(tl.float32)
-    for _ in range(tl.cdiv(end - first, CHUNK)):
+    chunks_here = tl.minimum(tl.cdiv(end - first, CHUNK), (num_chunks - chunk).to(tl.int32))
+    for _ in range(tl.where(chunk >= 0, chunks_here, 0)):
         token = (first + row).to(tl.int64)
         exists = token < end
         in_head = token * num_heads + head
@@ -146,6 +152,8 @@ def chunk_gated_delta_rule_fwd_h(
         v_new if initial_state is None else initial_state,
         starts,
         tables.chunk_offsets,
+        num_tokens,
+        num_chunks,
         k.stride(1),
         0 if initial_state is None else initial_state.stride(0),
         GROUP=num_value_heads // num_heads,

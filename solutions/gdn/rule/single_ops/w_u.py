@@ -15,7 +15,10 @@ from ..chunks import FLA_CHUNK_SIZE
 from .operands import FLOAT32, check_groups, check_operand
 
 
-@triton.jit(do_not_specialize_on_alignment=["beta", "g", "cu_seqlens", "chunk_indices"])
+@triton.jit(
+    do_not_specialize=["num_tokens"],
+    do_not_specialize_on_alignment=["beta", "g", "cu_seqlens", "chunk_indices"],
+)
 def w_u_kernel(
     out,  # [num_tokens, HV, SIZE]: w or u
     x,  # [num_tokens, H or HV, SIZE], heads contiguous: k or v
@@ -24,6 +27,7 @@ def w_u_kernel(
     inverse,  # [num_tokens, HV, CHUNK]
     cu_seqlens,  # [num_seqs + 1] int32
     chunk_indices,  # [num_chunks, 2] int32
+    num_tokens,
     x_stride,
     beta_stride,
     GROUP: tl.constexpr,
@@ -41,7 +45,7 @@ def w_u_kernel(
     chunk = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     num_heads = tl.num_programs(1)
-    sequence, first, length = locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK)
+    sequence, first, length = locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK, num_tokens)
     if sequence < 0:
         return
     row = tl.arange(0, CHUNK)
@@ -105,7 +109,7 @@ def _times_inverse(
     decays: bool,
 ) -> torch.Tensor:
     """[1, T, HV, size of x] of the products' type."""
-    num_value_heads, (num_heads, size) = g.shape[2], x.shape[2:]
+    num_value_heads, (num_tokens, num_heads, size) = g.shape[2], x.shape[1:]
     grid = (len(chunk_indices), num_value_heads)
     out = torch.empty(*g.shape, size, dtype=product_type(x.dtype), device=x.device)
     launch(
@@ -118,6 +122,7 @@ def _times_inverse(
         inverse,
         cu_seqlens,
         chunk_indices,
+        num_tokens,
         x.stride(1),
         beta.stride(1),
         GROUP=num_value_heads // num_heads,
