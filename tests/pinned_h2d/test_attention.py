@@ -110,6 +110,40 @@ def test_keys_that_no_query_may_see_are_not_even_read(accelerator):
     assert case.attention(far, window=64, clamp_to_window=True).isfinite().all()
 
 
+REFUSED_RANGES = {
+    "without the dimension of a request's ranges": torch.zeros(2, 2, dtype=torch.int32),
+    "of one request where there are two": torch.zeros(1, 3, 2, dtype=torch.int32),
+    "of three requests where there are two": torch.zeros(3, 3, 2, dtype=torch.int32),
+    "as triples": torch.zeros(2, 1, 3, dtype=torch.int32),
+    "int64": torch.zeros(2, 1, 2, dtype=torch.int64),
+}
+
+
+@pytest.mark.parametrize("ranges", REFUSED_RANGES.values(), ids=REFUSED_RANGES)
+def test_ranges_of_another_shape_or_type_are_refused(accelerator, ranges):
+    case = AttentionCase.random([(4, 4), (4, 4)], (2, 1), 32)
+    with pytest.raises(ValueError, match=r"make it torch.int32 \[2, max_ranges, 2\]"):
+        case.attention(ranges.to(accelerator.device))
+
+
+REFUSED_OUTPUTS = {
+    "with its heads apart": torch.zeros(8, 32, 2).transpose(1, 2),
+    "of integers": torch.zeros(8, 2, 32, dtype=torch.int32),
+    "of halves": torch.zeros(8, 2, 32, dtype=torch.bfloat16),
+    "of fewer tokens": torch.zeros(7, 2, 32),
+}
+
+
+@pytest.mark.parametrize("output", REFUSED_OUTPUTS.values(), ids=REFUSED_OUTPUTS)
+def test_an_output_that_is_not_like_the_queries_is_refused(accelerator, output):
+    case = AttentionCase.random([(4, 4), (4, 4)], (2, 1), 32)
+    on_device = torch.empty_strided(
+        output.shape, output.stride(), dtype=output.dtype, device=accelerator.device
+    )
+    with pytest.raises(ValueError, match=r"make it torch.float32 \[8, 2, 32\], contiguous"):
+        case.attention(output=on_device)
+
+
 def test_an_empty_batch_is_no_launch(accelerator):
     case = AttentionCase.random([(1, 4)], (2, 1), 64)
     case.batch = case.requests.batch([range(0, 0)], accelerator.device)

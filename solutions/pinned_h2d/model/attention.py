@@ -37,15 +37,18 @@ def prefix_attention(
 
     Caches: [num_blocks, block_size, num_kv_heads, head_size], contiguous. `ranges`: [num_seqs,
     max_ranges, 2] int32, contiguous, or None without any range; TypeError for NOT_COMPUTED. With
-    `clamp_to_window` a range reaches no further than the window.
+    `clamp_to_window` a range reaches no further than the window. ValueError for ranges and an
+    output of other shapes, types or strides.
     """
     _, num_heads, head_size = query.shape
     _, page, num_kv_heads, _ = key_cache.shape
     check_shapes(query, key_cache, value_cache, window, clamp_to_window)
-    ranges = checked_ranges(ranges)
+    ranges = checked_ranges(ranges, batch.num_seqs)
     group = num_heads // num_kv_heads
     if output is None:
         output = torch.empty_like(query, memory_format=torch.contiguous_format)
+    else:
+        check_output(output, query)
     if not batch.max_query_len:
         return output
     shared_memory = shared_memory_of(query.device)
@@ -303,13 +306,34 @@ def check_shapes(
         raise ValueError("clamp_to_window needs a window")
 
 
-def checked_ranges(ranges: torch.Tensor | RangeState | None) -> torch.Tensor | None:
-    """TypeError for ranges that are not computed yet, ValueError for a tensor with gaps."""
+def checked_ranges(ranges: torch.Tensor | RangeState | None, num_seqs: int) -> torch.Tensor | None:
+    """TypeError for ranges that are not computed yet, ValueError for a tensor with gaps, and for
+    one that is not [num_seqs, max_ranges, 2] int32."""
     if not isinstance(ranges, torch.Tensor | None):
         raise TypeError(f"ranges {ranges}: give the metadata its ranges before the first layer")
     if ranges is not None and not ranges.is_contiguous():
         raise ValueError(f"range strides {ranges.stride()}: the ranges must be contiguous")
+    if ranges is not None and (
+        ranges.dtype != torch.int32
+        or ranges.dim() != 3
+        or len(ranges) != num_seqs
+        or ranges.shape[2] != 2
+    ):
+        raise ValueError(
+            f"ranges is {ranges.dtype} {list(ranges.shape)}: make it torch.int32 "
+            f"[{num_seqs}, max_ranges, 2]"
+        )
     return ranges
+
+
+def check_output(output: torch.Tensor, query: torch.Tensor) -> None:
+    """ValueError unless the queries' results can be written to `output` as they come."""
+    same = output.shape == query.shape and output.dtype == query.dtype
+    if not same or not output.is_contiguous():
+        raise ValueError(
+            f"output is {output.dtype} {list(output.shape)} with strides {list(output.stride())}: "
+            f"make it {query.dtype} {list(query.shape)}, contiguous"
+        )
 
 
 def attention_work(
