@@ -407,6 +407,11 @@ BAD_ARGUMENTS = {
     r"cu_seqlens is torch.int64 \[3\]: for 2 sequences": lambda args: {
         "cu_seqlens": args["cu_seqlens"].long()
     },
+    "cu_seqlens is empty: give where each sequence starts": lambda args: {
+        "cu_seqlens": args["cu_seqlens"][:0],
+        "ssm_state_indices": args["ssm_state_indices"][:0],
+        "num_accepted_tokens": args["num_accepted_tokens"][:0],
+    },
     r"num_accepted_tokens is torch.int32 \[1\]": lambda args: {
         "num_accepted_tokens": args["num_accepted_tokens"][:1]
     },

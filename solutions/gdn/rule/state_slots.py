@@ -28,6 +28,11 @@ def check_state_slots(
     Shapes and types are looked at, which the host knows; never values, which it would have to wait
     for.
     """
+    if num_seqs < 0:
+        raise ValueError(
+            f"{next(iter(starts))} is empty: give where each sequence starts, then the end of the "
+            "last one; without sequences that is one 0"
+        )
     sizes = {name: (tensor, num_seqs + 1) for name, tensor in starts.items()}
     sizes["num_accepted_tokens"] = num_accepted_tokens, num_seqs
     for name, (tensor, size) in sizes.items():
