@@ -302,6 +302,8 @@ def test_tables_that_do_not_fit_are_refused_with_their_shapes(accelerator):
         ),
         ((token_ids, num_tokens[:5]), r"\[6, 8\] and \[5\]"),
         ((token_ids.long(), num_tokens), "torch.int64 and torch.int32: use int32"),
+        ((token_ids, num_tokens.cpu()), "tables on (sim|cuda):0 and cpu: both must be on the"),
+        ((token_ids.cpu(), num_tokens), "tables on cpu and (sim|cuda):0: both must be on the"),
         ((token_ids.t().contiguous().t(), num_tokens), r"strides \(1, 6\)"),
     ]:
         call = lambda tables=tables: step.update(ngram, tables)

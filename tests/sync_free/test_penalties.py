@@ -269,6 +269,19 @@ def test_tables_that_do_not_fit_are_refused(accelerator, shapes, dtype, message)
     expect_refused(accelerator, call, message, unchanged=tables)
 
 
+@pytest.mark.parametrize("on_host", ["all_token_ids", "prompt_bin_mask", "output_bin_counts"])
+def test_a_table_on_the_host_is_refused_before_another_is_changed(accelerator, on_host):
+    names = ("all_token_ids", "prompt_bin_mask", "output_bin_counts")
+    tables = [
+        torch.ones(
+            shape, dtype=torch.int32, device="cpu" if name == on_host else accelerator.device
+        )
+        for name, shape in zip(names, [(4, 8), (4, 2), (4, 40)], strict=True)
+    ]
+    call = lambda: penalties.bincount([1], tables[0], [1], [2], *tables[1:])
+    expect_refused(accelerator, call, "must be on the accelerator", unchanged=tables)
+
+
 @pytest.mark.gpu
 @pytest.mark.gpu_memory(9)
 def test_offsets_beyond_32_bits_are_written(accelerator):

@@ -78,7 +78,7 @@ def scatter_rows(
 
 def check_tables(batch: NgramBatch, token_ids: torch.Tensor, num_tokens: torch.Tensor) -> None:
     """ValueError unless the tables are int32 [max_reqs, max_len] with contiguous rows, and int32
-    [max_reqs], for the sizes that the batch has on the host."""
+    [max_reqs], on one device, for the sizes that the batch has on the host."""
     shape = batch.token_ids_cpu.shape
     if token_ids.shape != shape or num_tokens.shape != shape[:1]:
         raise ValueError(
@@ -87,5 +87,9 @@ def check_tables(batch: NgramBatch, token_ids: torch.Tensor, num_tokens: torch.T
         )
     if {token_ids.dtype, num_tokens.dtype} != {torch.int32}:
         raise ValueError(f"tables of {token_ids.dtype} and {num_tokens.dtype}: use int32")
+    if token_ids.device.type == "cpu" or num_tokens.device != token_ids.device:
+        raise ValueError(
+            f"tables on {token_ids.device} and {num_tokens.device}: both must be on the accelerator"
+        )
     if token_ids.stride(1) != 1:
         raise ValueError(f"table strides {token_ids.stride()}: each row must be contiguous")

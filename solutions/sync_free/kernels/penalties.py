@@ -84,7 +84,8 @@ def count_tokens(
 def check_tables(
     all_token_ids: torch.Tensor, prompt_bin_mask: torch.Tensor, output_bin_counts: torch.Tensor
 ) -> None:
-    """ValueError unless the tables are contiguous int32, of the shapes that `bincount` names."""
+    """ValueError unless the tables are contiguous int32, on one device, of the shapes that
+    `bincount` names."""
     tables = {
         "all_token_ids": all_token_ids,
         "prompt_bin_mask": prompt_bin_mask,
@@ -95,6 +96,11 @@ def check_tables(
             raise ValueError(
                 f"{name} is {table.dtype} {list(table.shape)} of strides {table.stride()}: make it "
                 "torch.int32, of two dimensions, and contiguous"
+            )
+        if table.device != all_token_ids.device or table.device.type == "cpu":
+            raise ValueError(
+                f"{name} is on {table.device}, and all_token_ids on {all_token_ids.device}: all "
+                "tables must be on the accelerator"
             )
     sizes = [len(table) for table in tables.values()]
     if len(set(sizes)) > 1:
