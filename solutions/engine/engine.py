@@ -30,7 +30,7 @@ class Engine:
 
     `model`: its weights are used; its caches and states are not. `group`: the ranks that step side
     by side, each with requests of its own; all of them have to call `step` equally often.
-    ValueError for the weights of another model.
+    ValueError for the weights of another model, TypeError for optimisations that are none.
 
     A call that raises loses nothing, wherever it was: for want of memory on the device, or since
     somebody has interrupted it. The next one goes on. Whoever drops an engine waits for the
@@ -46,7 +46,9 @@ class Engine:
         group: DataParallelGroup | None = None,
     ) -> None:
         self.config = config
-        self.optimizations = optimizations or Optimizations()
+        self.optimizations = Optimizations() if optimizations is None else optimizations
+        if not isinstance(self.optimizations, Optimizations):
+            raise TypeError(f"optimizations is {optimizations!r}: give Optimizations")
         seams = Seams.of(self.optimizations)
         device = current().device
         self.model = Model(config, device) if model is None else model.twin(config)
@@ -80,9 +82,11 @@ class Engine:
         """
         if request_id is None:
             request_id = self._new_id()
+        if not isinstance(request_id, str):
+            raise TypeError(f"request_id is {request_id!r}: give a str, or None for a number")
         if request_id in self._requests:
             raise ValueError(f"request {request_id!r} is being served: choose another id")
-        sampling = sampling or SamplingParams()
+        sampling = SamplingParams() if sampling is None else sampling
         self._serve([new_request(request_id, prompt, images, sampling, self.config)])
         return request_id
 
@@ -218,7 +222,7 @@ class Engine:
     ) -> list[list[int]]:
         """The tokens that follow each prompt, of text alone. It serves all or, with the errors of
         `add_request`, none. What became of other requests meanwhile, the next `step` reports."""
-        sampling = sampling or SamplingParams()
+        sampling = SamplingParams() if sampling is None else sampling
         requests = [
             new_request(self._new_id(), prompt, (), sampling, self.config) for prompt in prompts
         ]

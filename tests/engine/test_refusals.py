@@ -123,6 +123,21 @@ def test_sampling_that_is_none(engine):
     expect_refused(engine, TypeError, words, [1], {"max_tokens": 3})
 
 
+@pytest.mark.parametrize(("sampling", "what"), [({}, "a dict"), (0, "0"), ("", "''")])
+def test_sampling_that_is_empty_is_not_the_default(engine, sampling, what):
+    words = f"its sampling is {what}: give SamplingParams"
+    expect_refused(engine, TypeError, f"'a': {words}", [1], sampling)
+    with pytest.raises(TypeError, match=words):
+        engine.generate([[1]], sampling)
+
+
+@pytest.mark.parametrize("request_id", [5, True, 1.5, b"a", ("a",)])
+def test_a_name_that_is_no_text(engine, request_id):
+    with pytest.raises(TypeError, match="give a str, or None for a number"):
+        engine.add_request([1], request_id=request_id)
+    assert [request.request_id for request in engine.requests] == ["served"]
+
+
 def test_arrays_are_lists_too(attention_only):
     engine = attention_only.engine()
     sampling = SamplingParams(max_tokens=2, logprobs=np.array([3]), bad_words=np.array([[5, 6]]))
@@ -269,6 +284,12 @@ def test_an_optimisation_that_nobody_knows():
 def test_a_flag_that_is_neither_on_nor_off():
     with pytest.raises(TypeError, match="sync_free is 'no': give True or False"):
         Optimizations(sync_free="no")
+
+
+@pytest.mark.parametrize("optimizations", ["sync_free", [], ["sync_free"], False])
+def test_optimisations_that_are_none(accelerator, optimizations):
+    with pytest.raises(TypeError, match=r"optimizations is .*: give Optimizations"):
+        Engine(small(), optimizations)
 
 
 def test_one_name_in_the_place_of_a_list_of_names():
