@@ -83,6 +83,18 @@ def test_prefill_from_the_first_token_with_bidirectional_images():
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("num_tokens", "window", "span"),
+    [(200, None, (100, 128)), (300, 16, (127, 299))],
+    ids=["its last key begins a tile", "its first key ends a tile"],
+)
+def test_a_span_counts_to_its_last_key_at_the_edge_of_a_tile(num_tokens, window, span, dtype):
+    """Tiles of keys begin at multiples of 16, of 64 or of 128, by what computes them."""
+    lengths = [(num_tokens, num_tokens)]
+    expect_agreement(lengths, (1, 1), 32, window, dtype, [[span]])
+
+
 def test_padding_rows_of_a_graph_are_harmless():
     expect_agreement([(5, 18), (1, 7)], (4, 2), 64, None, torch.float32, [[(2, 15)], [(1, 6)]], 3)
 
