@@ -92,6 +92,8 @@ class PrefixRangeBuffer:
 
     def _check_capacity(self, rows: list[list[Span]], num_seqs: int) -> None:
         max_num_seqs, max_ranges, _ = self.tensor.shape
+        if num_seqs < 0:
+            raise ValueError(f"{num_seqs} sequences: there are at least 0")
         if num_seqs > max_num_seqs:
             raise ValueError(f"{num_seqs} sequences: this buffer holds {max_num_seqs}")
         for request, spans in enumerate(rows):

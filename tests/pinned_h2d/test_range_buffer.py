@@ -37,6 +37,15 @@ def test_for_graphs_a_step_without_ranges_is_zeros_and_uploads_them_once(acceler
     assert not buffer.tensor.any()
 
 
+@pytest.mark.parametrize("ranges", [None, {0: [(3, 4)]}], ids=["no ranges", "a range"])
+def test_fewer_than_no_sequences_are_refused_and_nothing_changes(accelerator, ranges):
+    buffer = PrefixRangeBuffer(4, 2, accelerator.device, for_graphs=True)
+    buffer.update({0: [(1, 2)]}, 4)
+    with pytest.raises(ValueError, match="-1 sequences: there are at least 0"):
+        buffer.update(ranges, -1)
+    assert buffer.tensor[0].tolist() == [[1, 2], [0, 0]]
+
+
 def test_too_many_sequences_or_ranges_are_refused_and_nothing_changes(accelerator):
     buffer = PrefixRangeBuffer(4, 2, accelerator.device)
     buffer.update({0: [(1, 2)]}, 4)
