@@ -186,6 +186,20 @@ def test_an_index_beyond_the_slots_touches_nothing(accelerator):
     expect_close((output, args["conv_states"]), replace(batch, slots=[PAD_SLOT, 0]).expected())
 
 
+@pytest.mark.parametrize("end", [CHUNK_TOKENS + 100, 2**31 - 1])
+def test_a_sequence_that_goes_on_behind_the_last_token_ends_there(accelerator, end):
+    """The host can't see the starts that are on the device."""
+    batch = Batch.random([3, CHUNK_TOKENS + 1])
+    args = batch.on(accelerator)
+    # The tokens behind the last one are somebody else's.
+    wide = torch.full((len(batch.x) + 2 * CHUNK_TOKENS, DIM), 7.0, device=accelerator.device)
+    wide[: len(batch.x)] = args["x"]
+    args["x"] = wide[: len(batch.x)]
+    args["query_start_loc"] = torch.tensor([0, 3, end], dtype=torch.int32).to(accelerator.device)
+    output = causal_conv1d.causal_conv1d_fn(**args, metadata=batch.metadata(accelerator))
+    expect_close((output, args["conv_states"]), batch.expected())
+
+
 def test_tables_may_be_longer_than_their_chunks(accelerator):
     """As those are that were made on the device. Sequence -1 is no sequence, not even where its
     tokens and its slot lie right before those of the others."""

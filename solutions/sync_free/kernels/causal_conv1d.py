@@ -22,7 +22,7 @@ BLOCK_DIM = 256
 
 @triton.jit(
     # Whatever these hold, and wherever a slice of a batch starts, it is the same compiled kernel.
-    do_not_specialize=["num_slots"],
+    do_not_specialize=["num_tokens", "num_slots"],
     do_not_specialize_on_alignment=[
         "query_start_loc",
         "cache_indices",
@@ -42,6 +42,7 @@ def causal_conv1d_kernel(
     has_initial_state,  # [num_seqs] bool
     batch_of_chunk,  # [num_chunks] int32; below 0 where a table is longer than its chunks
     chunk_offset,  # [num_chunks] int32
+    num_tokens,
     num_slots,
     dim,
     x_stride,
@@ -61,8 +62,12 @@ def causal_conv1d_kernel(
     if sequence < 0:
         return
     offset = tl.load(chunk_offset + chunk)
-    first_row = tl.load(query_start_loc + sequence)
-    length = tl.load(query_start_loc + sequence + 1) - first_row
+    # The host can't see these numbers: where they are wrong, nothing outside of `x` is touched.
+    first_row = tl.minimum(tl.maximum(tl.load(query_start_loc + sequence), 0), num_tokens)
+    end_row = tl.minimum(tl.load(query_start_loc + sequence + 1), num_tokens)
+    length = end_row - first_row
+    if length <= offset:
+        return
     slot = tl.load(cache_indices + sequence).to(tl.int64)
 
     channel = tl.program_id(1) * BLOCK_DIM + tl.arange(0, BLOCK_DIM)
@@ -173,6 +178,7 @@ def convolve(
         has_initial_state,
         metadata.batch_of_chunk,
         metadata.chunk_offset,
+        num_tokens,
         len(conv_states),
         dim,
         x.stride(0),

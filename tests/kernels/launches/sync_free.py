@@ -72,7 +72,15 @@ def convolution(dtype: str, width: int, *, shared_memory: int) -> dict:
     """The causal convolution, with the states of any layout."""
     tensors = ("output", "x", "weight", "bias", "conv_states")
     tables = ("query_start_loc", "cache_indices", "batch_of_chunk", "chunk_offset")
-    sizes = ("num_slots", "dim", "x_stride", "slot_stride", "channel_stride", "tap_stride")
+    sizes = (
+        "num_tokens",
+        "num_slots",
+        "dim",
+        "x_stride",
+        "slot_stride",
+        "channel_stride",
+        "tap_stride",
+    )
     return {
         "arguments": dict.fromkeys(tensors, f"*{dtype}")
         | dict.fromkeys(tables, "*i32")
