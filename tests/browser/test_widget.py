@@ -186,6 +186,43 @@ def test_hovering_tells_name_duration_line_and_launch(show):
     assert tip.is_hidden()
 
 
+@pytest.mark.parametrize("width", [1000, 400])
+def test_what_is_told_is_never_cut_off(show, width):
+    """Neither by an output area that hides what is larger, nor by the end of the window."""
+    recording = Recording()
+    recording.kernel(0, 10, recording.launch(0, 4), name="a_kernel_with_a_long_name_" * 8)
+    recording.kernel(490, 500)
+    view = show(recording.timeline)
+    page, tip = view.page, view.page.locator(".tip")
+    page.set_viewport_size({"width": width, "height": 300})
+    area = "position: fixed; inset: auto 0 0 0; height: 200px; overflow: hidden"
+    page.evaluate("(style) => document.querySelector('#here').setAttribute('style', style)", area)
+    view.settle()
+    for at, height in ((5, STREAM_Y), (495, STREAM_Y), (250, STREAM_Y)):
+        view.move(view.x_of(at), height)
+        box = tip.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= width
+        assert box["y"] >= 0 and box["y"] + box["height"] <= 300
+        assert box["y"] + box["height"] <= view.canvas.bounding_box()["y"] + height
+        assert tip.evaluate("(tip) => tip.matches(':popover-open')")  # above all other boxes
+        assert tip.evaluate("(tip) => tip.scrollHeight <= tip.clientHeight")  # and whole
+
+
+def test_what_is_told_stays_at_its_event_while_the_page_scrolls(show):
+    recording = Recording()
+    recording.kernel(10, 100, recording.launch(0, 4))
+    view = show(recording.timeline)
+    view.page.evaluate("document.body.style.height = '3000px'")
+    view.move(view.x_of(30), STREAM_Y)
+    before = view.page.locator(".tip").bounding_box()["y"]
+    view.page.evaluate("scrollTo(0, 40)")
+    view.settle()
+    assert view.page.locator(".tip").bounding_box()["y"] == pytest.approx(before - 40, abs=1)
+    view.page.evaluate("scrollTo(0, 2000)")
+    view.settle()
+    assert view.page.locator(".tip").is_hidden()
+
+
 def test_names_from_the_recording_are_text_and_never_markup(show):
     recording = Recording()
     recording.kernel(0, 10, name="<img src=x onerror=console.log(1)>")

@@ -34,6 +34,8 @@ class TimelineView {
     this.read();
     this.onChange = () => this.read();
     model.on("change:facts", this.onChange);
+    this.onScroll = () => this.placeTip();
+    addEventListener("scroll", this.onScroll, { capture: true, passive: true });
     this.resizes = new ResizeObserver(() => this.redraw());
     this.resizes.observe(this.canvas.parentElement);
     this.themes = new MutationObserver(() => this.redraw());
@@ -44,6 +46,7 @@ class TimelineView {
 
   remove() {
     this.model.off("change:facts", this.onChange);
+    removeEventListener("scroll", this.onScroll, { capture: true });
     this.resizes.disconnect();
     this.themes.disconnect();
     cancelAnimationFrame(this.frame);
@@ -74,7 +77,8 @@ class TimelineView {
       "aria-roledescription": "timeline",
       "aria-describedby": `${id}-help`,
     });
-    this.tip = add(stage, "div", { class: "tip", hidden: "" });
+    // A popover lies above the page: no output area that it is larger than cuts it off.
+    this.tip = add(stage, "div", { class: "tip", popover: "manual" });
     this.legend = add(this.root, "div", { class: "legend" });
     this.shares = add(this.root, "div", { class: "shares" });
     add(this.root, "p", { class: "unseen", id: `${id}-help` }, HELP);
@@ -105,7 +109,7 @@ class TimelineView {
     this.length = Math.max(this.after.length, this.before?.length ?? 0, 1);
     this.selected = this.hovered = null;
     this.tablePage = 0;
-    this.tip.hidden = true;
+    this.tip.hidePopover();
     if (this.view) this.show(...this.view);
     this.describe();
     this.redraw();
@@ -378,7 +382,7 @@ class TimelineView {
     const same = this.hovered?.what === target?.what && this.hovered?.index === target?.index;
     this.hovered = target;
     if (!same) this.redraw();
-    this.tip.hidden = !target;
+    this.tip.togglePopover(Boolean(target));
     if (!target) return;
     if (!same || !this.tip.childElementCount) {
       const [title, ...rest] = this.lines(target);
@@ -392,9 +396,24 @@ class TimelineView {
     const [start, end] = this.spanOf(target);
     const x = pointer ? pointer.offsetX : GUTTER + this.x((start + end) / 2);
     const y = pointer ? pointer.offsetY : this.height - 18;
-    const room = this.canvas.clientWidth - this.tip.offsetWidth - 8;
-    this.tip.style.left = `${Math.max(Math.min(x + 14, room), 4)}px`;
-    this.tip.style.top = `${y + 18}px`;
+    this.tipAt = [x, y];
+    this.placeTip();
+  }
+
+  /** Below and right of its place on the canvas, or where the window has room for it. */
+  placeTip() {
+    if (!this.hovered) return;
+    const box = this.canvas.getBoundingClientRect();
+    if (box.bottom < 0 || box.top > innerHeight) return this.hover(null);
+    const { offsetWidth: width, offsetHeight: height } = this.tip;
+    const within = (place, room) => `${Math.max(Math.min(place, room - 4), 4)}px`;
+    const y = box.top + this.tipAt[1];
+    const top = y + 18 + height <= innerHeight - 4 ? y + 18 : y - 10 - height;
+    this.tip.style.left = within(
+      box.left + this.tipAt[0] + 14,
+      document.documentElement.clientWidth - width,
+    );
+    this.tip.style.top = within(top, innerHeight - height);
   }
 
   /** What there is to say of an event or a bubble; source text after "› ". */
@@ -995,8 +1014,9 @@ const STYLE = `
   .stage { position: relative; margin-bottom: 6px; }
   canvas { display: block; width: 100%; cursor: crosshair; touch-action: pan-y; }
   .tip {
-    position: absolute; z-index: 10; pointer-events: none; max-width: min(520px, 92%);
-    background: var(--jp-layout-color1, Canvas); color: inherit; padding: 6px 9px;
+    position: fixed; inset: auto; margin: 0; pointer-events: none; max-width: min(520px, 92vw);
+    background: var(--jp-layout-color1, Canvas); padding: 6px 9px; overflow: hidden;
+    color: var(--jp-ui-font-color1, var(--vscode-foreground, CanvasText));
     border-radius: 6px; border: 1px solid var(--jp-border-color1, rgba(128,128,128,.5));
     box-shadow: 0 4px 14px rgba(0,0,0,.22); overflow-wrap: anywhere;
   }
