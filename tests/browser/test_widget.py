@@ -236,6 +236,7 @@ def test_names_from_the_recording_are_text_and_never_markup(show):
 
 def test_the_table_holds_what_is_in_view(show):
     timeline = transformer_step(4)
+    listed = len(timeline.events) + len(timeline.bubbles())
     view = show(timeline)
     button = view.page.get_by_role("button", name="Show the events as a table")
     assert button.get_attribute("aria-pressed") == "false"
@@ -244,19 +245,36 @@ def test_the_table_holds_what_is_in_view(show):
     view.settle()
     assert button.get_attribute("aria-pressed") == "true"
     caption = view.page.locator("caption")
-    assert f"1 to 100 of {len(timeline.events)} (sim, modelled on" in caption.inner_text()
+    assert f"1 to 100 of {listed} (sim, modelled on" in caption.inner_text()
     assert view.page.locator("tbody tr").count() == 100
-    view.page.get_by_role("button", name="Later events").click()
-    view.settle()
+    later_pages, last_page = divmod(listed - 1, 100)
+    for _ in range(later_pages):
+        view.page.get_by_role("button", name="Later events").click()
+        view.settle()
     focused = view.page.evaluate("document.activeElement.getAttribute('aria-label')")
     assert focused == "Earlier events", "the last page has no later one"
-    rest = len(timeline.events) - 100
-    assert view.page.locator("tbody tr").count() == rest
+    assert view.page.locator("tbody tr").count() == last_page + 1
     view.wheel(500, STREAM_Y, -300, times=10)
     assert view.page.locator("tbody tr").count() < 10
     button.click()
     view.settle()
     assert view.page.locator(".table").is_hidden()
+
+
+def test_the_table_holds_bubbles_where_they_begin(show):
+    recording = Recording()
+    recording.kernel(10, 60, recording.launch(0, 4))
+    recording.kernel(100, 140, recording.launch(90, 95))
+    view = show(recording.timeline)
+    view.page.get_by_role("button", name="Show the events as a table").click()
+    view.settle()
+    rows = [row.inner_text() for row in view.page.locator("tbody tr").all()]
+    assert len(rows) == 5
+    start, duration, lane, what, line = rows[2].split("\t")
+    assert (start, duration, lane) == ("60.0 µs", "40.0 µs", "idle")
+    assert what == "bubble: waiting for the host" and "attention.py" in line
+    view.page.locator("tbody tr").nth(2).click()
+    assert "bubble: waiting for the host, 40.0 µs" in view.page.get_by_role("status").inner_text()
 
 
 def test_a_screen_reader_hears_counts_and_idle_shares_before_and_after(show):

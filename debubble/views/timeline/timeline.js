@@ -424,16 +424,14 @@ class TimelineView {
       const [where, text] = sources[number];
       return text ? [where, `› ${text}`] : [where];
     };
+    const [, title, source] = this.about({ what, index });
     if (what === "bubbles") {
-      const set = this.after.bubbles;
-      const words = this.causes[set.cause[index]].words;
-      return [`bubble: ${words}`, time(set.duration[index]), ...place(set.source[index])];
+      return [title, time(this.after.bubbles.duration[index]), ...place(source)];
     }
-    const set = this.after, kind = this.kinds[set.kind[index]];
-    const name = this.facts.after.names[set.name[index]];
+    const set = this.after;
     const size = set.bytes[index] ? `, ${bytes(set.bytes[index])}` : "";
     const lines = [
-      `${kind.words}: ${name}`,
+      title,
       `${time(set.duration[index])}${size}, at ${time(set.start[index])}`,
     ];
     const launch = set.launched_by[index];
@@ -442,7 +440,7 @@ class TimelineView {
       const call = this.facts.after.names[set.name[launch]];
       lines.push(`launched by ${call}, ${time(Math.max(late, 0))} before it ran`);
     }
-    return [...lines, ...place(set.source[index])];
+    return [...lines, ...place(source)];
   }
 
   // ---- drawing
@@ -775,14 +773,34 @@ class TimelineView {
     this.redraw();
   }
 
+  /** Events and bubbles, in the order in which they begin. */
+  targetsInView() {
+    const [start, end] = this.range;
+    const { order, bubbleOrder } = this.after;
+    const all = [
+      ...order.map((index) => ({ what: "events", index })),
+      ...bubbleOrder.map((index) => ({ what: "bubbles", index })),
+    ];
+    const spans = all.map((target) => ({ target, span: this.spanOf(target) }));
+    const seen = spans.filter(({ span: [from, to] }) => from <= end && to >= start);
+    return seen.sort((a, b) => a.span[0] - b.span[0]).map(({ target }) => target);
+  }
+
+  /** [lane, what it is, number of its source line or -1] */
+  about({ what, index }) {
+    if (what === "bubbles") {
+      const { cause, source } = this.after.bubbles;
+      return ["idle", `bubble: ${this.causes[cause[index]].words}`, source[index]];
+    }
+    const { lane, kind, name, source } = this.after;
+    const words = `${this.kinds[kind[index]].words}: ${this.facts.after.names[name[index]]}`;
+    return [this.lanes[lane[index]], words, source[index]];
+  }
+
   fillTable() {
     const key = `${this.range} ${this.tablePage} ${this.facts.revision}`;
     if (this.tableFor === key) return;
-    const [start, end] = this.range;
-    const set = this.after;
-    const seen = set.order.filter(
-      (i) => set.start[i] <= end && set.start[i] + set.duration[i] >= start,
-    );
+    const seen = this.targetsInView();
     const pages = Math.max(Math.ceil(seen.length / TABLE_PAGE), 1);
     this.tablePage = Math.min(this.tablePage, pages - 1);
     this.tableFor = `${this.range} ${this.tablePage} ${this.facts.revision}`;
@@ -793,25 +811,25 @@ class TimelineView {
     this.table.replaceChildren();
     const table = add(this.table, "table", {});
     const words = seen.length ? `${from + 1} to ${from + rows.length} of ${seen.length}` : "none";
-    const caption = `Events in view: ${words} (${this.facts.after.label})`;
+    const caption = `Events and bubbles in view: ${words} (${this.facts.after.label})`;
     add(table, "caption", {}, caption);
     const head = add(add(table, "thead", {}), "tr", {});
     for (const name of ["Start", "Duration", "Lane", "What", "Source line"]) {
       add(head, "th", { scope: "col" }, name);
     }
     const body = add(table, "tbody", {});
-    for (const index of rows) {
+    for (const target of rows) {
       const row = add(body, "tr", {});
-      const source = set.source[index];
+      const [from, to] = this.spanOf(target);
+      const [lane, name, source] = this.about(target);
       const [where, text] = source < 0 ? ["", ""] : this.facts.after.sources[source];
-      const name = this.facts.after.names[set.name[index]];
-      add(row, "td", {}, time(set.start[index]));
-      add(row, "td", {}, time(set.duration[index]));
-      add(row, "td", {}, this.lanes[set.lane[index]]);
-      add(row, "th", { scope: "row" }, `${this.kinds[set.kind[index]].words}: ${name}`);
+      add(row, "td", {}, time(from));
+      add(row, "td", {}, time(to - from));
+      add(row, "td", {}, lane);
+      add(row, "th", { scope: "row" }, name);
       add(row, "td", {}, text ? `${where}: ${text}` : where);
       row.addEventListener("click", () => {
-        this.select({ what: "events", index });
+        this.select(target);
         this.reveal();
       });
     }
