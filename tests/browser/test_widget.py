@@ -382,6 +382,41 @@ def test_events_that_share_a_pixel_do_not_hide_the_rare_one(show):
     assert purple.sum() > 10
 
 
+def test_a_lane_is_drawn_as_busy_as_it_was_at_any_width_and_zoom(show):
+    """In each hundredth of the axis, within 2 hundredths: short kernels fill no pixel for good."""
+    from .timeline_page import GUTTER, RIGHT
+
+    chance = np.random.default_rng(5)
+    lengths = chance.choice([0.05, 0.6, 4.0, 30.0], 20_000, p=[0.6, 0.3, 0.09, 0.01])
+    # Busy for a while, then less and less.
+    gaps = lengths * chance.exponential(np.linspace(0.02, 20, 20_000))
+    starts = np.cumsum(lengths + gaps) - lengths
+    recording = Recording()
+    for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
+        recording.kernel(start, start + length)
+    recording.kernel(starts[0], starts[-1] + lengths[-1], stream=1)  # so that nothing is idle
+    view = show(recording.timeline)
+    starts = starts - starts[0]
+    for width in (1600, 1000, 420):
+        view.page.set_viewport_size({"width": width, "height": 600})
+        view.press("Home")
+        for _ in range(3):
+            # Of the canvas' opacity the grid has a part, which is all that is above the kernels.
+            grid, drawn = view.image()[[26, 40], GUTTER:-RIGHT, 3] / 255
+            drawn = (drawn - grid) / (1 - grid)
+            # Hundredths end where a pixel does.
+            places = np.linspace(0, len(drawn), 101).round().astype(int)
+            edges = view.range[0] + places / view.scale
+            times = np.concatenate([[-1e9], np.ravel([starts, starts + lengths], "F"), [1e9]])
+            busy = np.concatenate([[0], np.ravel([lengths * 0, lengths], "F").cumsum(), [0]])
+            busy[-1] = busy[-2]
+            true = np.diff(np.interp(edges, times, busy)) / np.diff(edges)
+            pixels = np.concatenate([[0], drawn.cumsum()])
+            shown = np.diff(pixels[places]) / np.diff(places)
+            assert np.abs(shown - true).max() <= 0.02
+            view.press("+", "+", "+")
+
+
 def test_an_empty_timeline_can_be_shown(show):
     view = show(Recording().timeline)
     view.press("Enter", "b", "+", "Home")

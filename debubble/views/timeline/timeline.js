@@ -3,6 +3,8 @@
 
 const GUTTER = 98, AXIS = 24, HOST_ROW = 40, ROW = 40, IDLE_ROW = 24, OVERVIEW = 12, RIGHT = 10;
 const SHORTEST_VIEW = 0.05; // microseconds
+const NARROWEST_BOX = 4; // pixels
+const SHADES = 128;
 const TABLE_PAGE = 100;
 const READERS = {
   "<f8": [Float64Array, 8],
@@ -581,50 +583,69 @@ class TimelineView {
     return [top, bottom - top];
   }
 
+  /** Each event that is wide enough as a box, and of the others how much of each pixel they fill:
+   * however many there are, a lane that is mostly idle looks so. */
   drawLane(set, row, ghost) {
     const { pen } = this;
     const [start, end] = this.range;
     const lane = set.lanes[row.lane];
     if (!lane) return;
     const last = upper(lane.starts, end);
-    // Pairs of left and right edges by kind: one for each event that can be told from others, and
-    // runs of those too short for that.
-    const boxes = this.kinds.map(() => []), runs = this.kinds.map(() => []);
+    const boxes = this.kinds.map(() => []), crowds = this.kinds.map(() => null);
     const wide = [];
     for (let i = lower(lane.reach, start); i < last; i++) {
       const index = lane.index[i];
       const kind = set.kind[index];
       const left = this.x(set.start[index]);
-      let right = this.x(set.start[index] + set.duration[index]);
-      const run = runs[kind];
-      if (right - left >= 4) {
-        boxes[kind].push(Math.max(left, -2), Math.min(right - 0.8, this.plotWidth + 2));
+      const right = this.x(set.start[index] + set.duration[index]);
+      if (right - left >= NARROWEST_BOX) {
+        boxes[kind].push([Math.max(left, -2), Math.min(right, this.plotWidth + 2)]);
         if (right - left >= 26 && !ghost) wide.push(index);
-        continue;
-      }
-      right = Math.max(right, left + (this.kinds[kind].key === "kernel" ? 1 : 1.6));
-      if (run.length && left <= run[run.length - 1] + 0.35) {
-        if (right > run[run.length - 1]) run[run.length - 1] = right;
-      } else run.push(left, right);
+      } else (crowds[kind] ??= new Crowd(this.plotWidth)).add(left, right);
     }
     this.kinds.forEach(({ key }, kind) => {
       const [top, height] = this.slot(row, key, ghost);
       pen.fillStyle = this.kindColours[kind];
-      const paint = (edges, from) => {
-        for (let i = 0; i < edges.length; i += 2) {
-          // Copies packed this close leave the kernels between them to be seen.
-          const low = from && edges[i + 1] - edges[i] > 4 ? from : 0;
-          pen.fillRect(edges[i], top + low, edges[i + 1] - edges[i], height - low);
-        }
-      };
-      paint(runs[kind], row.host || key === "kernel" ? 0 : height * 0.55);
-      paint(boxes[kind], 0);
+      if (crowds[kind]) this.drawCrowd(crowds[kind], top, height, row.host || key === "kernel");
+      for (const [left, right] of boxes[kind]) pen.fillRect(left, top, right - left, height);
       if (key === "sync" && !ghost) {
         pen.fillStyle = this.hatch(this.dark ? "rgba(0,0,0,.30)" : "rgba(255,255,255,.42)", 0);
-        paint(boxes[kind], 0);
+        for (const [left, right] of boxes[kind]) pen.fillRect(left, top, right - left, height);
       }
+      // One box ends where the next one begins.
+      pen.fillStyle = this.dark ? "rgba(0,0,0,.5)" : "rgba(255,255,255,.6)";
+      for (const [, right] of boxes[kind]) pen.fillRect(right - 0.6, top, 0.6, height);
     });
     for (const index of wide) this.drawName(set, row, index);
+  }
+
+  /** Shades each pixel by the share that is filled; a line below says that there is anything.
+   * What is not the most of its lane is low, so that the others are seen, and its line is higher. */
+  drawCrowd({ shares, counts }, top, height, most) {
+    const { pen } = this;
+    const alpha = pen.globalAlpha;
+    const from = most ? 0 : height * 0.55, mark = most ? 2 : 6;
+    for (let first = 0; first < shares.length; ) {
+      const level = Math.round(Math.min(shares[first], 1) * SHADES), there = counts[first] > 0;
+      let end = first + 1;
+      while (
+        end < shares.length &&
+        counts[end] > 0 === there &&
+        Math.round(Math.min(shares[end], 1) * SHADES) === level
+      ) {
+        end += 1;
+      }
+      if (level) {
+        pen.globalAlpha = (alpha * level) / SHADES;
+        pen.fillRect(first, top + from, end - first, height - from - mark);
+      }
+      if (there) {
+        pen.globalAlpha = alpha;
+        pen.fillRect(first, top + height - mark, Math.max(end - first, 2), mark);
+      }
+      first = end;
+    }
+    pen.globalAlpha = alpha;
   }
 
   drawName(set, row, index) {
@@ -911,6 +932,23 @@ class Bubbles {
   at(moment, near) {
     const index = lower(this.reach, moment - near);
     return index < this.start.length && this.start[index] <= moment + near ? index : -1;
+  }
+}
+
+/** Events too short to be told apart: how much of each pixel they fill, and how many touch it. */
+class Crowd {
+  constructor(width) {
+    this.shares = new Float32Array(Math.ceil(width));
+    this.counts = new Uint32Array(Math.ceil(width));
+  }
+
+  add(left, right) {
+    const last = Math.min(Math.floor(right), this.shares.length - 1);
+    for (let pixel = Math.max(Math.floor(left), 0); pixel <= last; pixel++) {
+      const share = Math.min(right, pixel + 1) - Math.max(left, pixel);
+      if (share > 0) this.shares[pixel] += share;
+      if (share > 0 || left === right) this.counts[pixel] += 1;
+    }
   }
 }
 
