@@ -136,11 +136,11 @@ def test_code_can_not_skip_its_test_as_unittest_does(run, workbook):
 
 def test_edited_tests_are_said_and_run_all_the_same(run, workbook):
     test = workbook.root / "katas/tiny/test_add_up.py"
-    assert "has been edited" not in run("katas", "--impl", "solutions")
+    assert "has been edited" not in run()
     test.write_text(test.read_text().partition("def test_")[0] + "def test_it(kata):\n    pass\n")
-    text = run("katas", "--impl", "solutions")
+    text = run()
     assert "1 of 1 test passes" in text
-    assert "katas/tiny/test_add_up.py has been edited, and its verdict is not ours: `git" in text
+    assert "katas/tiny/test_add_up.py has been edited, its verdict is not ours: `git" in text
 
 
 @pytest.mark.parametrize("options", [[], ["--impl", "solutions"]], ids=["stub", "solution"])

@@ -101,7 +101,8 @@ class Workspace:
             return False
 
     def remarks(self, catalogue: Catalogue) -> Iterator[str]:
-        """A sentence for each file that is not tested although it looks as if it were."""
+        """A sentence for each file that is not tested although it looks as if it were, and for
+        tests that are not ours."""
         names = [kata.name for kata in catalogue.katas]
         owned = {self.copy_of(kata) for kata in catalogue.katas}
         for path in sorted(self.katas.glob("*/*.py")):
@@ -110,6 +111,9 @@ class Workspace:
                 yield f"{place} is no kata's, and is not tested: {way_out(path.stem, names)}"
         files = StubFiles(catalogue)
         for kata in catalogue.katas:
+            if files.has_edited_tests(kata):
+                tests = kata.relative(kata.test_path)
+                yield f"{tests} has been edited, its verdict is not ours: `git checkout {tests}`?"
             if self.has_copy(kata) and files.is_edited(kata):
                 copy = self.copy_of(kata)
                 if not _same(copy, kata.stub_path):

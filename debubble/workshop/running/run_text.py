@@ -13,7 +13,6 @@ import pytest
 
 from ..kata_files.catalogue import WorkshopError
 from ..kata_files.progress import Progress, Standing
-from ..kata_files.stub_files import StubFiles
 from ..kata_files.workspace import Workspace
 from .under_test import can_interrupt, chosen_accelerator, chosen_device
 
@@ -94,8 +93,7 @@ def write_scoreboard(
     """How the katas of this run stand; of the learner's own run also what is remembered of the
     others, which is then brought up to date, and what to do next."""
     reporter.section("katas", bold=True)
-    remarks = [*_on_edited_tests(katas, course)]
-    remarks += course.workspace.remarks(course.catalogue) if course.mine else []
+    remarks = [*course.workspace.remarks(course.catalogue)] if course.mine else []
     before: set[Kata] = set()
     if course.mine:
         progress = Progress(course.workspace)
@@ -149,14 +147,6 @@ def _attempts(
                 "device": device,
             }
             yield "attempt", kata, about
-
-
-def _on_edited_tests(katas: Collection[Kata], course: Course) -> Iterator[str]:
-    files = StubFiles(course.catalogue)
-    for kata in katas:
-        if files.has_edited_tests(kata):
-            path = kata.relative(kata.test_path)
-            yield f"{path} has been edited, and its verdict is not ours: `git checkout {path}`?"
 
 
 def _is_solved(standings: Mapping[str, Standing], kata: Kata) -> bool:
