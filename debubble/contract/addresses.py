@@ -52,10 +52,14 @@ def check_registration(address: int, nbytes: int) -> None:
         )
 
 
+INT64 = np.dtype(np.int64)
+"""As numpy compares it at once; a name would be looked up for every array."""
+
+
 def check_pieces(sources: np.ndarray, targets: np.ndarray, sizes: np.ndarray) -> None:
     """ValueError unless these are three contiguous int64 arrays of one length."""
     for name, array in (("sources", sources), ("targets", targets), ("sizes", sizes)):
-        if not isinstance(array, np.ndarray) or array.dtype != np.int64 or array.ndim != 1:
+        if not isinstance(array, np.ndarray) or array.dtype != INT64 or array.ndim != 1:
             what = f"{array.dtype} {list(array.shape)}" if hasattr(array, "dtype") else type(array)
             raise ValueError(f"{name} must be a numpy array of int64 [N], not {what}")
         if not array.flags.c_contiguous:

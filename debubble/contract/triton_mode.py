@@ -49,15 +49,17 @@ def check_launch(kernel: object, grid: tuple[int, ...] | None, accelerator: str)
     if made_for not in (None, accelerator):
         _refuse(kernel, accelerator)
     if grid is not None:
-        _check_grid(name_of(kernel), grid)
+        _check_grid(kernel, grid)
 
 
-def _check_grid(name: str, grid: object) -> None:
+def _check_grid(kernel: object, grid: object) -> None:
     """Triton also takes a function that makes the grid; the accelerators don't."""
     if not isinstance(grid, tuple) or not 1 <= len(grid) <= 3 or not all(map(_is_integer, grid)):
-        raise TypeError(f"the grid of kernel {name} is a tuple of 1 to 3 integers, not {grid!r}")
+        raise TypeError(
+            f"the grid of kernel {name_of(kernel)} is a tuple of 1 to 3 integers, not {grid!r}"
+        )
     if any([type(number) is int and number < 0 for number in grid]):
-        raise ValueError(f"the grid {grid} of kernel {name} has a number below 0")
+        raise ValueError(f"the grid {grid} of kernel {name_of(kernel)} has a number below 0")
 
 
 def _is_integer(number: object) -> bool:

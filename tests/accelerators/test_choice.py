@@ -1,5 +1,6 @@
 """Choosing an accelerator, and what is said when that is not possible."""
 
+import re
 import subprocess
 import sys
 
@@ -86,5 +87,8 @@ def test_a_negative_sleep_is_refused(accelerator):
 
 
 def test_an_error_of_a_plain_function_arrives_as_it_is(accelerator):
-    with pytest.raises(TypeError, match="only 0-dimensional arrays can be converted to Python"):
-        launch(lambda: int(np.array([1, 2])), None)
+    array = np.array([1, 2])
+    with pytest.raises(TypeError) as by_itself:
+        int(array)
+    with pytest.raises(TypeError, match=re.escape(str(by_itself.value))):
+        launch(lambda: int(array), None)

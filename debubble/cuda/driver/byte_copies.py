@@ -50,7 +50,7 @@ class ByteCopies:
         stream = _stream()
         if stream in LEGACY:
             raise RuntimeError(NEEDS_A_STREAM)
-        if sizes.min() <= 0:
+        if np.minimum.reduce(sizes) <= 0:
             i = int((sizes <= 0).argmax())
             raise RuntimeError(f"invalid value: descriptor {i} copies {int(sizes[i])} bytes")
         with _marked("cuMemcpyBatchAsync"):
