@@ -157,10 +157,8 @@ def copy_along(path: str, columns: Columns, descriptors: Descriptors, how: Launc
     does."""
     if path == "dma" or not descriptors.are_multiples(WORD):
         submit_copies(current(), descriptors, any_order=True)
-        return
-    if path == "kernel_uploaded":
-        how = replace(how, upload=True)
-    copy_by_kernel(current(), columns, descriptors, how)
+    else:
+        copy_by_kernel(current(), columns, descriptors, how)
 
 
 def copy_own_bytes(copy: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]) -> None:

@@ -120,7 +120,7 @@ def test_the_large_copy_is_a_dashed_line_at_its_height():
 
 def test_a_crossover_has_a_curve_for_each_path_with_its_submission():
     picture = BandwidthPicture.of(crossover_of(line_times), 256)
-    assert list(picture.bandwidths) == ["DMA batch", "kernel in place", "kernel after upload"]
+    assert list(picture.bandwidths) == ["DMA batch", "kernel in place"]
     assert picture.bandwidths["DMA batch"] == pytest.approx(
         [nbytes / 2 / 1e3 for nbytes in picture.sizes]
     )
@@ -134,7 +134,7 @@ def test_its_text_has_no_figures_of_a_machine():
     }
     assert texts == {
         "GB/s by the size of a piece, 256 pieces a copy\n"
-        "4 KiB to 64 KiB: DMA batch; kernel in place; kernel after upload"
+        "4 KiB to 64 KiB: DMA batch; kernel in place"
     }
 
 

@@ -15,9 +15,9 @@ from solutions.offload.choice.calibration import (
     COUNTS,
     SIZES,
     calibrate,
-    copy_columns,
     measure_crossover,
     table_of,
+    ways_for,
 )
 from solutions.offload.choice.crossover import PATHS, Crossover, cache_path, used_for
 from solutions.offload.measure import grid
@@ -48,7 +48,7 @@ def asked(monkeypatch):
             wall_us = 1 / 3 + line_times(path, nbytes, count)
             return CopyTimes(device_us=1.0, wall_us=wall_us, host_us=2.0, event_us=3.0)
 
-        times = {path: [[cell(path, s, c) for c in counts] for s in sizes] for path in paths}
+        times = {path: [[cell(path, s, c) for c in counts] for s in sizes] for path in PATHS}
         return Grid(sizes, counts, times)
 
     monkeypatch.setattr(calibration, "measure_grid", measure_grid)
@@ -62,7 +62,7 @@ def printed(width=100):
 def test_a_crossover_has_the_wall_times_of_all_paths(asked):
     measured = measure_crossover(A30, (4096, 8192), (16, 64), rounds=7)
     (grid,) = asked
-    assert set(grid.paths) == set(PATHS)
+    assert set(grid.paths(4096)) == set(PATHS)
     assert (grid.sizes, grid.counts, grid.rounds) == ((4096, 8192), (16, 64), 7)
     assert measured.gpu == "NVIDIA A30"
     for path in PATHS:
@@ -99,19 +99,19 @@ def test_sim_is_refused_in_one_sentence(accelerator, cache):
 def test_each_path_really_copies(accelerator, path):
     copy = swap(accelerator, [64] * 5)
     with accelerator.stream():
-        copy_columns(path, *copy.pinned_descriptors)
+        ways_for(64)[path](*copy.pinned_descriptors)
     copy.expect_copied()
 
 
-@pytest.mark.parametrize(("path", "kernels"), [("dma", 0), ("kernel", 1), ("kernel_uploaded", 1)])
+@pytest.mark.parametrize(("path", "kernels"), [("dma", 0), ("kernel", 1)])
 def test_a_path_is_what_its_name_says(accelerator, path, kernels):
     copy = swap(accelerator, [64] * 5)
     columns = copy.pinned_descriptors
     with accelerator.stream():
-        copy_columns(path, *columns)
+        ways_for(64)[path](*columns)
         accelerator.synchronize()
         with debubble.record(accelerator) as timeline:
-            copy_columns(path, *columns)
+            ways_for(64)[path](*columns)
     counts = timeline.counts()
     assert counts["kernels"] == kernels
     assert counts["h2d_pinned"] == (0 if path == "kernel" else 1)

@@ -1,5 +1,6 @@
 """Measuring a grid: what is copied and in which order, by a clock that only pretends."""
 
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -12,6 +13,7 @@ from solutions.offload.measure.grid import (
     CopiedMemory,
     CopyTimes,
     Grid,
+    fair_orders,
     measure_cells,
     measure_grid,
 )
@@ -100,6 +102,17 @@ def test_paths_take_turns_and_so_does_who_comes_first(memory):
     orders = {"".join(turns[first : first + 3]) for first in range(0, len(turns), 3)}
     assert {"".join(sorted(order)) for order in orders} == {"abc"}
     assert len(orders) > 1, "whoever follows a copy of the same kind is faster"
+
+
+@pytest.mark.parametrize("number", range(1, 10))
+def test_everybody_follows_everybody_else_equally_often(number):
+    """Random orders of eight paths had one of them behind DMA batches in 5 turns of 15."""
+    names = [f"path {i}" for i in range(number)]
+    orders = fair_orders(names)
+    assert all(sorted(order) == names for order in orders)
+    followed = Counter(pair for order in orders for pair in pairwise(order))
+    assert len(followed) == number * (number - 1) and len(set(followed.values())) <= 1
+    assert len(set(Counter(order[0] for order in orders).values())) == 1
 
 
 @pytest.mark.usefixtures("one_wall")

@@ -8,11 +8,11 @@ from rich.console import Console
 from solutions.offload.choice.crossover import PATHS, Crossover
 from solutions.offload.measure import grid, grid_report
 from solutions.offload.measure.grid import CopyTimes, Grid
-from solutions.offload.measure.grid_report import GridReport, contents_of, paths_with, tables_of
+from solutions.offload.measure.grid_report import GridReport, contents_of, tables_of, ways_with
 
 from .memory import swap
 
-COMPARED = (*PATHS, "preset", "preset_kernel", "selected")
+COMPARED = (*PATHS, "kernel_uploaded", "preset", "preset_kernel", "selected")
 SIZE, COUNT = 64, 17
 
 
@@ -25,7 +25,7 @@ def report():
 @pytest.mark.parametrize("path", COMPARED)
 def test_every_path_copies_the_same(accelerator, path):
     copied = swap(accelerator, [SIZE] * COUNT)
-    copy = paths_with(Crossover.for_accelerator(accelerator), [SIZE])[path]
+    copy = ways_with(Crossover.for_accelerator(accelerator), SIZE)[path]
     with accelerator.stream():
         copy(*copied.pinned_descriptors)
     copied.expect_copied()

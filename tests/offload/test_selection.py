@@ -197,7 +197,7 @@ def test_the_mean_size_decides_for_uneven_pieces(queued):
 
 def by_number(path, _, count):
     """The engine for few pieces, the kernel for many."""
-    return {"dma": count, "kernel": 20 + count / 100, "kernel_uploaded": 21 + count / 100}[path]
+    return {"dma": count, "kernel": 20 + count / 100}[path]
 
 
 def test_the_number_of_pieces_decides(queued):
@@ -226,19 +226,10 @@ def test_descriptors_in_pinned_memory_are_read_where_they_are(queued):
     assert not call.how.upload
 
 
-@pytest.mark.parametrize(("path", "upload"), [("kernel", False), ("kernel_uploaded", True)])
-def test_they_are_uploaded_where_that_is_faster(path, upload, queued):
-    fn = load_fn(crossover=ALWAYS[path])
-    fn(*columns_of([4096] * 100))
-    (call,) = queued
-    assert call.how == replace(fn.launch, upload=upload)
-
-
 @pytest.mark.parametrize("bytes_off", [1, 2, 4])
 @pytest.mark.parametrize("column", [0, 1, 2])
-@pytest.mark.parametrize("path", ["kernel", "kernel_uploaded"])
-def test_trap_what_is_no_multiple_of_8_goes_to_the_dma_engine(column, bytes_off, path, queued):
-    fn, columns = load_fn(crossover=ALWAYS[path]), columns_of([4096] * 40, apart=64)
+def test_trap_what_is_no_multiple_of_8_goes_to_the_dma_engine(column, bytes_off, queued):
+    fn, columns = load_fn(crossover=ALWAYS["kernel"]), columns_of([4096] * 40, apart=64)
     fn(*columns)
     columns[column][17] += bytes_off
     fn(*columns)
@@ -276,7 +267,6 @@ def test_warming_up_compiles_both_ways_of_loading(queued):
 SELECTED = {
     "dma": {"crossover": ALWAYS["dma"]},
     "kernel": {"crossover": ALWAYS["kernel"]},
-    "kernel_uploaded": {"crossover": ALWAYS["kernel_uploaded"]},
     "preset": {"preset": Preset(2, 1 << 20, 2, 64)},
 }
 
@@ -310,9 +300,8 @@ def test_pieces_of_odd_sizes_too(accelerator, chosen):
         copy.expect_copied()
 
 
-@pytest.mark.parametrize("path", ["kernel", "kernel_uploaded"])
 @pytest.mark.parametrize("side", [0, 1])
-def test_trap_addresses_lose_nothing_either(accelerator, path, side):
+def test_trap_addresses_lose_nothing_either(accelerator, side):
     copy = swap(accelerator, [64] * 5)
     assert copy.descriptors[side][3] % 8 == 0
     for column, tensor in ((0, copy.source), (1, copy.target)):
@@ -320,7 +309,7 @@ def test_trap_addresses_lose_nothing_either(accelerator, path, side):
     copy.descriptors[side][3] -= 4
     columns = copy.pool_descriptors
     with accelerator.stream():
-        fn_of(path)(*columns)
+        fn_of("kernel")(*columns)
     accelerator.synchronize()
     start, end = (
         int(copy.descriptors[column][3]) - tensor.data_ptr()
@@ -330,9 +319,8 @@ def test_trap_addresses_lose_nothing_either(accelerator, path, side):
     assert torch.equal(arrived, copy.source.cpu()[start : start + 64])
 
 
-@pytest.mark.parametrize("path", ["kernel", "kernel_uploaded"])
-def test_descriptors_in_pageable_memory_are_uploaded(accelerator, path):
-    fn, copy = fn_of(path), swap(accelerator, [64] * 5)
+def test_descriptors_in_pageable_memory_are_uploaded(accelerator):
+    fn, copy = fn_of("kernel"), swap(accelerator, [64] * 5)
     counts = claims.counts_of(accelerator, lambda: fn(*copy.descriptors))
     assert (counts["kernels"], counts["h2d_pinned"], counts["host_syncs"]) == (1, 1, 0)
     copy.expect_copied()

@@ -175,7 +175,7 @@ def test_trap_8_the_path_is_that_of_the_merged_pieces(accelerator):
     """One piece is for the DMA engine, and the sixteen that it was would be for the kernel."""
 
     def time_us(path, _, count):
-        return {"dma": 2.0 * count, "kernel": 10.0, "kernel_uploaded": 11.0}[path]
+        return {"dma": 2.0 * count, "kernel": 10.0}[path]
 
     crossover = crossover_of(time_us, counts=(1, 16))
 

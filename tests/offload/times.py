@@ -19,7 +19,5 @@ def crossover_of(time_us, sizes=(4 * KIB, 16 * KIB, 64 * KIB), counts=(16, 256, 
 
 def line_times(path, nbytes, count):
     """A straight line in every logarithm: the DMA engine pays for each piece, the kernel for the
-    bytes, and for an upload a little more."""
-    if path == "dma":
-        return 2.0 * count
-    return (0.5 if path == "kernel" else 0.6) * count * (nbytes / (4 * KIB))
+    bytes."""
+    return 2.0 * count if path == "dma" else 0.5 * count * (nbytes / (4 * KIB))

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from debubble.accelerator import Accelerator
 
-from ..measure.grid import ROUNDS, Advance, measure_grid, short_size
+from ..measure.grid import ROUNDS, Advance, Copy, measure_grid, short_size
 from ..paths.descriptors import Descriptors
 from ..selection import copy_along
 from ..swap_blocks import Launch
@@ -24,7 +24,7 @@ from .crossover import PATH_WORDS, PATHS, Crossover, cache_path
 KIB = 1024
 SIZES = tuple(kib * KIB for kib in (4, 8, 16, 24, 28, 32, 64, 128))
 COUNTS = (1, 4, *(1 << power for power in range(4, 13)))
-LETTERS = {"dma": "D", "kernel": "K", "kernel_uploaded": "U"}
+LETTERS = {"dma": "D", "kernel": "K"}
 """Of the paths, in a table that has to fit into a terminal."""
 
 
@@ -56,8 +56,7 @@ def measure_crossover(
 
     RuntimeError on sim, and where the memory for the largest copy is missing.
     """
-    paths = {path: partial(copy_columns, path) for path in PATHS}
-    grid = measure_grid(accelerator, paths, sizes, counts, rounds=rounds, advance=advance)
+    grid = measure_grid(accelerator, ways_for, sizes, counts, rounds=rounds, advance=advance)
     return Crossover(
         gpu=accelerator.description,
         sizes=list(sizes),
@@ -71,12 +70,19 @@ def measure_crossover(
     )
 
 
-def copy_columns(
-    path: str, src_addrs: torch.Tensor, dst_addrs: torch.Tensor, sizes: torch.Tensor
+def ways_for(nbytes: int) -> dict[str, Copy]:
+    """Each of PATHS, as when it is selected for pages of so many bytes."""
+    return {path: partial(_copy, path, Launch.for_pieces(nbytes)) for path in PATHS}
+
+
+def _copy(
+    path: str,
+    how: Launch,
+    src_addrs: torch.Tensor,
+    dst_addrs: torch.Tensor,
+    sizes: torch.Tensor,
 ) -> None:
-    """As when the path is selected for pages of this size."""
     columns = (src_addrs, dst_addrs, sizes)
-    how = Launch.for_pieces(int(sizes[0]))
     copy_along(path, columns, Descriptors.of(*columns), how)
 
 

@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> None:
     report_beside_steps(accelerator, console, options.output, rounds)
 
 
-def _peer(path: str) -> Copy:
+def _peer(path: str) -> Callable[[int], Copy]:
     try:
         return peer_swap(Path(path))
     except ValueError as error:

@@ -17,7 +17,7 @@ from torch.nn.functional import linear, silu
 from debubble.accelerator import Accelerator, current
 from solutions.measure.benchmark import fits, no_garbage, write_record
 
-from ..choice.calibration import copy_columns
+from ..choice.calibration import ways_for
 from ..paths.descriptors import Descriptors, _new_descriptor_buffers
 from ..swap_blocks import Launch, copy_by_kernel
 from .grid import MEMORY, ROUNDS, CopiedMemory, Copy
@@ -87,7 +87,7 @@ def measure_beside_steps(
             f"loads beside steps are measured on a real GPU, and this is {accelerator.description}"
         )
     ways: dict[str, Copy] = {f"{number} programs": by_kernel(number) for number in programs}
-    ways["dma"] = lambda *columns: copy_columns("dma", *columns)
+    ways["dma"] = ways_for(SIZE)["dma"]
     with no_garbage():
         meter = StepsAndLoads(accelerator)
         ways["one copy"] = meter.one_copy

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import cycle
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +21,9 @@ from ..paths.descriptors import _new_descriptor_buffers
 Copy = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]
 """Queues a copy on the current stream: (source addresses, target addresses, sizes), int64 [N]
 each, in pinned memory that is left alone until the copy is done."""
+Ways = Callable[[int], Mapping[str, Copy]]
+"""Ways of copying, by name, for pieces of so many bytes: what a size decides is decided here, as
+where a handler is made, and costs a copy nothing."""
 Call = Callable[[], object]
 Advance = Callable[[], object]
 
@@ -80,7 +83,7 @@ class Meter(Protocol):
 
 def measure_grid(
     accelerator: Accelerator,
-    paths: Mapping[str, Copy],
+    paths: Mapping[str, Copy] | Ways,
     sizes: Sequence[int],
     counts: Sequence[int],
     *,
@@ -109,18 +112,23 @@ def measure_grid(
 def measure_cells(
     memory: CopiedMemory,
     meter: Meter,
-    paths: Mapping[str, Copy],
+    paths: Mapping[str, Copy] | Ways,
     sizes: Sequence[int],
     counts: Sequence[int],
     rounds: int,
     advance: Advance,
     dense: Collection[str] = (),
 ) -> Grid:
-    times: dict[str, list[list[CopyTimes]]] = {path: [[] for _ in sizes] for path in paths}
-    for (row, nbytes), count in product(enumerate(sizes), counts):
-        for path, cell in measure_cell(memory, meter, paths, nbytes, count, rounds, dense).items():
-            times[path][row].append(cell)
-        advance()
+    times: dict[str, list[list[CopyTimes]]] = {}
+    for row, nbytes in enumerate(sizes):
+        ways = paths(nbytes) if callable(paths) else paths
+        for path in ways:
+            times.setdefault(path, [[] for _ in sizes])
+        for count in counts:
+            cells = measure_cell(memory, meter, ways, nbytes, count, rounds, dense)
+            for path, cell in cells.items():
+                times[path][row].append(cell)
+            advance()
     return Grid(tuple(sizes), tuple(counts), times)
 
 
@@ -142,15 +150,25 @@ def measure_cell(
         meter.wall(partial(lists[path].copy_, sets[0]), copy)  # compiles
     walls: dict[str, list[tuple[float, float, float]]] = {path: [] for path in paths}
     devices: dict[str, list[float]] = {path: [] for path in paths}
-    random = np.random.default_rng(0)
-    for turn in range(WALLS * rounds):
-        # In another order each time: whoever follows a copy of the same kind is faster.
-        for path in random.permutation(list(paths)).tolist():
+    orders = cycle(fair_orders(list(paths)))
+    for turn, order in zip(range(WALLS * rounds), orders, strict=False):
+        for path in order:
             write = partial(lists[path].copy_, sets[turn % len(sets)])
             walls[path].append(meter.wall(write, copies[path]))
             if turn < rounds:
                 devices[path].append(meter.device(write, copies[path], walls[path][-1][1]))
     return {path: _medians(walls[path], devices[path]) for path in paths}
+
+
+def fair_orders(names: Sequence[str]) -> list[list[str]]:
+    """Orders in which everybody comes first equally often, and behind everybody else equally often:
+    whoever follows a copy of the same kind is faster."""
+    number = len(names)
+    # Each step goes another way round the circle of names: to 0, 1, -1, 2, -2, ...
+    zigzag = [(step + 1) // 2 if step % 2 else -(step // 2) for step in range(number)]
+    orders = [[names[(start + place) % number] for place in zigzag] for start in range(number)]
+    # Of an odd number the steps one way are others than those the other way.
+    return orders + [order[::-1] for order in orders] if number % 2 else orders
 
 
 def _lists(count: int, dense: bool) -> torch.Tensor:

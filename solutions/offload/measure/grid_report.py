@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,14 +14,15 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from debubble.accelerator import Accelerator
+from debubble.accelerator import Accelerator, current
 from solutions.measure.benchmark import write_record
 
-from ..choice.calibration import COUNTS, SIZES, copy_columns, measure_crossover
-from ..choice.crossover import PATHS, Crossover
+from ..choice.calibration import COUNTS, SIZES, measure_crossover, ways_for
+from ..choice.crossover import Crossover
 from ..choice.presets import UPSTREAM, Preset
 from ..paths.descriptors import next_power_of_2
 from ..selection import PresetSwap, SwapBlocks, _select_swap_blocks_fn
+from ..swap_blocks import Launch, launch_swap
 from .grid import (
     ROUNDS,
     Advance,
@@ -55,9 +56,10 @@ class GridReport:
     large_copy_us: float
     """Microseconds on the device for one copy of LARGE_COPY bytes."""
     grid: Grid
-    """The times of PATHS; of "preset", which is upstream's choice; of "preset_kernel", which is
-    upstream's kernel at every size; of "selected", which is ours; of "driver", which is one call of
-    the driver and nothing else; and of "peer", vLLM's own file, where that was at hand."""
+    """The times of PATHS; of "kernel_uploaded", whose list travels ahead of it; of "preset", which
+    is upstream's choice; of "preset_kernel", which is upstream's kernel at every size; of
+    "selected", which is ours; of "driver", which is one call of the driver and nothing else; and of
+    "peer", vLLM's own file, where that was at hand."""
     runs_us: Mapping[str, float]
     """Microseconds on the device for RUN_PIECES pieces of RUN_PIECE bytes in runs, by path."""
 
@@ -73,7 +75,7 @@ def report_grid(
     folder: Path | None,
     quick: bool = False,
     rounds: int = ROUNDS,
-    peer: Copy | None = None,
+    peer: Callable[[int], Copy] | None = None,
 ) -> None:
     """Prints what a GPU measured in `rounds` rounds, and writes it to `folder`; with `quick` fewer
     pieces of fewer sizes, and with a `peer` that one's times as well. Without a GPU it says so."""
@@ -99,38 +101,34 @@ def measure_report(
     counts: Sequence[int],
     rounds: int,
     advance: Advance,
-    peer: Copy | None = None,
+    peer: Callable[[int], Copy] | None = None,
 ) -> GridReport:
     """Measures copies of `counts` pieces of `sizes` bytes. The selected path goes by a crossover
     that is measured first, on this very machine."""
     crossover = measure_crossover(accelerator, sizes, counts, rounds=rounds, advance=advance)
-    paths = {**paths_with(crossover, sizes), "driver": driver_batch()}
-    if peer is not None:
-        paths["peer"] = peer
+    driver = driver_batch()
+
+    def all_ways(nbytes: int) -> dict[str, Copy]:
+        peers = {"driver": driver, **({"peer": peer(nbytes)} if peer else {})}
+        return {**ways_with(crossover, nbytes), **peers}
+
     grid = measure_grid(
-        accelerator, paths, sizes, counts, rounds=rounds, advance=advance, dense=DENSE
+        accelerator, all_ways, sizes, counts, rounds=rounds, advance=advance, dense=DENSE
     )
     return GridReport(
         large_copy_us(accelerator, rounds), grid, runs_us(accelerator, crossover, rounds)
     )
 
 
-def paths_with(crossover: Crossover, sizes: Sequence[int]) -> dict[str, Copy]:
-    """All ways of copying that are compared, by name, for copies whose pieces have one of `sizes`
-    bytes."""
-    by_preset, by_kernel, selected = (
-        {size: choose(size) for size in sizes}
-        for choose in (
-            partial(_select, preset=UPSTREAM),
-            _preset_kernel,
-            partial(_select, crossover=crossover),
-        )
-    )
+def ways_with(crossover: Crossover, nbytes: int) -> dict[str, Copy]:
+    """All ways of copying that are compared, by name, for pieces of so many bytes."""
+    uploading = Launch.for_pieces(nbytes, upload=True)
     return {
-        **{path: partial(copy_columns, path) for path in PATHS},
-        "preset": partial(_copy_pages, by_preset),
-        "preset_kernel": partial(_copy_pages, by_kernel),
-        "selected": partial(_copy_pages, selected),
+        **ways_for(nbytes),
+        "kernel_uploaded": partial(launch_swap, current(), how=uploading),
+        "preset": _select(nbytes, preset=UPSTREAM),
+        "preset_kernel": _preset_kernel(nbytes),
+        "selected": _select(nbytes, crossover=crossover),
     }
 
 
@@ -146,12 +144,6 @@ def _preset_kernel(size: int) -> SwapBlocks:
     return PresetSwap(replace(UPSTREAM, bytes_per_chunk=chunk))
 
 
-def _copy_pages(
-    swaps: Mapping[int, SwapBlocks], src: torch.Tensor, dst: torch.Tensor, sizes: torch.Tensor
-) -> None:
-    swaps[int(sizes[0])](src, dst, sizes)
-
-
 def large_copy_us(accelerator: Accelerator, rounds: int) -> float:
     """Microseconds on the device for one pinned copy of LARGE_COPY bytes, the median."""
     memory, meter = CopiedMemory(accelerator, LARGE_COPY), CudaMeter(accelerator)
@@ -165,11 +157,11 @@ def runs_us(accelerator: Accelerator, crossover: Crossover, rounds: int) -> dict
     """Microseconds on the device by path, where RUN pieces at a time lie side by side on both
     sides. "selected" gets them merged, as from a handler, the others as they are listed."""
     meter, nbytes = CudaMeter(accelerator), RUN_PIECES * RUN_PIECE
-    listed = paths_with(crossover, [RUN_PIECE])
+    listed = ways_with(crossover, RUN_PIECE)
     del listed["selected"]
     runs = _Runs(accelerator, RUN * nbytes)
     cell = measure_cell(runs, meter, listed, RUN_PIECE, RUN_PIECES, rounds, dense=DENSE)
-    merged = paths_with(crossover, [RUN * RUN_PIECE])["selected"]
+    merged = ways_with(crossover, RUN * RUN_PIECE)["selected"]
     apart = CopiedMemory(accelerator, RUN * nbytes)
     cell |= measure_cell(
         apart, meter, {"selected": merged}, RUN * RUN_PIECE, RUN_PIECES // RUN, rounds

@@ -7,6 +7,7 @@ import ctypes
 import importlib.util
 import sys
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from ..choice.presets import UPSTREAM
 from ..paths.descriptors import next_power_of_2
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from .grid import Copy
 
@@ -25,10 +26,10 @@ FUNCTION = "swap_blocks_batch"
 SRC_ACCESS_ORDER_ANY = 3
 
 
-def peer_swap(path: Path) -> Copy:
-    """vLLM's `swap_blocks_batch`, from the file at `path`: of vLLM 0.33 it is
-    `vllm/v1/kv_offload/cpu/swap_blocks_triton.py`. vLLM itself need not be installed: lists so
-    short that it copies them otherwise are not asked for (`presets.MIN_N`).
+def peer_swap(path: Path) -> Callable[[int], Copy]:
+    """For pieces of so many bytes, vLLM's `swap_blocks_batch`, from the file at `path`: of vLLM
+    0.33 it is `vllm/v1/kv_offload/cpu/swap_blocks_triton.py`. vLLM itself need not be installed:
+    lists so short that it copies them otherwise are not asked for (`presets.MIN_N`).
 
     ValueError, in one sentence, for a path without a file, or with one that can't be imported or
     has no such function.
@@ -46,11 +47,11 @@ def peer_swap(path: Path) -> Copy:
     except Exception as error:
         raise ValueError(f"{path} can't be compared with: {error}") from error
 
-    def copy(src: torch.Tensor, dst: torch.Tensor, sizes: torch.Tensor) -> None:
-        chunk = min(next_power_of_2(int(sizes[0])), UPSTREAM.bytes_per_chunk)
-        function(src, dst, sizes, is_src_access_order_any=True, bytes_per_chunk=chunk)
+    def for_pieces(nbytes: int) -> Copy:
+        chunk = min(next_power_of_2(nbytes), UPSTREAM.bytes_per_chunk)
+        return partial(function, is_src_access_order_any=True, bytes_per_chunk=chunk)
 
-    return copy
+    return for_pieces
 
 
 @contextmanager
