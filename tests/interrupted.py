@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import linecache
 import re
 import sys
@@ -29,12 +30,16 @@ class Lines:
 
     @contextmanager
     def traced(self) -> Iterator[None]:
-        before = sys.gettrace()
+        before, collects = sys.gettrace(), gc.isenabled()
+        # Or the collector would end another handler's life in here, at a line of its own.
+        gc.disable()
         sys.settrace(self._enter)
         try:
             yield
         finally:
             sys.settrace(before)
+            if collects:
+                gc.enable()
 
     def _enter(self, frame: FrameType, event: str, arg: object) -> Trace | None:
         return self._at_line if frame.f_code.co_filename.startswith(FOLDERS) else None
