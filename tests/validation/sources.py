@@ -101,11 +101,12 @@ def _python_in(path: Path) -> list[str]:
     if path.suffix == ".py":
         return [path.read_text(encoding="utf-8")]
     if path.suffix == ".ipynb":
-        return [source for kind, source in json.loads(_cells(path)) if kind == "code"]
+        return json.loads(_cells(path))
     return []
 
 
 def _cells(notebook: Path) -> bytes:
-    """[(type, source)] of a notebook's cells as JSON, without what they have shown."""
+    """The sources of a notebook's code cells as JSON: neither its prose nor what it has shown."""
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    return json.dumps([(cell["cell_type"], "".join(cell["source"])) for cell in cells]).encode()
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    return json.dumps(code).encode()
