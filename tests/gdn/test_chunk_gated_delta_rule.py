@@ -119,15 +119,23 @@ def test_parts_of_a_projection_of_more_tokens(accelerator, dtype, offset):
     assert torch.equal(final.cpu(), same_final.cpu())
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of rows behind the last token, unused
-@pytest.mark.parametrize("strong", [slice(None), slice(33, 34), slice(2, 90, 7)], ids=str)
-def test_a_gate_that_forgets_everything(accelerator, strong):
-    """To float32 the sums behind it are so coarse that outputs are as in half precision."""
-    sequences = Sequences.random(accelerator, [100], heads=(1, 1))
-    sequences.g[:, strong] = torch.full_like(sequences.g[:, strong], -1e4)
+STRONG = {
+    "the first": slice(0, 1),
+    "one inside": slice(33, 34),
+    "some in each chunk": slice(2, 90, 7),
+    "most of a chunk": slice(64, 112),
+    "all": slice(None),
+}
+
+
+@pytest.mark.parametrize("gate", [-90.0, -1e3, -1e6, -torch.inf])
+@pytest.mark.parametrize("strong", STRONG.values(), ids=STRONG)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_a_gate_that_forgets_everything(accelerator, dtype, strong, gate):
+    """The ordinary gates behind it are as precise as halves, also where only they are left."""
+    sequences = Sequences.random(accelerator, [130, 3, 66], heads=(1, 1), dtype=dtype)
+    sequences.g[:, strong] = torch.full_like(sequences.g[:, strong], gate)
     o, final = run(sequences, initial_state=sequences.states())
-    assert o.isfinite().all()
-    assert final.isfinite().all()
     right, right_states = sequences.expected(sequences.states())
     expect_close(o, right, torch.bfloat16)
     expect_close(final, right_states, torch.bfloat16)

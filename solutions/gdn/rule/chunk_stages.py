@@ -74,6 +74,13 @@ def inverse_length(x):
 
 
 @triton.jit
+def bounded(gate):
+    """`gate`, but none below -104, where exp is 0 in float32: behind one of -1e6, and more so of
+    -inf, running sums would be too coarse for the ordinary gates that follow. NaN stays NaN."""
+    return tl.where(gate < -104.0, -104.0, gate)
+
+
+@triton.jit
 def decay_within(decay, CHUNK: tl.constexpr):
     """[CHUNK, CHUNK] exp(decay_i - decay_j) where j <= i; 0 elsewhere, where it would grow without
     bound."""

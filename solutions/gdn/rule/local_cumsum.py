@@ -10,7 +10,7 @@ import triton.language as tl
 
 from debubble.accelerator import Work, launch
 
-from .chunk_stages import locate_chunk
+from .chunk_stages import bounded, locate_chunk
 
 
 @triton.jit(
@@ -35,14 +35,14 @@ def local_cumsum_kernel(
     place = (first + row).to(tl.int64) * num_heads + head
     exists = (row < length) & (head < num_heads)
     gates = tl.load(g + place, mask=exists, other=0.0)
-    tl.store(out + place, tl.cumsum(gates, axis=0), mask=exists)
+    tl.store(out + place, tl.cumsum(bounded(gates), axis=0), mask=exists)
 
 
 def chunk_local_cumsum(
     g: torch.Tensor, chunk_size: int, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor
 ) -> torch.Tensor:
     """[num_tokens, num_heads] float32: the gates of each token's chunk, added up to this token
-    (vLLM #38361).
+    (vLLM #38361). A gate below -104 counts as -104: behind either nothing is left in float32.
 
     g              [num_tokens, num_heads] float32, contiguous
     chunk_size     tokens of a chunk, a power of two

@@ -10,6 +10,7 @@ from debubble.accelerator import launch
 
 from .chunk_batch import ChunkBatch, ChunkSolution, inverse_type
 from .chunk_stages import (
+    bounded,
     decay_within,
     inverse_length,
     inverse_of_unit_lower,
@@ -72,6 +73,7 @@ def chunk_solve_kernel(
     keys = load_rows(k, token, k_stride, head // GROUP * K, exists, K)
     gate = tl.load(g + token * g_stride + head, mask=exists, other=0.0).to(tl.float32)
     strength = tl.load(beta + token * beta_stride + head, mask=exists, other=0.0).to(tl.float32)
+    gate = bounded(gate)
     decay = tl.cumsum(gate, 0)
     last = tl.sum(gate, 0)
     key_norm = inverse_length(keys) if NORMALIZE else tl.full([CHUNK], 1.0, tl.float32)
