@@ -354,14 +354,34 @@ def test_a_checkout_in_a_hidden_folder_is_hashed_like_any_other(small_tree, tmp_
     assert SourceTree(hidden).hash_of(entries) == SourceTree(small_tree).hash_of(entries)
 
 
-def test_what_a_notebook_stored_is_no_part_of_its_source(small_tree):
-    notebook = small_tree / "00.ipynb"
-    hashes = []
-    for source, count in (("1 + 1", 1), ("1 + 1", 2), ("1 + 2", 2)):
-        cell = {"cell_type": "code", "source": source, "execution_count": count, "outputs": []}
-        notebook.write_text(json.dumps({"cells": [cell]}))
-        hashes.append(SourceTree(small_tree).hash_of(["00.ipynb"]))
-    assert hashes[0] == hashes[1] != hashes[2]
+@pytest.mark.parametrize(
+    ("changed", "differs"),
+    [
+        ({"execution_count": 2}, False),
+        ({"outputs": [{"output_type": "stream", "name": "stdout", "text": "2"}]}, False),
+        ({"cell_type": "markdown"}, True),
+        ({"source": "1 + 2"}, True),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else None,
+)
+def test_what_a_notebook_stored_is_no_part_of_its_source(small_tree, changed, differs):
+    cell = {"cell_type": "code", "source": "1 + 1", "execution_count": 1, "outputs": []}
+    before, after = (hash_of_notebook(small_tree, [each]) for each in (cell, cell | changed))
+    assert (before != after) is differs
+
+
+def test_what_a_notebook_says_between_its_code_is_no_part_of_its_source(small_tree):
+    code = {"cell_type": "code", "source": "1 + 1", "outputs": []}
+    before, after = (
+        hash_of_notebook(small_tree, [{"cell_type": "markdown", "source": said}, code])
+        for said in ("One and one.", "One, and another one.")
+    )
+    assert before == after
+
+
+def hash_of_notebook(tree, cells):
+    (tree / "00.ipynb").write_text(json.dumps({"cells": cells}))
+    return SourceTree(tree).hash_of(["00.ipynb"])
 
 
 def test_a_notebook_rests_on_what_its_cells_import(small_tree):
