@@ -52,7 +52,7 @@ def chunk_local_cumsum(
     g: torch.Tensor, chunk_size: int, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor
 ) -> torch.Tensor:
     """[num_tokens, num_heads] float32: the gates of each token's chunk, added up to this token
-    (vLLM #38361).
+    (vLLM #38361). A gate below -104 counts as -104: behind either nothing is left in float32.
 
     g              [num_tokens, num_heads] float32, contiguous
     chunk_size     tokens of a chunk, a power of two

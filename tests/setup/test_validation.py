@@ -258,9 +258,10 @@ def all_of_them(tmp_path_factory):
         ),
         ("tests/gdn/oracle.py", {"tests-gdn"}, {"katas-gdn", "chapter-03_gdn", "tests-offload"}),
         ("katas/gdn/test_chunk_indices.py", {"katas-gdn"}, {"katas-engine", "tests-gdn"}),
+        ("katas/gdn/chunk_indices.py", set(), {"katas-gdn", "tests-gdn", "chapter-03_gdn"}),
         ("assets/effects/nvidia-h200.json", {"tests-truth"}, {"tests-gdn", "tests-accelerators"}),
     ],
-    ids=["a handler", "its data", "an oracle", "a kata", "what was measured"],
+    ids=["a handler", "its data", "an oracle", "a kata", "its stub", "what was measured"],
 )
 def test_what_rests_on_a_file_is_stale_when_it_changes(whole, all_of_them, changed, stale, current):
     path = ROOT / changed
