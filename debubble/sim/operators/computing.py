@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -126,8 +127,10 @@ class Computation:
     ) -> list[Action]:
         results = [out] if isinstance(out, torch.Tensor) else flat_tensors(out)
         moved = sum([result.numel() * result.element_size() for result in results])
-        if results and not moved and not effects.reads:
-            return []
+        if results and not moved:
+            if not effects.reads:
+                return []
+            effects = replace(effects, kernels_after=0)
         moved += sum([tensor.nbytes for tensor in inputs])
         if self.multiplies:
             whole = matrix_product(self.name, moved, cpu_args)

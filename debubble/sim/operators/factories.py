@@ -14,6 +14,7 @@ from debubble.rules.operators import TAKEN_APART_ELSEWHERE
 
 from ..tensor import SimTensor
 from . import autocast
+from .attention import attention
 from .dispatch import Dispatcher
 from .execution import Operation, execute
 from .gradient import differentiable
@@ -74,7 +75,9 @@ def install(dispatcher: Dispatcher) -> None:
         func = _overload(name)
         _library.impl(name, partial(_in_one_piece, dispatcher, func), "PrivateUse1")
         if name in TAKEN_APART_ELSEWHERE and has_kernel(func, IMPLICIT):
-            _library.impl(name, partial(differentiable, func), "AutogradPrivateUse1")
+            _library.impl(name, partial(differentiable, dispatcher, func), "AutogradPrivateUse1")
+    for key in ("PrivateUse1", "AutogradPrivateUse1"):
+        _library.impl("scaled_dot_product_attention", partial(attention, dispatcher), key)
     _fallback = torch.library.Library("_", "IMPL")
     _fallback.fallback(lambda func, *args, **kwargs: dispatcher(func, args, kwargs), "PrivateUse1")
     autocast.install(_library, _fallback)

@@ -37,7 +37,19 @@ def histc_out(
     return out.resize_(bins).copy_(histc(data, bins, min, max))
 
 
-ON_CPU: dict[str, Callable[..., Any]] = {"histc": histc, "histc.out": histc_out}
+def attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *args: Any, **kwargs: Any
+) -> torch.Tensor:
+    """CUDA's fused kernels lay out their result by rows first and heads second."""
+    out = aten.scaled_dot_product_attention.default(query, key, value, *args, **kwargs)
+    return out.transpose(1, 2).contiguous().transpose(1, 2)
+
+
+ON_CPU: dict[str, Callable[..., Any]] = {
+    "histc": histc,
+    "histc.out": histc_out,
+    "scaled_dot_product_attention": attention,
+}
 """What computes an operator on the CPU data, where PyTorch's own refuses what CUDA takes."""
 LEAVES_OUT = {
     "linalg_matrix_rank.out": "default",
