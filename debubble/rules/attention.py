@@ -40,9 +40,7 @@ def _takes_halves(
 ) -> bool:  # fmt: skip
     is_square = query.size(-2) == key.size(-2)
     one_head_size = query.size(-1) == key.size(-1) == value.size(-1) <= LARGEST_HEAD
-    return (
-        query.dtype in HALVES and mask is None and one_head_size and (is_square or not is_causal)
-    )
+    return query.dtype in HALVES and mask is None and one_head_size and (is_square or not is_causal)
 
 
 def _takes_any(

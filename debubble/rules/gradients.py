@@ -30,11 +30,29 @@ def rms_norm(args: tuple, kwargs: dict) -> Effects:
     return Effects(kernels=1 + (weight is not None))
 
 
+def recurrent(args: tuple, kwargs: dict) -> Effects:
+    return Effects(kernels=6)
+
+
+def product(args: tuple, kwargs: dict) -> Effects:
+    """Divided by each factor, once the host knows that none of them is 0."""
+    return Effects(kernels=4, reads=1, kernels_after=2)
+
+
+def running_product(args: tuple, kwargs: dict) -> Effects:
+    """The same; the rest is a sum from behind."""
+    if args[0].numel() <= 1:
+        return Effects(kernels=0)
+    return Effects(kernels=3, reads=1, kernels_after=4)
+
+
 GRADIENTS: dict[str, Callable[[tuple, dict], Effects]] = {
     "scaled_dot_product_attention": attention,
     "rms_norm": rms_norm,
-    "lstm.input": lambda args, kwargs: Effects(kernels=6),
-    "gru.input": lambda args, kwargs: Effects(kernels=6),
+    **dict.fromkeys(("lstm.input", "lstm.data", "gru.input", "gru.data"), recurrent),
+    "prod": product,
+    "prod.dim_int": product,
+    "cumprod": running_product,
 }
 
 

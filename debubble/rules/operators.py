@@ -13,7 +13,16 @@ import torch
 
 from .answers import bincount, equal, histc, nonzero, unique, unique_consecutive
 from .copies import dense_alike
-from .effects import COPIED_FIRST, ERROR_CHECK, FILLED_FIRST, ONE_KERNEL, READ, Effects, Rule
+from .effects import (
+    COPIED_FIRST,
+    ERROR_CHECK,
+    FILLED_FIRST,
+    NOTHING,
+    ONE_KERNEL,
+    READ,
+    Effects,
+    Rule,
+)
 from .indexing import (
     concatenation,
     embedding_backward,
@@ -112,6 +121,7 @@ TABLE: dict[str, Rule] = {
     "cat": concatenation,
     "one_hot": one_hot,
     "isin.Tensor_Tensor": isin,
+    "_efficientzerotensor": NOTHING,
     "eye": Effects(kernels=2),
     "pow.Scalar": Effects(kernels=2),
     "sort": sort,
@@ -145,6 +155,7 @@ TABLE: dict[str, Rule] = {
     "clone": clone,
     "mse_loss": Effects(kernels=2),
     "smooth_l1_loss": Effects(kernels=2),
+    "_ctc_loss": Effects(uploads=3, kernels=3),
     "nll_loss_backward": FILLED_FIRST,
     "nll_loss2d_backward": FILLED_FIRST,
     "embedding_dense_backward": embedding_backward,
@@ -161,7 +172,9 @@ TABLE: dict[str, Rule] = {
     "convolution": convolution,
     "convolution_backward": convolution_backward,
     "lstm.input": Effects(kernels=3),
+    "lstm.data": Effects(kernels=3),
     "gru.input": Effects(kernels=3),
+    "gru.data": Effects(kernels=3),
     "lstm_cell": Effects(kernels=3),
     "gru_cell": Effects(kernels=3),
     "_fft_r2c": Effects(kernels=2),
@@ -186,7 +199,9 @@ TAKEN_APART_ELSEWHERE = (
     "one_hot",
     "convolution",
     "lstm.input",
+    "lstm.data",
     "gru.input",
+    "gru.data",
     "lstm_cell",
     "gru_cell",
 )

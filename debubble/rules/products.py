@@ -85,7 +85,9 @@ def _is_cudnns(data: torch.Tensor, weight: torch.Tensor | None) -> bool:
 def convolution(args: tuple, kwargs: dict) -> Effects:
     """The weights are put in the order of an image that has its channels last."""
     image, weight, bias = args[:3]
-    return Effects(kernels=1 + (bias is not None) + (_channels_last(image) > _channels_last(weight)))
+    return Effects(
+        kernels=1 + (bias is not None) + (_channels_last(image) > _channels_last(weight))
+    )
 
 
 def _channels_last(tensor: torch.Tensor) -> bool:

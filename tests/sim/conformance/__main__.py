@@ -12,7 +12,9 @@ from .running import counted, run
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim.conformance", description=__doc__)
-    parser.add_argument("names", nargs="*", help="only these operators, as `add` or `nn.functional`")
+    parser.add_argument(
+        "names", nargs="*", help="only these operators, as `add` or `nn.functional`"
+    )
     parser.add_argument("--slice", default="0/1", help="the operators number I of every N, as 3/20")
     parser.add_argument("--output", help="a file for all findings, one a line")
     options = parser.parse_args()

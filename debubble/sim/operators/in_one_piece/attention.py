@@ -9,7 +9,7 @@ import torch
 
 from debubble.rules.attention import way_of_attention
 
-from .dispatch import Dispatcher
+from ..dispatch import Dispatcher
 from .gradient import differentiable
 
 aten = torch.ops.aten

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -12,11 +13,36 @@ from debubble.rules.action import Action
 from debubble.rules.composition import name_of
 from debubble.rules.gradients import effects_of_gradient
 
-from ..clock.device import SimDevice
-from ..memory.tape import flat_tensors, with_tensors
-from ..tensor import SimTensor
-from .dispatch import Dispatcher
-from .execution import Operation, execute
+from ...clock.device import SimDevice
+from ...memory.tape import flat_tensors, with_tensors
+from ...tensor import SimTensor
+from ..dispatch import Dispatcher
+from ..execution import Operation, execute
+
+
+def product(data: torch.Tensor, *dim: int, **options: Any) -> torch.Tensor:
+    """As one multiplication after the other."""
+    rest = dict(zip(("dim", "keepdim"), dim, strict=False)) | options
+    data = data if rest.get("dtype") is None else data.to(rest["dtype"])
+    if "dim" not in rest:
+        return reduce(torch.mul, data.flatten().unbind(), data.new_ones(()))
+    factors = data.unbind(rest["dim"])
+    out = reduce(torch.mul, factors)
+    return out.unsqueeze(rest["dim"]) if rest.get("keepdim") else out
+
+
+def running_product(data: torch.Tensor, dim: int, dtype: Any = None) -> torch.Tensor:
+    data = data if dtype is None else data.to(dtype)
+    return data if data.dim() == 0 else torch.stack([*accumulate(data.unbind(dim), torch.mul)], dim)
+
+
+ANSWERED_BY_THE_HOST: dict[str, Callable[..., torch.Tensor]] = {
+    "prod": product,
+    "prod.dim_int": product,
+    "cumprod": running_product,
+}
+"""Whose gradients wait on CUDA, to know whether a factor is 0. (Where tensors are of a class of
+their own PyTorch derives them in another way, which doesn't.) With what they are made of."""
 
 
 def differentiable(dispatcher: Dispatcher, func: Any, *args: Any, **kwargs: Any) -> Any:
@@ -32,7 +58,12 @@ class _InOnePiece(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, dispatcher: Dispatcher, func: Any, args: tuple, kwargs: dict, *tensors: torch.Tensor
+        ctx: Any,
+        dispatcher: Dispatcher,
+        func: Any,
+        args: tuple,
+        kwargs: dict,
+        *tensors: torch.Tensor,
     ) -> Any:
         ctx.device, ctx.func, ctx.args, ctx.kwargs = dispatcher.device, func, args, kwargs
         ctx.random_state = torch.get_rng_state() if _draws(func, args, kwargs) else None
@@ -44,7 +75,7 @@ class _InOnePiece(torch.autograd.Function):
         inputs = ctx.saved_tensors
         wanted = [tensor for tensor in inputs if tensor.requires_grad]
         if torch.is_grad_enabled():
-            out = flat_tensors(_with_inputs(ctx, ctx.func.decompose, inputs))
+            out = flat_tensors(_with_inputs(ctx, _parts_of(ctx.func), inputs))
             found = torch.autograd.grad(
                 out, wanted, gradients, allow_unused=True, create_graph=True
             )
@@ -53,6 +84,10 @@ class _InOnePiece(torch.autograd.Function):
         in_order = iter(found)
         of_inputs = (next(in_order) if t.requires_grad else None for t in inputs)
         return None, None, None, None, *of_inputs
+
+
+def _parts_of(func: Any) -> Callable[..., Any]:
+    return ANSWERED_BY_THE_HOST.get(name_of(func)) or func.decompose
 
 
 def _draws(func: Any, args: tuple, kwargs: dict) -> bool:
@@ -86,8 +121,9 @@ def _compute(ctx: Any, inputs: Any, gradients: tuple) -> list[torch.Tensor | Non
         return effects.actions(Action("kernel", name, moved))
 
     call = partial(_gradients, ctx, data, wanted, towards)
-    reads = [t for t in (*inputs, *gradients) if type(t) is SimTensor]
-    operation = Operation(call, actions, reads, makes_memory=True)
+    reads = [t for t in (*inputs, *gradients) if isinstance(t, SimTensor)]
+    operation = Operation(call, actions, reads, makes_memory=True, waits=bool(effects.reads))
+    device.check(name, effects.actions(Action("kernel", name)))
     with device.lock:
         found = execute(device, operation)
         return [None if t is None else device.made(SimTensor(t)) for t in found]
