@@ -37,7 +37,26 @@ def histc_out(
     return out.resize_(bins).copy_(histc(data, bins, min, max))
 
 
-ON_CPU: dict[str, Callable[..., Any]] = {"histc": histc, "histc.out": histc_out}
+def attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *args: Any, **kwargs: Any
+) -> torch.Tensor:
+    """CUDA's fused kernels lay out their result by rows first and heads second."""
+    out = aten.scaled_dot_product_attention.default(query, key, value, *args, **kwargs)
+    return out.transpose(1, 2).contiguous().transpose(1, 2)
+
+
+def zeros_without_memory(size: list[int], **options: Any) -> torch.Tensor:
+    """In forward derivatives. Here they have memory, since what computes with such zeros on the CPU
+    must be told of them before it runs, and would read address 0."""
+    return torch.zeros(size, **options)
+
+
+ON_CPU: dict[str, Callable[..., Any]] = {
+    "_efficientzerotensor": zeros_without_memory,
+    "histc": histc,
+    "histc.out": histc_out,
+    "scaled_dot_product_attention": attention,
+}
 """What computes an operator on the CPU data, where PyTorch's own refuses what CUDA takes."""
 LEAVES_OUT = {
     "linalg_matrix_rank.out": "default",

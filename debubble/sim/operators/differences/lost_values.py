@@ -9,7 +9,7 @@ import torch
 
 from debubble.timeline.event import Hazard
 
-from ..clock.device import SimDevice
+from ...clock.device import SimDevice
 
 aten = torch.ops.aten
 MASKS = (torch.bool, torch.uint8)

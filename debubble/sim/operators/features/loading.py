@@ -8,7 +8,7 @@ import torch
 
 from debubble.rules.copies import upload_of_bytes
 
-from ..clock.device import SimDevice
+from ...clock.device import SimDevice
 
 
 class _SimStorage(torch.UntypedStorage):

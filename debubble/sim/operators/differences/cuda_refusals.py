@@ -10,7 +10,7 @@ import torch
 
 from debubble.rules.composition import name_of
 
-from .generator import is_on_sim
+from ..features.generator import is_on_sim
 
 Operator = Callable[[tuple, dict], Any]
 
