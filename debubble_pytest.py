@@ -19,6 +19,7 @@ that none of that, nor torch, is imported where no test is marked.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -46,12 +47,12 @@ def _take_cuda_for_sim(config: pytest.Config) -> None:
     config.stash[TAKEN] = True
     import debubble
 
-    block = debubble.as_cuda()
+    until_the_end = ExitStack()
     try:
-        block.__enter__()
+        until_the_end.enter_context(debubble.as_cuda())
     except RuntimeError as error:
         raise pytest.UsageError(f"--as-cuda: {error}") from None
-    config.add_cleanup(lambda: block.__exit__(None, None, None))
+    config.add_cleanup(until_the_end.close)
 
 
 TAKEN = pytest.StashKey[bool]()

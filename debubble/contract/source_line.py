@@ -60,6 +60,20 @@ class SourceLine(NamedTuple):
     def __str__(self) -> str:
         return f"{self.place}: {self.text}" if self.text else self.place
 
+    @property
+    def whole(self) -> str:
+        """With the innermost line of the libraries that it called, if it did."""
+        return f"{self}, in {self.inside[-1].in_library}" if self.inside else str(self)
+
+    @property
+    def in_library(self) -> str:
+        """`transformers/generation/utils.py:2801: ...`: the name of its file alone says too
+        little."""
+        parts = self.file.split(os.sep)
+        sites = [number for number, part in enumerate(parts) if part in _SITES]
+        file = "/".join(parts[sites[-1] + 1 :]) if sites else parts[-1]
+        return f"{file}:{self.line}: {self.text}"
+
 
 def is_notebook_cell(file: str) -> bool:
     """IPython kernels give every cell a file name of its own that changes from run to run."""

@@ -289,7 +289,7 @@ def build_sources(data: SavedTimeline) -> list[SourceLine]:
     rows = data["sources"]
     checked_whole([line for _, line, _, _ in rows], 2**31, "the line {} is no line number")
     columns = data.get("source_columns", [None] * len(rows))
-    insides = data.get("source_insides", [[]] * len(rows))
+    insides: list[list[int]] = data.get("source_insides", [[] for _ in rows])
     if not len(columns) == len(insides) == len(rows):
         raise ValueError("its source columns differ in length")
     known = [column for column in columns if column is not None]

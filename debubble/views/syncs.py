@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from debubble.contract.source_line import SourceLine
 from debubble.detector.findings import Finding
 from debubble.timeline.data import TimelineData
-from debubble.timeline.trace_file import portable_path
 
 from .timeline.tables import Row, align
 from .timeline.words import format_time, printable
@@ -53,14 +51,10 @@ def table(findings: Sequence[Finding], stack: bool = False) -> tuple[Row, list[R
         inside = finding.source.inside if finding.source else ()
         nothing = ("",) * (len(headings) - 1)
         rows += [
-            (*nothing, f"  in {in_library(line)}") for line in (inside if stack else inside[-1:])
+            (*nothing, f"  in {printable(line.in_library)}")
+            for line in (inside if stack else inside[-1:])
         ]
     return headings, rows
-
-
-def in_library(line: SourceLine) -> str:
-    """`transformers/generation/utils.py:2801: ...`: the name of its file alone says too little."""
-    return printable(f"{portable_path(line.file)}:{line.line}: {line.text}")
 
 
 def remedies(findings: Sequence[Finding]) -> list[str]:

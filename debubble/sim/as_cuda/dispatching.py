@@ -59,7 +59,7 @@ def _dispatching(dispatcher: Dispatcher, func: Any) -> Callable[..., Any]:
 
 def _on_the_only_gpu(make: Callable[..., Any]) -> Callable[..., Any]:
     def checked(*args: Any, device: torch.device | None = None, **options: Any) -> Any:
-        check_index(device and device.index)
+        check_index(None if device is None else device.index)
         return make(*args, device=device, **options)
 
     return checked

@@ -62,7 +62,8 @@ class Stream(SimStream):
         return self.of.capturing is not None
 
     def record_event(self, event: AnyEvent | None = None) -> AnyEvent:
-        return super().record_event(event or torch.cuda.Event())
+        made: Any = torch.cuda.Event
+        return super().record_event(event or made())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SimStream) and other.number == self.number
