@@ -12,24 +12,38 @@ from typing import TypeVar
 Given = TypeVar("Given")
 
 Enter = Callable[[], AbstractContextManager[object]]
+Choose = Callable[[bool], Enter | None]
 
 
 @contextmanager
 def into_threads(enter: Enter) -> Iterator[None]:
     """Threads that start in the block, and tasks that it hands to a thread pool, run inside
     `enter()`. A thread that is there already is reached through its pool only."""
+    with into_chosen_threads(lambda in_a_pool: enter):
+        yield
+
+
+@contextmanager
+def into_chosen_threads(choose: Choose) -> Iterator[None]:
+    """The same with what `choose` gives, which is asked where a thread is started, and with True
+    where a task is handed over; None leaves that one alone."""
     start: Callable[..., None] = threading.Thread.start
     submit: Callable[..., Future[object]] = ThreadPoolExecutor.submit
 
     @functools.wraps(start)
     def start_inside(thread: threading.Thread) -> None:
-        _run_inside(thread, enter)
+        enter = choose(False)
+        if enter is not None:
+            _run_inside(thread, enter)
         start(thread)
 
     @functools.wraps(submit)
     def submit_inside(
         pool: ThreadPoolExecutor, task: Callable[..., object], /, *args: object, **kwargs: object
     ) -> Future[object]:
+        enter = choose(True)
+        if enter is None:
+            return submit(pool, task, *args, **kwargs)
         return submit(pool, functools.partial(_inside, enter, task), *args, **kwargs)
 
     with (
@@ -46,7 +60,9 @@ def _in_place_of(owner: type, name: str, method: Callable[..., object]) -> Itera
     try:
         yield
     finally:
-        setattr(owner, name, replaced)
+        # What another thread has put around this one meanwhile stays.
+        if getattr(owner, name) is method:
+            setattr(owner, name, replaced)
 
 
 def _run_inside(thread: threading.Thread, enter: Enter) -> None:
