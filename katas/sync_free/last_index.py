@@ -5,7 +5,7 @@ of them. A captured graph reads the indices of these rows from a buffer, at a pa
 rest of the buffer must hold valid indices too: the last one, again and again. The function below
 works. But `fill_` is handed a number, and to get it the host waits for the device.
 
-Write the tail without asking what the last index is.
+Write the tail without asking what the last index is. What it refuses, go on refusing.
 
 You need to know which indices of tensors are views, and which make a number of them.
 

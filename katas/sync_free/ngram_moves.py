@@ -7,7 +7,8 @@ they go, and waits again.
 
 Upload all row numbers at once, pinned where `current().pin_memory` says so, and let nobody wait.
 Two requests may change places: what is overwritten must have been read before. Rows that stay are
-neither read nor written, 16 rows take as many launches as 2, and no move takes none.
+neither read nor written, 16 rows take as many launches as 2, and no move takes none. What it
+refuses, go on refusing.
 
 You need to know `index_select` and `index_copy_`, and pinned uploads.
 

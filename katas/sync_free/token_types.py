@@ -7,7 +7,8 @@ each of them, and uploads the ids by a copy that waits once more.
 
 Take the lengths from `optimistic_seq_lens_cpu`, which the host wrote itself, and send what is to be
 sent once, from pinned memory and without waiting, by as many launches for 16 requests as for 2. Pin
-where that is possible: `pin_memory=current().pin_memory`, from `debubble.accelerator`.
+where that is possible: `pin_memory=current().pin_memory`, from `debubble.accelerator`. What it
+refuses, go on refusing.
 
 You need to know `cumsum`, or any other way from where ids change to the ids.
 
