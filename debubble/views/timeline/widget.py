@@ -1,4 +1,4 @@
-"""The interactive timeline: bytes to the browser, drawn there by timeline.js."""
+"""The interactive timeline: bytes to the browser, drawn there by what lies in `browser`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import traitlets
 from debubble.timeline.comparison import Comparison
 from debubble.timeline.data import TimelineData
 
+from ..javascript import one_module
 from .packing import BUBBLE_COLUMNS, EVENT_COLUMNS, pack
 from .palette import palette
 from .picture import alt_text, draw_png
 
-GHOST_FACTS = ("label", "counts", "events", "bubbles", "lanes", "span", "idle_by_cause")
+SOURCE = one_module(Path(__file__).parent / "browser" / "timeline.js")
 
 
 class TimelineWidget(anywidget.AnyWidget):
@@ -23,7 +24,7 @@ class TimelineWidget(anywidget.AnyWidget):
     Neither touches an accelerator or pyplot, so both may be called from a slider's callback.
     """
 
-    _esm = Path(__file__).parent / "timeline.js"
+    _esm = SOURCE
 
     events = traitlets.Bytes().tag(sync=True)
     bubbles = traitlets.Bytes().tag(sync=True)
@@ -32,8 +33,12 @@ class TimelineWidget(anywidget.AnyWidget):
     # Names, counts and layout of the bytes; holds a revision, so that each update changes it.
     facts = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, timeline: TimelineData, before: TimelineData | None = None) -> None:
+    def __init__(
+        self, timeline: TimelineData, before: TimelineData | None = None, *, axis: float = 0.0
+    ) -> None:
+        """axis: microseconds that the time axis has at least, so that several can be compared."""
         self._revision = 0
+        self._axis = axis
         self._timeline, self._before = timeline, before
         super().__init__(**self._pack())
 
@@ -66,7 +71,8 @@ class TimelineWidget(anywidget.AnyWidget):
                 "layout": {"events": EVENT_COLUMNS, "bubbles": BUBBLE_COLUMNS},
                 "palette": palette(),
                 "after": after.facts,
-                "before": {key: ghost.facts[key] for key in GHOST_FACTS} if ghost else None,
+                "before": ghost.facts if ghost else None,
+                "axis": self._axis,
             },
         }
 
