@@ -372,7 +372,7 @@ def test_twenty_thousand_events_stay_fluid(show):
         }"""
     )
     assert frames[len(frames) // 2] <= 12, f"median frame {frames[len(frames) // 2]} ms"
-    # Of each of two recordings: two marks a pixel for launches, copies, syncs, kernels, one for bubbles.
+    # Of each recording: two marks a pixel for launches, copies, syncs, kernels, one for bubbles.
     assert max(marks) <= 2 * 10 * width
 
 

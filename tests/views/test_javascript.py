@@ -16,7 +16,8 @@ def test_what_is_imported_stands_before_it_once_and_nothing_is_imported_any_more
     )
     entry = tmp_path / "entry.js"
     entry.write_text(
-        'import { MORE } from "./room/more.js";\nimport { WORD } from "./words.js";\nexport default {};\n'
+        'import { MORE } from "./room/more.js";\n'
+        'import { WORD } from "./words.js";\nexport default {};\n'
     )
     assert one_module(entry) == "const WORD = 1;\n\nlet MORE;\n\nexport default {};\n"
 

@@ -10,6 +10,7 @@ import traitlets
 from debubble.timeline.comparison import Comparison
 from debubble.timeline.data import TimelineData
 
+from ..embedding import BYTES, Bundle, State, with_embedding
 from ..javascript import one_module
 from .packing import BUBBLE_COLUMNS, EVENT_COLUMNS, pack
 from .palette import palette
@@ -82,13 +83,14 @@ class TimelineWidget(anywidget.AnyWidget):
             return repr(self._timeline)
         return repr(Comparison(self._before, self._timeline))
 
-    def _repr_mimebundle_(self, **kwargs: dict) -> tuple[dict, dict]:
-        """The live view, and for pages that have no kernel a picture and a line of text."""
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-        data = {
-            **data,
-            "text/plain": repr(self),
-            "image/png": draw_png(self._timeline, self._before),
-        }
+    @property
+    def state(self) -> State:
+        """What the browser's part draws from."""
+        return {name: getattr(self, name) for name in ("facts", *BYTES)}
+
+    def _repr_mimebundle_(self, **kwargs: dict) -> Bundle:
+        """The live view, and for pages that have no kernel its data, a picture and a line."""
+        live = super()._repr_mimebundle_(**kwargs)
+        data, metadata = with_embedding(live, "timeline", lambda: ({}, [self.state]))
+        data |= {"text/plain": repr(self), "image/png": draw_png(self._timeline, self._before)}
         return data, {**metadata, "image/png": {"alt": alt_text(self._timeline, self._before)}}
