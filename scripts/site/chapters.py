@@ -40,7 +40,7 @@ def mark_questions(cells: list[NotebookNode]) -> int:
     named: dict[str, str] = {}
     asked = 0
     for cell in cells:
-        cell.metadata["site"] = site = {}
+        site = cell.metadata["site"] = NotebookNode()
         if cell.cell_type != "code":
             continue
         for name, key in compared(cell.source):

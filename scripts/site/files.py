@@ -34,5 +34,5 @@ def script() -> str:
 
 def as_value(module: str) -> str:
     """What a module exports, as an expression."""
-    body = module.replace("export default {", "return {")
-    return f"(() => {{\n{body}\n}})()"
+    body = module.replace("export default {", "const WIDGET = {")
+    return f"(() => {{\n{body}\nreturn WIDGET;\n}})()"

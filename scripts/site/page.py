@@ -11,6 +11,7 @@ from typing import Any
 
 import nbformat
 from nbconvert import HTMLExporter
+from traitlets.config import Config
 
 HERE = Path(__file__).parent
 # A live widget's own entry is for a kernel; what is embedded beside it, the template shows.
@@ -46,7 +47,7 @@ def write_all(pages: Sequence[Page], folder: Path) -> None:
         template_name="template",
         extra_template_basedirs=[str(HERE)],
         exclude_anchor_links=True,
-        display_data_priority=SHOWN,
+        config=Config({"NbConvertBase": {"display_data_priority": SHOWN}}),
     )
     find = finder(pages)
     for page in pages:

@@ -45,11 +45,16 @@ def entry(name: str, value: object, heading: str) -> list[str]:
 
 
 def members(owner: type) -> Iterator[tuple[str, object]]:
-    """Its own public methods and properties, in the order in which they stand."""
-    for name, value in vars(owner).items():
-        documented = inspect.isfunction(value) or isinstance(value, (property, classmethod))
-        if documented and not name.startswith("_") and inspect.getdoc(value):
-            yield name, value
+    """Its public methods and properties, in the order in which they stand, its own first."""
+    seen: set[str] = set()
+    for part in owner.__mro__:
+        if part.__module__.partition(".")[0] not in ("debubble", "solutions"):
+            continue
+        for name, value in vars(part).items():
+            known = inspect.isfunction(value) or isinstance(value, (property, classmethod))
+            if known and not name.startswith("_") and name not in seen and inspect.getdoc(value):
+                seen.add(name)
+                yield name, value
 
 
 def signature(value: object) -> str:

@@ -23,5 +23,7 @@ async function wake(figure) {
   figure.classList.add("awake");
 }
 
+// What has to be scrolled sideways can be scrolled by keys.
+for (const table of document.querySelectorAll(".text table, .summary table")) table.tabIndex = 0;
 watchQuestions();
 for (const figure of document.querySelectorAll(".live")) near.observe(figure);

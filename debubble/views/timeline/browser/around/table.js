@@ -7,7 +7,7 @@ export class Table {
   constructor(parent, id, view) {
     this.view = view;
     this.page = 0;
-    this.box = add(parent, "div", { class: "table", id, hidden: "", tabindex: "0", role: "region" });
+    this.box = add(parent, "div", { class: "table", id, hidden: "", tabindex: "0", role: "group" });
     this.box.setAttribute("aria-label", "Events and bubbles in view");
   }
 
