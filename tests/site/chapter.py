@@ -59,48 +59,6 @@ def made_up_chapter() -> NotebookNode:
     return nbformat.v4.new_notebook(cells=cells)
 
 
-def text(self) -> str:
-    return f"a bar of {self.width} by {self.height}"
-
-
-def made_up_chapter() -> NotebookNode:
-    """DEBUBBLE_STORING has to be 1, as where chapters are stored."""
-    after, before = transformer_step(0), transformer_step(4)
-    bars = Drawing(Bar, width=("how wide", (1, 2, 4), 2), height=("how high", (1, 2), 1))
-    layers = explore("layers", range(1, 6), lambda n: transformer_step(1, layers=n))
-    return nbformat.v4.new_notebook(
-        cells=[
-            text(
-                "# 00 · Made up\n\nSee [the next one](01_more.ipynb), `code`, "
-                "[a kata](../katas/first_steps/keep_it_on_the_device.py), "
-                "[a file](../solutions/engine/engine.py)."
-            ),  # fmt: skip
-            code("before.show()", data=TimelineWidget(before)._repr_mimebundle_()),
-            code("print(7)  # a comment", stream="7\n"),
-            text("## First question"),
-            code(
-                'waits = predict("how many waits?")\nwaits', data=words("Predict: how many waits?")
-            ),
-            code("waits.compare(count)", data=words("1,032 waits\nOne a layer.")),
-            code(
-                "after.show(before=before)", data=TimelineWidget(after, before)._repr_mimebundle_()
-            ),
-            code(
-                'line = predict_line("which line?", lines)\nline',
-                data=words("Predict: which line?\n  ( ) x.item()\n  ( ) y < 3"),
-            ),  # fmt: skip
-            code('line.compare("x.item()")', data=words("x.item()")),
-            text("## The end"),
-            code("layers", data=layers._repr_mimebundle_()),
-            code("bars", data=bars._repr_mimebundle_()),
-            code(
-                "show_predictions()",
-                data=words("Your predictions against what happened: 2 questions"),
-            ),  # fmt: skip
-        ]
-    )
-
-
 def text(source: str) -> NotebookNode:
     return nbformat.v4.new_markdown_cell(source)
 
