@@ -42,6 +42,7 @@ def clear(notebook: nbformat.NotebookNode) -> None:
 
 
 if __name__ == "__main__":
+    os.environ["DEBUBBLE_STORING"] = "1"  # With what the site needs to show views without a kernel.
     os.environ["DEBUBBLE_PROGRESS"] = "off"  # A bar would leave an empty output behind.
     for argument in sys.argv[1:]:
         print(f"running {argument}", flush=True)
