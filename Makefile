@@ -67,7 +67,7 @@ katas: $(STAMP)
 
 chapters: $(STAMP)
 	DEBUBBLE_DEVICE=sim '$(VENV)/bin/python' -m pytest -p no:python --nbval --nbval-current-env \
-	    --nbval-cell-timeout=120 --timeout=300 --dist loadscope -n '$(JOBS)' chapters
+	    --nbval-cell-timeout=120 --timeout=300 --dist loadscope -n '$(JOBS)' tests/chapters
 
 # Whoever has no GPU can't renew a part that is stale: that fails a release, and not the tests.
 validated: $(STAMP)
