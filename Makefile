@@ -34,12 +34,15 @@ $(STAMP): pyproject.toml constraints.txt
 
 install: $(STAMP)
 
-# The terminals of JupyterLab find `pytest` and `debubble`; one folder up from the chapters are katas.
+# The terminals of JupyterLab find `pytest` and `debubble`. What it opens are the reader's copies, in
+# my/chapters or below DEBUBBLE_WORKSPACE: running a chapter changes nothing that git knows.
 lab: $(STAMP)
 	@'$(VENV)/bin/debubble' doctor
-	@PATH='$(CURDIR)/$(VENV)/bin':"$$PATH" '$(VENV)/bin/python' -m jupyterlab \
+	@chapters="$$('$(VENV)/bin/debubble' chapters)" || exit; \
+	case "$$chapters" in '$(CURDIR)'/*) root='$(CURDIR)';; *) root=/;; esac; \
+	PATH='$(CURDIR)/$(VENV)/bin':"$$PATH" '$(VENV)/bin/python' -m jupyterlab \
 	    --ServerApp.ip=127.0.0.1 --ServerApp.port='$(PORT)' \
-	    --ServerApp.root_dir='$(CURDIR)' --FileContentsManager.preferred_dir='$(CURDIR)/chapters' \
+	    --ServerApp.root_dir="$$root" --FileContentsManager.preferred_dir="$$chapters" \
 	    --ServerApp.terminado_settings='{"shell_command": ["bash", "--rcfile", "$(CURDIR)/scripts/terminal"]}' \
 	    $$(test "$$(id -u)" -ne 0 || echo --allow-root)
 
@@ -68,7 +71,7 @@ katas: $(STAMP)
 
 chapters: $(STAMP)
 	DEBUBBLE_DEVICE=sim '$(VENV)/bin/python' -m pytest -p no:python --nbval --nbval-current-env \
-	    --nbval-cell-timeout=120 --timeout=300 --dist loadscope -n '$(JOBS)' chapters
+	    --nbval-cell-timeout=120 --timeout=300 --dist loadscope -n '$(JOBS)' tests/chapters
 
 # Whoever has no GPU can't renew a part that is stale: that fails a release, and not the tests.
 validated: $(STAMP)

@@ -126,6 +126,14 @@ def open_(
 
 
 @app.command(rich_help_panel=LEARNING)
+def chapters() -> None:
+    """Make your copies of the chapters, or bring them up to date, and say where they lie."""
+    from .commands.learning.chapters import chapters
+
+    chapters()
+
+
+@app.command(rich_help_panel=LEARNING)
 def reset(
     kata: KataName = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
