@@ -6,11 +6,24 @@ import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Self
+
+import torch
 
 from debubble.accelerator import current
+from solutions.flex_graph import Limits
 from solutions.pinned_h2d.ranges import Span
 from solutions.sync_free import DataParallelGroup
 
+from .checkpoints.load import (
+    Progress,
+    limits_for,
+    load_model,
+    model_config_of,
+    read_folder,
+)
 from .memory.offloader import Offloader
 from .model.config import EngineConfig
 from .model.model import Model
@@ -66,6 +79,33 @@ class Engine:
         self._is_torn = False
         """True while a change is under way, and where one has stopped halfway."""
         self._names = (str(number) for number in itertools.count())
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        folder: str | Path,
+        optimizations: Optimizations | None = None,
+        *,
+        dtype: torch.dtype | None = None,
+        group: DataParallelGroup | None = None,
+        progress: Progress = lambda done, total: None,
+        **sizes: Any,
+    ) -> Self:
+        """An engine with the weights of a checkpoint, as Hugging Face's `save_pretrained` writes
+        it: of Llama 3, Qwen3, Qwen3-Next or Gemma 3.
+
+        `dtype`: by default that of the config. `sizes`: of Limits, as max_num_seqs or
+        max_model_len, and of EngineConfig, as num_cpu_blocks. `progress` is told how many bytes of
+        how many are on the device. ValueError or TypeError, with nothing left on the device, which
+        names the file, the tensor or the field that is broken, missing, or not served.
+        """
+        checkpoint = read_folder(folder)
+        model_config = model_config_of(checkpoint, dtype)
+        of_limits, of_engine = _sorted_sizes(sizes)
+        limits = limits_for(checkpoint, **of_limits)
+        config = EngineConfig(model=model_config, limits=limits, **of_engine)
+        model = load_model(checkpoint, config, current().device, progress)
+        return cls(config, optimizations, model=model, group=group)
 
     def add_request(
         self,
@@ -287,3 +327,17 @@ class Engine:
             self.offloader.wait_for_one()
             with self._change():
                 self._end_transfers()
+
+
+def _sorted_sizes(sizes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Those of Limits, and those of EngineConfig. TypeError for a name that neither has."""
+    of_limits = {field.name for field in fields(Limits)}
+    of_engine = {field.name for field in fields(EngineConfig)} - {"model", "limits"}
+    for name in sizes:
+        if name not in of_limits | of_engine:
+            names = ", ".join(sorted(of_limits | of_engine))
+            raise TypeError(f"from_pretrained has no {name!r}: choose from {names}")
+    return (
+        {name: size for name, size in sizes.items() if name in of_limits},
+        {name: size for name, size in sizes.items() if name in of_engine},
+    )

@@ -14,6 +14,8 @@ from solutions.flex_graph.steps.limits import checked_capture_sizes
 from solutions.gdn import GDNConfig
 from solutions.offload.serving_loop.config import ServingConfig
 
+from .architecture import PLAIN, Architecture
+
 LayerKind = Literal["flex", "spans", "gdn"]
 """FlexAttention; attention in which an image's tokens see one another both ways; Gated DeltaNet."""
 KINDS = get_args(LayerKind)
@@ -31,7 +33,11 @@ class ModelConfig(FlexConfig):
     gdn_k_heads: int = 1
     gdn_v_heads: int = 2
     gdn_head_size: int = 16
-    """Numbers of a key, and of a value."""
+    """Numbers of a key, and of a value unless `gdn_value_size` says otherwise."""
+    gdn_value_size: int | None = None
+    gdn_conv_width: int = 4
+    architecture: Architecture = PLAIN
+    """What its family has beside a plain decoder."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,7 +87,8 @@ class ModelConfig(FlexConfig):
             num_k_heads=self.gdn_k_heads,
             num_v_heads=self.gdn_v_heads,
             head_k_dim=self.gdn_head_size,
-            head_v_dim=self.gdn_head_size,
+            head_v_dim=self.gdn_value_size or self.gdn_head_size,
+            conv_width=self.gdn_conv_width,
             num_slots=num_slots,
             norm_eps=self.norm_eps,
             dtype=self.dtype,
