@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-from solutions.common.host_integers import is_integer
+from typing import cast
 
 
 class Fields:
@@ -48,7 +47,7 @@ class Fields:
     def count(self, name: str, default: int | None = None) -> int:
         """An integer of at least 1."""
         value = self._value(name, default)
-        if not is_integer(value) or not isinstance(value, int) or value < 1:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise self.wrong(name, "an integer of at least 1")
         return value
 
@@ -56,9 +55,9 @@ class Fields:
         """A finite number above 0."""
         value = self._value(name, default)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not 0 < value < float("inf"):  # type: ignore[operator]  # checked
+        if not is_number or not 0 < cast(float, value) < float("inf"):
             raise self.wrong(name, "a number above 0")
-        return float(value)  # type: ignore[arg-type]  # checked as well
+        return float(cast(float, value))
 
     def flag(self, name: str, default: bool) -> bool:
         value = self._value(name, default)
@@ -75,14 +74,11 @@ class Fields:
     def texts(self, name: str, length: int) -> list[str]:
         """As many texts as `length` says, one for each layer."""
         value = self._value(name)
-        is_list = isinstance(value, Sequence) and not isinstance(value, str)
-        if not is_list or not all(isinstance(each, str) for each in value):  # type: ignore[union-attr]  # a list
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise self.wrong(name, "a list of texts")
-        if len(value) != length:  # type: ignore[arg-type]  # a list
-            raise ValueError(
-                f"{self.source}: {name} has {len(value)} entries for {length} layers"  # type: ignore[arg-type]  # a list
-            )
-        return list(value)  # type: ignore[arg-type, call-overload]  # a list
+        if len(value) != length:
+            raise ValueError(f"{self.source}: {name} has {len(value)} entries for {length} layers")
+        return list(value)
 
     def expect(self, name: str, allowed: Sequence[object]) -> None:
         """ValueError unless the field is absent, null, or one of these: nothing else is served."""

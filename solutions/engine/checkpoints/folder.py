@@ -170,7 +170,7 @@ def _stored(path: Path, name: str, entry: object, offset: int) -> Stored:
         ) from None
     if dtype not in BITS:
         raise ValueError(f"tensor {name} of {path.name} is of {dtype!r}, which is no type")
-    numbers = [*shape, begin, end] if isinstance(shape, list) else [None]
+    numbers = [*shape, begin, end] if isinstance(shape, list) else [-1]
     if not all(is_integer(number) and number >= 0 for number in numbers) or begin > end:
         raise ValueError(
             f"tensor {name} of {path.name} has shape {shape!r} at {[begin, end]}: both must be "

@@ -58,13 +58,12 @@ def _parameters(config: Fields, kind_of_layer: str | None) -> tuple[Fields | Non
         if kind_of_layer is not None and fields.has(kind_of_layer):
             fields = fields.section(kind_of_layer)
         return fields, fields.number("rope_theta", config.number("rope_theta", 10_000.0))
-    name = "rope_theta"
     if kind_of_layer == "sliding_attention":
         # Gemma 3 has a theta of its own there, and never a scaling.
         return None, config.number("rope_local_base_freq", 10_000.0)
     default = 1_000_000.0 if kind_of_layer is not None else 10_000.0
-    fields = config.section("rope_scaling") if config.has("rope_scaling") else None
-    return fields, config.number(name, default)
+    scaling = config.section("rope_scaling") if config.has("rope_scaling") else None
+    return scaling, config.number("rope_theta", default)
 
 
 def _llama3(plain: list[float], fields: Fields) -> list[float]:

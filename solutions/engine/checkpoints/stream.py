@@ -53,7 +53,7 @@ class TensorStream:
         # What the buffer was read for before may still be on its way.
         if not copied.query():
             copied.synchronize()
-        wanted = memoryview(slot.numpy())[: len(packed)]
+        wanted = memoryview(slot.numpy().data)[: len(packed)]
         count = os.preadv(self._file, [wanted], offset)
         if not count:
             raise ValueError(

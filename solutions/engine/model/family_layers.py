@@ -36,7 +36,7 @@ class GatedAttentionLayer(AttentionLayer):
         self.qkv_size = config.qkv_size
         rows = config.qkv_size + config.query_size
         self.qkv_proj = projection(rows, config.hidden_size, config, cos_sin.device)
-        self.mlp = mlp_of(config, cos_sin.device)
+        self.mlp = mlp_of(config, cos_sin.device)  # type: ignore[assignment]  # forward alone is used
 
     def mix(
         self, qkv_and_gate: torch.Tensor, inputs: ModelInputs, metadata: object

@@ -70,7 +70,7 @@ class AttentionLayer(DecoderLayer[FlexAttention | SpanAttention]):
             self.attention.window = window
         if config.architecture.head_norms:
             ones = torch.ones(2, config.head_size, dtype=config.dtype, device=cos_sin.device)
-            self.attention.norms = HeadNorms(*ones.unbind(), config.norm_eps)
+            self.attention.norms = HeadNorms(ones[0], ones[1], config.norm_eps)
 
     before_mixing = DecoderLayer.before_attention
     after_mixing = DecoderLayer.after_attention

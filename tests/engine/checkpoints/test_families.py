@@ -56,8 +56,13 @@ def test_logits_and_greedy_tokens_are_those_of_transformers(accelerator, tiny, f
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_in_bfloat16_logits_are_as_close_as_those_of_transformers(accelerator, tiny, family):
+def test_in_bfloat16_logits_are_those_of_the_same_weights_in_float32(
+    accelerator, tiny, family, tmp_path
+):
     checkpoint = tiny(family)
+    if family == "qwen3_next":
+        # Each token has all experts: rounding alone changes whom a router picks of two alike.
+        checkpoint = make(family, tmp_path, num_experts_per_tok=5)
     prompt = prompt_of(30)
     engine = Engine.from_pretrained(checkpoint.folder, dtype=torch.bfloat16, **SIZES)
     tokens, logits = logits_of(engine, prompt, 6)
@@ -66,9 +71,6 @@ def test_in_bfloat16_logits_are_as_close_as_those_of_transformers(accelerator, t
         for weight in checkpoint.model.state_dict().values():
             weight.copy_(weight.bfloat16())
         right = checkpoint.logits([*prompt, *tokens])[len(prompt) - 1 : -1]
-        checkpoint.model.bfloat16()
-        theirs = checkpoint.logits([*prompt, *tokens])[len(prompt) - 1 : -1]
     finally:
-        checkpoint.model.float().load_state_dict(weights)
-    print(family, error(logits, right), error(theirs, right), error(logits, theirs))
+        checkpoint.model.load_state_dict(weights)
     assert error(logits, right) < 2e-2
