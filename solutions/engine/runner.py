@@ -14,6 +14,7 @@ from .requests.step_view import StepView
 from .run.backends import backends_of
 from .run.captured_step import CapturedDecode, Sampled
 from .run.sampler import SampledStep, Sampler
+from .sampling.counted import CountedRequests
 from .seams import Seams
 
 
@@ -25,9 +26,10 @@ class EngineRunner:
         config = model.config
         limits = config.limits
         self.model, self.seams = model, seams
-        self.inputs = seams.step.inputs_class(limits, model.device)
+        self.inputs = seams.step.inputs_class(limits, config.model.vocab_size, model.device)
         self.backends = backends_of(model, seams)
         self.sampler = Sampler(seams.step, self.inputs)
+        self.counted = CountedRequests(seams.step, self.inputs.tables)
         sizes = config.capture_sizes
         if sizes is None:
             sizes = default_capture_sizes(limits, limits.max_num_seqs)
@@ -40,6 +42,7 @@ class EngineRunner:
     def run(self, batch: StepBatch, padded_rows: int = 0) -> SampledStep:
         """Queues the step, and a copy of its tokens to the host. With `padded_rows` a decode runs
         in a graph for at least so many rows, as other ranks do."""
+        self.counted.update(batch)
         self.inputs.upload(batch)
         view = StepView.of(batch)
         size = None
@@ -55,6 +58,7 @@ class EngineRunner:
         """After a step that stopped halfway, once the device is idle."""
         for backend in self.backends.values():
             backend.begin_anew()
+        self.counted.begin_anew()
 
     def _run_eagerly(self, batch: StepBatch, view: StepView) -> Sampled:
         metadata: dict[str, object] = {}
@@ -63,6 +67,4 @@ class EngineRunner:
         logits_rows = self.inputs.logits_rows[: len(batch.sampling_rows)]
         inputs = self.inputs.model_inputs(batch.num_tokens)
         logits = self.model.forward(inputs, metadata, logits_rows)
-        sampled = Sampled(logits, logits.argmax(-1))
-        self.inputs.keep_sampled(sampled.tokens)
-        return sampled
+        return Sampled(logits, self.inputs.choose(logits))

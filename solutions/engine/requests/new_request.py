@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from solutions.common.host_integers import is_integer
 from solutions.pinned_h2d.ranges import Span, check_span
 
 from ..model.config import EngineConfig
+from .chance import check_chance
 from .request import Request, SamplingParams
 
 
@@ -40,8 +42,14 @@ def _owned(request_id: str, sampling: SamplingParams) -> SamplingParams:
             f"request {request_id!r}: its sampling is {_shown(sampling)}: give SamplingParams"
         )
     wanted, words = sampling.logprobs, _listed(request_id, "bad_words", sampling.bad_words)
+    seed = sampling.seed
+    if seed is None and sampling.temperature:
+        # Drawn once, so that whoever begins anew says the same again.
+        seed = secrets.randbits(63)
     return replace(
         sampling,
+        seed=seed,
+        stop_tokens=_ids(request_id, "stop_tokens", sampling.stop_tokens),
         logprobs=None if wanted is None else _ids(request_id, "logprobs", wanted),
         bad_words=[_ids(request_id, "a bad word", word) for word in words],
     )
@@ -117,9 +125,11 @@ def _check_sampling(request_id: str, sampling: SamplingParams, config: EngineCon
         raise ValueError(
             f"request {request_id!r} asks for {sampling.max_tokens!r} tokens: ask for at least 1"
         )
+    check_chance(request_id, sampling)
     if any(not len(word) for word in sampling.bad_words):
         raise ValueError(f"request {request_id!r} has an empty bad word: give it an id at least")
-    ids = [*(sampling.logprobs or ()), *(id for word in sampling.bad_words for id in word)]
+    ids = [*(sampling.logprobs or ()), *sampling.stop_tokens]
+    ids += [id for word in sampling.bad_words for id in word]
     if sampling.stop_token is not None:
         ids.append(sampling.stop_token)
     for token in ids:

@@ -26,15 +26,47 @@ class Status(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingParams:
-    """How an answer is chosen, and when it ends. Greedy: the most likely token that is allowed."""
+    """How an answer is chosen, and when it ends. By default greedily: the most likely token that is
+    allowed, again and again."""
 
     max_tokens: int = 16
     stop_token: int | None = None
     """The last token of an answer, if it is sampled."""
+    stop_tokens: Sequence[int] = ()
+    """More such tokens."""
+    temperature: float = 0.0
+    """What logits are divided by before chance decides. 0 is greedy."""
+    top_k: int | None = None
+    """Only so many of the most likely tokens may be chosen."""
+    top_p: float = 1.0
+    """Only the fewest of the most likely tokens that together have this share."""
+    min_p: float = 0.0
+    """Only tokens with at least this share of the most likely one's chance."""
+    seed: int | None = None
+    """The same seed gives the same answer, whoever shares the steps. None is another one for each
+    request."""
+    presence_penalty: float = 0.0
+    """Subtracted from the logits of tokens that were said."""
+    frequency_penalty: float = 0.0
+    """Subtracted as often as they were said."""
+    repetition_penalty: float = 1.0
+    """Positive logits of tokens that were said or are in the prompt are divided by it, negative
+    ones multiplied."""
     logprobs: Sequence[int] | None = None
     """Ids whose log-probability is wanted with each token, beside that of the token itself."""
     bad_words: Sequence[Sequence[int]] = ()
     """Sequences of ids that an answer must not hold, each of one id or more."""
+
+    @property
+    def has_penalties(self) -> bool:
+        """Whether the device has to count what the request says."""
+        penalties = (self.presence_penalty, self.frequency_penalty, self.repetition_penalty)
+        return penalties != (0.0, 0.0, 1.0)
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether the most likely token is chosen, by the logits as they are."""
+        return not self.temperature and not self.has_penalties
 
     @property
     def looks_back(self) -> bool:
@@ -105,7 +137,8 @@ class Request:
         reason that it was ended for. None if it goes on."""
         if self.finish_reason is not None:
             return self.finish_reason
-        if self.generated and self.generated[-1] == self.sampling.stop_token:
+        sampling = self.sampling
+        if self.generated and self.generated[-1] in (sampling.stop_token, *sampling.stop_tokens):
             return "stop"
         return "length" if len(self.generated) >= self.sampling.max_tokens else None
 

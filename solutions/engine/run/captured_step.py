@@ -33,12 +33,12 @@ class Break(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """What the model says of the rows that sample, before anybody's wishes."""
+    """What the model says of the rows that sample."""
 
     logits: torch.Tensor
     """[rows, vocab_size], until the next step overwrites them."""
     tokens: torch.Tensor
-    """[rows] int64: the most likely ones."""
+    """[rows] int64: chosen as each request wishes, but for words that it forbids."""
 
 
 class CapturedDecode:
@@ -97,7 +97,7 @@ class CapturedDecode:
         view = StepView.of_decodes(self.size, self.model.config.limits)
         metadata = self._build(view, list(self.backends))
         logits = self.model.forward(self.inputs.model_inputs(self.size), metadata, None)
-        self.inputs.keep_sampled(logits.argmax(-1))
+        self.inputs.choose(logits)
 
     def _build(self, view: StepView, kinds: Sequence[LayerKind]) -> dict[str, object]:
         metadata: dict[str, object] = {}
@@ -138,6 +138,5 @@ class CapturedDecode:
                 return Break(name, layer, hidden, unmixed, self._rooms[layer.mixed_size])
             hidden = layer.after_mixing(hidden, layer.mix(unmixed, inputs, metadata[name]))
         logits = self.model.finish(hidden)
-        self.sampled = Sampled(logits, logits.argmax(-1))
-        self.inputs.keep_sampled(self.sampled.tokens)
+        self.sampled = Sampled(logits, self.inputs.choose(logits))
         return None

@@ -298,7 +298,7 @@ def test_a_folder_that_is_not_there_and_a_file_are_refused(tmp_path):
 
 def test_sizes_that_nothing_has_are_refused_by_name(tmp_path):
     folder = PlainFolder.of(tmp_path / "folder").write()
-    with pytest.raises(TypeError, match="max_length.*max_model_len"):
+    with pytest.raises(TypeError, match=r"max_length.*max_model_len"):
         Engine.from_pretrained(folder, max_length=64)
     with pytest.raises(ValueError, match="max_num_seqs 0"):
         Engine.from_pretrained(folder, max_num_seqs=0)
@@ -316,7 +316,7 @@ def test_a_file_that_shrinks_while_it_is_read_leaves_nothing(accelerator, tmp_pa
 
     monkeypatch.setattr(stream.TensorStream, "_open", shrink)
     before = on_the_device(accelerator)
-    with pytest.raises(ValueError, match="ends at byte 30000, within tensor .* shorter"):
+    with pytest.raises(ValueError, match=r"ends at byte 30000, within tensor .* shorter"):
         Engine.from_pretrained(folder, max_model_len=64)
     assert on_the_device(accelerator) == before
     monkeypatch.undo()
