@@ -7,12 +7,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 
 from debubble.accelerator import current
+from solutions.common.host_integers import is_integer
 from solutions.flex_graph import Limits
 from solutions.pinned_h2d.ranges import Span
 from solutions.sync_free import DataParallelGroup
@@ -28,7 +30,7 @@ from .memory.offloader import Offloader
 from .model.config import EngineConfig
 from .model.model import Model
 from .optimizations import Optimizations
-from .requests.new_request import new_request
+from .requests.new_request import new_request, seeds_apart
 from .requests.request import Request, RequestOutput, SamplingParams
 from .requests.step_batch import ScheduledRequest, StepBatch
 from .run.data_parallel import DataParallelRanks
@@ -36,6 +38,8 @@ from .run.sampler import SampledStep
 from .runner import EngineRunner
 from .scheduler import Scheduler
 from .seams import Seams
+from .text.stream import stream_text
+from .text.tokenizer import Messages, Tokenizer
 
 
 class Engine:
@@ -79,6 +83,10 @@ class Engine:
         self._is_torn = False
         """True while a change is under way, and where one has stopped halfway."""
         self._names = (str(number) for number in itertools.count())
+        self.folder: Path | None = None
+        """Of the checkpoint that it serves, if it serves one."""
+        self.num_streamed = 0
+        """Tokens of the last answer that was streamed."""
 
     @classmethod
     def from_pretrained(
@@ -105,7 +113,9 @@ class Engine:
         limits = limits_for(checkpoint, **of_limits)
         config = EngineConfig(model=model_config, limits=limits, **of_engine)
         model = load_model(checkpoint, config, current().device, progress)
-        return cls(config, optimizations, model=model, group=group)
+        engine = cls(config, optimizations, model=model, group=group)
+        engine.folder = checkpoint.path
+        return engine
 
     def add_request(
         self,
@@ -259,17 +269,56 @@ class Engine:
         self,
         prompts: Iterable[Sequence[int]],
         sampling: SamplingParams | None = None,
+        n: int = 1,
     ) -> list[list[int]]:
-        """The tokens that follow each prompt, of text alone. It serves all or, with the errors of
+        """The tokens that follow each prompt, of text alone: `n` answers each, one after the other,
+        with seeds that count up if there is one. It serves all or, with the errors of
         `add_request`, none. What became of other requests meanwhile, the next `step` reports."""
         sampling = SamplingParams() if sampling is None else sampling
+        if not is_integer(n) or n < 1:
+            raise ValueError(f"n is {n!r}: ask for at least 1 answer")
         requests = [
-            new_request(self._new_id(), prompt, (), sampling, self.config) for prompt in prompts
+            new_request(self._new_id(), prompt, (), wishes, self.config)
+            for prompt in prompts
+            for wishes in seeds_apart(sampling, n)
         ]
         self._serve(requests)
         self._run()
         self._unreported = [each for each in self._unreported if each not in requests]
         return [request.generated for request in requests]
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """Of the checkpoint. ValueError for an engine with random weights, and for a checkpoint
+        without one; ImportError without transformers."""
+        if self.folder is None:
+            raise ValueError("this engine has random weights and no tokenizer: give it ids")
+        return Tokenizer(self.folder)
+
+    def stream(
+        self,
+        prompt: str | Messages,
+        sampling: SamplingParams | None = None,
+        *,
+        stop: Sequence[str] = (),
+    ) -> Iterator[str]:
+        """The answer to a text, or to messages by the checkpoint's chat template, as text, part by
+        part as it comes. It ends before the first of the `stop` strings; whoever stops to read
+        cancels the request. Other requests share its steps, and the next `step` reports them."""
+        sampling = SamplingParams() if sampling is None else sampling
+        return stream_text(self, self.tokenizer, prompt, sampling, stop)
+
+    def step_quietly(self) -> None:
+        """A step whose ended requests the next `step` reports."""
+        self._step()
+
+    def forget(self, request_id: str) -> None:
+        """Nobody reads the request any more: it is cancelled if it goes on, and not reported."""
+        if request_id in self._requests:
+            self.cancel(request_id)
+        streamed = [each for each in self._unreported if each.request_id == request_id]
+        self.num_streamed = sum(len(request.generated) for request in streamed)
+        self._unreported = [each for each in self._unreported if each.request_id != request_id]
 
     def cancel(self, request_id: str) -> None:
         """Ends a request; its blocks come back, and the next `step` reports what it said so far.

@@ -35,6 +35,13 @@ def new_request(
     return Request(request_id, prompt, spans, sampling, config.limits.block_size)
 
 
+def seeds_apart(sampling: SamplingParams, n: int) -> list[SamplingParams]:
+    """The same wishes `n` times. A seed counts up, so that answers differ."""
+    if not isinstance(sampling, SamplingParams) or not is_integer(sampling.seed):
+        return [sampling] * n
+    return [replace(sampling, seed=sampling.seed + number) for number in range(n)]
+
+
 def _owned(request_id: str, sampling: SamplingParams) -> SamplingParams:
     """The same wishes, in lists that nobody else has."""
     if not isinstance(sampling, SamplingParams):
