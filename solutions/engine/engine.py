@@ -19,6 +19,7 @@ from solutions.flex_graph import Limits
 from solutions.pinned_h2d.ranges import Span
 from solutions.sync_free import DataParallelGroup
 
+from .checkpoints.images import ImagePrompt, ImageTower
 from .checkpoints.load import (
     Progress,
     limits_for,
@@ -137,7 +138,8 @@ class Engine:
         if request_id in self._requests:
             raise ValueError(f"request {request_id!r} is being served: choose another id")
         sampling = SamplingParams() if sampling is None else sampling
-        self._serve([new_request(request_id, prompt, images, sampling, self.config)])
+        names = self.images.names if "images" in vars(self) else None
+        self._serve([new_request(request_id, prompt, images, sampling, self.config, names)])
         return request_id
 
     def step(self) -> list[RequestOutput]:
@@ -294,6 +296,21 @@ class Engine:
         if self.folder is None:
             raise ValueError("this engine has random weights and no tokenizer: give it ids")
         return Tokenizer(self.folder)
+
+    @cached_property
+    def images(self) -> ImageTower:
+        """What makes tokens of images. ValueError for an engine with random weights and for a
+        model of text; ImportError without transformers."""
+        if self.folder is None:
+            raise ValueError("this engine has random weights and no vision tower")
+        return ImageTower(read_folder(self.folder), self.model)
+
+    def image_prompt(self, input_ids: Sequence[int], pixel_values: torch.Tensor) -> ImagePrompt:
+        """A prompt with images, for `add_request`, of what the processor of transformers gives:
+        ids [tokens], and pixels [images, 3, size, size] on the host. Ask for it before another
+        prompt with images is made: until then its images stay on the device."""
+        in_use = {token for request in self.requests for token in request.prompt}
+        return self.images.prompt(input_ids, pixel_values, in_use)
 
     def stream(
         self,

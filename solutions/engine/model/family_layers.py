@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal, cast
 
 import torch
-import torch.nn.functional as F
 
 from solutions.common.decoder.add_rms_norm import add_rms_norm
+from solutions.common.decoder.few_rows import linear
 from solutions.common.decoder.layer import Hidden, Mlp
 from solutions.common.decoder.silu_and_mul import silu_and_mul
 from solutions.common.decoder.weights import norm_weight, projection
@@ -55,8 +55,8 @@ class SandwichMlp(Mlp):
 
     def forward(self, hidden: Hidden) -> Hidden:
         normed = add_rms_norm(hidden.residual, hidden.update, self.norm, self.eps)
-        gated = silu_and_mul(F.linear(normed, self.gate_up_proj), self.activation)
-        update = F.linear(gated, self.down_proj)
+        gated = silu_and_mul(linear(normed, self.gate_up_proj), self.activation)
+        update = linear(gated, self.down_proj)
         return Hidden(hidden.residual, add_rms_norm(update, None, self.norm_behind, self.eps))
 
 
@@ -76,7 +76,7 @@ class SandwichLayer(AttentionLayer):
         self.mlp = SandwichMlp(config, cos_sin.device)
 
     def after_mixing(self, hidden: Hidden, mixed: torch.Tensor) -> Hidden:
-        update = F.linear(mixed, self.o_proj)
+        update = linear(mixed, self.o_proj)
         update = add_rms_norm(update, None, self.norm_behind, self.eps)
         return self.mlp.forward(Hidden(hidden.residual, update))
 

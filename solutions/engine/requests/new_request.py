@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,17 +22,21 @@ def new_request(
     images: Sequence[Span],
     sampling: SamplingParams,
     config: EngineConfig,
+    image_names: Mapping[int, bytes] | None = None,
 ) -> Request:
     """A request that this engine can serve. It owns what it was given: who changes a list later
-    changes nothing of it. ValueError or TypeError, naming the request and the value, for what it
-    can't serve."""
+    changes nothing of it. `image_names`: of what lies at each image's first id, where that is not
+    always the same. ValueError or TypeError, naming the request and the value, for what it can't
+    serve."""
     prompt = _ids(request_id, "its prompt", prompt)
     spans = sorted((int(start), int(end)) for start, end in _checked_images(request_id, images))
     sampling = _owned(request_id, sampling)
     _check_prompt(request_id, prompt, spans, config)
     _check_sampling(request_id, sampling, config)
     _check_sizes(request_id, len(prompt), spans, sampling.max_tokens, config)
-    return Request(request_id, prompt, spans, sampling, config.limits.block_size)
+    names = image_names or {}
+    named = [names.get(prompt[start], b"") for start, _ in spans]
+    return Request(request_id, prompt, spans, sampling, config.limits.block_size, named)
 
 
 def seeds_apart(sampling: SamplingParams, n: int) -> list[SamplingParams]:

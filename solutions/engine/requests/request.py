@@ -84,6 +84,8 @@ class Request:
     """First and last position of each image in the prompt, in order."""
     sampling: SamplingParams
     block_size: int
+    image_names: list[bytes] = field(default_factory=list)
+    """For each image, a name of its contents, where its ids alone don't say them."""
     status: Status = Status.WAITING
     generated: list[int] = field(default_factory=list)
     """The answer, as far as the host knows it."""
@@ -161,7 +163,9 @@ class Request:
         """Names the blocks that have become full."""
         num_known = len(self.prompt) + len(self.generated)
         if num_known // self.block_size > len(self.hashes):
-            self.hashes += block_hashes(self.tokens, self.spans, self.block_size, self.hashes)
+            self.hashes += block_hashes(
+                self.tokens, self.spans, self.block_size, self.hashes, self.image_names
+            )
 
     def cuts_an_image(self, position: int) -> bool:
         """Whether an image begins before the position, and goes on behind it."""
@@ -200,7 +204,11 @@ class RequestOutput:
 
 
 def block_hashes(
-    tokens: Sequence[int], spans: Sequence[Span], block_size: int, known: Sequence[bytes] = ()
+    tokens: Sequence[int],
+    spans: Sequence[Span],
+    block_size: int,
+    known: Sequence[bytes] = (),
+    image_names: Sequence[bytes] = (),
 ) -> list[bytes]:
     """A hash for each full block behind those that are `known`: of all that its keys and values
     depend on.
@@ -208,6 +216,7 @@ def block_hashes(
     That is each token up to its end; and where an image begins before that and goes on behind it,
     the whole image, since its tokens see one another both ways. An image's place counts too: the
     same ids without it would see less. A block whose image is not complete has no hash.
+    `image_names`: of the contents of each image, where the same ids may stand for another one.
     """
     ids = np.asarray(tokens, dtype="<i8")
     hashes, previous = [], known[-1] if known else b""
@@ -218,6 +227,9 @@ def block_hashes(
         if until > len(ids):
             break
         contents = ids[start:until].tobytes() + np.asarray(own, dtype="<i8").tobytes()
+        contents += b"".join(
+            name for name, span in zip(image_names, spans, strict=False) if span in own
+        )
         previous = hashlib.sha256(previous + contents).digest()
         hashes.append(previous)
     return hashes
