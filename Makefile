@@ -11,7 +11,7 @@ VALIDATION_PYTHON := $(if $(PYTHON),$(PYTHON),$(abspath $(VENV))/bin/python)
 
 .DEFAULT_GOAL := help
 .PHONY: help install lab doctor test test-deep lint unit katas chapters validated store-chapters \
-        validate-gpu release-check clean
+        site validate-gpu release-check clean
 
 help:
 	@echo 'make lab            set up, check this machine, open JupyterLab on the chapters'
@@ -20,6 +20,7 @@ help:
 	@echo 'make test-deep      all of the tests of which make test takes a sample'
 	@echo 'make doctor         this machine in a dozen lines'
 	@echo 'make store-chapters run the chapters on sim and keep what they show'
+	@echo 'make site           the workbook as pages in build/site that need no kernel and no network'
 	@echo 'make validate-gpu   on a GPU: whatever no longer holds of its tests, katas, chapters and'
 	@echo '                    benchmarks, recorded in assets/ (PYTHON=python3 runs it on that Python'
 	@echo '                    as it is, nothing is installed)'
@@ -33,12 +34,15 @@ $(STAMP): pyproject.toml constraints.txt
 
 install: $(STAMP)
 
-# The terminals of JupyterLab find `pytest` and `debubble`; one folder up from the chapters are katas.
+# The terminals of JupyterLab find `pytest` and `debubble`. What it opens are the reader's copies, in
+# my/chapters or below DEBUBBLE_WORKSPACE: running a chapter changes nothing that git knows.
 lab: $(STAMP)
 	@'$(VENV)/bin/debubble' doctor
-	@PATH='$(CURDIR)/$(VENV)/bin':"$$PATH" '$(VENV)/bin/python' -m jupyterlab \
+	@chapters="$$('$(VENV)/bin/debubble' chapters)" || exit; \
+	case "$$chapters" in '$(CURDIR)'/*) root='$(CURDIR)';; *) root=/;; esac; \
+	PATH='$(CURDIR)/$(VENV)/bin':"$$PATH" '$(VENV)/bin/python' -m jupyterlab \
 	    --ServerApp.ip=127.0.0.1 --ServerApp.port='$(PORT)' \
-	    --ServerApp.root_dir='$(CURDIR)' --FileContentsManager.preferred_dir='$(CURDIR)/chapters' \
+	    --ServerApp.root_dir="$$root" --FileContentsManager.preferred_dir="$$chapters" \
 	    --ServerApp.terminado_settings='{"shell_command": ["bash", "--rcfile", "$(CURDIR)/scripts/terminal"]}' \
 	    $$(test "$$(id -u)" -ne 0 || echo --allow-root)
 
@@ -67,7 +71,7 @@ katas: $(STAMP)
 
 chapters: $(STAMP)
 	DEBUBBLE_DEVICE=sim '$(VENV)/bin/python' -m pytest -p no:python --nbval --nbval-current-env \
-	    --nbval-cell-timeout=120 --timeout=300 --dist loadscope -n '$(JOBS)' chapters
+	    --nbval-cell-timeout=120 --timeout=300 --dist loadscope -n '$(JOBS)' tests/chapters
 
 # Whoever has no GPU can't renew a part that is stale: that fails a release, and not the tests.
 validated: $(STAMP)
@@ -83,6 +87,9 @@ release-check: $(STAMP)
 
 store-chapters: $(STAMP)
 	DEBUBBLE_DEVICE=sim '$(VENV)/bin/python' scripts/store_chapters.py chapters/*.ipynb
+
+site: $(STAMP)
+	'$(VENV)/bin/python' -m scripts.site build/site
 
 validate-gpu: $(if $(PYTHON),,$(STAMP))
 	'$(VALIDATION_PYTHON)' -m tests.validation --device cuda

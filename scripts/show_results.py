@@ -14,9 +14,9 @@ from pathlib import Path
 from generated_part import GeneratedPart, only_check, table, write_or_check
 
 from debubble.assets import ASSETS
-from debubble.timeline import Timeline
 from debubble.views.timeline.picture import draw_png
-from solutions.measure.benchmark import idle_in_a_row, work_of
+from solutions.measure.benchmark import idle_in_a_row
+from solutions.measure.stored import recording
 
 ROOT = ASSETS.parent
 README = ROOT / "README.md"
@@ -32,7 +32,7 @@ def main() -> int:
         GeneratedPart(README, "validation", validation_table(ASSETS), may_be_old=True),
     ]
     if not checking:
-        draw_pictures(ASSETS / "timelines" / "nvidia-h200", ASSETS / "pictures")
+        draw_pictures("nvidia-h200", ASSETS / "pictures")
     return write_or_check(parts, checking)
 
 
@@ -47,8 +47,6 @@ class Results:
     """What each is called in the file, and in the table."""
     cost: Callable[[dict], str]
     variants: tuple[str, str] = ("before", "after")
-    drawn_load_us: float = 2_000.0
-    """How much of the work queued in front of the step its picture shows."""
 
 
 SYSTEMS = {
@@ -66,7 +64,6 @@ SYSTEMS = {
             "serving": "256 requests, vocabulary of 128k",
         },
         lambda cost: f"{cost['loop_us'] / 1000:.2f} ms, {cost['counts']['host_syncs']} waits",
-        drawn_load_us=15_000.0,
     ),
     "gdn": Results(
         "prefill",
@@ -176,22 +173,14 @@ def validation_table(assets: Path) -> str:
     return table(["GPU", "parts that hold", "others", "with", "when"], rows)
 
 
-def draw_pictures(recordings: Path, pictures: Path) -> None:
+def draw_pictures(gpu: str, pictures: Path) -> None:
+    """One step of each system, or several where no figure is of one, as `recording` gives it."""
     pictures.mkdir(parents=True, exist_ok=True)
     for system, results in SYSTEMS.items():
-        before, after = (recordings / f"{system}_{name}.json" for name in results.variants)
-        if after.exists():
-            now, then = (
-                from_its_load_on(Timeline.load(path), results.drawn_load_us)
-                for path in (after, before)
-            )
-            (pictures / f"{system}.png").write_bytes(draw_png(now, then, ignore_sleep=True))
-
-
-def from_its_load_on(timeline: Timeline, load_us: float) -> Timeline:
-    """From so long before the end of the sleep that stands in front of the step, if one does."""
-    load, *_ = work_of(timeline)
-    return timeline.since(load.end - load_us) if load.name == "sleep" else timeline
+        if not (ASSETS / "timelines" / gpu / f"{system}_{results.variants[1]}.json").exists():
+            continue
+        then, now = (recording(system, variant, gpu) for variant in results.variants)
+        (pictures / f"{system}.png").write_bytes(draw_png(now, then))
 
 
 if __name__ == "__main__":

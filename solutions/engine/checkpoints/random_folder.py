@@ -125,7 +125,7 @@ def write_folder(
         files[-1][name] = shape
         room -= nbytes
     block = torch.randn(BLOCK, generator=torch.Generator().manual_seed(seed))
-    places = {}
+    places: dict[str, str] = {}
     for number, tensors in enumerate(files, 1):
         name = f"model-{number:05}-of-{len(files):05}.safetensors"
         _write_file(folder / name, tensors, block, dtype)

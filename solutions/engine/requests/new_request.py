@@ -41,9 +41,10 @@ def new_request(
 
 def seeds_apart(sampling: SamplingParams, n: int) -> list[SamplingParams]:
     """The same wishes `n` times. A seed counts up, so that answers differ."""
-    if not isinstance(sampling, SamplingParams) or not is_integer(sampling.seed):
+    seed = sampling.seed if isinstance(sampling, SamplingParams) else None
+    if seed is None or not is_integer(seed):
         return [sampling] * n
-    return [replace(sampling, seed=sampling.seed + number) for number in range(n)]
+    return [replace(sampling, seed=seed + number) for number in range(n)]
 
 
 def _owned(request_id: str, sampling: SamplingParams) -> SamplingParams:

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from ..requests.request import SamplingParams
+from ..model.config import EngineConfig
+from ..requests.request import Request, SamplingParams
 from .answer import AnswerText
 from .tokenizer import Messages, Tokenizer
 
-if TYPE_CHECKING:
-    from ..engine import Engine
+
+class Steps(Protocol):
+    """What of an engine a stream needs."""
+
+    config: EngineConfig
+
+    def add_request(self, prompt: Sequence[int], sampling: SamplingParams, /) -> str: ...
+
+    def request(self, request_id: str) -> Request: ...
+
+    def step_quietly(self) -> None: ...
+
+    def forget(self, request_id: str) -> None: ...
 
 
 def stream_text(
-    engine: Engine,
+    engine: Steps,
     tokenizer: Tokenizer,
     prompt: str | Messages,
     sampling: SamplingParams,

@@ -184,7 +184,8 @@ def measure(name: str, folder: Path, load: Load, accelerator: Accelerator) -> Se
     accelerator.synchronize()
     ready, peak = time.perf_counter() - started, _peak_host_bytes() - before
     seconds = contender.loaded_at - started
-    firsts, totals, first_tokens = [], [], []
+    firsts, totals = [], []
+    first_tokens: list[int] = []
     for run in range(load.runs + 1):
         random = np.random.default_rng(run)
         prompts = random.integers(1, vocab_size, (load.batch, load.prompt_tokens))
