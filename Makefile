@@ -12,8 +12,8 @@ IN := ./scripts/in-environment
 VALIDATION := $(if $(PYTHON),"$$PYTHON",$(IN) python)
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-test wheelhouse lab doctor test test-deep lint unit katas chapters \
-        validated store-chapters validate-gpu release-check clean
+.PHONY: help install install-test wheelhouse lab hub hub-end doctor test test-deep lint unit katas chapters \
+        validated test-hub store-chapters validate-gpu release-check clean
 
 help:
 	@echo 'make lab            set up, check this machine, open JupyterLab on the chapters'
@@ -23,6 +23,7 @@ help:
 	@echo 'make test           set up, then all that CI runs: lint, unit, katas, chapters'
 	@echo 'make test-deep      all of the tests of which make test takes a sample'
 	@echo 'make doctor         this machine in a dozen lines'
+	@echo 'make hub            JupyterHub on this host, for the learners of names.txt (workshop/hub)'
 	@echo 'make wheelhouse     what make lab downloads, into wheels/, for hosts without network'
 	@echo 'make store-chapters run the chapters on sim and keep what they show'
 	@echo 'make validate-gpu   on a GPU: whatever no longer holds of its tests, katas, chapters and'
@@ -45,6 +46,16 @@ wheelhouse:
 lab: install
 	@$(IN) debubble doctor
 	@$(IN) ./scripts/open-lab
+
+# Learners' servers and the packages that they share lie in HUB.
+hub: export HUB := $(or $(HUB),/srv/debubble)
+hub: export VENV := $(or $(VENV),$(HUB)/environment)
+hub:
+	@./scripts/make-environment --with hub --base-only
+	@PYTHONPATH="$$PWD" exec "$$VENV/bin/python" -m workshop.hub
+
+hub-end:
+	@PYTHONPATH="$$PWD" "$${VENV:-$${HUB:-/srv/debubble}/environment}/bin/python" -m workshop.hub end
 
 doctor: install
 	@$(IN) debubble doctor
@@ -81,6 +92,10 @@ validated: install-test
 # What `make test` runs a slice of; the result is kept in assets/deep.json.
 test-deep: install-test
 	OMP_NUM_THREADS=1 $(IN) python -m tests.validation.deep --processes "$$JOBS"
+
+# A real hub with twelve learners, in a folder of its own: as root, with Node.js. Minutes, and 2.5 GB.
+test-hub: install-test
+	$(IN) python -m pytest tests/hub/test_classroom.py --deep --device sim -s
 
 release-check: install-test
 	@$(IN) python -m tests.validation --check

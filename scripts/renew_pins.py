@@ -1,6 +1,7 @@
-"""Writes pins/, the versions of constraints.txt with the hashes of their files, for every platform.
+"""Writes pins/: the versions of constraints.txt with their hashes, for every platform.
 
-    scripts/renew_pins.py            the hashes of what constraints.txt says
+    scripts/renew_pins.py            the hashes of what constraints.txt says; a package that is new
+                                     in pyproject.toml is added there
     scripts/renew_pins.py --newest   the newest versions that go together, into constraints.txt too;
                                      torch and triton stay, since they move with a GPU's validation
     scripts/renew_pins.py --check    writes nothing and asks no network: does pins/ say what
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = {"lab": ["lab"], "test": ["lab", "test"], "hub": ["lab", "hub"]}
 OLDEST_PYTHON = "3.11"
 STAYS = ("torch", "triton")
+NOT_HERE = re.compile(r"(nvidia|cuda)-|appnope|colorama|pywinpty")
 PIN = re.compile(r"^([a-z0-9._-]+)==([^\s;]+)(?: *; *([^\\\n]+?))?(?: \\)?$", re.MULTILINE)
 HEADER = (
     "# Written by scripts/renew_pins.py from constraints.txt: with hashes, for every platform.\n"
@@ -44,8 +46,8 @@ def main() -> int:
     if uv is None:
         sys.exit("renew_pins needs uv on the path: pip install uv")
     constraints = ROOT / "constraints.txt"
-    if asked.newest:
-        renew_versions(uv, constraints)
+    newest = {name: pin for name, pin in versions(constraints).items() if name in STAYS}
+    write_versions(uv, constraints, newest if asked.newest else versions(constraints))
     for extra, extras in EXTRAS.items():
         text = resolve(uv, extras, constraints, hashes=True)
         (ROOT / "pins" / f"{extra}.txt").write_text(HEADER + text, encoding="utf-8")
@@ -76,18 +78,22 @@ def faults(root: Path) -> list[str]:
     return sorted(found) and [*sorted(found), "run scripts/renew_pins.py"]
 
 
-def renew_versions(uv: str, constraints: Path) -> None:
+def versions(constraints: Path) -> dict[str, str]:
+    return {name: f"{name}=={version}" for name, version, _ in _pins(constraints)}
+
+
+def write_versions(uv: str, constraints: Path, staying: dict[str, str]) -> None:
+    """All that any extra asks for, with the versions that stay. What only another system or CUDA
+    asks for is pinned by its hashes alone."""
     comments = [line for line in constraints.read_text().splitlines() if line.startswith("#")]
-    staying = [f"{name}=={version}" for name, version, _ in _pins(constraints) if name in STAYS]
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-        file.write("\n".join(staying) + "\n")
+        file.write("\n".join(staying.values()) + "\n")
         file.flush()
-        text = resolve(uv, [*EXTRAS], Path(file.name), hashes=False)
-    # What only another system or CUDA asks for is pinned by its hashes alone.
+        text = resolve(uv, ["lab", "test", "hub"], Path(file.name), hashes=False)
     here = [
         f"{name}=={version}" + (f" ; {marker}" if "python" in marker else "")
         for name, version, marker in PIN.findall(text)
-        if not re.match(r"(nvidia|cuda)-|appnope|colorama|pywinpty", name)
+        if not NOT_HERE.match(name)
     ]
     constraints.write_text("\n".join([*comments, *here]) + "\n")
 

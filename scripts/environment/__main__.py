@@ -27,6 +27,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--with", dest="extra", choices=EXTRAS, default="lab")
     parser.add_argument("--where", action="store_true", help="print the folder, make nothing")
+    parser.add_argument("--front-of", type=Path, help="only the front of this checkout, of VENV")
+    parser.add_argument("--base-only", action="store_true", help="no front in this checkout")
     parser.add_argument("--wheelhouse", action="store_true", help="fill WHEELS, for hosts offline")
     wanted = parser.parse_args()
     try:
@@ -34,11 +36,17 @@ def main() -> None:
         if wanted.wheelhouse:
             wheelhouse.fill(ROOT, torch, wanted.extra)
             return
+        if wanted.front_of:
+            root = wanted.front_of.resolve()
+            put_in_front(places.find(root, os.environ.get("VENV", "")), root)
+            return
         where = places.find(ROOT, os.environ.get("VENV", ""))
         if wanted.where:
             print(where.front)
         else:
             make(where, torch, wanted.extra)
+            if not wanted.base_only:
+                put_in_front(where, ROOT)
     except Failure as failure:
         sys.exit(str(failure))
     except KeyboardInterrupt:
@@ -49,7 +57,7 @@ def main() -> None:
 
 
 def make(where: places.Places, torch: Torch, extra: str) -> None:
-    """Brings both folders up to date. Whoever is current already costs a look at two files."""
+    """Brings the packages up to date; whatever is so already costs a look at a file."""
     stamp = where.stamp()
     if not stamp.holds(fingerprint(ROOT), extra, asked_python()):
         if not where.may_write_base():
@@ -62,9 +70,12 @@ def make(where: places.Places, torch: Torch, extra: str) -> None:
             stamp = where.stamp()
             if not stamp.holds(fingerprint(ROOT), extra, asked_python()):
                 fill(where, torch, extra, stamp)
+
+
+def put_in_front(where: places.Places, root: Path) -> None:
     if where.is_shared and not where.front_is_current():
         places.make_front(where)
-    checkout.link(ROOT, where.front)
+    checkout.link(root, where.front)
 
 
 def fill(where: places.Places, torch: Torch, extra: str, stamp: places.Stamp) -> None:

@@ -109,6 +109,8 @@ class Installer:
         if self.uv:
             asked, environment = indexes.for_uv(indexes.pip_settings())
             options = options or (asked if settings else [])
+            # A host that is busy is slow, and no failure.
+            environment["UV_COMPILE_BYTECODE_TIMEOUT"] = "900"
             # Hard links need the cache on the disk of the environment.
             if not self._shares_disk_with_cache():
                 environment["UV_CACHE_DIR"] = str(self.base / ".uv-cache")

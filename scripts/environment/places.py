@@ -180,9 +180,14 @@ def cache() -> Path:
 
 
 def make_front(where: Places) -> None:
-    """A front is made in a second, and made anew when the base has changed."""
-    if where.front.is_symlink() or (where.front / "pyvenv.cfg").is_file():
-        (where.front.unlink if where.front.is_symlink() else lambda: shutil.rmtree(where.front))()
+    """A front is made in a second, and made anew when the base has changed. Failure where something
+    else lies there, such as a whole environment."""
+    if where.front.exists():
+        if not (where.front / "pyvenv.cfg").is_file() or _is_base(where.front):
+            raise Failure(
+                f"{where.front} is an environment of its own already: remove it, or leave VENV out"
+            )
+        shutil.rmtree(where.front)
     python = where.base / "bin" / "python"
     command = [python, "-m", "venv", "--without-pip", where.front]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -195,6 +200,13 @@ def make_front(where: Places) -> None:
     for script in sorted((where.base / "bin").iterdir()):
         _copy_script(script, where)
     (where.front / STAMP).write_text(json.dumps(where.note()) + "\n")
+
+
+def _is_base(folder: Path) -> bool:
+    try:
+        return "extras" in json.loads((folder / STAMP).read_text())
+    except (OSError, ValueError):
+        return not any(packages_of(folder).glob(BASE))
 
 
 def packages_of(folder: Path) -> Path:
