@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
 
 
-SPLITS = 32
-"""Programs that share the keys of a short query. Left to itself PyTorch takes more of them for few
-heads, and more than two kernels to combine what they find."""
+SPLITS, SPLITS_OF_A_BATCH = 32, 16
+"""Programs that share the keys of a short query, or of each short query of a batch. Left to itself
+PyTorch takes more of them for few heads, and more than two kernels to combine what they find."""
+STAGES = 3
+"""Blocks of keys that a program of a short query has on their way: while it computes with one, the
+numbers of the next ones are looked up, and their keys arrive."""
 
 
 class _Prepared(NamedTuple):
@@ -136,9 +139,12 @@ def _look(tensor: torch.Tensor) -> Hashable:
 def _options(call: FlexCall) -> dict[str, object]:
     """Tiles that divide the blocks of the mask: left to itself PyTorch takes those of 128."""
     rows, columns = call.tile
-    options: dict[str, object] = {"BLOCK_M": rows, "BLOCK_N": columns, "SPLIT_KV": SPLITS}
+    splits = SPLITS if call.query.shape[0] == 1 else SPLITS_OF_A_BATCH
+    options: dict[str, object] = {"BLOCK_M": rows, "BLOCK_N": columns, "SPLIT_KV": splits}
     if not call.may_split:
         options["FORCE_USE_FLEX_ATTENTION"] = True
+    elif call.splits:
+        options["num_stages"] = STAGES
     return options
 
 
