@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from . import proxy
@@ -18,6 +19,7 @@ from .refusal import Refusal
 from .settings import CHECKOUT, FIRST_UID, Settings, settings
 from .workspaces import Workspaces, end_processes_of
 
+TRIES = 6
 LEARNER_GB = 0.5
 """What a learner takes who runs a chapter and a kata on sim, as measured."""
 
@@ -79,19 +81,31 @@ def asked_password() -> str:
 
 
 def refuse_taken_ports(ours: Settings) -> None:
-    if proxy.is_running(ours):
-        return  # It goes on while the hub is started anew, and so do the learners.
-    needed = [(ours.address, ours.port), *(("127.0.0.1", ours.hub_port + n) for n in range(3))]
+    needed = [("127.0.0.1", ours.hub_port), ("127.0.0.1", ours.hub_port + 2)]
+    if not proxy.is_running(ours):  # It goes on while the hub is started anew.
+        needed += [(ours.address, ours.port), ("127.0.0.1", ours.hub_port + 1)]
     for address, port in needed:
+        reason = why_taken(address, port)
+        if reason:
+            raise Refusal(
+                f"Port {port} of {address} can't be had ({reason}): PORT=... names another one, "
+                "and the hub's own ports lie 81 above it"
+            )
+
+
+def why_taken(address: str, port: int) -> str:
+    """ "" where it is free, or becomes so: a hub that has just ended may still let go of it."""
+    reason = ""
+    for _ in range(TRIES):
         with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((address, port))
+                return ""
             except OSError as error:
-                raise Refusal(
-                    f"Port {port} of {address} can't be had ({error.strerror}): PORT=... names "
-                    "another one, and the hub's own ports lie 81 above it"
-                ) from None
+                reason = error.strerror or str(error)
+        time.sleep(0.5)
+    return reason
 
 
 def refuse_python_that_learners_cannot_run(ours: Settings) -> None:

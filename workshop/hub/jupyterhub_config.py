@@ -65,20 +65,16 @@ c.JupyterHub.load_roles = [
     {"name": "board", "scopes": ["list:users", "read:users:name"], "services": ["board"]},
     {"name": "user", "scopes": ["self", "access:services!service=board"]},
 ]
+WITH_HUB = [sys.executable, "-m", "workshop.hub.ends_with_hub", sys.executable, "-m"]
 c.JupyterHub.services = [
     {
         "name": "culler",
-        "command": [
-            sys.executable,
-            "-m",
-            "jupyterhub_idle_culler",
-            f"--timeout={ours.idle_minutes * 60}",
-        ],
+        "command": [*WITH_HUB, "jupyterhub_idle_culler", f"--timeout={ours.idle_minutes * 60}"],
     },
     {
         "name": "board",
         "url": f"http://127.0.0.1:{ours.hub_port + 2}",
-        "command": [sys.executable, "-m", "workshop.hub.board_service"],
+        "command": [*WITH_HUB, "workshop.hub.board_service"],
         "oauth_no_confirm": True,
     },
 ]

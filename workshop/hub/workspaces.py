@@ -161,7 +161,7 @@ class Workspaces:
             known.setdefault(name, FIRST_UID + len(known))
         if len(known) > MOST_LEARNERS:
             raise Refusal(
-                f"{len(known)} learners are known, more than {MOST_LEARNERS}: name another HUB folder"
+                f"{len(known)} learners are known, {MOST_LEARNERS} may be: name another HUB folder"
             )
         beside = self.numbers.with_suffix(".new")
         beside.write_text(json.dumps(known, indent=1))
