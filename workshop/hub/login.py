@@ -6,11 +6,11 @@ import asyncio
 from pathlib import Path
 
 from jupyterhub.auth import Authenticator
-from tornado import web
 from traitlets import Unicode
 
 from .names import TEACHER, login_name
 from .passwords import LEAST_LETTERS, MOST_LETTERS, Passwords, Patience
+from .refusal import tell
 
 FORM = """
 <form action="{{ authenticator_login_url }}" method="post" role="form" class="m-auto"
@@ -53,7 +53,7 @@ class ClassAuthenticator(Authenticator):
         address = handler.request.remote_ip if handler else ""
         wait = self.patience.wait_for(name, address)
         if wait:
-            raise web.HTTPError(429, f"Too many wrong passwords: wait {wait:.0f} seconds.")
+            raise tell(429, f"Too many wrong passwords: wait {wait:.0f} seconds.")
         # Hashing takes 50 ms, in which the hub goes on serving others.
         said = await asyncio.to_thread(
             self._check, name, data.get("password", ""), data.get("own", "")
@@ -62,7 +62,7 @@ class ClassAuthenticator(Authenticator):
             self.patience.failed(name, address)
             return None
         if said:
-            raise web.HTTPError(400, said)
+            raise tell(400, said)
         self.patience.succeeded(name)
         return name
 
@@ -80,5 +80,4 @@ class ClassAuthenticator(Authenticator):
                 f"Choose a password of your own, {LEAST_LETTERS} letters or more, and not the "
                 "class password: go back, and write it into the last field."
             )
-        passwords.choose(name, own)
-        return ""
+        return "" if passwords.choose(name, own) else None

@@ -11,6 +11,7 @@ import hmac
 import json
 import os
 import secrets
+import threading
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -25,6 +26,8 @@ FREE_TRIES_OF_AN_ADDRESS = 60
 """A whole class may sit behind one address."""
 LONGEST_WAIT = 300.0
 FORGOTTEN_AFTER = 900.0
+ALONE = threading.Lock()
+"""Held while the file is read and written anew."""
 
 
 class Passwords:
@@ -57,16 +60,23 @@ class Passwords:
     def is_class(self, password: str) -> bool:
         return _fits(password, self._read()["shared"].get("class", ""))
 
-    def choose(self, name: str, password: str) -> None:
-        known = self._read()
-        known["own"][name] = _hashed(password)
-        self._write(known)
+    def choose(self, name: str, password: str) -> bool:
+        """False where they have one already: a whole class chooses at once, each in a thread."""
+        hashed = _hashed(password)
+        with ALONE:
+            known = self._read()
+            if name in known["own"]:
+                return False
+            known["own"][name] = hashed
+            self._write(known)
+            return True
 
     def forget(self, name: str) -> bool:
         """They choose anew with the class password; False where they have none."""
-        known = self._read()
-        had = known["own"].pop(name, None)
-        self._write(known)
+        with ALONE:
+            known = self._read()
+            had = known["own"].pop(name, None)
+            self._write(known)
         return had is not None
 
     def _read(self) -> dict[str, dict[str, str]]:

@@ -6,11 +6,10 @@ import asyncio
 from pathlib import Path
 
 from jupyterhub.spawner import LocalProcessSpawner
-from tornado import web
 from traitlets import Any
 
 from .limits import Cgroups, Limits, become
-from .refusal import Refusal
+from .refusal import Refusal, tell
 from .workspaces import Learner, Workspaces, end_processes_of
 
 KEPT = ("LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "LD_LIBRARY_PATH")
@@ -42,7 +41,7 @@ class LearnerSpawner(LocalProcessSpawner):
             await asyncio.to_thread(self.workspaces.make, learner)
         except Refusal as refusal:
             self.log.error("%s", refusal)
-            raise web.HTTPError(507, str(refusal)) from None
+            raise tell(507, str(refusal)) from None
         self.cmd = [str(learner.command / "python"), "-m", "jupyterhub.singleuser"]
         self.notebook_dir = str(learner.checkout)
         self.popen_kwargs = {"cwd": str(learner.checkout)}
