@@ -12,7 +12,7 @@ IN := ./scripts/in-environment
 VALIDATION := $(if $(PYTHON),"$$PYTHON",$(IN) python)
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-test wheelhouse lab hub hub-end doctor test test-deep lint unit katas chapters \
+.PHONY: help install install-test wheelhouse lab hub hub-end kit check-room doctor test test-deep lint unit katas chapters \
         validated test-hub store-chapters validate-gpu release-check clean
 
 help:
@@ -24,6 +24,8 @@ help:
 	@echo 'make test-deep      all of the tests of which make test takes a sample'
 	@echo 'make doctor         this machine in a dozen lines'
 	@echo 'make hub            JupyterHub on this host, for the learners of names.txt (workshop/hub)'
+	@echo 'make kit            slides, usual mistakes and papers of a workshop, into build/kit'
+	@echo 'make check-room     whether this machine is ready for a workshop, in one minute'
 	@echo 'make wheelhouse     what make lab downloads, into wheels/, for hosts without network'
 	@echo 'make store-chapters run the chapters on sim and keep what they show'
 	@echo 'make validate-gpu   on a GPU: whatever no longer holds of its tests, katas, chapters and'
@@ -53,6 +55,12 @@ hub: export VENV := $(or $(VENV),$(HUB)/environment)
 hub:
 	@./scripts/make-environment --with hub --base-only
 	@PYTHONPATH="$$PWD" exec "$$VENV/bin/python" -m workshop.hub
+
+kit: install
+	@$(IN) python -m workshop.kit build/kit
+
+check-room: install
+	@$(IN) python -m workshop.kit.room
 
 hub-end:
 	@PYTHONPATH="$$PWD" "$${VENV:-$${HUB:-/srv/debubble}/environment}/bin/python" -m workshop.hub end

@@ -45,15 +45,14 @@ c.LearnerSpawner.workspaces = Workspaces(ours)
 c.LearnerSpawner.limits = Limits(ours.memory_gb, ours.processes, ours.cores)
 c.Spawner.env_keep = list(KEPT)
 c.Spawner.default_url = "/lab/tree/chapters/00_reading_a_timeline.ipynb"
-c.Spawner.start_timeout = c.Spawner.http_timeout = 300
+c.Spawner.start_timeout = c.Spawner.http_timeout = 600
 c.Spawner.args = [
     # A kernel's sockets are files that nobody else can open, instead of ports that everybody can.
     "--KernelManager.transport=ipc",
     f"--ServerApp.terminado_settings={TERMINALS}",
 ]
 c.Spawner.environment = {"OMP_NUM_THREADS": "1"}
-c.JupyterHub.concurrent_spawn_limit = 4
-c.JupyterHub.active_server_limit = 0
+c.JupyterHub.concurrent_spawn_limit = 0  # A whole class comes at once: nobody is sent away.
 
 # What else runs beside it.
 c.JupyterHub.load_roles = [

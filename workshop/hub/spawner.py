@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 from jupyterhub.spawner import LocalProcessSpawner
@@ -14,6 +15,10 @@ from .workspaces import Learner, Workspaces, end_processes_of
 
 KEPT = ("LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "LD_LIBRARY_PATH")
 """Variables of the host that a server sees too; a token of the hub's is never among them."""
+
+
+FEW_AT_ONCE = asyncio.Semaphore(os.cpu_count() or 2)
+"""Clones that are made side by side; the others wait for their turn."""
 
 
 class LearnerSpawner(LocalProcessSpawner):
@@ -38,7 +43,8 @@ class LearnerSpawner(LocalProcessSpawner):
         up to the largest file that they may write."""
         try:
             learner = self.learner
-            await asyncio.to_thread(self.workspaces.make, learner)
+            async with FEW_AT_ONCE:
+                await asyncio.to_thread(self.workspaces.make, learner)
         except Refusal as refusal:
             self.log.error("%s", refusal)
             raise tell(507, str(refusal)) from None
