@@ -1,12 +1,16 @@
 """What strangers judge a project by is checked by the tools that are made for it, offline."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
+import nbformat
 import pytest
+import yaml
 from click.testing import CliRunner
 
 ROOT = Path(__file__).parents[2]
@@ -65,12 +69,48 @@ def test_a_shell_script_does_what_it_seems_to_do(script):
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize(
-    "path", [*ROOT.glob("workshop/**/*Dockerfile*"), *ROOT.glob(".devcontainer/*Dockerfile*")]
-)
-def test_an_image_is_built_as_is_good_practice(path):
-    done = tool("hadolint", str(path))
+def test_the_image_is_built_as_is_good_practice():
+    done = tool("hadolint", "workshop/container/Dockerfile")
     assert done.returncode == 0, done.stdout
+
+
+def test_what_the_image_copies_is_in_the_checkout():
+    text = (ROOT / "workshop/container/Dockerfile").read_text()
+    copied = re.findall(r"^COPY --chown=\S+ (.+) \S+$", text, re.MULTILINE)
+    named = [name for line in copied for name in line.split()]
+    assert "pins" in named and all((ROOT / name).exists() for name in named)
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    assert not {"pins", "scripts", "chapters", "katas"} & {*ignored}
+
+
+def test_a_codespace_builds_the_same_image():
+    folder = ROOT / ".devcontainer"
+    build = json.loads((folder / "devcontainer.json").read_text())["build"]
+    image = (folder / build["dockerfile"]).resolve()
+    assert image == ROOT / "workshop/container/Dockerfile"
+    assert (folder / build["context"]).resolve() == ROOT
+
+
+def test_binder_installs_what_is_pinned():
+    lines = (ROOT / "binder/requirements.txt").read_text().splitlines()
+    assert "-c constraints.txt" in lines and "-e .[lab]" in lines
+
+
+def test_the_values_for_kubernetes_name_this_version_and_this_workspace():
+    values = yaml.safe_load((ROOT / "workshop/hub/kubernetes/values.yaml").read_text())
+    server = values["singleuser"]
+    assert (
+        server["image"]["tag"]
+        == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    )
+    assert server["storage"]["homeMountPath"] == server["extraEnv"]["DEBUBBLE_WORKSPACE"]
+    chapter = server["defaultUrl"].removeprefix("/lab/tree/")
+    assert (ROOT / chapter).exists()
+
+
+def test_the_notebook_for_colab_is_one():
+    notebook = json.loads((ROOT / "workshop/container/colab.ipynb").read_text())
+    nbformat.validate(notebook)
 
 
 def test_third_party_notices_are_current(monkeypatch):

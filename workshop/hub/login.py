@@ -17,7 +17,7 @@ FORM = """
       style="max-width: 24rem">
   <h1 class="h3">Log in</h1>
   {% if login_error %}
-  <p class="login_error" role="alert">Name and password do not fit.</p>
+  <p class="login_error" role="alert">{{ login_error | e }}</p>
   {% endif %}
   <input type="hidden" name="_xsrf" value="{{ xsrf }}" />
   <label for="username_input">Your name, as on the list</label>
