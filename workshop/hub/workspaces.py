@@ -124,6 +124,9 @@ class Workspaces:
         python = str(self.settings.environment / "bin" / "python")
         front = ["--front-of", str(learner.checkout)]
         self._must(learner, python, "-B", str(self.settings.scripts / "environment"), *front)
+        # Their copies of the chapters, which is where predictions are kept.
+        command = str(learner.command / "debubble")
+        self._must(learner, "env", "-C", str(learner.checkout), command, "chapters")
 
     def environment_of(self, learner: Learner) -> dict[str, str]:
         """Variables of everything that runs as this learner."""
