@@ -46,6 +46,8 @@ OPTIONAL_COLUMNS = {"pageable": False, "allowed": False, "thread": None}
 NAMES = ("kind", "name", "lane", "copy_kind", "thread")
 """Columns of names: each name is written once, and a row holds its number."""
 REPOSITORY = Path(__file__).resolve().parents[2]
+BYTES_AT_A_TIME = 2**20
+"""A larger buffer would be there as a whole for the smallest file."""
 MOST_INSIDES = 1_000_000
 MOST_BYTES = 256 * 2**20
 """Of a file that is read: several million events."""
@@ -101,13 +103,13 @@ def save_timeline(timeline: TimelineData, path: str | PathLike[str]) -> None:
     write_whole(encode_timeline(timeline), path)
 
 
-def write_whole(text: str, path: str | PathLike[str]) -> None:
-    """Write through a temporary file, so that `path` is either whole or as it was."""
+def write_whole(text: str | Iterable[str], path: str | PathLike[str]) -> None:
+    """Write a text, or its parts, through a temporary file: `path` is either whole or as it was."""
     path = Path(path)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+            file.writelines([text] if isinstance(text, str) else text)
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except BaseException:
@@ -118,8 +120,10 @@ def write_whole(text: str, path: str | PathLike[str]) -> None:
 
 def load_timeline(path: str | PathLike[str]) -> TimelineData:
     try:
+        content = bytearray()
         with open(path, "rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            while len(content) <= MOST_BYTES and (more := file.read(BYTES_AT_A_TIME)):
+                content += more
         if len(content) > MOST_BYTES:
             raise TraceFileError(
                 f"{path} is too large for a timeline: {MOST_BYTES // 2**20} MiB are read at most."
