@@ -23,7 +23,7 @@ from debubble.views.timeline.tables import bubble_rows
 from tests.timeline.recordings import Recording, transformer_step
 
 
-def lines(inside):
+def lines(inside, forward):
     return st.builds(
         SourceLine,
         st.sampled_from(["a.py", "solutions/pinned_h2d/before.py"]),
@@ -32,10 +32,13 @@ def lines(inside):
         st.text(max_size=40),
         st.none() | st.integers(0, 200),
         inside,
+        forward,
     )
 
 
-sources = lines(st.lists(lines(st.just(())), max_size=2).map(tuple))
+plain = lines(st.just(()), st.none())
+calling = lines(st.lists(plain, max_size=2).map(tuple), st.none())
+sources = lines(st.lists(plain, max_size=2).map(tuple), st.none() | calling)
 times = st.floats(0, 1e7).map(lambda value: round(value, 3))
 
 
@@ -226,11 +229,12 @@ NASTY = (
 
 
 def with_libraries() -> Timeline:
-    """A recording whose lines call a library."""
+    """A recording whose lines call a library, for the gradient of another one."""
     timeline = transformer_step(1)
     line = SourceLine("lib.py", 7, "pick", "x.item()", 4)
+    more = {"column": 2, "inside": (line,), "forward": line}
     timeline.events = [
-        replace(event, source=event.source and event.source._replace(column=2, inside=(line,)))
+        replace(event, source=event.source and event.source._replace(**more))
         for event in timeline.events
     ]
     return timeline
