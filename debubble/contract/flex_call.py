@@ -78,6 +78,11 @@ class FlexCall:
         return self.query.shape[2]
 
     @property
+    def is_batch(self) -> bool:
+        """Whether several queries share the cache, each with rows of its own in the block mask."""
+        return self.query.shape[0] > 1
+
+    @property
     def num_groups(self) -> int:
         """Rows of the block mask, for each part of the batch, that have query tokens; it may have
         more."""
@@ -103,13 +108,15 @@ class FlexCall:
     def specialisation(self) -> Hashable:
         """Equal for two calls that one compiled kernel serves: of the numbers of tokens, groups,
         columns and slots it only matters which are 1, and whether the query is short; a scale is
-        a constant of the kernel."""
+        a constant of the kernel. For a batch of several, all sizes are: of a batch that may have
+        any size PyTorch doesn't split the keys."""
         heads = tuple((t.shape[1], _layout(t)) for t in (self.query, self.key, self.value))
         blocks = (self.q_block, self.page, kind_of(self.kv_num_blocks), kind_of(self.kv_indices))
-        tokens = (self.query.shape[0] == 1, self.num_tokens == 1, self.num_tokens < SHORT)
+        tokens = (self.num_tokens == 1, self.num_tokens < SHORT)
+        sizes = tuple(tensor.shape for tensor in self.tensors) if self.is_batch else None
         constants = (self.query.dtype, self.query.shape[3], self.scale)
         mode = torch.is_inference_mode_enabled()
-        return tokens, heads, blocks, constants, mode, kind_of(self.mask_mod)
+        return tokens, sizes, heads, blocks, constants, mode, kind_of(self.mask_mod)
 
     def would_compile(self) -> str:
         heads = f"{self.query.shape[1]}/{self.key.shape[1]} heads of {self.query.shape[3]}"

@@ -36,18 +36,20 @@ def test_it_is_dense_attention_over_the_pages_of_each_request(accelerator, num_t
 
 def test_a_batch_of_single_tokens_is_attended_to_in_the_same_three_kernels(accelerator, batch):
     expect_close(batch.attend_alone(), batch.expected())
+    block_mask = batch.alone_mask()
     with debubble.record(accelerator) as timeline:
+        batch.attend_alone(block_mask)
+    assert sum(timeline.counts().values()) == timeline.counts()["kernels"] == 3
+
+
+def test_a_batch_is_compiled_for_its_size_and_once(accelerator):
+    for num_tokens in (6, 7):
+        batch = PagedBatch(accelerator, num_tokens)
+        before = accelerator.flex_compilations
         batch.attend_alone()
-    assert timeline.counts()["kernels"] == 3
-
-
-def test_a_batch_of_one_and_of_several_are_compiled_apart_and_each_once(accelerator, batch):
-    before = accelerator.flex_compilations
-    batch.attend_alone()
-    first = accelerator.flex_compilations
-    batch.attend_alone()
-    assert first > before
-    assert accelerator.flex_compilations == first
+        assert accelerator.flex_compilations == before + 1
+        expect_close(batch.attend_alone(), batch.expected())
+        assert accelerator.flex_compilations == before + 1
 
 
 def test_tokens_that_see_nothing_get_zero(batch):

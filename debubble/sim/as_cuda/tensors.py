@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..operators.loading import SimStorage
+from ..operators.features.loading import SimStorage
 from ..tensor import CALLED, SimTensor, said_device
 from .refusing import check_index
 from .replacing import replaced

@@ -121,6 +121,8 @@ class Block:
         self.watchers.add(watcher)
 
     def __del__(self) -> None:
+        if not hasattr(self, "watchers"):
+            return  # An error came before it was an allocation.
         if self.is_on_map:
             ALLOCATIONS.blocks.pop(id(self), None)
             ALLOCATIONS.changes += 1

@@ -14,11 +14,12 @@ from debubble.rules.copies import nbytes_of
 from debubble.rules.operators import TAKEN_APART_ELSEWHERE
 
 from ..tensor import SimTensor
-from . import autocast
+from .features import autocast
+from .in_one_piece.attention import attention
 from .dispatch import Dispatcher
 from .execution import Operation, execute
-from .gradient import differentiable
-from .other_means import LEAVES_OUT
+from .in_one_piece.gradient import ANSWERED_BY_THE_HOST, differentiable
+from .differences.other_means import LEAVES_OUT
 
 IMPLICIT = torch.DispatchKey.CompositeImplicitAutograd
 _library: torch.library.Library | None = None
@@ -79,10 +80,45 @@ def install(dispatcher: Dispatcher) -> None:
         func = _overload(name)
         _library.impl(name, partial(_in_one_piece, dispatcher, func), "PrivateUse1")
         if name in TAKEN_APART_ELSEWHERE and has_kernel(func, IMPLICIT):
-            _library.impl(name, partial(differentiable, func), "AutogradPrivateUse1")
+            _library.impl(name, partial(differentiable, dispatcher, func), "AutogradPrivateUse1")
+    for name in ANSWERED_BY_THE_HOST:
+        _library.impl(
+            name, partial(differentiable, dispatcher, _overload(name)), "AutogradPrivateUse1"
+        )
+    for key in ("PrivateUse1", "AutogradPrivateUse1"):
+        _library.impl("scaled_dot_product_attention", partial(attention, dispatcher), key)
+        _library.impl("ctc_loss.Tensor", _ctc_loss, key)
     _fallback = torch.library.Library("_", "IMPL")
     _fallback.fallback(lambda func, *args, **kwargs: dispatcher(func, args, kwargs), "PrivateUse1")
+    for key, kind in WITHOUT_MEMORY.items():
+        _fallback.fallback(partial(_refuse, kind), key)
     autocast.install(_library, _fallback)
+
+
+def _ctc_loss(
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: torch.Tensor,
+    target_lengths: torch.Tensor,
+    *options: Any,
+) -> torch.Tensor:
+    """CUDA takes the lengths from the host: those on the device are read."""
+    lengths = input_lengths.tolist(), target_lengths.tolist()
+    return torch.ops.aten.ctc_loss.IntList(log_probs, targets, *lengths, *options)
+
+
+WITHOUT_MEMORY = {
+    "NestedTensorPrivateUse1": "nested",
+    "SparsePrivateUse1": "sparse",
+    "SparseCsrPrivateUse1": "sparse",
+}
+"""Kinds of tensors that PyTorch makes for any device, by what their operators are found under."""
+
+
+def _refuse(kind: str, func: Any, *args: Any, **kwargs: Any) -> Any:
+    raise NotImplementedError(
+        f"sim has no {kind} tensors, which {func.name()} was called with: keep them on the CPU"
+    )
 
 
 def _in_one_piece(dispatcher: Dispatcher, func: Any, *args: Any, **kwargs: Any) -> Any:

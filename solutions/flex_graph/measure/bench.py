@@ -84,7 +84,10 @@ def main(arguments: list[str] | None = None) -> None:
         "syncs": lambda cost: str(cost.counts["host_syncs"]),
         "graphs": lambda cost: str(cost.counts["graph_launches"]),
     }
-    options, accelerator = benchmark.parse_options(__doc__, arguments), debubble.accelerator()
+    options, accelerator = (
+        benchmark.parse_options("flex_graph", __doc__, arguments),
+        debubble.accelerator(),
+    )
     presets = choose_presets(accelerator, options.quick)
     own = Benchmark("flex_graph", presets, measure, len(VARIANTS), columns, record_small_steps)
     benchmark.run(own, accelerator, options)
