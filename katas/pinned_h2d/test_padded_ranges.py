@@ -4,7 +4,14 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal, in_a_row, no_pinned_memory, same_objects
+from debubble.workshop import (
+    expect,
+    expect_equal,
+    in_a_row,
+    left_as_they_were,
+    no_pinned_memory,
+    same_objects,
+)
 
 REQUESTS = 16
 ONE_BY_ONE = (
@@ -51,7 +58,8 @@ CASES = [
 
 @pytest.mark.parametrize(("ranges", "num_seqs", "rows"), CASES)
 def test_each_request_has_its_row(kata, accelerator, ranges, num_seqs, rows):
-    tensor = kata.compute_mm_prefix_range_tensor(ranges, num_seqs, accelerator.device)
+    with left_as_they_were(ranges=ranges):
+        tensor = kata.compute_mm_prefix_range_tensor(ranges, num_seqs, accelerator.device)
     expect_equal(
         tensor,
         torch.tensor(rows, dtype=torch.int32),
