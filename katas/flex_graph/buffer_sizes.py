@@ -36,6 +36,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 BLOCK_SIZES = (16, 32, 64, 128)
+ALONE = 1
 MOST_SLOTS = 2**31 - 1
 
 
@@ -94,14 +95,14 @@ class Limits:
     block_size: int = 16
     """Tokens of a page."""
     q_block: int = 16
-    """Query tokens of a group, which share one list of pages."""
+    """Query tokens of a group, which share one list of pages; ALONE for groups of one."""
 
     def __post_init__(self) -> None:
         check_counts(self, [field.name for field in fields(self)])
-        for name in ("block_size", "q_block"):
-            if getattr(self, name) not in BLOCK_SIZES:
-                sizes = ", ".join(map(str, BLOCK_SIZES))
-                raise ValueError(f"{name} {getattr(self, name)}: choose one of {sizes}")
+        for name, sizes in (("block_size", BLOCK_SIZES), ("q_block", (ALONE, *BLOCK_SIZES))):
+            if getattr(self, name) not in sizes:
+                known = ", ".join(map(str, sizes))
+                raise ValueError(f"{name} {getattr(self, name)}: choose one of {known}")
         if self.num_gpu_blocks < 2:
             raise ValueError(
                 f"num_gpu_blocks {self.num_gpu_blocks}: block 0 belongs to nobody, so give the "

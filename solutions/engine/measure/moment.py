@@ -32,6 +32,8 @@ class Setting:
     prefix: int = 32
     """Tokens that the arriving request finds in host memory."""
     layers: int = 4
+    engine: EngineConfig | None = None
+    """The engine whose moment it is; None: the hybrid one with so many layers."""
 
     @property
     def own_tokens(self) -> int:
@@ -40,7 +42,7 @@ class Setting:
 
     @property
     def config(self) -> EngineConfig:
-        config = EngineConfig.hybrid(self.layers)
+        config = self.engine or EngineConfig.hybrid(self.layers)
         return replace(
             config,
             max_images=max(1, self.images),
