@@ -20,6 +20,10 @@ OWN_TOKENS = 7
 TOKENS_TO_SEE = 3
 """How many tokens that request has when the moment is over."""
 
+LARGEST_PREFIX = 96
+"""Tokens for which the narrow engine has room without being made larger."""
+BLOCKS_OF_A_REQUEST = 8
+
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
@@ -41,6 +45,19 @@ class Setting:
     @property
     def config(self) -> EngineConfig:
         config = EngineConfig.hybrid(self.layers)
+        limits, room = config.limits, -(-self.prefix // config.limits.block_size)
+        larger = self.prefix > LARGEST_PREFIX or self.batch > limits.max_num_seqs
+        if larger:
+            config = replace(
+                config,
+                limits=replace(
+                    limits,
+                    max_num_seqs=max(limits.max_num_seqs, self.batch),
+                    max_model_len=limits.max_model_len + self.prefix,
+                    num_gpu_blocks=limits.num_gpu_blocks + room + BLOCKS_OF_A_REQUEST * self.batch,
+                ),
+                num_cpu_blocks=config.num_cpu_blocks + room,
+            )
         return replace(
             config,
             max_images=max(1, self.images),
