@@ -12,6 +12,8 @@ ASKED = "DEBUBBLE_NBVAL"
 pytest_plugins = ["debubble.workshop.plugin", "debubble_pytest"]
 if any(argument.startswith("--nbval") for argument in sys.argv):
     os.environ[ASKED] = "1"
+    # Its kernels have no reader who could commit to an answer.
+    os.environ["DEBUBBLE_ANSWERS"] = "at once"
 if ASKED in os.environ:
     pytest_plugins.append("nbval.plugin")
 

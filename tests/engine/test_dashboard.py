@@ -24,7 +24,7 @@ def model(accelerator):
 @pytest.fixture(scope="module")
 def runs():
     """By what is on."""
-    values = vars(SMALL)
+    values = {name: getattr(SMALL, name) for name in dashboard.SLIDERS}
     return {
         Optimizations.only(on): dashboard.run(frozenset(on), dict(values)) for on in ((), NAMES)
     }
@@ -53,7 +53,7 @@ def test_there_is_a_switch_for_each_optimisation():
 
 def test_whatever_the_sliders_say_the_request_that_arrives_can_be_served():
     for values in product(*dashboard.SLIDERS.values()):
-        setting = Setting(**dict(zip(dashboard.SLIDERS, values, strict=True)))
+        setting = dashboard.setting_of(dict(zip(dashboard.SLIDERS, values, strict=True)))
         config, prompt = setting.config, arriving_prompt(setting)
         sampling = SamplingParams(max_tokens=config.limits.block_size)
         new_request("arrives", prompt.tokens, prompt.images, sampling, config)

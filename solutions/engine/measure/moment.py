@@ -20,10 +20,6 @@ OWN_TOKENS = 7
 TOKENS_TO_SEE = 3
 """How many tokens that request has when the moment is over."""
 
-LARGEST_PREFIX = 96
-"""Tokens for which the narrow engine has room without being made larger."""
-BLOCKS_OF_A_REQUEST = 8
-
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
@@ -36,6 +32,8 @@ class Setting:
     prefix: int = 32
     """Tokens that the arriving request finds in host memory."""
     layers: int = 4
+    engine: EngineConfig | None = None
+    """The engine whose moment it is; None: the hybrid one with so many layers."""
 
     @property
     def own_tokens(self) -> int:
@@ -44,20 +42,7 @@ class Setting:
 
     @property
     def config(self) -> EngineConfig:
-        config = EngineConfig.hybrid(self.layers)
-        limits, room = config.limits, -(-self.prefix // config.limits.block_size)
-        larger = self.prefix > LARGEST_PREFIX or self.batch > limits.max_num_seqs
-        if larger:
-            config = replace(
-                config,
-                limits=replace(
-                    limits,
-                    max_num_seqs=max(limits.max_num_seqs, self.batch),
-                    max_model_len=limits.max_model_len + self.prefix,
-                    num_gpu_blocks=limits.num_gpu_blocks + room + BLOCKS_OF_A_REQUEST * self.batch,
-                ),
-                num_cpu_blocks=config.num_cpu_blocks + room,
-            )
+        config = self.engine or EngineConfig.hybrid(self.layers)
         return replace(
             config,
             max_images=max(1, self.images),

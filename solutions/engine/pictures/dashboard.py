@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from debubble.views.dashboard.settings import Amounts
 from solutions.measure.benchmark import no_garbage
 
 from ..measure.moment import Moment, Seen, Setting
+from ..model.config import EngineConfig
 from ..model.model import Model
 from ..optimizations import Optimizations
 
@@ -33,6 +35,9 @@ SLIDERS: dict[str, Sequence[int]] = {
     "layers": Amounts((4, 8, 12), "layers"),
 }
 
+BLOCKS_OF_A_REQUEST = 8
+"""KV blocks for the longest of those that only decode."""
+
 
 class RecordedMoment(NamedTuple):
     """A moment that has been recorded."""
@@ -46,7 +51,7 @@ class RecordedMoment(NamedTuple):
 def run(on: frozenset[str], values: dict[str, int]) -> Run:
     """Records a moment, on the accelerator of the process in which the dashboard's worker runs."""
     accelerator = debubble.accelerator()
-    setting = Setting(**values)
+    setting = setting_of(values)
     optimizations = Optimizations.only(on)
     recorded = record_moment(
         accelerator, setting, optimizations, _model(setting.layers), stop_if_unwanted, True
@@ -54,6 +59,23 @@ def run(on: frozenset[str], values: dict[str, int]) -> Run:
     timeline = recorded.timeline
     how = "" if accelerator.modelled else "measured on "
     return Run(timeline, figures(timeline, recorded.seen), how + timeline.description)
+
+
+def setting_of(values: Mapping[str, int]) -> Setting:
+    """With an engine that has room for the largest batch and prefix: how much room there is changes
+    no event."""
+    layers, batches, prefixes = values["layers"], SLIDERS["batch"], SLIDERS["prefix"]
+    config = EngineConfig.hybrid(layers)
+    limits = config.limits
+    blocks = -(-max(prefixes) // limits.block_size)
+    roomy = replace(
+        limits,
+        max_num_seqs=max(limits.max_num_seqs, *batches),
+        max_model_len=limits.max_model_len + max(prefixes),
+        num_gpu_blocks=limits.num_gpu_blocks + blocks + BLOCKS_OF_A_REQUEST * max(batches),
+    )
+    engine = replace(config, limits=roomy, num_cpu_blocks=config.num_cpu_blocks + blocks)
+    return Setting(**values, engine=engine)
 
 
 def record_moment(
@@ -98,4 +120,4 @@ def figures(timeline: Timeline, seen: Seen) -> dict[str, float]:
 
 @cache
 def _model(layers: int) -> Model:
-    return Model(Setting(layers=layers).config, debubble.accelerator().device)
+    return Model(EngineConfig.hybrid(layers), debubble.accelerator().device)
