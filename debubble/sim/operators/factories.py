@@ -14,12 +14,12 @@ from debubble.rules.copies import nbytes_of
 from debubble.rules.operators import TAKEN_APART_ELSEWHERE
 
 from ..tensor import SimTensor
-from .differences.other_means import LEAVES_OUT
-from .dispatch import Dispatcher
-from .execution import Operation, execute
 from .features import autocast
 from .in_one_piece.attention import attention
+from .dispatch import Dispatcher
+from .execution import Operation, execute
 from .in_one_piece.gradient import ANSWERED_BY_THE_HOST, differentiable
+from .differences.other_means import LEAVES_OUT
 
 IMPLICIT = torch.DispatchKey.CompositeImplicitAutograd
 _library: torch.library.Library | None = None

@@ -10,138 +10,34 @@ import torch
 
 from ...memory.tape import flat_tensors, with_tensors
 
-IN_HALF = [
-    "_convolution",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_tbc",
-    "conv_transpose1d",
-    "conv_transpose2d.input",
-    "conv_transpose3d.input",
-    "convolution",
-    "prelu",
-    "addmm",
-    "addmv",
-    "addr",
-    "matmul",
-    "einsum",
-    "mm",
-    "mv",
-    "linalg_vecdot",
-    "linear",
-    "addbmm",
-    "baddbmm",
-    "bmm",
-    "chain_matmul",
-    "linalg_multi_dot",
-    "_thnn_fused_lstm_cell",
-    "_thnn_fused_gru_cell",
-    "lstm_cell",
-    "gru_cell",
-    "rnn_tanh_cell",
-    "rnn_relu_cell",
-    "scaled_dot_product_attention",
-    "lstm.input",
-    "lstm.data",
-    "gru.input",
-    "gru.data",
-    "rnn_tanh.input",
-    "rnn_tanh.data",
-    "rnn_relu.input",
-    "rnn_relu.data",
-]
-IN_FP32 = [
-    "acos",
-    "asin",
-    "cosh",
-    "erfinv",
-    "exp",
-    "expm1",
-    "log",
-    "log10",
-    "log2",
-    "log1p",
-    "reciprocal",
-    "rsqrt",
-    "sinh",
-    "tan",
-    "pow.Tensor_Scalar",
-    "pow.Tensor_Tensor",
-    "pow.Scalar",
-    "softplus",
-    "layer_norm",
-    "native_layer_norm",
-    "group_norm",
-    "frobenius_norm.dim",
-    "nuclear_norm",
-    "nuclear_norm.dim",
-    "cosine_similarity",
-    "poisson_nll_loss",
-    "cosine_embedding_loss",
-    "nll_loss",
-    "nll_loss2d",
-    "hinge_embedding_loss",
-    "kl_div",
-    "l1_loss",
-    "smooth_l1_loss",
-    "huber_loss",
-    "mse_loss",
-    "margin_ranking_loss",
-    "multilabel_margin_loss",
-    "soft_margin_loss",
-    "triplet_margin_loss",
-    "multi_margin_loss",
-    "binary_cross_entropy_with_logits",
-    "dist",
-    "pdist",
-    "cdist",
-    "renorm",
-    "logsumexp",
-    "upsample_nearest1d",
-    "_upsample_nearest_exact1d",
-    "upsample_nearest2d",
-    "_upsample_nearest_exact2d",
-    "upsample_nearest3d",
-    "_upsample_nearest_exact3d",
-    "upsample_linear1d",
-    "upsample_bilinear2d",
-    "_upsample_bilinear2d_aa",
-    "upsample_trilinear3d",
-    "upsample_bicubic2d",
-    "_upsample_bicubic2d_aa",
-    "norm.Scalar",
-    "norm.ScalarOpt_dim",
-    "norm.names_ScalarOpt_dim",
-    "rms_norm",
-]
-SUMMED_IN_FP32 = [
-    "prod",
-    "prod.dim_int",
-    "softmax.int",
-    "log_softmax.int",
-    "cumprod",
-    "cumsum",
-    "linalg_vector_norm",
-    "linalg_matrix_norm",
-    "linalg_matrix_norm.str_ord",
-    "sum",
-    "sum.dim_IntList",
-]
+IN_HALF = """
+    _convolution conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d.input
+    conv_transpose3d.input convolution prelu addmm addmv addr matmul einsum mm mv
+    linalg_vecdot linear addbmm baddbmm bmm chain_matmul linalg_multi_dot _thnn_fused_lstm_cell
+    _thnn_fused_gru_cell lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
+    scaled_dot_product_attention lstm.input lstm.data gru.input gru.data
+    rnn_tanh.input rnn_tanh.data rnn_relu.input rnn_relu.data
+""".split()
+IN_FP32 = """
+    acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan
+    pow.Tensor_Scalar pow.Tensor_Tensor pow.Scalar softplus layer_norm native_layer_norm group_norm
+    frobenius_norm.dim nuclear_norm nuclear_norm.dim cosine_similarity poisson_nll_loss
+    cosine_embedding_loss nll_loss nll_loss2d hinge_embedding_loss kl_div l1_loss smooth_l1_loss
+    huber_loss mse_loss margin_ranking_loss multilabel_margin_loss soft_margin_loss
+    triplet_margin_loss multi_margin_loss binary_cross_entropy_with_logits dist pdist cdist renorm
+    logsumexp upsample_nearest1d _upsample_nearest_exact1d upsample_nearest2d
+    _upsample_nearest_exact2d upsample_nearest3d _upsample_nearest_exact3d upsample_linear1d
+    upsample_bilinear2d _upsample_bilinear2d_aa upsample_trilinear3d upsample_bicubic2d
+    _upsample_bicubic2d_aa norm.Scalar norm.ScalarOpt_dim norm.names_ScalarOpt_dim rms_norm
+""".split()
+SUMMED_IN_FP32 = """
+    prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm
+    linalg_matrix_norm linalg_matrix_norm.str_ord sum sum.dim_IntList
+""".split()
 """Told to compute in fp32, by an argument, unless they are told another type."""
-IN_THE_WIDEST = [
-    "addcdiv",
-    "addcmul",
-    "atan2",
-    "bilinear",
-    "cross",
-    "dot",
-    "vdot",
-    "grid_sampler",
-    "index_put",
-    "tensordot",
-    "scatter_add",
-]
+IN_THE_WIDEST = """
+    addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add
+""".split()
 """Their tensors are made of one type."""
 REFUSED = ("binary_cross_entropy",)
 _KEY = "AutocastPrivateUse1"
