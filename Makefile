@@ -11,7 +11,7 @@ VALIDATION_PYTHON := $(if $(PYTHON),$(PYTHON),$(abspath $(VENV))/bin/python)
 
 .DEFAULT_GOAL := help
 .PHONY: help install lab doctor test test-deep lint unit katas chapters validated store-chapters \
-        validate-gpu release-check clean
+        site validate-gpu release-check clean
 
 help:
 	@echo 'make lab            set up, check this machine, open JupyterLab on the chapters'
@@ -20,6 +20,7 @@ help:
 	@echo 'make test-deep      all of the tests of which make test takes a sample'
 	@echo 'make doctor         this machine in a dozen lines'
 	@echo 'make store-chapters run the chapters on sim and keep what they show'
+	@echo 'make site           the workbook as pages in build/site that need no kernel and no network'
 	@echo 'make validate-gpu   on a GPU: whatever no longer holds of its tests, katas, chapters and'
 	@echo '                    benchmarks, recorded in assets/ (PYTHON=python3 runs it on that Python'
 	@echo '                    as it is, nothing is installed)'
@@ -86,6 +87,9 @@ release-check: $(STAMP)
 
 store-chapters: $(STAMP)
 	DEBUBBLE_DEVICE=sim '$(VENV)/bin/python' scripts/store_chapters.py chapters/*.ipynb
+
+site: $(STAMP)
+	'$(VENV)/bin/python' -m scripts.site build/site
 
 validate-gpu: $(if $(PYTHON),,$(STAMP))
 	'$(VALIDATION_PYTHON)' -m tests.validation --device cuda

@@ -224,17 +224,42 @@ def trace(
 
 @app.command(rich_help_panel=LOOKING, context_settings={"allow_interspersed_args": False})
 def syncs(
-    script: Annotated[Path, typer.Argument(help="A Python script.")],
+    script: Annotated[str, typer.Argument(help="A Python script, or with -m a module.")],
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="ARGUMENT", help="What it is given.")
     ] = None,
+    module: Annotated[
+        bool, typer.Option("-m", help="SCRIPT is a module, as for `python -m`.")
+    ] = False,
+    as_cuda: Annotated[
+        bool, typer.Option("--as-cuda", help='Run on sim what says "cuda": no GPU is needed.')
+    ] = False,
     device: Annotated[Device, typer.Option(help="The accelerator to run on.")] = Device.auto,
+    stack: Annotated[
+        bool, typer.Option("--stack", help="Show every line of a library on the way to a wait.")
+    ] = False,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PACKAGE", help="Take this installed package for your own code."),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Exit with status 1 if a wait is not allowed.")
     ] = False,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Exit with status 1 only for what this file of --json lacks."
+        ),
+    ] = None,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the findings there as JSON.")
     ] = None,
+    sarif: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write them there as SARIF.")
+    ] = None,
+    github: Annotated[
+        bool, typer.Option("--github", help="Print them as annotations of a GitHub Action.")
+    ] = False,
     save: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Save the timeline there.")
     ] = None,
@@ -243,9 +268,23 @@ def syncs(
     ] = MOST_CALLS,
 ) -> None:
     """Run a script, and list the lines at which the host waits for the GPU."""
-    from .commands.syncs import syncs
+    from .commands.syncs import Wanted, syncs
 
-    syncs(script, arguments or [], device.value, check, json, save, most_calls)
+    wanted = Wanted(
+        device=device.value,
+        as_cuda=as_cuda,
+        is_module=module,
+        stack=stack,
+        include=include or [],
+        check=check,
+        baseline=baseline,
+        json=json,
+        sarif=sarif,
+        github=github,
+        save=save,
+        most_calls=most_calls,
+    )
+    syncs(script, arguments or [], wanted)
 
 
 @app.command(rich_help_panel=LEARNING)

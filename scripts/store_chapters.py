@@ -62,6 +62,7 @@ def clear(cells: list[nbformat.NotebookNode]) -> None:
 
 
 if __name__ == "__main__":
+    os.environ["DEBUBBLE_STORING"] = "1"  # With what the site needs to show views without a kernel.
     os.environ["DEBUBBLE_PROGRESS"] = "off"  # A bar would leave an empty output behind.
     os.environ["DEBUBBLE_ANSWERS"] = "at once"  # Nobody is there to commit.
     for argument in sys.argv[1:]:

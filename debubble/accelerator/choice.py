@@ -96,8 +96,8 @@ def flex_attention(
     block_mask: BlockMask,
     scale: float | None = None,
 ) -> torch.Tensor:
-    """`current().flex_attention(...)`: attention of query tokens [1, heads, T, D] to the blocks of
-    key and value [1, kv heads, slots, D] that a mask names, as [1, heads, T, D]."""
+    """`current().flex_attention(...)`: attention of query tokens [batch, heads, T, D] to the blocks
+    of key and value [1, kv heads, slots, D] that a mask names, in the shape of the query."""
     return current().flex_attention(query, key, value, block_mask=block_mask, scale=scale)
 
 

@@ -41,7 +41,7 @@ class SimAccelerator:
             # To wake a second thread costs more than the small tensors of a lesson take.
             torch.set_num_threads(1)
         self._device = SimDevice(cost or CostModel.load())
-        backend.register(self._device)
+        self._dispatcher = backend.register(self._device)
         self._flex_attention = FlexAttention(self._device)
         self._addresses = AddressMap()
         self._copies = AddressCopies(self._device, self._addresses)
@@ -153,6 +153,15 @@ class SimAccelerator:
             timeline.hazards.extend(self._device.stop_recording())
             timeline.events.extend(recorder.events)
             timeline.cut_off = recorder.is_full
+
+    @contextmanager
+    def as_cuda(self) -> Iterator[None]:
+        """A block in which code that says "cuda" runs here. RuntimeError where PyTorch can't be
+        told so."""
+        from .as_cuda.meaning import cuda_means_sim
+
+        with cuda_means_sim(self, self._device, self._dispatcher):
+            yield
 
     @contextmanager
     def watching_for_syncs(self) -> Iterator[None]:

@@ -46,6 +46,7 @@ OPTIONAL_COLUMNS = {"pageable": False, "allowed": False, "thread": None}
 NAMES = ("kind", "name", "lane", "copy_kind", "thread")
 """Columns of names: each name is written once, and a row holds its number."""
 REPOSITORY = Path(__file__).resolve().parents[2]
+MOST_INSIDES = 1_000_000
 MOST_BYTES = 256 * 2**20
 """Of a file that is read: several million events."""
 
@@ -55,8 +56,9 @@ class TraceFileError(ValueError):
 
 
 class SavedTimeline(TypedDict):
-    """The object of a file. `sources` are file, line, function and text; `hazards` are kind,
-    message and the numbers of two sources; `events` are columns of one length."""
+    """The object of a file. `sources` are file, line, function and text; `source_columns` where in
+    its line each of them begins, `source_insides` the numbers of those inside it; `hazards` are
+    kind, message and the numbers of two sources; `events` are columns of one length."""
 
     format: str
     version: int
@@ -67,6 +69,8 @@ class SavedTimeline(TypedDict):
     cut_off: NotRequired[bool]
     names: list[str]
     sources: list[tuple[str, int, str, str]]
+    source_columns: NotRequired[list[int | None]]
+    source_insides: NotRequired[list[list[int]]]
     hazards: list[tuple[HazardKind, str, int | None, int | None]]
     events: dict[str, list[Any]]
 
@@ -149,6 +153,7 @@ def encode_timeline(timeline: TimelineData) -> str:
         [hazard.kind, written(hazard.message), sources(hazard.first), sources(hazard.second)]
         for hazard in timeline.hazards
     ]
+    insides = numbers_of_insides(sources)
     parts = {
         "format": FORMAT,
         "version": VERSION,
@@ -167,12 +172,23 @@ def encode_timeline(timeline: TimelineData) -> str:
             ]
             for source in sources.values
         ],
+        "source_columns": [source.column for source in sources.values],
+        **({"source_insides": insides} if any(insides) else {}),
         "hazards": hazards,
     }
     lines = [f"{json.dumps(key)}: {compact(value)}" for key, value in parts.items()]
     rows = ",\n".join(f"  {json.dumps(name)}: {compact(v)}" for name, v in columns.items())
     lines.append(f'"events": {{\n{rows}\n}}')
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def numbers_of_insides(sources: Interned[SourceLine]) -> list[list[int]]:
+    """For each source those inside it, which come to the others if they are none of them yet."""
+    insides: list[list[int]] = []
+    while len(insides) < len(sources.values):
+        inside = sources.values[len(insides)].inside
+        insides.append([sources.number(line) for line in inside])
+    return insides
 
 
 def written(text: str) -> str:
@@ -242,13 +258,7 @@ def build_timeline(data: SavedTimeline) -> TimelineData:
     rows = data["events"]
     rows = {c: [nothing] * len(rows["kind"]) for c, nothing in OPTIONAL_COLUMNS.items()} | rows
     names = [checked_text(name) for name in data["names"]]
-    checked_whole(
-        [line for _, line, _, _ in data["sources"]], 2**31, "the line {} is no line number"
-    )
-    sources = [
-        SourceLine(checked_text(file), line, checked_text(function), checked_text(code))
-        for file, line, function, code in data["sources"]
-    ]
+    sources = build_sources(data)
     look_up: dict[str, Sequence[object]] = {column: names for column in NAMES}
     look_up["source"] = sources
     columns: dict[str, list[Any]] = {}
@@ -272,6 +282,33 @@ def build_timeline(data: SavedTimeline) -> TimelineData:
         hazards=hazards,
         cut_off=cut_off,
     )
+
+
+def build_sources(data: SavedTimeline) -> list[SourceLine]:
+    """Files older than the optional lists have neither columns nor lines inside."""
+    rows = data["sources"]
+    checked_whole([line for _, line, _, _ in rows], 2**31, "the line {} is no line number")
+    columns = data.get("source_columns", [None] * len(rows))
+    insides: list[list[int]] = data.get("source_insides", [[] for _ in rows])
+    if not len(columns) == len(insides) == len(rows):
+        raise ValueError("its source columns differ in length")
+    known = [column for column in columns if column is not None]
+    checked_whole(known, 2**31, "the column {} is no column of a line")
+    plain = [
+        SourceLine(checked_text(file), line, checked_text(function), checked_text(code), column)
+        for (file, line, function, code), column in zip(rows, columns, strict=True)
+    ]
+    if sum(map(len, insides)) > MOST_INSIDES:
+        raise ValueError(f"it holds more than {MOST_INSIDES:,} lines inside others")
+    return [
+        line._replace(inside=tuple(checked_inside(plain, inside))) if inside else line
+        for line, inside in zip(plain, insides, strict=True)
+    ]
+
+
+def checked_inside(sources: Sequence[SourceLine], inside: Sequence[int]) -> list[SourceLine]:
+    says = f"a line inside points outside a table of {len(sources)}"
+    return [sources[number] for number in checked_whole(inside, len(sources), says)]
 
 
 def pick(table: Sequence[Entry], indices: Sequence[int | None]) -> list[Entry | None]:

@@ -7,6 +7,7 @@ import debubble
 from debubble.workshop import (
     expect,
     expect_equal,
+    expect_refusal,
     in_a_row,
     left_as_they_were,
     no_pinned_memory,
@@ -46,6 +47,10 @@ PART = (
     "Logits may be a part of a larger tensor, as where ids are padded to a round number. Then "
     "`reshape` is a copy, and what is written to the copy never reaches them; and an index that is "
     "computed as row times vocabulary hits another place. Index rows and ids apart."
+)
+HALF = (
+    "A model may compute in half precision. A number takes the dtype of what it is written to; a "
+    "tensor of minus infinity has one of its own: make it `dtype=logits.dtype`."
 )
 STALE = (
     "Did you keep something of an earlier step? Rows say more in every step, and the engine "
@@ -161,6 +166,27 @@ def test_an_id_that_the_vocabulary_lacks_is_refused(kata, accelerator, words, un
         value=f"the logits that were refused by {value}",
         likely=REFUSED,
     )
+
+
+def test_what_was_refused_is_refused(kata, accelerator):
+    logits = logits_on(accelerator, rows=2, vocab=6)
+    expect_refusal(
+        lambda: kata.apply_bad_words(logits, {0: [[1]]}, [[]]),
+        "past tokens of 1 row for logits of 2",
+        why=REFUSED,
+        logits=logits,
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("matches", [1, ROWS])
+def test_logits_of_half_precision_are_logits_too(kata, accelerator, dtype, matches):
+    logits = logits_on(accelerator).to(dtype)
+    words = {row: [[row]] for row in range(matches)}
+    kata.apply_bad_words(logits, words, [[]] * ROWS)
+    right = with_forbidden([(row, row) for row in range(matches)]).to(dtype)
+    value = f"the logits, {dtype}, with {matches} matches"
+    expect_equal(logits, right, value=value, likely=HALF)
 
 
 def record_matches(kata, accelerator):

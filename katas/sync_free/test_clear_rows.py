@@ -10,6 +10,7 @@ from debubble.workshop import (
     KataFailure,
     expect,
     expect_equal,
+    expect_refusal,
     in_a_row,
     left_as_they_were,
     no_pinned_memory,
@@ -146,6 +147,18 @@ def test_a_row_that_a_table_lacks_is_refused(kata, accelerator):
         expected="a ValueError for row -1",
         did="took it for a row",
         why=REFUSED,
+    )
+
+
+def test_a_row_that_one_of_the_tables_lacks_is_refused(kata, accelerator):
+    if not accelerator.modelled:
+        pytest.skip("on a GPU a row that is not there, and not refused, ends all that follows")
+    long, short = tables_on(accelerator)[0], tables_on(accelerator)[1][:8]
+    expect_refusal(
+        lambda: kata.clear_rows([2, 8], [long, short]),
+        "row 8 of tables of 32 and 8 rows",
+        why=REFUSED,
+        table_of_32=long,
     )
 
 

@@ -7,6 +7,7 @@ import debubble
 from debubble.workshop import (
     expect,
     expect_equal,
+    expect_refusal,
     in_a_row,
     left_as_they_were,
     no_pinned_memory,
@@ -31,6 +32,10 @@ ONE_BY_ONE = (
     "A launch takes the host a few microseconds, however little it computes: with 256 requests "
     "that is a millisecond in which the device waits for the host. Compute the ids on the host, or "
     "those of all requests by the same few kernels."
+)
+REFUSED = (
+    "A start of a request that is not in the batch is a mistake of the caller, and a dict that is "
+    "never asked for it says nothing. The check that was there costs no wait: keep it."
 )
 REUSED = (
     "A queued copy reads its buffer when its turn comes. Pinned memory that a later call writes "
@@ -95,6 +100,16 @@ def test_objects_that_changed_have_other_ids(kata, accelerator):
             ids = kata._init_model_kwargs(*given, num_reqs)["token_type_ids"]
         value = f"`token_type_ids` of {lengths} tokens, in objects that were changed in place,"
         expect_equal(ids, ids_of(lengths, starts), value=value, likely=STALE)
+
+
+@pytest.mark.parametrize("request_number", [-1, 2])
+def test_what_was_refused_is_refused(kata, accelerator, request_number):
+    given = arguments(accelerator, [4, 3], {0: 1, request_number: 1})
+    expect_refusal(
+        lambda: kata._init_model_kwargs(*given),
+        f"a start of request {request_number} in a batch of 2 requests",
+        why=REFUSED,
+    )
 
 
 def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):

@@ -19,13 +19,20 @@ from debubble.views.timeline.lanes import text_lanes
 from debubble.views.timeline.tables import bubble_rows
 from tests.timeline.recordings import Recording, transformer_step
 
-sources = st.builds(
-    SourceLine,
-    st.sampled_from(["a.py", "solutions/pinned_h2d/before.py"]),
-    st.integers(1, 10_000),
-    st.text(max_size=8),
-    st.text(max_size=40),
-)
+
+def lines(inside):
+    return st.builds(
+        SourceLine,
+        st.sampled_from(["a.py", "solutions/pinned_h2d/before.py"]),
+        st.integers(1, 10_000),
+        st.text(max_size=8),
+        st.text(max_size=40),
+        st.none() | st.integers(0, 200),
+        inside,
+    )
+
+
+sources = lines(st.lists(lines(st.just(())), max_size=2).map(tuple))
 times = st.floats(0, 1e7).map(lambda value: round(value, 3))
 
 

@@ -85,9 +85,21 @@ class SimDevice:
     # Streams.
 
     def new_stream(self) -> SimStream:
-        stream = SimStream(self, len(self._streams))
-        self._streams.append(stream)
+        stream = SimStream(self, self.number_of_streams)
+        self.add_stream(stream)
         return stream
+
+    @property
+    def number_of_streams(self) -> int:
+        return len(self._streams)
+
+    def add_stream(self, stream: SimStream) -> None:
+        """A stream with the number that comes next."""
+        self._streams.append(stream)
+
+    @property
+    def default_stream(self) -> SimStream:
+        return self._default_stream
 
     def current_stream(self) -> SimStream:
         return getattr(self._local, "stream", self._default_stream)

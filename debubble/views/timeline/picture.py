@@ -62,7 +62,7 @@ def draw_figure(
     FigureCanvasAgg(figure)
     figure.set_facecolor(GROUND)
     axes = figure.add_subplot()
-    longest = max(longest_time(timeline), longest_time(before) if before else 0.0, 1e-3)
+    longest = max(timeline.length, before.length if before else 0.0, 1e-3)
     pixel = longest / (WIDTH * DOTS_PER_INCH * 0.9)
     if before is not None:
         draw_events(axes, before, rows, pixel, ghost=True)
@@ -224,11 +224,6 @@ def idle_words(timeline: TimelineData, ignore_sleep: bool = False) -> str:
 
 def first_start(timeline: TimelineData) -> float:
     return min((event.start for event in timeline.events), default=0.0)
-
-
-def longest_time(timeline: TimelineData) -> float:
-    """Microseconds from the first event's start to the last one's end."""
-    return max((event.end for event in timeline.events), default=0.0) - first_start(timeline)
 
 
 def alt_text(

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import torch
-import torch.nn.functional as F
 
 from .add_rms_norm import add_rms_norm
+from .few_rows import linear
 from .layer import Hidden
 from .shape import DecoderConfig
 from .weights import norm_weight, projection
@@ -44,4 +44,4 @@ class DecoderModel(Generic[Layer]):
         if logits_rows is not None:
             update = None if update is None else update.index_select(0, logits_rows)
             residual = residual.index_select(0, logits_rows)
-        return F.linear(add_rms_norm(residual, update, self.final_norm, self.eps), self.lm_head)
+        return linear(add_rms_norm(residual, update, self.final_norm, self.eps), self.lm_head)

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from solutions.common.decoder import add_rms_norm, rotate_and_cache, silu_and_mul
+from solutions.common.decoder import add_rms_norm, few_rows, rotate_and_cache, silu_and_mul
 from solutions.flex_graph.measure import step_limits
 from solutions.flex_graph.tables import device_build
 
@@ -25,7 +25,14 @@ def request_tables(page: int, *, shared_memory: int) -> dict:
 
 
 def group_pages(
-    written: str, looked_up: str, page: int, causal: bool, window: int, *, shared_memory: int
+    written: str,
+    looked_up: str,
+    page: int,
+    causal: bool,
+    window: int,
+    group: int = 16,
+    *,
+    shared_memory: int,
 ) -> dict:
     """The kernels that list the pages of groups of tokens."""
     tables = "query_start_loc seq_lens block_table doc_ids decode_offset"
@@ -36,7 +43,7 @@ def group_pages(
         "arguments": arguments | dict.fromkeys(sizes, "i32"),
         "aligned": [*arguments],
         "constants": {
-            "GROUP": 16,
+            "GROUP": group,
             "PAGE": page,
             "CAUSAL": causal,
             "WINDOW": window,
@@ -85,6 +92,22 @@ def residual_norms(dtype: str, size: int, *, has_update: bool = True, shared_mem
     }
 
 
+def products_of_few_rows(dtype: str, *, shared_memory: int) -> dict:
+    """The product of few tokens with a large weight."""
+    tensors = pointers(dtype, "output inputs weight")
+    return {
+        "arguments": tensors | dict.fromkeys(("num_tokens", "rows", "columns"), "i32"),
+        "aligned": [*tensors, "rows", "columns"],
+        "constants": {
+            "TOKENS": few_rows.MOST_ROWS,
+            "ROWS": few_rows.ROWS,
+            "COLUMNS": few_rows.COLUMNS,
+            "UPCAST": False,
+        },
+        "options": {"num_warps": few_rows.WARPS, "num_stages": few_rows.STAGES},
+    }
+
+
 def mlp_gates(dtype: str, size: int, *, shared_memory: int) -> dict:
     """The gates of an MLP."""
     tensors = pointers(dtype, "output gate_up")
@@ -120,10 +143,12 @@ LAUNCHES = {
     "solutions.flex_graph.tables.group_pages:needed_pages_kernel": {
         "causal": partial(needed_pages, 16, True, 0),
         "bidirectional, a window": partial(needed_pages, 128, False, 4096),
+        "each token alone": partial(needed_pages, 16, True, 0, 1),
     },
     "solutions.flex_graph.tables.group_pages:packed_pages_kernel": {
         "causal": partial(packed_pages, 16, True, 0),
         "bidirectional, a window": partial(packed_pages, 128, False, 4096),
+        "each token alone": partial(packed_pages, 16, True, 0, 1),
     },
     "solutions.common.decoder.rotate_and_cache:rotate_and_cache_kernel": {
         "bf16, heads of 128": partial(rotations, "bf16", 32, 8, 128),
@@ -140,6 +165,10 @@ LAUNCHES = {
         "bf16, 14336": partial(mlp_gates, "bf16", 14_336),
         "fp16, 100": partial(mlp_gates, "fp16", 100),
         "fp32, 3072": partial(mlp_gates, "fp32", 3072),
+    },
+    "solutions.common.decoder.few_rows:few_rows_kernel": {
+        "bf16": partial(products_of_few_rows, "bf16"),
+        "fp16": partial(products_of_few_rows, "fp16"),
     },
     "solutions.flex_graph.measure.step_limits:read_once_kernel": {"as it is": reading},
 }
@@ -158,4 +187,5 @@ VARIES = {
     ),
     "solutions.common.decoder.add_rms_norm:add_rms_norm_kernel": (["num_rows"], []),
     "solutions.common.decoder.silu_and_mul:silu_and_mul_kernel": (["num_rows"], []),
+    "solutions.common.decoder.few_rows:few_rows_kernel": (["num_tokens"], []),
 }
