@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..tensor import CALLED, said_device
+from ...tensor import CALLED, said_device
 
 _OfPyTorch = torch.Generator
 
