@@ -18,7 +18,8 @@ app = typer.Typer(
     "are and what is next.",
     pretty_exceptions_enable=False,
 )
-LEARNING, LOOKING, MAKING = "Learn", "Look at your own code and GPU", "Make katas"
+LEARNING, TEACHING = "Learn", "Teach"
+LOOKING, MAKING = "Look at your own code and GPU", "Make katas"
 
 
 class Device(StrEnum):
@@ -171,11 +172,33 @@ def diff(kata: KataName = None, spoil: Spoil = False) -> None:
 @app.command(rich_help_panel=LEARNING)
 def progress(
     json: Annotated[bool, typer.Option("--json", help="As one object, for a program.")] = False,
+    show_as: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Your name on a workshop's board; '' for none."),
+    ] = None,
 ) -> None:
     """Say how you stand, without running anybody's code."""
-    from .commands.learning.progress import progress
+    from .commands.learning.progress import progress, show_on_board
 
-    progress(json)
+    if show_as is not None:
+        show_on_board(show_as)
+    else:
+        progress(json)
+
+
+@app.command(rich_help_panel=TEACHING)
+def board(
+    folder: Annotated[Path, typer.Argument(help="In which the learners' folders lie.")],
+    port: Annotated[int, typer.Option(help="The first port to try.", min=1, max=65_000)] = 8890,
+    address: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
+    keep: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Remember there what was revealed.")
+    ] = None,
+) -> None:
+    """Show live how a group stands, from their progress files: nobody's code is run."""
+    from .commands.board.board import board
+
+    board(folder, port, address, keep)
 
 
 @app.command(rich_help_panel=LOOKING)

@@ -1,4 +1,4 @@
-"""Shows what was measured, from assets/: the tables in README.md, and a picture of each system.
+"""Shows what was measured, from assets/: the tables of our pages, and a picture of each system.
 
 `--check` writes nothing, and exits with 1 if a table is not current; it doesn't look at pictures.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from solutions.measure.benchmark import idle_in_a_row
 from solutions.measure.stored import recording
 
 ROOT = ASSETS.parent
-README = ROOT / "README.md"
+README, PAGE = ROOT / "README.md", ROOT / "docs" / "results.md"
+HEADLINES_OF = "nvidia-h200"
 sys.path.insert(0, str(ROOT))  # Our tests are nowhere installed.
 
 
@@ -27,9 +29,10 @@ def main() -> int:
     checking = only_check(__doc__)
     benchmarks = ASSETS / "benchmarks"
     parts = [
-        GeneratedPart(README, "results", results_table(benchmarks)),
-        GeneratedPart(README, "engine", engine_table(benchmarks)),
-        GeneratedPart(README, "validation", validation_table(ASSETS), may_be_old=True),
+        GeneratedPart(README, "headlines", headlines_table(benchmarks / HEADLINES_OF)),
+        GeneratedPart(PAGE, "results", results_table(benchmarks)),
+        GeneratedPart(PAGE, "engine", engine_table(benchmarks)),
+        GeneratedPart(PAGE, "validation", validation_table(ASSETS), may_be_old=True),
     ]
     if not checking:
         draw_pictures("nvidia-h200", ASSETS / "pictures")
@@ -38,7 +41,7 @@ def main() -> int:
 
 @dataclass(frozen=True)
 class Results:
-    """What the first table shows of `assets/benchmarks/<gpu>/<system>.json`: a row a preset."""
+    """What the tables show of `assets/benchmarks/<gpu>/<system>.json`: a row a preset."""
 
     kind: str
     """Of step, as the file calls it."""
@@ -47,6 +50,8 @@ class Results:
     """What each is called in the file, and in the table."""
     cost: Callable[[dict], str]
     variants: tuple[str, str] = ("before", "after")
+    headline: tuple[str, str] | None = None
+    """Of the README's row: the preset, and what it is in few words."""
 
 
 SYSTEMS = {
@@ -55,6 +60,7 @@ SYSTEMS = {
         "prefill behind 40 ms of queued work, 16 requests with images, 48 layers",
         {"small": "narrow model", "gemma_like": "shape of a 12-billion-parameter model"},
         lambda cost: f"{cost['device_us'] / 1000:.2f} ms, idle {cost['idle_share']:.0%}",
+        headline=("small", "image ranges in one pinned upload: a prefill"),
     ),
     "sync_free": Results(
         "decode",
@@ -64,12 +70,14 @@ SYSTEMS = {
             "serving": "256 requests, vocabulary of 128k",
         },
         lambda cost: f"{cost['loop_us'] / 1000:.2f} ms, {cost['counts']['host_syncs']} waits",
+        headline=("serving", "eight waits less: a decode step of 256 requests"),
     ),
     "gdn": Results(
         "prefill",
         "prefill behind 40 ms of queued work, 24 Gated DeltaNet layers, before without a cache",
         {"small": "3 prompts, narrow model", "serving": "8 prompts of 8192 tokens in all"},
         lambda cost: f"{cost['device_us'] / 1000:.2f} ms, {cost['counts']['host_syncs']} waits",
+        headline=("small", "chunk tables made on the host: a prefill of 24 Gated DeltaNet layers"),
     ),
     "flex_graph": Results(
         "decode",
@@ -77,6 +85,7 @@ SYSTEMS = {
         {"small": "12 layers of 768", "llama_3_8b": "shape of Llama-3-8B"},
         lambda cost: f"{cost['loop_us'] / 1000:.2f} ms, {launched(cost['counts'])}",
         ("piecewise", "full"),
+        headline=("llama_3_8b", "one graph for a whole decode step of Llama-3-8B's shape"),
     ),
     "offload": Results(
         "load",
@@ -89,6 +98,7 @@ SYSTEMS = {
         "requests whose prefix waits in CPU memory",
         {"llama_3_70b_rank": "8192 tokens, one of eight GPUs of Llama-3-70B"},
         lambda cost: f"{cost['requests_per_s']:.1f} requests/s",
+        headline=("llama_3_70b_rank", "KV blocks from CPU memory by a kernel: serving 8192 tokens"),
     ),
     "engine": Results(
         "decode",
@@ -125,6 +135,26 @@ def launched(counts: dict) -> str:
     return f"{graphs} graph" if graphs == 1 else f"{graphs} graphs, {counts['host_syncs']} waits"
 
 
+def relative(path: Path, page: Path) -> str:
+    """As a link on `page` has it."""
+    return Path(os.path.relpath(path, page.parent)).as_posix()
+
+
+def headlines_table(gpu: Path) -> str:
+    """A row of each system that has a headline, on one GPU."""
+    rows, name = [], ""
+    for system, results in SYSTEMS.items():
+        if results.headline is None:
+            continue
+        preset, words = results.headline
+        record = json.loads((gpu / f"{system}.json").read_text())
+        name = record["accelerator"]
+        costs = record["presets"][preset]["steps"][results.kind]
+        shown = [results.cost(costs[variant]) for variant in results.variants]
+        rows.append([f"[{words}]({relative(gpu / f'{system}.json', README)})", *shown])
+    return table([f"on one {name}", "before", "after"], rows)
+
+
 def results_table(benchmarks: Path) -> str:
     """Of all that a GPU has measured so far."""
     rows = []
@@ -134,7 +164,7 @@ def results_table(benchmarks: Path) -> str:
             if not path.exists():
                 continue
             record = json.loads(path.read_text())
-            link = f"[{record['accelerator']}]({path.relative_to(README.parent).as_posix()})"
+            link = f"[{record['accelerator']}]({relative(path, PAGE)})"
             for name, words in results.presets.items():
                 if name not in record["presets"]:
                     continue
@@ -149,7 +179,7 @@ def engine_table(benchmarks: Path) -> str:
     engine, rows = SYSTEMS["engine"], []
     for path in sorted(benchmarks.glob("*/engine.json")):
         record = json.loads(path.read_text())
-        link = f"[{record['accelerator']}]({path.relative_to(README.parent).as_posix()})"
+        link = f"[{record['accelerator']}]({relative(path, PAGE)})"
         costs = [
             record["presets"][name]["steps"][engine.kind] if name in record["presets"] else {}
             for name in engine.presets
@@ -167,7 +197,7 @@ def validation_table(assets: Path) -> str:
     rows = []
     for state in states(assets, ROOT):
         others = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in state.others.items())
-        link = f"[{state.gpu}]({state.path.relative_to(assets.parent).as_posix()})"
+        link = f"[{state.gpu}]({relative(state.path, PAGE)})"
         hold = f"{state.hold} of {len(state.parts)}"
         rows.append([link, hold, others, state.versions, state.dates])
     return table(["GPU", "parts that hold", "others", "with", "when"], rows)

@@ -12,6 +12,7 @@ import torch
 
 from ..contract import triton_mode
 from ..contract.protocol import Accelerator, Result, WorkOrMaker
+from . import lease
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
@@ -136,6 +137,7 @@ def _make(name: str) -> Accelerator:
         )
     if not triton_mode.is_there():
         raise RuntimeError(triton_mode.missing_triton("the accelerator 'cuda'"))
+    lease.wait_for_turn()
     triton_mode.compile_triton()
     from ..cuda.accelerator import CudaAccelerator
 

@@ -87,6 +87,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if device:
         # Read by whatever asks for an accelerator first, and by the processes that tests start.
         os.environ["DEBUBBLE_DEVICE"] = device
+    if device == "cuda" and "DEBUBBLE_GPU_QUEUE" in os.environ:
+        # Before xdist starts workers: they use this run's turn, and don't wait for one another.
+        from debubble.accelerator import lease
+
+        lease.wait_for_turn()
     chosen = config.getoption("impl", "learner")
     if chosen not in ("learner", "solutions") and not Path(chosen).is_file():
         raise pytest.UsageError(

@@ -23,11 +23,15 @@ from solutions.sync_free import (
     ReadBack,
     _run_ar,
     apply_bad_words,
+    bincount,
     gather_specific_token_logprobs,
+    update_ngram_gpu_tensors_incremental,
 )
 from solutions.sync_free.before import bad_words as bad_words_before
 from solutions.sync_free.before import data_parallel as data_parallel_before
 from solutions.sync_free.before import logprobs as logprobs_before
+from solutions.sync_free.before import ngram as ngram_before
+from solutions.sync_free.before import penalties as penalties_before
 
 from .memory.offloader import LoadingHandler
 from .model.config import EngineConfig
@@ -62,6 +66,8 @@ SYNC_FREE = Seam(
         apply_bad_words=bad_words_before.apply_bad_words,
         gather_specific_token_logprobs=logprobs_before.gather_specific_token_logprobs,
         run_ar=data_parallel_before._run_ar,
+        update_ngram=ngram_before.update_ngram_gpu_tensors_incremental,
+        bincount=penalties_before.bincount,
         steps_ahead=0,
     ),
     after=StepSide(
@@ -70,6 +76,8 @@ SYNC_FREE = Seam(
         apply_bad_words=apply_bad_words,
         gather_specific_token_logprobs=gather_specific_token_logprobs,
         run_ar=_run_ar,
+        update_ngram=update_ngram_gpu_tensors_incremental,
+        bincount=bincount,
         steps_ahead=1,
     ),
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import torch
 
 from solutions.flex_graph.steps.step_runner import MetadataBuilder
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from solutions.pinned_h2d import Batch, PrefixRanges
     from solutions.pinned_h2d.model.model import PrefixMetadata
     from solutions.sync_free import DataParallelGroup, LogprobsTensors
+    from solutions.sync_free.model.ngram_batch import NgramBatch
     from solutions.sync_free.sites.bad_words import BadWordsTokenIds
 
 
@@ -60,6 +62,34 @@ class RunAr(Protocol):
     ) -> Awaited: ...
 
 
+class UpdateNgram(Protocol):
+    """Writes the tokens of new requests to their rows of `token_ids` [max_reqs, max_len], moves
+    those of others whose row has changed, and gives back where each request lies now."""
+
+    def __call__(
+        self,
+        batch: NgramBatch,
+        token_ids: torch.Tensor,
+        num_tokens: torch.Tensor,
+        prev_req_id_to_row: Mapping[str, int] | None,
+        new_req_ids: Set[str],
+    ) -> Mapping[str, int] | None: ...
+
+
+class BinCount(Protocol):
+    """Counts the tokens of some rows of `all_token_ids` anew."""
+
+    def __call__(
+        self,
+        req_indices: np.ndarray,
+        all_token_ids: torch.Tensor,
+        prompt_lens: np.ndarray,
+        prefill_lens: np.ndarray,
+        prompt_bin_mask: torch.Tensor,
+        output_bin_counts: torch.Tensor,
+    ) -> None: ...
+
+
 @dataclass(frozen=True)
 class StepSide:
     """How a step's numbers get to the device, and its tokens back (sync_free)."""
@@ -75,6 +105,10 @@ class StepSide:
     """Reads logits [rows, vocab_size], given the ids that some rows ask for, and the tokens [rows]
     that are sampled. None if no row asks."""
     run_ar: RunAr
+    update_ngram: UpdateNgram
+    """Brings the tokens of requests to the device, by their rows."""
+    bincount: BinCount
+    """Counts what is in their prompts, and what they have said since, for penalties."""
     steps_ahead: int
     """Steps that are queued before the tokens of one are read."""
 

@@ -54,20 +54,29 @@ def group_pages(
 
 
 def rotations(
-    dtype: str, num_heads: int, num_kv_heads: int, size: int, *, shared_memory: int
+    dtype: str,
+    num_heads: int,
+    num_kv_heads: int,
+    size: int,
+    norms: str = "",
+    *,
+    shared_memory: int,
 ) -> dict:
     """The kernel that turns queries and keys, and writes to the KV cache."""
     tensors = pointers(dtype, "qkv key_cache value_cache") | {"cos_sin": "*fp32"}
+    tensors |= pointers(norms or "fp32", "query_norm key_norm")
     block = 1 << (size // 2 - 1).bit_length()
     return {
         "arguments": tensors
         | pointers("i32", "positions slots")
+        | {"eps": "fp32"}
         | dict.fromkeys(("num_rows", "qkv_stride"), "i32"),
         "aligned": [*tensors, "qkv_stride"],
         "constants": {
             "QUERY_HEADS": num_heads,
             "KV_HEADS": num_kv_heads,
             "SIZE": size,
+            "HAS_NORMS": bool(norms),
             "ROWS": rotate_and_cache.TILE // block,
             "BLOCK": block,
         },
@@ -108,14 +117,19 @@ def products_of_few_rows(dtype: str, *, shared_memory: int) -> dict:
     }
 
 
-def mlp_gates(dtype: str, size: int, *, shared_memory: int) -> dict:
+def mlp_gates(dtype: str, size: int, gelu: bool = False, *, shared_memory: int) -> dict:
     """The gates of an MLP."""
     tensors = pointers(dtype, "output gate_up")
     block = min(1 << (size - 1).bit_length(), silu_and_mul.TILE)
     return {
         "arguments": tensors | {"num_rows": "i32"},
         "aligned": [*tensors],
-        "constants": {"SIZE": size, "ROWS": silu_and_mul.TILE // block, "BLOCK": block},
+        "constants": {
+            "SIZE": size,
+            "GELU": gelu,
+            "ROWS": silu_and_mul.TILE // block,
+            "BLOCK": block,
+        },
         "options": {"num_warps": 4},
     }
 
@@ -154,6 +168,8 @@ LAUNCHES = {
         "bf16, heads of 128": partial(rotations, "bf16", 32, 8, 128),
         "fp16, heads of 80": partial(rotations, "fp16", 5, 1, 80),
         "fp32, heads of 64": partial(rotations, "fp32", 12, 12, 64),
+        "bf16, norms": partial(rotations, "bf16", 16, 8, 128, "bf16"),
+        "bf16, norms in fp32": partial(rotations, "bf16", 4, 1, 256, "fp32"),
     },
     "solutions.common.decoder.add_rms_norm:add_rms_norm_kernel": {
         "bf16, 4096": partial(residual_norms, "bf16", 4096),
@@ -164,6 +180,7 @@ LAUNCHES = {
     "solutions.common.decoder.silu_and_mul:silu_and_mul_kernel": {
         "bf16, 14336": partial(mlp_gates, "bf16", 14_336),
         "fp16, 100": partial(mlp_gates, "fp16", 100),
+        "bf16, 10240, GELU": partial(mlp_gates, "bf16", 10_240, True),
         "fp32, 3072": partial(mlp_gates, "fp32", 3072),
     },
     "solutions.common.decoder.few_rows:few_rows_kernel": {
