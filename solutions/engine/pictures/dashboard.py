@@ -42,7 +42,12 @@ class RecordedMoment(NamedTuple):
 def run(on: frozenset[str], values: dict[str, int]) -> Run:
     """Records a moment, on the accelerator of the process in which the dashboard's worker runs."""
     accelerator = debubble.accelerator()
-    setting = Setting(**values)
+    setting = Setting(
+        batch=values["batch"],
+        images=values["images"],
+        prefix=values["prefix"],
+        layers=values["layers"],
+    )
     optimizations = Optimizations.only(on)
     recorded = record_moment(accelerator, setting, optimizations, _model(setting.layers))
     timeline = recorded.timeline
