@@ -129,14 +129,14 @@ def run(
     return results
 
 
-def parse_options(description: str, arguments: list[str] | None) -> argparse.Namespace:
+def parse_options(system: str, description: str, arguments: list[str] | None) -> argparse.Namespace:
     """The options of all benchmarks, as `options_of` has them."""
-    return options_of(option_parser(description), arguments)
+    return options_of(option_parser(system, description), arguments)
 
 
-def option_parser(description: str | None) -> argparse.ArgumentParser:
-    """For a benchmark that adds options of its own."""
-    parser = argparse.ArgumentParser(description=description)
+def option_parser(system: str, description: str | None) -> argparse.ArgumentParser:
+    """For the benchmark of `system`, which may add options of its own."""
+    parser = argparse.ArgumentParser(f"python -m solutions.{system}.bench", description=description)
     parser.add_argument("--output", type=Path, help="folder for the figures, as JSON")
     parser.add_argument("--timelines", type=Path, help="folder for recordings of the small step")
     parser.add_argument("--quick", action="store_true", help="few runs, the small model only")

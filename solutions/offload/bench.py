@@ -1,8 +1,10 @@
 """What it costs to bring KV blocks back from CPU memory: `python -m solutions.offload.bench`."""
 
+from solutions.measure.command import run_as_command
+
 from .measure.bench import VARIANTS, main
 
 __all__ = ["VARIANTS", "main"]
 
 if __name__ == "__main__":
-    main()
+    run_as_command(main)

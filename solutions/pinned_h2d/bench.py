@@ -1,8 +1,10 @@
 """What the step costs, as it was and as it is: `python -m solutions.pinned_h2d.bench`."""
 
+from solutions.measure.command import run_as_command
+
 from .measure.bench import main
 
 __all__ = ["main"]
 
 if __name__ == "__main__":
-    main()
+    run_as_command(main)

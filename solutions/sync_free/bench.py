@@ -1,6 +1,8 @@
 """What the eight waits cost, one step and many in a row: `python -m solutions.sync_free.bench`."""
 
+from solutions.measure.command import run_as_command
+
 from .measure.bench import main
 
 if __name__ == "__main__":
-    main()
+    run_as_command(main)

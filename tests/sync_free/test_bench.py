@@ -69,4 +69,4 @@ def test_fewer_than_one_run_are_refused(number, capsys):
 
 @pytest.mark.parametrize(("given", "runs"), [([], 31), (["--quick"], 5), (["--runs=3"], 3)])
 def test_a_step_runs_as_often_as_is_said(given, runs):
-    assert benchmark.parse_options("", given).runs == runs
+    assert benchmark.parse_options("gdn", "", given).runs == runs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -31,6 +32,17 @@ class Factories:
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.dispatcher, self.device = dispatcher, dispatcher.device
+
+    @property
+    def by_name(self) -> dict[str, Callable[..., SimTensor]]:
+        """Those that make a tensor, by overload."""
+        return {
+            "empty.memory_format": self.empty,
+            "empty_strided": self.empty_strided,
+            "arange": self.arange,
+            "arange.start": self.arange,
+            "arange.start_step": self.arange,
+        }
 
     def empty(self, size: Any, *, dtype=None, memory_format=None, **options: Any) -> SimTensor:
         return self._without_kernel(torch.empty(size, dtype=dtype, memory_format=memory_format))
@@ -62,15 +74,8 @@ def install(dispatcher: Dispatcher) -> None:
     global _library, _fallback
     _library = torch.library.Library("aten", "IMPL")
     factories = Factories(dispatcher)
-    for name, call in {
-        "empty.memory_format": factories.empty,
-        "empty_strided": factories.empty_strided,
-        "arange": factories.arange,
-        "arange.start": factories.arange,
-        "arange.start_step": factories.arange,
-        "_copy_from": factories.copy_from,
-        "_copy_from_and_resize": factories.copy_from,
-    }.items():
+    copies = dict.fromkeys(("_copy_from", "_copy_from_and_resize"), factories.copy_from)
+    for name, call in {**factories.by_name, **copies}.items():
         _library.impl(name, call, "PrivateUse1")
     for name in (*TAKEN_APART_ELSEWHERE, *LEAVES_OUT, "_local_scalar_dense"):
         func = _overload(name)

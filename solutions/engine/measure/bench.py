@@ -72,7 +72,7 @@ IN_A_ROW = VariantTable[EngineStepCost](
 
 
 def main(arguments: list[str] | None = None) -> None:
-    options = benchmark.parse_options(__doc__, arguments)
+    options = benchmark.parse_options("engine", __doc__, arguments)
     accelerator, console = debubble.accelerator(), Console()
     presets = {
         name: preset.of_runs(options.runs)

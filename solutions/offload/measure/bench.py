@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> None:
         "kernels": lambda cost: str(cost.counts["kernels"]),
         "syncs": lambda cost: str(cost.counts["host_syncs"]),
     }
-    parser = benchmark.option_parser(__doc__)
+    parser = benchmark.option_parser("offload", __doc__)
     parser.add_argument(
         "--peer",
         type=_peer,
@@ -76,7 +76,9 @@ def _peer(path: str) -> Callable[[int], Copy]:
 
 def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, ServingConfig]:
     presets = {"narrow": ServingConfig.tiny()}
-    if not accelerator.modelled:
+    if accelerator.modelled:
+        presets["of chapter 05"] = ServingConfig.of_the_chapter()
+    else:
         presets["small"] = ServingConfig.small()
     rank = ServingConfig.llama_3_70b_rank()
     if not quick and benchmark.fits(accelerator, rank.gpu_bytes):

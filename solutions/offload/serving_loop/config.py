@@ -68,6 +68,25 @@ class ServingConfig(DecoderShape):
         )
 
     @classmethod
+    def of_the_chapter(cls) -> ServingConfig:
+        """Loads what chapter 05 loads, 256 pieces of 8 KiB, for a model that is small beside it."""
+        return cls(
+            num_layers=4,
+            hidden_size=64,
+            intermediate_size=64,
+            num_heads=1,
+            num_kv_heads=1,
+            head_size=128,
+            vocab_size=64,
+            prefix_tokens=1024,
+            new_tokens=2,
+            num_prefixes=2,
+            num_requests=4,
+            max_running=2,
+            loads_ahead=2,
+        )
+
+    @classmethod
     def small(cls) -> ServingConfig:
         """So small that on a GPU a batch of 1536 pieces keeps the host longer than a step."""
         return cls(

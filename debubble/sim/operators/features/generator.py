@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from ...tensor import CALLED, said_device
+
 _OfPyTorch = torch.Generator
 
 
@@ -24,7 +26,7 @@ class Generator(_OfPyTorch, metaclass=_EveryGenerator):
     _cdata: int
 
     def __new__(cls, device: Any = "cpu") -> Generator:
-        on_sim = torch.device(device).type == "sim"
+        on_sim = torch.device(device).type in CALLED
         generator = super().__new__(cls, "cpu" if on_sim else device)  # type: ignore[call-arg]  # not in PyTorch's types
         generator._on_sim = on_sim
         if on_sim:
@@ -34,7 +36,7 @@ class Generator(_OfPyTorch, metaclass=_EveryGenerator):
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]  # nobody sets PyTorch's either
-        return torch.device("sim", 0) if self._on_sim else super().device
+        return said_device() if self._on_sim else super().device
 
     def clone_state(self) -> torch.Generator:
         """A generator of the same device that draws the same numbers from now on."""

@@ -9,9 +9,10 @@ import torch
 from debubble.rules.copies import upload_of_bytes
 
 from ...clock.device import SimDevice
+from ...tensor import CALLED
 
 
-class _SimStorage(torch.UntypedStorage):
+class SimStorage(torch.UntypedStorage):
     """A storage from a file that says it is on sim, so that tensors over it are made there."""
 
     @property
@@ -28,10 +29,10 @@ def _take_over(
     device: SimDevice, storage: torch.UntypedStorage, location: str
 ) -> torch.UntypedStorage | None:
     """Called by `torch.load` for every storage; None leaves it to the next device."""
-    if location.partition(":")[0] != "sim":
+    if location.partition(":")[0] not in CALLED:
         return None
     actions = upload_of_bytes(storage.nbytes())
     device.check("torch.load", actions)
     device.perform(actions)
-    storage.__class__ = _SimStorage
+    storage.__class__ = SimStorage
     return storage
