@@ -106,7 +106,7 @@ class Workspaces:
             os.chown(learner.home, learner.uid, learner.gid)
             learner.home.chmod(0o700)
         runtime = self.settings.runtime / str(learner.uid)
-        runtime.mkdir(exist_ok=True)
+        runtime.mkdir(parents=True, exist_ok=True)
         os.chown(runtime, learner.uid, learner.gid)
         runtime.chmod(0o700)
         whole = learner.checkout / "Makefile"
