@@ -1,25 +1,34 @@
-# `make` alone lists what there is. Everything is installed into .venv, with the pins of
-# constraints.txt; outside this folder only Jupyter keeps its own settings.
+# `make` alone lists what there is. Everything is installed into .venv, or where VENV says, with the
+# pins of pins/; outside this folder only Jupyter keeps its own settings, and uv its cache.
 
-VENV  := .venv
 PORT  ?= 8888
 JOBS  ?= 2
-STAMP := $(VENV)/.installed
 
+# Recipes say "$$NAME" and not $(NAME): a path may have spaces, apostrophes and dollars in it.
+export VENV PYTHON TORCH WHEELS PORT JOBS
+
+IN := ./scripts/in-environment
 # With PYTHON=... the GPU validation runs on that interpreter as it is, without installing.
-VALIDATION_PYTHON := $(if $(PYTHON),$(PYTHON),$(abspath $(VENV))/bin/python)
+VALIDATION := $(if $(PYTHON),"$$PYTHON",$(IN) python)
 
 .DEFAULT_GOAL := help
-.PHONY: help install lab doctor test test-deep lint unit katas chapters validated store-chapters \
-        validate-gpu release-check clean
+.PHONY: help install install-test wheelhouse lab hub hub-end kit check-room doctor test test-deep lint unit katas chapters \
+        validated test-hub store-chapters site validate-gpu release-check clean
 
 help:
 	@echo 'make lab            set up, check this machine, open JupyterLab on the chapters'
-	@echo '                    (PORT=8888 is the first port to try, PYTHON=python3.12 the Python to use)'
+	@echo '                    (PORT=8888 is the first port to try, PYTHON=python3.12 the Python to use,'
+	@echo '                    VENV=/srv/debubble an environment that several checkouts share,'
+	@echo '                    TORCH=cpu or cuda, WHEELS=folder one that make wheelhouse filled)'
 	@echo 'make test           set up, then all that CI runs: lint, unit, katas, chapters'
 	@echo 'make test-deep      all of the tests of which make test takes a sample'
 	@echo 'make doctor         this machine in a dozen lines'
+	@echo 'make hub            JupyterHub on this host, for the learners of names.txt (workshop/hub)'
+	@echo 'make kit            slides, usual mistakes and papers of a workshop, into build/kit'
+	@echo 'make check-room     whether this machine is ready for a workshop, in one minute'
+	@echo 'make wheelhouse     what make lab downloads, into wheels/, for hosts without network'
 	@echo 'make store-chapters run the chapters on sim and keep what they show'
+	@echo 'make site           the workbook as pages in build/site that need no kernel and no network'
 	@echo 'make validate-gpu   on a GPU: whatever no longer holds of its tests, katas, chapters and'
 	@echo '                    benchmarks, recorded in assets/ (PYTHON=python3 runs it on that Python'
 	@echo '                    as it is, nothing is installed)'
@@ -27,65 +36,88 @@ help:
 	@echo 'make release-check  the same, and an error if any of it does not'
 	@echo 'make clean          remove .venv and the caches; your katas stay'
 
-$(STAMP): pyproject.toml constraints.txt
-	@PYTHON='$(PYTHON)' ./scripts/make-environment '$(VENV)'
-	@touch '$@'
+install:
+	@./scripts/make-environment
 
-install: $(STAMP)
+install-test:
+	@./scripts/make-environment --with test
 
-# The terminals of JupyterLab find `pytest` and `debubble`; one folder up from the chapters are katas.
-lab: $(STAMP)
-	@'$(VENV)/bin/debubble' doctor
-	@PATH='$(CURDIR)/$(VENV)/bin':"$$PATH" '$(VENV)/bin/python' -m jupyterlab \
-	    --ServerApp.ip=127.0.0.1 --ServerApp.port='$(PORT)' \
-	    --ServerApp.root_dir='$(CURDIR)' --FileContentsManager.preferred_dir='$(CURDIR)/chapters' \
-	    --ServerApp.terminado_settings='{"shell_command": ["bash", "--rcfile", "$(CURDIR)/scripts/terminal"]}' \
-	    $$(test "$$(id -u)" -ne 0 || echo --allow-root)
+wheelhouse:
+	@./scripts/make-environment --wheelhouse
 
-doctor: $(STAMP)
-	@'$(VENV)/bin/debubble' doctor
+# The terminals of JupyterLab find `pytest` and `debubble`. What it opens are the reader's copies, in
+# my/chapters or below DEBUBBLE_WORKSPACE: running a chapter changes nothing that git knows.
+lab: install
+	@$(IN) debubble doctor
+	@$(IN) ./scripts/open-lab
+
+# Learners' servers and the packages that they share lie in HUB.
+hub: export HUB := $(or $(HUB),/srv/debubble)
+hub: export VENV := $(or $(VENV),$(HUB)/environment)
+hub:
+	@./scripts/make-environment --with hub --base-only
+	@PYTHONPATH="$$PWD" exec "$$VENV/bin/python" -m workshop.hub
+
+kit: install
+	@$(IN) python -m workshop.kit build/kit
+
+check-room: install
+	@$(IN) python -m workshop.kit.room
+
+hub-end:
+	@PYTHONPATH="$$PWD" "$${VENV:-$${HUB:-/srv/debubble}/environment}/bin/python" -m workshop.hub end
+
+doctor: install
+	@$(IN) debubble doctor
 
 # Later parts still run when an earlier one fails: one run shows everything that is wrong.
-test: $(STAMP)
+test: install-test
 	@$(MAKE) --no-print-directory --keep-going lint unit katas chapters validated
 
-lint: $(STAMP)
-	'$(VENV)/bin/ruff' check .
-	'$(VENV)/bin/ruff' format --check .
-	'$(VENV)/bin/lint-imports'
-	'$(VENV)/bin/mypy'
-	'$(VENV)/bin/python' -m tests.setup.import_graph
+lint: install-test
+	$(IN) ruff check .
+	$(IN) ruff format --check .
+	$(IN) lint-imports
+	$(IN) mypy
+	$(IN) python -m tests.setup.import_graph
 
 # The workers share the cores: threads of their own would only stand in each other's way. Tests of a
 # file share what its fixtures made, and so a worker; tests/conftest.py has the longest files first.
-unit: $(STAMP)
-	OMP_NUM_THREADS=1 '$(VENV)/bin/python' -m pytest tests --device sim -n '$(JOBS)' --timeout=300 \
+unit: install-test
+	OMP_NUM_THREADS=1 $(IN) python -m pytest tests --device sim -n "$$JOBS" --timeout=300 \
 	    --dist loadfile --no-loadscope-reorder
 
-katas: $(STAMP)
-	'$(VENV)/bin/debubble' check --device sim $(if $(CI),--pristine)
+katas: install-test
+	$(IN) debubble check --device sim $(if $(CI),--pristine)
 
-chapters: $(STAMP)
-	DEBUBBLE_DEVICE=sim '$(VENV)/bin/python' -m pytest -p no:python --nbval --nbval-current-env \
-	    --nbval-cell-timeout=120 --timeout=300 --dist loadscope -n '$(JOBS)' chapters
+chapters: install-test
+	DEBUBBLE_DEVICE=sim $(IN) python -m pytest -p no:python --nbval --nbval-current-env \
+	    --nbval-cell-timeout=120 --timeout=300 --dist loadscope -n "$$JOBS" tests/chapters
 
 # Whoever has no GPU can't renew a part that is stale: that fails a release, and not the tests.
-validated: $(STAMP)
-	@'$(VENV)/bin/python' -m tests.validation --state
-	@'$(VENV)/bin/python' -m tests.validation.deep --state
+validated: install-test
+	@$(IN) python -m tests.validation --state
+	@$(IN) python -m tests.validation.deep --state
 
 # What `make test` runs a slice of; the result is kept in assets/deep.json.
-test-deep: $(STAMP)
-	OMP_NUM_THREADS=1 '$(VENV)/bin/python' -m tests.validation.deep --processes '$(JOBS)'
+test-deep: install-test
+	OMP_NUM_THREADS=1 $(IN) python -m tests.validation.deep --processes "$$JOBS"
 
-release-check: $(STAMP)
-	@'$(VENV)/bin/python' -m tests.validation --check
+# A real hub with twelve learners, in a folder of its own: as root, with Node.js. Minutes, and 2.5 GB.
+test-hub: install-test
+	$(IN) python -m pytest tests/hub/test_classroom.py --deep --device sim -s
 
-store-chapters: $(STAMP)
-	DEBUBBLE_DEVICE=sim '$(VENV)/bin/python' scripts/store_chapters.py chapters/*.ipynb
+release-check: install-test
+	@$(IN) python -m tests.validation --check
 
-validate-gpu: $(if $(PYTHON),,$(STAMP))
-	'$(VALIDATION_PYTHON)' -m tests.validation --device cuda
+store-chapters: install-test
+	DEBUBBLE_DEVICE=sim $(IN) python scripts/store_chapters.py chapters/*.ipynb
+
+site: install-test
+	$(IN) python -m scripts.site build/site
+
+validate-gpu: $(if $(PYTHON),,install-test)
+	$(VALIDATION) -m tests.validation --device cuda
 
 clean:
-	rm -rf '$(VENV)' build ./*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	rm -rf .venv build ./*.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache

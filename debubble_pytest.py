@@ -1,4 +1,6 @@
-"""The pytest marker `no_host_syncs`: the body of a test may not wait for the device.
+"""The pytest marker `no_host_syncs`, and the option `--as-cuda`.
+
+The body of a marked test may not wait for the device:
 
     @pytest.mark.no_host_syncs
     def test_a_step_never_waits(model, batch):
@@ -7,6 +9,9 @@
 Fixtures may wait, before the body and after it, and so may whatever stands in
 `with debubble.allow_host_sync():`, such as the comparison at the end.
 
+With `--as-cuda` whatever says "cuda", in tests and in what they test, runs on the simulated
+accelerator: a suite for GPUs needs none.
+
 pytest loads this file in every suite of an environment. It is no part of the package `debubble`, so
 that none of that, nor torch, is imported where no test is marked.
 """
@@ -14,10 +19,43 @@ that none of that, nor torch, is imported where no test is marked.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
 MARKER = "no_host_syncs"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("debubble").addoption(
+        "--as-cuda",
+        action="store_true",
+        help='run on the simulated accelerator what says "cuda": no GPU is needed',
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Before any code of the suite asks whether there is a GPU."""
+    _take_cuda_for_sim(early_config)
+
+
+def _take_cuda_for_sim(config: pytest.Config) -> None:
+    """For as long as pytest runs, once."""
+    if not getattr(config.known_args_namespace, "as_cuda", False) or config.stash.get(TAKEN, False):
+        return
+    config.stash[TAKEN] = True
+    import debubble
+
+    until_the_end = ExitStack()
+    try:
+        until_the_end.enter_context(debubble.as_cuda())
+    except RuntimeError as error:
+        raise pytest.UsageError(f"--as-cuda: {error}") from None
+    config.add_cleanup(until_the_end.close)
+
+
+TAKEN = pytest.StashKey[bool]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -25,6 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         f"{MARKER}: the test's body fails where it waits for the GPU, outside allow_host_sync()",
     )
+    # A conftest that names this plugin loads it too late for the hook above.
+    _take_cuda_for_sim(config)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)

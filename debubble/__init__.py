@@ -8,7 +8,7 @@ from .timeline import Timeline
 from .views import showing
 
 if TYPE_CHECKING:
-    from .accelerator import accelerator
+    from .accelerator import accelerator, as_cuda
     from .contract.host_syncs import HostSyncError, allow_host_sync
     from .detector import SyncReport
     from .recording import find_host_syncs, no_host_syncs, record
@@ -19,6 +19,7 @@ __all__ = [
     "Timeline",
     "accelerator",
     "allow_host_sync",
+    "as_cuda",
     "find_host_syncs",
     "no_host_syncs",
     "record",
@@ -34,6 +35,7 @@ make_lazy(
         "SyncReport": "detector",
         "accelerator": "accelerator",
         "allow_host_sync": "contract.host_syncs",
+        "as_cuda": "accelerator",
         "find_host_syncs": "recording",
         "no_host_syncs": "recording",
         "record": "recording",

@@ -18,7 +18,8 @@ app = typer.Typer(
     "are and what is next.",
     pretty_exceptions_enable=False,
 )
-LEARNING, LOOKING, MAKING = "Learn", "Look at your own code and GPU", "Make katas"
+LEARNING, TEACHING = "Learn", "Teach"
+LOOKING, MAKING = "Look at your own code and GPU", "Make katas"
 
 
 class Device(StrEnum):
@@ -126,6 +127,14 @@ def open_(
 
 
 @app.command(rich_help_panel=LEARNING)
+def chapters() -> None:
+    """Make your copies of the chapters, or bring them up to date, and say where they lie."""
+    from .commands.learning.chapters import chapters
+
+    chapters()
+
+
+@app.command(rich_help_panel=LEARNING)
 def reset(
     kata: KataName = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
@@ -163,11 +172,33 @@ def diff(kata: KataName = None, spoil: Spoil = False) -> None:
 @app.command(rich_help_panel=LEARNING)
 def progress(
     json: Annotated[bool, typer.Option("--json", help="As one object, for a program.")] = False,
+    show_as: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Your name on a workshop's board; '' for none."),
+    ] = None,
 ) -> None:
     """Say how you stand, without running anybody's code."""
-    from .commands.learning.progress import progress
+    from .commands.learning.progress import progress, show_on_board
 
-    progress(json)
+    if show_as is not None:
+        show_on_board(show_as)
+    else:
+        progress(json)
+
+
+@app.command(rich_help_panel=TEACHING)
+def board(
+    folder: Annotated[Path, typer.Argument(help="In which the learners' folders lie.")],
+    port: Annotated[int, typer.Option(help="The first port to try.", min=1, max=65_000)] = 8890,
+    address: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
+    keep: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Remember there what was revealed.")
+    ] = None,
+) -> None:
+    """Show live how a group stands, from their progress files: nobody's code is run."""
+    from .commands.board.board import board
+
+    board(folder, port, address, keep)
 
 
 @app.command(rich_help_panel=LOOKING)
@@ -216,17 +247,42 @@ def trace(
 
 @app.command(rich_help_panel=LOOKING, context_settings={"allow_interspersed_args": False})
 def syncs(
-    script: Annotated[Path, typer.Argument(help="A Python script.")],
+    script: Annotated[str, typer.Argument(help="A Python script, or with -m a module.")],
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="ARGUMENT", help="What it is given.")
     ] = None,
+    module: Annotated[
+        bool, typer.Option("-m", help="SCRIPT is a module, as for `python -m`.")
+    ] = False,
+    as_cuda: Annotated[
+        bool, typer.Option("--as-cuda", help='Run on sim what says "cuda": no GPU is needed.')
+    ] = False,
     device: Annotated[Device, typer.Option(help="The accelerator to run on.")] = Device.auto,
+    stack: Annotated[
+        bool, typer.Option("--stack", help="Show every line of a library on the way to a wait.")
+    ] = False,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PACKAGE", help="Take this installed package for your own code."),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Exit with status 1 if a wait is not allowed.")
     ] = False,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Exit with status 1 only for what this file of --json lacks."
+        ),
+    ] = None,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the findings there as JSON.")
     ] = None,
+    sarif: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write them there as SARIF.")
+    ] = None,
+    github: Annotated[
+        bool, typer.Option("--github", help="Print them as annotations of a GitHub Action.")
+    ] = False,
     save: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Save the timeline there.")
     ] = None,
@@ -235,9 +291,23 @@ def syncs(
     ] = MOST_CALLS,
 ) -> None:
     """Run a script, and list the lines at which the host waits for the GPU."""
-    from .commands.syncs import syncs
+    from .commands.syncs import Wanted, syncs
 
-    syncs(script, arguments or [], device.value, check, json, save, most_calls)
+    wanted = Wanted(
+        device=device.value,
+        as_cuda=as_cuda,
+        is_module=module,
+        stack=stack,
+        include=include or [],
+        check=check,
+        baseline=baseline,
+        json=json,
+        sarif=sarif,
+        github=github,
+        save=save,
+        most_calls=most_calls,
+    )
+    syncs(script, arguments or [], wanted)
 
 
 @app.command(rich_help_panel=LEARNING)

@@ -1,4 +1,4 @@
-"""Shows what was measured, from assets/: the tables in README.md, and a picture of each system.
+"""Shows what was measured, from assets/: the tables of our pages, and a picture of each system.
 
 `--check` writes nothing, and exits with 1 if a table is not current; it doesn't look at pictures.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +15,13 @@ from pathlib import Path
 from generated_part import GeneratedPart, only_check, table, write_or_check
 
 from debubble.assets import ASSETS
-from debubble.timeline import Timeline
 from debubble.views.timeline.picture import draw_png
-from solutions.measure.benchmark import idle_in_a_row, work_of
+from solutions.measure.benchmark import idle_in_a_row
+from solutions.measure.stored import recording
 
 ROOT = ASSETS.parent
-README = ROOT / "README.md"
+README, PAGE = ROOT / "README.md", ROOT / "docs" / "results.md"
+HEADLINES_OF = "nvidia-h200"
 sys.path.insert(0, str(ROOT))  # Our tests are nowhere installed.
 
 
@@ -27,18 +29,19 @@ def main() -> int:
     checking = only_check(__doc__)
     benchmarks = ASSETS / "benchmarks"
     parts = [
-        GeneratedPart(README, "results", results_table(benchmarks)),
-        GeneratedPart(README, "engine", engine_table(benchmarks)),
-        GeneratedPart(README, "validation", validation_table(ASSETS), may_be_old=True),
+        GeneratedPart(README, "headlines", headlines_table(benchmarks / HEADLINES_OF)),
+        GeneratedPart(PAGE, "results", results_table(benchmarks)),
+        GeneratedPart(PAGE, "engine", engine_table(benchmarks)),
+        GeneratedPart(PAGE, "validation", validation_table(ASSETS), may_be_old=True),
     ]
     if not checking:
-        draw_pictures(ASSETS / "timelines" / "nvidia-h200", ASSETS / "pictures")
+        draw_pictures("nvidia-h200", ASSETS / "pictures")
     return write_or_check(parts, checking)
 
 
 @dataclass(frozen=True)
 class Results:
-    """What the first table shows of `assets/benchmarks/<gpu>/<system>.json`: a row a preset."""
+    """What the tables show of `assets/benchmarks/<gpu>/<system>.json`: a row a preset."""
 
     kind: str
     """Of step, as the file calls it."""
@@ -47,8 +50,8 @@ class Results:
     """What each is called in the file, and in the table."""
     cost: Callable[[dict], str]
     variants: tuple[str, str] = ("before", "after")
-    drawn_load_us: float = 2_000.0
-    """How much of the work queued in front of the step its picture shows."""
+    headline: tuple[str, str] | None = None
+    """Of the README's row: the preset, and what it is in few words."""
 
 
 SYSTEMS = {
@@ -57,6 +60,7 @@ SYSTEMS = {
         "prefill behind 40 ms of queued work, 16 requests with images, 48 layers",
         {"small": "narrow model", "gemma_like": "shape of a 12-billion-parameter model"},
         lambda cost: f"{cost['device_us'] / 1000:.2f} ms, idle {cost['idle_share']:.0%}",
+        headline=("small", "image ranges in one pinned upload: a prefill"),
     ),
     "sync_free": Results(
         "decode",
@@ -66,13 +70,14 @@ SYSTEMS = {
             "serving": "256 requests, vocabulary of 128k",
         },
         lambda cost: f"{cost['loop_us'] / 1000:.2f} ms, {cost['counts']['host_syncs']} waits",
-        drawn_load_us=15_000.0,
+        headline=("serving", "eight waits less: a decode step of 256 requests"),
     ),
     "gdn": Results(
         "prefill",
         "prefill behind 40 ms of queued work, 24 Gated DeltaNet layers, before without a cache",
         {"small": "3 prompts, narrow model", "serving": "8 prompts of 8192 tokens in all"},
         lambda cost: f"{cost['device_us'] / 1000:.2f} ms, {cost['counts']['host_syncs']} waits",
+        headline=("small", "chunk tables made on the host: a prefill of 24 Gated DeltaNet layers"),
     ),
     "flex_graph": Results(
         "decode",
@@ -80,6 +85,7 @@ SYSTEMS = {
         {"small": "12 layers of 768", "llama_3_8b": "shape of Llama-3-8B"},
         lambda cost: f"{cost['loop_us'] / 1000:.2f} ms, {launched(cost['counts'])}",
         ("piecewise", "full"),
+        headline=("llama_3_8b", "one graph for a whole decode step of Llama-3-8B's shape"),
     ),
     "offload": Results(
         "load",
@@ -92,6 +98,7 @@ SYSTEMS = {
         "requests whose prefix waits in CPU memory",
         {"llama_3_70b_rank": "8192 tokens, one of eight GPUs of Llama-3-70B"},
         lambda cost: f"{cost['requests_per_s']:.1f} requests/s",
+        headline=("llama_3_70b_rank", "KV blocks from CPU memory by a kernel: serving 8192 tokens"),
     ),
     "engine": Results(
         "decode",
@@ -128,6 +135,26 @@ def launched(counts: dict) -> str:
     return f"{graphs} graph" if graphs == 1 else f"{graphs} graphs, {counts['host_syncs']} waits"
 
 
+def relative(path: Path, page: Path) -> str:
+    """As a link on `page` has it."""
+    return Path(os.path.relpath(path, page.parent)).as_posix()
+
+
+def headlines_table(gpu: Path) -> str:
+    """A row of each system that has a headline, on one GPU."""
+    rows, name = [], ""
+    for system, results in SYSTEMS.items():
+        if results.headline is None:
+            continue
+        preset, words = results.headline
+        record = json.loads((gpu / f"{system}.json").read_text())
+        name = record["accelerator"]
+        costs = record["presets"][preset]["steps"][results.kind]
+        shown = [results.cost(costs[variant]) for variant in results.variants]
+        rows.append([f"[{words}]({relative(gpu / f'{system}.json', README)})", *shown])
+    return table([f"on one {name}", "before", "after"], rows)
+
+
 def results_table(benchmarks: Path) -> str:
     """Of all that a GPU has measured so far."""
     rows = []
@@ -137,7 +164,7 @@ def results_table(benchmarks: Path) -> str:
             if not path.exists():
                 continue
             record = json.loads(path.read_text())
-            link = f"[{record['accelerator']}]({path.relative_to(README.parent).as_posix()})"
+            link = f"[{record['accelerator']}]({relative(path, PAGE)})"
             for name, words in results.presets.items():
                 if name not in record["presets"]:
                     continue
@@ -152,7 +179,7 @@ def engine_table(benchmarks: Path) -> str:
     engine, rows = SYSTEMS["engine"], []
     for path in sorted(benchmarks.glob("*/engine.json")):
         record = json.loads(path.read_text())
-        link = f"[{record['accelerator']}]({path.relative_to(README.parent).as_posix()})"
+        link = f"[{record['accelerator']}]({relative(path, PAGE)})"
         costs = [
             record["presets"][name]["steps"][engine.kind] if name in record["presets"] else {}
             for name in engine.presets
@@ -170,28 +197,20 @@ def validation_table(assets: Path) -> str:
     rows = []
     for state in states(assets, ROOT):
         others = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in state.others.items())
-        link = f"[{state.gpu}]({state.path.relative_to(assets.parent).as_posix()})"
+        link = f"[{state.gpu}]({relative(state.path, PAGE)})"
         hold = f"{state.hold} of {len(state.parts)}"
         rows.append([link, hold, others, state.versions, state.dates])
     return table(["GPU", "parts that hold", "others", "with", "when"], rows)
 
 
-def draw_pictures(recordings: Path, pictures: Path) -> None:
+def draw_pictures(gpu: str, pictures: Path) -> None:
+    """One step of each system, or several where no figure is of one, as `recording` gives it."""
     pictures.mkdir(parents=True, exist_ok=True)
     for system, results in SYSTEMS.items():
-        before, after = (recordings / f"{system}_{name}.json" for name in results.variants)
-        if after.exists():
-            now, then = (
-                from_its_load_on(Timeline.load(path), results.drawn_load_us)
-                for path in (after, before)
-            )
-            (pictures / f"{system}.png").write_bytes(draw_png(now, then, ignore_sleep=True))
-
-
-def from_its_load_on(timeline: Timeline, load_us: float) -> Timeline:
-    """From so long before the end of the sleep that stands in front of the step, if one does."""
-    load, *_ = work_of(timeline)
-    return timeline.since(load.end - load_us) if load.name == "sleep" else timeline
+        if not (ASSETS / "timelines" / gpu / f"{system}_{results.variants[1]}.json").exists():
+            continue
+        then, now = (recording(system, variant, gpu) for variant in results.variants)
+        (pictures / f"{system}.png").write_bytes(draw_png(now, then))
 
 
 if __name__ == "__main__":

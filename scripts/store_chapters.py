@@ -1,7 +1,11 @@
-"""Runs notebooks from top to bottom and stores what they show: store_chapters.py NOTEBOOK...
+"""Runs chapters from top to bottom and stores what they show: store_chapters.py NOTEBOOK...
 
-What would differ from one run to the next (widget state, run times) is left out. A notebook whose
-cell fails stays as it was.
+Of each chapter there are two files with the same cells. The reference in tests/chapters/ holds all
+that was shown, and a run is compared with it. The reader's, in chapters/, holds what is shown above
+its first question and nothing below: a stored output would be an answer.
+
+What would differ from one run to the next (widget state, run times) is left out. Of a notebook
+whose cell fails neither file changes.
 """
 
 import os
@@ -11,13 +15,20 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
+ROOT = Path(__file__).resolve().parents[1]
+REFERENCES = ROOT / "tests/chapters"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 SECONDS_PER_CELL = 120
+QUESTION = "Predict: "
+"""What the text of a question begins with."""
 
 
 def store(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
-    clear(notebook)
+    clear(notebook.cells)
+    notebook.metadata = nbformat.from_dict(
+        {"kernelspec": KERNEL, "language_info": {"name": "python"}}
+    )
     NotebookClient(
         notebook,
         kernel_name="python3",
@@ -27,22 +38,33 @@ def store(path: Path) -> None:
         coalesce_streams=True,
         resources={"metadata": {"path": str(path.parent)}},
     ).execute()
-    notebook.metadata = nbformat.from_dict(
-        {"kernelspec": KERNEL, "language_info": {"name": "python"}}
-    )
+    notebook.metadata.language_info = nbformat.from_dict({"name": "python"})
+    nbformat.write(notebook, REFERENCES / path.name)
+    clear(from_the_first_question_on(notebook.cells))
     nbformat.write(notebook, path)
 
 
-def clear(notebook: nbformat.NotebookNode) -> None:
-    notebook.metadata.pop("widgets", None)
-    for cell in notebook.cells:
+def from_the_first_question_on(cells: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    asking = (
+        number
+        for number, cell in enumerate(cells)
+        for output in cell.get("outputs", ())
+        if "".join(output.get("data", {}).get("text/plain", "")).startswith(QUESTION)
+    )
+    return cells[next(asking, len(cells)) :]
+
+
+def clear(cells: list[nbformat.NotebookNode]) -> None:
+    for cell in cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
 
 
 if __name__ == "__main__":
+    os.environ["DEBUBBLE_STORING"] = "1"  # With what the site needs to show views without a kernel.
     os.environ["DEBUBBLE_PROGRESS"] = "off"  # A bar would leave an empty output behind.
+    os.environ["DEBUBBLE_ANSWERS"] = "at once"  # Nobody is there to commit.
     for argument in sys.argv[1:]:
         print(f"running {argument}", flush=True)
         store(Path(argument))

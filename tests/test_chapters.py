@@ -1,4 +1,8 @@
-"""The stored chapters: what nbval would silently let pass, and what must never be committed."""
+"""The stored chapters: what nbval would silently let pass, and what must never be committed.
+
+What a chapter shows is stored in its reference, in tests/chapters/; the reader's notebook has the
+same cells (tests/chapters/test_references.py).
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ nbformat = pytest.importorskip("nbformat", reason="notebooks are read with nbfor
 
 CHAPTERS = Path(__file__).parent.parent / "chapters"
 NOTEBOOKS = sorted(CHAPTERS.glob("*.ipynb"))
+REFERENCES = sorted((Path(__file__).parent / "chapters").glob("*.ipynb"))
 LARGEST_IMAGE = 200 * 1024
 """Bytes. A timeline's picture is a few tens of KB; more is a photograph or a mistake."""
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -28,7 +33,12 @@ UNSTABLE = {
     "a date": re.compile(r"\b20\d\d-\d\d-\d\d\b"),
 }
 
-every_chapter = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+every_chapter = pytest.mark.parametrize("path", REFERENCES, ids=lambda path: path.stem)
+every_file = pytest.mark.parametrize(
+    "path",
+    [*NOTEBOOKS, *REFERENCES],
+    ids=lambda path: f"{path.stem}-reference" if path in REFERENCES else path.stem,
+)
 
 
 def test_there_are_chapters_and_each_has_a_number_of_its_own():
@@ -37,7 +47,7 @@ def test_there_are_chapters_and_each_has_a_number_of_its_own():
     assert numbers == [f"{number:02d}_" for number in range(len(NOTEBOOKS))]
 
 
-@every_chapter
+@every_file
 def test_the_notebook_is_valid_and_runs_on_the_kernel_that_everyone_has(path):
     notebook = read(path)
     nbformat.validate(notebook)
@@ -75,13 +85,13 @@ def test_no_stored_error_and_no_stored_warning(path):
             assert output.get("name") != "stderr", f"{cell.source}\n{output.text}"
 
 
-@every_chapter
+@every_file
 def test_no_widget_state_is_stored(path):
     """Saved state would be megabytes, and blank offline; the picture beside it stays."""
     assert "widgets" not in read(path).metadata
 
 
-@every_chapter
+@every_file
 def test_no_run_times_are_stored(path):
     """They would change with every run, and with them the file."""
     assert not [cell.source for cell in code_cells(path) if "execution" in cell.metadata]

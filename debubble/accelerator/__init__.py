@@ -3,6 +3,7 @@
 from ..contract.addresses import ByAddress, MemoryRange
 from ..contract.capture_error import CaptureError
 from ..contract.protocol import Accelerator, Event, Graph, Stream, Work
+from .as_cuda import as_cuda
 from .choice import accelerator, current, flex_attention, launch
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Stream",
     "Work",
     "accelerator",
+    "as_cuda",
     "current",
     "flex_attention",
     "launch",

@@ -12,6 +12,7 @@ import torch
 
 from ..contract import triton_mode
 from ..contract.protocol import Accelerator, Result, WorkOrMaker
+from . import lease
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
@@ -96,8 +97,8 @@ def flex_attention(
     block_mask: BlockMask,
     scale: float | None = None,
 ) -> torch.Tensor:
-    """`current().flex_attention(...)`: attention of query tokens [1, heads, T, D] to the blocks of
-    key and value [1, kv heads, slots, D] that a mask names, as [1, heads, T, D]."""
+    """`current().flex_attention(...)`: attention of query tokens [batch, heads, T, D] to the blocks
+    of key and value [1, kv heads, slots, D] that a mask names, in the shape of the query."""
     return current().flex_attention(query, key, value, block_mask=block_mask, scale=scale)
 
 
@@ -136,6 +137,7 @@ def _make(name: str) -> Accelerator:
         )
     if not triton_mode.is_there():
         raise RuntimeError(triton_mode.missing_triton("the accelerator 'cuda'"))
+    lease.wait_for_turn()
     triton_mode.compile_triton()
     from ..cuda.accelerator import CudaAccelerator
 

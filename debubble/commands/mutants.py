@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def check_mutants(names: list[str], device: str) -> None:
     """Of the katas with these names, or of all. Exit with status 1 when a mutant survives for which
-    equivalent_mutants.toml has no reason."""
+    surviving_mutants.toml has no reason."""
     console = Console(highlight=False)
     with refusing():
         catalogue = find_catalogue()
@@ -29,17 +30,26 @@ def check_mutants(names: list[str], device: str) -> None:
         work = partial(_try, catalogue, katas, accelerator.name)
         mutations = with_progress(console, accelerator, work)
     for mutation in mutations:
-        failed, explained = mutation.tried - len(mutation.survivors), len(mutation.explained)
-        line = f"{mutation.kata.name}: {failed} of {mutation.tried} mutants fail"
-        console.print(f"{line}, {explained} may pass" if explained else line)
+        console.print(f"{mutation.kata.name}: {_in_words([mutation])}")
         for survivor in mutation.unexplained:
             console.print(Text(f"✘ {survivor} passes all tests", style="red"), soft_wrap=True)
         if mutation.problem:
             console.print(Text(f"✘ {mutation.problem}", style="red"), soft_wrap=True)
     if any(mutation.unexplained or mutation.problem for mutation in mutations):
         raise typer.Exit(1)
+    console.print(Text(f"{_in_words(mutations)}: for a reason each.", style="green"))
+
+
+def _in_words(mutations: Sequence[Mutation]) -> str:
+    """`20 of 23 mutants fail, 2 do the same, 1 may pass`."""
     tried = sum(mutation.tried for mutation in mutations)
-    console.print(Text(f"{tried} mutants: each fails, or may pass for a reason.", style="green"))
+    survive = sum(len(mutation.survivors) for mutation in mutations)
+    same = sum(len(mutation.equivalent) for mutation in mutations)
+    others = sum(len(mutation.explained) for mutation in mutations)
+    words = [f"{tried - survive} of {tried} mutants fail"]
+    words += [f"{same} do the same"] if same else []
+    words += [f"{others} may pass"] if others else []
+    return ", ".join(words)
 
 
 def _try(catalogue: Catalogue, katas: list[Kata], device: str, progress: Shown) -> list[Mutation]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import typer
@@ -13,76 +16,160 @@ from rich.text import Text
 
 import debubble
 from debubble.accelerator import Accelerator
+from debubble.contract.source_line import include_packages
+from debubble.detector.annotations import github, sarif
+from debubble.detector.baseline import Baseline, NoBaseline
+from debubble.detector.findings import Finding
 from debubble.detector.report import SyncReport
-from debubble.detector.script import NoScript, Script, exit_status
+from debubble.detector.script import Module, NoScript, Script, exit_status
 from debubble.timeline.trace_file import write_whole
-from debubble.views.syncs import FIGURES, meanings, sentences, table
+from debubble.views.syncs import FIGURES, meanings, remedies, sentences, table
 
 from .refusal import refuse
 from .rich_table import figures_first
 
 
-def syncs(
-    script: Path,
-    arguments: list[str],
-    device: str,
-    check: bool,
-    json_file: Path | None,
-    save: Path | None,
-    most_calls: int,
-) -> None:
+@dataclass(frozen=True)
+class Wanted:
+    """The options of the command, as it was called."""
+
+    device: str = "auto"
+    as_cuda: bool = False
+    is_module: bool = False
+    stack: bool = False
+    include: Sequence[str] = ()
+    check: bool = False
+    baseline: Path | None = None
+    json: Path | None = None
+    sarif: Path | None = None
+    github: bool = False
+    save: Path | None = None
+    most_calls: int | None = None
+
+
+def syncs(program: str, arguments: list[str], wanted: Wanted) -> None:
     """Exits as the script does; with `check` also with status 1 if there is a host sync that is
-    not allowed, or nothing was recorded. Exits with status 2 and one sentence, and runs nothing,
-    if something that was named can't be read or written."""
+    not allowed, with `baseline` if there is one that is new. Exits with status 2 and one sentence
+    if nothing ran on the device; so too, before it runs anything, if something that was named
+    can't be read or written."""
     try:
-        program = Script.read(script)
-    except NoScript as error:
+        runs = Module.named(program) if wanted.is_module else Script.read(Path(program))
+        known = Baseline.read(wanted.baseline) if wanted.baseline else None
+    except (NoScript, NoBaseline) as error:
         refuse(str(error))
-    json_file, save = _writable(json_file), _writable(save)
-    accelerator = _accelerator(device)
-    with debubble.find_host_syncs(accelerator, most_calls) as report:
-        ended_by = program.run(arguments)
-    sys.stdout.flush()
-    status = exit_status(ended_by)
-    show(report)
-    if accelerator.modelled and (_asks_for_cuda(ended_by) or not report.used_the_device):
-        typer.secho(ON_SIM, fg="yellow", err=True)
+    json_file, sarif_file, save = map(_writable, (wanted.json, wanted.sarif, wanted.save))
+    folder = Path.cwd()
+    include_packages(wanted.include)
+    accelerator = _accelerator("sim" if wanted.as_cuda else wanted.device)
+    with ExitStack() as stack:
+        if wanted.as_cuda:
+            _enter_as_cuda(stack)
+        with debubble.find_host_syncs(accelerator, wanted.most_calls) as report:
+            ended_by = runs.run(arguments)
+        sys.stdout.flush()
+        status = exit_status(ended_by)
+    os.chdir(folder)
+    show(report, wanted.stack)
+    new = report.findings if known is None else known.new(report.findings)
+    if known is not None:
+        _say_what_is_new(new, len(report.findings), wanted.stack)
+    if wanted.github:
+        print(*github(new), sep="\n")
     if json_file is not None:
-        write_whole(json.dumps(report.as_dict(), indent=2, ensure_ascii=False) + "\n", json_file)
+        _write(report.as_dict(), json_file)
+    if sarif_file is not None:
+        _write(sarif(new), sarif_file)
     if save is not None:
         report.timeline.save(save)
-    if status == 0 and check and (report.findings or not report.used_the_device):
+    if not report.used_the_device or _asks_for_cuda(ended_by):
+        typer.secho(_where_it_ran(accelerator, wanted), fg="yellow", err=True)
+    if status == 0 and not report.used_the_device:
+        status = NOTHING_RAN
+    if status == 0 and new and (wanted.check or known is not None):
         status = 1
     raise typer.Exit(status)
 
 
+NOTHING_RAN = 2
 ON_SIM = (
-    'This run is on sim, which sees nothing of what a script does on "cuda" or on the CPU: take '
-    "the device from debubble.accelerator().device, and the script runs on sim and on a GPU."
+    'This run is on sim, which sees nothing of what a script does on "cuda" or on the CPU: '
+    '`debubble syncs --as-cuda` takes "cuda" for sim, and with debubble.accelerator().device a '
+    "script runs on sim and on a GPU."
 )
+AS_CUDA = (
+    'The script never touched the device, though with --as-cuda "cuda" leads to sim: does it ask '
+    "for another device, or for an argument such as --device cuda?"
+)
+ON_CUDA = "The script never touched the GPU: does it ask for an argument such as --device cuda?"
 
 
-def show(report: SyncReport) -> None:
-    console = Console(highlight=False)
+def _where_it_ran(accelerator: Accelerator, wanted: Wanted) -> str:
+    if not accelerator.modelled:
+        return ON_CUDA
+    return AS_CUDA if wanted.as_cuda else ON_SIM
+
+
+def show(report: SyncReport, stack: bool = False) -> None:
+    console = _console()
     console.print()
     if report.findings:
-        console.print(figures_first(*table(report.findings), console.width, len(FIGURES)))
-        console.print()
+        _print_table(console, report.findings, stack)
         for meaning in meanings(report.findings):
             console.print(Text(meaning, style="dim"))
         console.print()
+        console.print("Instead:")
+        for remedy in remedies(report.findings):
+            console.print(Text(remedy), soft_wrap=True)
+        console.print()
     if report.allowed:
         console.print("Allowed:")
-        console.print(figures_first(*table(report.allowed), console.width, len(FIGURES)))
-        console.print()
+        _print_table(console, report.allowed, stack)
     for sentence in sentences(report.timeline, report.findings, report.allowed):
         console.print(Text(sentence), soft_wrap=True)
+
+
+def _console() -> Console:
+    """Lines of code are cut to the terminal's width; in a file or a log there is more room."""
+    console = Console(highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = WIDTH_OF_A_LOG
+    return console
+
+
+WIDTH_OF_A_LOG = 160
+
+
+def _print_table(console: Console, findings: Sequence[Finding], stack: bool) -> None:
+    console.print(figures_first(*table(findings, stack), console.width, len(FIGURES)))
+    console.print()
+
+
+def _say_what_is_new(new: Sequence[Finding], found: int, stack: bool) -> None:
+    console = _console()
+    known = f"{found - len(new)} of {found} are in the baseline"
+    if not new:
+        console.print(f"Nothing new: {known}.")
+        return
+    console.print()
+    console.print(f"New ({known}):")
+    _print_table(console, new, stack)
+
+
+def _write(value: object, file: Path) -> None:
+    write_whole(json.dumps(value, indent=2, ensure_ascii=False) + "\n", file)
 
 
 def _accelerator(device: str) -> Accelerator:
     try:
         return debubble.accelerator(device)
     except (RuntimeError, ValueError) as error:
+        refuse(str(error))
+
+
+def _enter_as_cuda(stack: ExitStack) -> None:
+    try:
+        stack.enter_context(debubble.as_cuda())
+    except RuntimeError as error:
         refuse(str(error))
 
 

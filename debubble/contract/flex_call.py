@@ -25,9 +25,10 @@ SMALLEST_TILE, LARGEST_TILE = 16, 64
 class FlexCall:
     """Arguments that fit together.
 
-    `query` [1, heads, tokens, head_size], `key` and `value` [1, kv_heads, blocks * page,
-    head_size]; row g of `kv_num_blocks` [1, 1, groups] and `kv_indices` [1, 1, groups, columns],
-    both int32, names the blocks of the cache that query tokens g * q_block and on look at.
+    `query` [batch, heads, tokens, head_size], `key` and `value` [1, kv_heads, blocks * page,
+    head_size], which the whole batch shares; row g of `kv_num_blocks` [batch, 1, groups] and
+    `kv_indices` [batch, 1, groups, columns], both int32, names the blocks of the cache that query
+    tokens g * q_block and on look at.
     """
 
     query: Tensor
@@ -77,8 +78,14 @@ class FlexCall:
         return self.query.shape[2]
 
     @property
+    def is_batch(self) -> bool:
+        """Whether several queries share the cache, each with rows of its own in the block mask."""
+        return self.query.shape[0] > 1
+
+    @property
     def num_groups(self) -> int:
-        """Rows of the block mask that have query tokens; it may have more."""
+        """Rows of the block mask, for each part of the batch, that have query tokens; it may have
+        more."""
         return -(-self.num_tokens // self.q_block)
 
     @property
@@ -101,27 +108,30 @@ class FlexCall:
     def specialisation(self) -> Hashable:
         """Equal for two calls that one compiled kernel serves: of the numbers of tokens, groups,
         columns and slots it only matters which are 1, and whether the query is short; a scale is
-        a constant of the kernel."""
+        a constant of the kernel. For a batch of several, all sizes are: of a batch that may have
+        any size PyTorch doesn't split the keys."""
         heads = tuple((t.shape[1], _layout(t)) for t in (self.query, self.key, self.value))
         blocks = (self.q_block, self.page, kind_of(self.kv_num_blocks), kind_of(self.kv_indices))
         tokens = (self.num_tokens == 1, self.num_tokens < SHORT)
+        sizes = tuple(tensor.shape for tensor in self.tensors) if self.is_batch else None
         constants = (self.query.dtype, self.query.shape[3], self.scale)
         mode = torch.is_inference_mode_enabled()
-        return tokens, heads, blocks, constants, mode, kind_of(self.mask_mod)
+        return tokens, sizes, heads, blocks, constants, mode, kind_of(self.mask_mod)
 
     def would_compile(self) -> str:
         heads = f"{self.query.shape[1]}/{self.key.shape[1]} heads of {self.query.shape[3]}"
         return (
-            f"flex_attention would have to be compiled for {self.num_tokens} query tokens "
+            f"flex_attention would have to be compiled for {_tokens(self.query)} "
             f"({self.query.dtype}, {heads}, blocks of {self.q_block} x {self.page}) during a "
             "capture: call it once with these shapes before"
         )
 
 
 def _check_heads(query: Tensor, key: Tensor, value: Tensor) -> None:
-    if query.dim() != 4 or query.shape[0] != 1 or query.shape[2] == 0:
+    if query.dim() != 4 or query.shape[0] == 0 or query.shape[2] == 0:
         raise ValueError(
-            f"query must have the shape [1, heads, tokens, head size], not {list(query.shape)}"
+            "query must have the shape [batch, heads, tokens, head size], with at least one token, "
+            f"not {list(query.shape)}"
         )
     heads, size = query.shape[1], query.shape[3]
     if key.dim() != 4 or key.shape[0] != 1 or key.shape != value.shape or key.shape[3] != size:
@@ -151,7 +161,7 @@ def _check_heads(query: Tensor, key: Tensor, value: Tensor) -> None:
 
 def _check_blocks(query: Tensor, key: Tensor, block_mask: BlockMask) -> None:
     q_block, page = block_mask.BLOCK_SIZE
-    tokens, slots = query.shape[2], key.shape[2]
+    batch, tokens, slots = query.shape[0], query.shape[2], key.shape[2]
     if block_mask.full_kv_num_blocks is not None:
         raise ValueError(
             "flex_attention takes block masks without full blocks: list every block in kv_indices"
@@ -160,8 +170,8 @@ def _check_blocks(query: Tensor, key: Tensor, block_mask: BlockMask) -> None:
         ("kv_num_blocks", block_mask.kv_num_blocks, 3),
         ("kv_indices", block_mask.kv_indices, 4),
     ):
-        if tensor.dim() != dims or tensor.shape[0] != 1 or tensor.shape[1] != 1:
-            wanted = "[1, 1, groups]" if dims == 3 else "[1, 1, groups, columns]"
+        if tensor.dim() != dims or tensor.shape[:2] != (batch, 1):
+            wanted = f"[{batch}, 1, groups" + (", columns]" if dims == 4 else "]")
             raise ValueError(f"{name} must have the shape {wanted}, not {list(tensor.shape)}")
         if tensor.dtype != torch.int32 or tensor.device != query.device or tensor.stride(-1) != 1:
             raise ValueError(
@@ -187,6 +197,11 @@ def _check_blocks(query: Tensor, key: Tensor, block_mask: BlockMask) -> None:
                 f"blocks of {size} {what} can't be computed in tiles: take a multiple of "
                 f"{SMALLEST_TILE}"
             )
+
+
+def _tokens(query: Tensor) -> str:
+    batch, tokens = query.shape[0], query.shape[2]
+    return f"{tokens} query tokens" if batch == 1 else f"a batch of {batch} x {tokens} query tokens"
 
 
 def _tile(size: int) -> int:

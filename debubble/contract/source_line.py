@@ -1,4 +1,5 @@
-"""A line of code, and finding the learner's: the innermost frame that is not machinery."""
+"""A line of code, and finding the learner's: the innermost frame that is neither machinery nor a
+library, with the lines of libraries that it went through from there."""
 
 from __future__ import annotations
 
@@ -6,27 +7,43 @@ import linecache
 import os
 import sys
 import sysconfig
-from types import FrameType
-from typing import NamedTuple
+from collections.abc import Iterable
+from itertools import islice
+from types import CodeType, FrameType
+from typing import Literal, NamedTuple
+
+Whose = Literal["the user's", "a library's", "machinery"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_MACHINERY = tuple(
-    {sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-)
-_is_machinery: dict[str, bool] = {}
+_STDLIB = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
+_INSTALLED = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
+_SITES = ("site-packages", "dist-packages")
+_MACHINERY = {"torch", "triton", "functorch", "torchgen", "numpy", "debubble", "_pytest", "pluggy"}
+"""Packages whose lines explain nothing of where a wait comes from."""
+_whose: dict[str, Whose] = {}
+_included: set[str] = set()
+_lines: dict[tuple[int, int], tuple[CodeType, SourceLine]] = {}
+"""By the code's identity and the instruction; the code is held, so that the identity stays its."""
+MOST_LINES = 100_000
 
 
 class SourceLine(NamedTuple):
     """A line of code outside PyTorch and debubble.
 
     `code` is the line's text where it is known already, as in a timeline that was loaded from a
-    file; None means that it is read from `file` when asked for.
+    file; None means that it is read from `file` when asked for. `column` is where in the line the
+    call begins, which tells two of them apart. `inside` are the lines of libraries that were
+    called from there, the innermost last. In a backward pass `forward` is the line whose gradient
+    is computed, where that was watched.
     """
 
     file: str
     line: int
     function: str
     code: str | None = None
+    column: int | None = None
+    inside: tuple[SourceLine, ...] = ()
+    forward: SourceLine | None = None
 
     @property
     def text(self) -> str:
@@ -45,6 +62,23 @@ class SourceLine(NamedTuple):
     def __str__(self) -> str:
         return f"{self.place}: {self.text}" if self.text else self.place
 
+    @property
+    def whole(self) -> str:
+        """With the innermost line of the libraries that it called, and the line whose gradient it
+        computes, where there are such."""
+        inside = f", in {self.inside[-1].in_library}" if self.inside else ""
+        forward = f", for the gradient of {self.forward}" if self.forward else ""
+        return f"{self}{inside}{forward}"
+
+    @property
+    def in_library(self) -> str:
+        """`transformers/generation/utils.py:2801: ...`: the name of its file alone says too
+        little."""
+        parts = self.file.split(os.sep)
+        sites = [number for number, part in enumerate(parts) if part in _SITES]
+        file = "/".join(parts[sites[-1] + 1 :]) if sites else parts[-1]
+        return f"{file}:{self.line}: {self.text}"
+
 
 def is_notebook_cell(file: str) -> bool:
     """IPython kernels give every cell a file name of its own that changes from run to run."""
@@ -53,34 +87,87 @@ def is_notebook_cell(file: str) -> bool:
 
 def source_line(thread: int | None = None) -> SourceLine | None:
     """The line that is running now outside PyTorch, Triton, the standard library and debubble: in
-    this thread, or in the one with that identifier."""
-    frame = learner_frame(sys._getframe(1) if thread is None else sys._current_frames().get(thread))
-    if frame is None:
-        return None
-    code = frame.f_code
-    return SourceLine(code.co_filename, frame.f_lineno, code.co_qualname)
+    this thread, or in the one with that identifier.
 
-
-def learner_frame(frame: FrameType | None) -> FrameType | None:
+    It is the user's own if there is one, with the lines of libraries below it; else a library's.
+    """
+    frame = sys._getframe(1) if thread is None else sys._current_frames().get(thread)
+    libraries: list[FrameType] = []
     while frame is not None:
-        if not is_machinery(frame.f_code.co_filename):
-            return frame
+        whose = _whose.get(frame.f_code.co_filename) or whose_is(frame.f_code.co_filename)
+        if whose == "the user's":
+            line = _line_of(frame)
+            return line._replace(inside=_lines_of(libraries)) if libraries else line
+        if whose == "a library's":
+            libraries.append(frame)
         frame = frame.f_back
-    return None
+    return _line_of(libraries[0]) if libraries else None
+
+
+def _lines_of(frames: Iterable[FrameType]) -> tuple[SourceLine, ...]:
+    """Of frames from the innermost on, the innermost last."""
+    return tuple([_line_of(frame) for frame in frames][::-1])
+
+
+def _line_of(frame: FrameType) -> SourceLine:
+    code, instruction = frame.f_code, frame.f_lasti
+    known = _lines.get((id(code), instruction))
+    if known is not None:
+        return known[1]
+    places = islice(code.co_positions(), max(instruction, 0) // 2, None)
+    column = next(places, (None,) * 4)[2]
+    line = SourceLine(code.co_filename, frame.f_lineno, code.co_qualname, None, column)
+    if len(_lines) < MOST_LINES:
+        _lines[id(code), instruction] = code, line
+    return line
 
 
 def is_machinery(file: str) -> bool:
-    """Whether a file is PyTorch's, Triton's, the standard library's, debubble's or the like."""
-    known = _is_machinery.get(file)
+    """Whether a file is not the user's: PyTorch's, the standard library's, a library's."""
+    return whose_is(file) != "the user's"
+
+
+def whose_is(file: str) -> Whose:
+    known = _whose.get(file)
     if known is None:
-        known = _is_machinery[file] = _judge(file)
+        known = _whose[file] = _judge(file)
     return known
 
 
-def _judge(file: str) -> bool:
+def include_packages(names: Iterable[str]) -> None:
+    """From now on the installed packages of these names count as the user's own code."""
+    _included.update(names)
+    _whose.clear()
+
+
+def _judge(file: str) -> Whose:
     if is_notebook_cell(file):
-        return False
+        return "the user's"
     if file.startswith("<"):
-        return file != "<string>"
+        return "the user's" if file == "<string>" else "machinery"
     path = os.path.abspath(file)
-    return "site-packages" in path or path.startswith(_PACKAGE) or path.startswith(_MACHINERY)
+    package = _installed_package(path)
+    if package is not None and package in _included:
+        return "the user's"
+    if path.startswith(_PACKAGE) or package in _MACHINERY:
+        return "machinery"
+    if package is not None:
+        return "a library's"
+    return "machinery" if path.startswith(_STDLIB) else "the user's"
+
+
+def _installed_package(path: str) -> str | None:
+    """The name of the package, installed somewhere, that a file belongs to; None for another."""
+    parts = path.split(os.sep)
+    for site in _SITES:
+        if site in parts:
+            return _top(os.sep.join(parts[parts.index(site) + 1 :]))
+    for folder in _INSTALLED:
+        if path.startswith(folder):
+            return _top(path.removeprefix(folder))
+    return None
+
+
+def _top(path: str) -> str:
+    """`transformers` for transformers/utils.py, `six` for six.py."""
+    return path.partition(os.sep)[0].removesuffix(".py")

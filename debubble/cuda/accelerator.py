@@ -14,7 +14,7 @@ import torch
 from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile
 
-from ..contract import backward_pass
+from ..contract import backward_pass, follow
 from ..contract.addresses import MemoryRange
 from ..contract.host_syncs import allow_host_sync
 from ..contract.protocol import Event, Stream, Work
@@ -25,7 +25,7 @@ from .driver.byte_copies import ByteCopies
 from .driver.driver import Driver
 from .flex_attention import FlexAttention
 from .graph import CudaGraph
-from .guard import follow, interposition
+from .guard import interposition
 from .guard.watch import SyncWatch
 from .memory_limit import limit_memory
 from .sleep import sleep

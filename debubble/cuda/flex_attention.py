@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
 
 
-SPLITS = 32
-"""Programs that share the keys of a short query. Left to itself PyTorch takes more of them for few
-heads, and more than two kernels to combine what they find."""
+SPLITS, SPLITS_OF_A_BATCH = 32, 16
+"""Programs that share the keys of a short query, or of each short query of a batch. Left to itself
+PyTorch takes more of them for few heads, and more than two kernels to combine what they find."""
+STAGES = 3
+"""Blocks of keys that a program of a short query has on their way: while it computes with one, the
+numbers of the next ones are looked up, and their keys arrive."""
 
 
 class _Prepared(NamedTuple):
@@ -33,6 +36,7 @@ class _Prepared(NamedTuple):
     specialisation: Hashable
     scale: float
     options: dict[str, object]
+    is_batch: bool
     would_compile: str
 
     @classmethod
@@ -43,6 +47,7 @@ class _Prepared(NamedTuple):
             call.specialisation(),
             call.scale,
             _options(call),
+            call.is_batch,
             call.would_compile(),
         )
 
@@ -99,7 +104,7 @@ class FlexAttention:
 
             if compiled is None:
                 stack.enter_context(_compiling())
-                compiled = self._compile()
+                compiled = self._compile(any_sizes=not prepared.is_batch)
             if capturing:
                 stack.enter_context(_never_compiling(prepared.would_compile))
             before = counters["stats"]["unique_graphs"]
@@ -110,9 +115,9 @@ class FlexAttention:
         self._compiled[prepared.specialisation] = compiled
         return out
 
-    def _compile(self) -> Callable[..., torch.Tensor]:
+    def _compile(self, any_sizes: bool) -> Callable[..., torch.Tensor]:
         function = _with_code_of_its_own(_attention)
-        return torch.compile(function, fullgraph=True, dynamic=True, backend=self._backend)
+        return torch.compile(function, fullgraph=True, dynamic=any_sizes, backend=self._backend)
 
 
 def _attention(query, key, value, block_mask, scale, kernel_options):
@@ -136,9 +141,12 @@ def _look(tensor: torch.Tensor) -> Hashable:
 def _options(call: FlexCall) -> dict[str, object]:
     """Tiles that divide the blocks of the mask: left to itself PyTorch takes those of 128."""
     rows, columns = call.tile
-    options: dict[str, object] = {"BLOCK_M": rows, "BLOCK_N": columns, "SPLIT_KV": SPLITS}
+    splits = SPLITS_OF_A_BATCH if call.is_batch else SPLITS
+    options: dict[str, object] = {"BLOCK_M": rows, "BLOCK_N": columns, "SPLIT_KV": splits}
     if not call.may_split:
         options["FORCE_USE_FLEX_ATTENTION"] = True
+    elif call.splits:
+        options["num_stages"] = STAGES
     return options
 
 

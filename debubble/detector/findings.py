@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from ..contract.source_line import SourceLine
 from ..timeline.data import TimelineData
 from .holds import HoldKind, find_holds
+from .instead import instead_of
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line that keeps the host from going on, in one way and in one thread.
+    """One call that keeps the host from going on, in one way and in one thread.
 
     `held` is how long in all, `worst` the longest time, `idle` what the device then had nothing to
     do: microseconds. `thread` is its name, None for the thread that recorded.
@@ -37,9 +38,26 @@ class Finding:
         """One sentence: where it comes from, and what to write instead."""
         return WORDS[self.kind][1]
 
+    @property
+    def instead(self) -> str:
+        """What to write instead of this very line."""
+        return instead_of(self.kind, self.innermost.text if self.innermost else "")
+
+    @property
+    def innermost(self) -> SourceLine | None:
+        """The line that asks for it: of a library, if one was called from `source`."""
+        if self.source is None or not self.source.inside:
+            return self.source
+        return self.source.inside[-1]
+
+    @property
+    def is_a_wait(self) -> bool:
+        """Whether the host waits for the device, and isn't only slowed down."""
+        return self.kind != "staged_upload"
+
 
 def find(timeline: TimelineData) -> list[Finding]:
-    """Every line that held the host, the costliest first."""
+    """Every call that held the host: waits before uploads that don't wait, the costliest first."""
     totals: dict[tuple, Finding] = {}
     owner: dict[int, tuple] = {}
     for hold in find_holds(timeline.events):
@@ -58,7 +76,7 @@ def find(timeline: TimelineData) -> list[Finding]:
         if id(bubble.held_by) in owner:
             idle[owner[id(bubble.held_by)]] += bubble.duration
     found = [replace(finding, idle=idle[key]) for key, finding in totals.items()]
-    return sorted(found, key=lambda finding: -finding.held)
+    return sorted(found, key=lambda finding: (not finding.is_a_wait, -finding.held))
 
 
 WORDS: dict[HoldKind, tuple[str, str]] = {
@@ -82,6 +100,11 @@ WORDS: dict[HoldKind, tuple[str, str]] = {
         "torch.tensor(..., device=), .to(device), a list or a number as an index or a value. Fill "
         "pinned, contiguous memory and copy it with non_blocking=True; neither does without the "
         "other.",
+    ),
+    "staged_upload": (
+        "a staged upload",
+        "non_blocking=True from memory that is pageable: the driver copies the bytes aside first, "
+        "and above 2 MiB waits for the stream. Fill pinned, contiguous memory instead.",
     ),
     "pinned_upload": (
         "a pinned upload",

@@ -15,6 +15,7 @@ HoldKind = Literal[
     "download",
     "pageable_download",
     "pageable_upload",
+    "staged_upload",
     "pinned_upload",
     "device",
     "stream",
@@ -89,7 +90,7 @@ def _blocking_copy(call: Event, copy: Event, sync: Event) -> Hold:
 def _copy_alone(call: Event, copy: Event) -> Iterator[Hold]:
     """A copy that was asked for without blocking; only the driver can still keep the host."""
     if _is_pageable(copy):
-        kind: HoldKind = "pageable_download" if copy.copy_kind == "d2h" else "pageable_upload"
+        kind: HoldKind = "pageable_download" if copy.copy_kind == "d2h" else "staged_upload"
         yield Hold(kind, call.duration, call, copy)
 
 

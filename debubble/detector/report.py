@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 
+from ..contract.source_line import SourceLine
 from ..timeline.timeline import Timeline
 from ..timeline.trace_file import portable_path
 from ..views.syncs import text
@@ -12,7 +13,7 @@ from .findings import Finding, find
 
 @dataclass(repr=False)
 class SyncReport:
-    """Every line of a recording that kept the host waiting, the costliest first.
+    """Every call of a recording that kept the host waiting: waits first, the costliest first.
 
     `allowed` are those inside `allow_host_sync`. `timeline` is the recording itself. All three
     are filled when the block of `find_host_syncs` ends.
@@ -62,18 +63,30 @@ class SyncReport:
 
 
 def _row(finding: Finding) -> dict[str, object]:
-    source, row = finding.source, asdict(finding)
+    source = finding.source
+    row = {field.name: getattr(finding, field.name) for field in fields(finding)}
     del row["source"], row["allowed"]
     return {
-        "file": portable_path(source.file) if source else None,
-        "line": source.line if source else None,
-        "function": source.function if source else None,
-        "code": source.text if source else None,
+        **_place(source),
+        "inside": [_place(line) for line in (source.inside if source else ())],
+        "forward": _place(source.forward) if source and source.forward else None,
         "what": finding.what,
+        "is_a_wait": finding.is_a_wait,
+        "instead": finding.instead,
         **{
             f"{key}_us" if key in TIMES else key: round(value, 3) if key in TIMES else value
             for key, value in row.items()
         },
+    }
+
+
+def _place(source: SourceLine | None) -> dict[str, object]:
+    return {
+        "file": portable_path(source.file) if source else None,
+        "line": source.line if source else None,
+        "column": source.column if source else None,
+        "function": source.function if source else None,
+        "code": source.text if source else None,
     }
 
 

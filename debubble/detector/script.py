@@ -1,13 +1,15 @@
-"""Running a script as `python script.py` would, inside somebody else's process."""
+"""Running a script or a module as Python would, inside somebody else's process."""
 
 from __future__ import annotations
 
 import builtins
 import os
+import runpy
 import sys
 import types
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from .tracebacks import users_part
@@ -48,13 +50,50 @@ class Script:
         main.__dict__.update(__file__=self.file, __builtins__=builtins, __cached__=None)
         sys.modules["__main__"] = main
         sys.argv = [self.name, *arguments]
-        if not sys.flags.safe_path:
-            sys.path[:1] = [os.path.dirname(os.path.realpath(self.file))]
+        _search_in(os.path.dirname(os.path.realpath(self.file)))
         try:
             exec(self.code, main.__dict__)
         except BaseException as error:
             return error.with_traceback(users_part(error.__traceback__))
         return None
+
+
+@dataclass(frozen=True)
+class Module:
+    """`python -m name`: a module, or a package with a `__main__`."""
+
+    name: str
+
+    @classmethod
+    def named(cls, name: str) -> Module:
+        """NoScript if Python finds no such module, with the working directory first on the path."""
+        _search_in(os.getcwd())
+        try:
+            spec = find_spec(name)
+            if spec is not None and spec.submodule_search_locations is not None:
+                spec = find_spec(f"{name}.__main__")
+        except (ImportError, ValueError) as error:
+            raise NoScript(f"the module {name!r} can't be found: {error}.") from None
+        if spec is None:
+            raise NoScript(
+                f"the module {name!r} can't be run: there is no such module here, or it is a "
+                "package without a __main__."
+            )
+        return cls(name)
+
+    def run(self, arguments: Sequence[str]) -> BaseException | None:
+        """As `Script.run`."""
+        sys.argv = [self.name, *arguments]
+        try:
+            runpy.run_module(self.name, run_name="__main__", alter_sys=True)
+        except BaseException as error:
+            return error.with_traceback(users_part(error.__traceback__))
+        return None
+
+
+def _search_in(folder: str) -> None:
+    if not sys.flags.safe_path:
+        sys.path[:1] = [folder]
 
 
 def exit_status(ended_by: BaseException | None) -> int:

@@ -47,4 +47,4 @@ def _file_of(entry: TracebackType) -> str:
 
 
 def _is_ours(file: str) -> bool:
-    return file.startswith(PACKAGE) or file.endswith(PLUMBING)
+    return file == "<frozen runpy>" or file.startswith(PACKAGE) or file.endswith(PLUMBING)

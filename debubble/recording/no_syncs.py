@@ -5,15 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..accelerator import current
-from ..contract.host_syncs import forbidding_host_syncs
+from ..accelerator import Accelerator, current
+from ..contract.follow import Enter, into_chosen_threads
+from ..contract.host_syncs import by_the_rule_of, forbidding_host_syncs, region_here
 
 
 @contextmanager
 def no_host_syncs() -> Iterator[None]:
     """Raises HostSyncError at the line where the host waits for the device, or copies to or from
-    pageable or non-contiguous memory "without blocking". Holds for this
-    context only, and for the backward passes that it begins, hooks included: other threads and
-    tasks may wait."""
-    with forbidding_host_syncs(), current().watching_for_syncs():
+    pageable or non-contiguous memory "without blocking".
+
+    Holds for this context, for the backward passes that it begins, hooks included, for the threads
+    that it starts, and for the tasks that it submits to thread pools; all other threads may wait.
+    What is refused in a thread is raised there, and at the end of the block as well.
+    """
+    accelerator = current()
+    with (
+        forbidding_host_syncs(),
+        into_chosen_threads(lambda in_a_pool: _for_this_region(accelerator, in_a_pool)),
+        accelerator.watching_for_syncs(),
+    ):
         yield
+
+
+def _for_this_region(accelerator: Accelerator, in_a_pool: bool) -> Enter | None:
+    """What a thread that is started now runs inside of, if waits are forbidden here."""
+    region = region_here()
+    if region is None:
+        return None
+
+    @contextmanager
+    def enter() -> Iterator[None]:
+        with by_the_rule_of(region, in_a_pool), accelerator.watching_for_syncs():
+            yield
+
+    return enter

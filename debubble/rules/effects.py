@@ -62,3 +62,5 @@ READ = Effects(kernels=0, reads=1)
 ERROR_CHECK = Effects(d2d=1, kernels=0, reads=1, kernels_after=1)
 COPIED_FIRST = Effects(d2d=1)
 """A functional form of an in-place operator: a copy of the input, then the kernel."""
+FILLED_FIRST = Effects(kernels=2)
+"""What is only written in places: zeros everywhere, then the kernel."""

@@ -96,5 +96,17 @@ def isin(args: tuple, kwargs: dict) -> Effects:
     """Few test values are compared one by one, many are sorted."""
     elements, tests = args[:2]
     if tests.numel() < 10 * elements.numel() ** 0.145:
-        return Effects(d2d=1, kernels=3)
+        one_pair = elements.numel() == tests.numel() == 1
+        return Effects(d2d=1 + one_pair, kernels=3 - one_pair)
     return Effects(uploads=1, d2d=5, kernels=26, reads=2)
+
+
+SORTED_FROM = 3072
+"""Indices beyond which the gradient of an embedding sorts them."""
+
+
+def embedding_backward(args: tuple, kwargs: dict) -> Effects:
+    """Zeros, then the rows that were looked up are added to them, many of them in sorted order."""
+    indices, by_frequency = args[1], args[4]
+    few = indices.numel() <= SORTED_FROM and not by_frequency
+    return Effects(kernels=2 if few else 12)

@@ -13,9 +13,19 @@ import torch
 
 from .answers import bincount, equal, histc, nonzero, unique, unique_consecutive
 from .copies import dense_alike
-from .effects import COPIED_FIRST, ERROR_CHECK, ONE_KERNEL, READ, Effects, Rule
+from .effects import (
+    COPIED_FIRST,
+    ERROR_CHECK,
+    FILLED_FIRST,
+    NOTHING,
+    ONE_KERNEL,
+    READ,
+    Effects,
+    Rule,
+)
 from .indexing import (
     concatenation,
+    embedding_backward,
     fill_with_tensor,
     filled_with_tensor,
     index,
@@ -26,8 +36,18 @@ from .indexing import (
     repeat_interleave,
     where,
 )
-from .products import addmm, attention, batch_normalisation, convolution, normalisation, product
-from .reductions import multinomial, permutation, scan, sort, topk, total
+from .products import (
+    addmm,
+    batch_normalisation,
+    batch_normalisation_backward,
+    convolution,
+    convolution_backward,
+    normalisation,
+    normalisation_backward,
+    product,
+)
+from .reductions import multinomial, of_all, permutation, scan, sort, topk, total
+from .spectra import fft_back, fft_of_complex
 
 
 def effects_of(name: str, args: tuple, kwargs: dict) -> Effects:
@@ -101,6 +121,8 @@ TABLE: dict[str, Rule] = {
     "cat": concatenation,
     "one_hot": one_hot,
     "isin.Tensor_Tensor": isin,
+    "_efficientzerotensor": NOTHING,
+    "conj_physical_": ONE_KERNEL,
     "eye": Effects(kernels=2),
     "pow.Scalar": Effects(kernels=2),
     "sort": sort,
@@ -115,6 +137,10 @@ TABLE: dict[str, Rule] = {
     "cumprod_": scan,
     "sum": total,
     "sum.dim_IntList": total,
+    "all": of_all,
+    "any": of_all,
+    "all.dim": of_all,
+    "any.dim": of_all,
     "count_nonzero": Effects(kernels=3),
     "count_nonzero.dim_IntList": Effects(kernels=3),
     "renorm": Effects(kernels=3),
@@ -130,20 +156,31 @@ TABLE: dict[str, Rule] = {
     "clone": clone,
     "mse_loss": Effects(kernels=2),
     "smooth_l1_loss": Effects(kernels=2),
+    "_ctc_loss": Effects(uploads=3, kernels=3),
+    "nll_loss_backward": FILLED_FIRST,
+    "nll_loss2d_backward": FILLED_FIRST,
+    "embedding_dense_backward": embedding_backward,
     "native_layer_norm": normalisation,
     "rms_norm": normalisation,
     "_fused_rms_norm": normalisation,
     "native_group_norm": Effects(kernels=2),
+    "native_layer_norm_backward": normalisation_backward,
+    "_fused_rms_norm_backward": normalisation_backward,
     "native_batch_norm": batch_normalisation,
     "_native_batch_norm_legit": batch_normalisation,
-    "scaled_dot_product_attention": attention,
+    "native_batch_norm_backward": batch_normalisation_backward,
+    "scaled_dot_product_attention": ONE_KERNEL,
     "convolution": convolution,
-    "convolution_backward": Effects(kernels=2),
+    "convolution_backward": convolution_backward,
     "lstm.input": Effects(kernels=3),
+    "lstm.data": Effects(kernels=3),
     "gru.input": Effects(kernels=3),
+    "gru.data": Effects(kernels=3),
     "lstm_cell": Effects(kernels=3),
     "gru_cell": Effects(kernels=3),
     "_fft_r2c": Effects(kernels=2),
+    "_fft_c2r": fft_back,
+    "_fft_c2c": fft_of_complex,
     "_foreach_norm.Scalar": Effects(kernels=3),
     "_linalg_check_errors": ERROR_CHECK,
     "linalg_inv_ex": Effects(kernels=14),
@@ -160,11 +197,12 @@ TABLE: dict[str, Rule] = {
 
 TAKEN_APART_ELSEWHERE = (
     "rms_norm",
-    "scaled_dot_product_attention",
     "one_hot",
     "convolution",
     "lstm.input",
+    "lstm.data",
     "gru.input",
+    "gru.data",
     "lstm_cell",
     "gru_cell",
 )

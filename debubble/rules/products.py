@@ -1,25 +1,58 @@
-"""Matrix products, normalisation and attention."""
+"""Matrix products, convolutions and normalisation."""
 
 from __future__ import annotations
 
 import torch
 
-from .effects import COPIED_FIRST, Effects
+from .effects import COPIED_FIRST, ONE_KERNEL, Effects
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+TILE = 128
+"""Rows and columns of the result that one block of a large product computes."""
+TILES = 66
+"""Of the result, from which on the device is busy enough without splitting the inner dimension."""
+SPLIT_FROM = 128
+"""The inner dimension from which on a product in fp32 is split."""
+FEW_ROWS = 16
+"""Up to so many a library takes a kernel for narrow matrices."""
 
 
 def product(args: tuple, kwargs: dict) -> Effects:
-    """Few rows and a long inner dimension are split over the device, then summed."""
-    rows, inner = args[-2].shape[-2:]
-    halves = args[-1].dtype in (torch.float16, torch.bfloat16)
-    return Effects(kernels=1 + (halves and rows <= 16 and inner >= 4096))
+    """Few results and a long inner dimension are split over the device, then summed."""
+    first, second = args[-2:]
+    rows, inner = first.shape[-2:]
+    if second.dtype in HALVES:
+        return Effects(kernels=1 + (rows <= FEW_ROWS and inner >= 4096))
+    if second.dtype != torch.float32 or not _is_small(rows, second.shape[-1]):
+        return ONE_KERNEL
+    tall = rows > FEW_ROWS and _is_transposed(second)
+    return Effects(kernels=1 + (inner >= SPLIT_FROM or tall))
 
 
 def addmm(args: tuple, kwargs: dict) -> Effects:
-    """A bias vector is added by the library; a whole matrix is copied into the result first."""
-    bias = args[0]
+    """A bias vector is added by the library, which takes three kernels for some small results in
+    fp32; a whole matrix is copied into the result first."""
+    bias, first, second = args[:3]
     if not bias.is_contiguous():
         return Effects(kernels=2)
-    return COPIED_FIRST if bias.dim() > 1 else product(args, kwargs)
+    if bias.dim() > 1:
+        return COPIED_FIRST
+    if second.dtype != torch.float32:
+        return product(args, kwargs)
+    rows = first.shape[0]
+    many = rows > FEW_ROWS and _is_small(rows, second.shape[1]) and _is_transposed(second)
+    return Effects(kernels=3 if many else 1)
+
+
+def _is_small(rows: int, columns: int) -> bool:
+    return -(-rows // TILE) * -(-columns // TILE) < TILES
+
+
+def _is_transposed(factor: torch.Tensor) -> bool:
+    """As the weight of a linear layer is."""
+    return factor.dim() == 2 and factor.stride(0) == 1 and not factor.is_contiguous()
 
 
 def normalisation(args: tuple, kwargs: dict) -> Effects:
@@ -27,14 +60,41 @@ def normalisation(args: tuple, kwargs: dict) -> Effects:
     return Effects(kernels=1 if args[0].shape[-1] % 4 == 0 else 2)
 
 
+def normalisation_backward(args: tuple, kwargs: dict) -> Effects:
+    """One kernel for the input, and one for weight and bias together."""
+    of_input, *of_parameters = args[-1]
+    return Effects(kernels=int(of_input) + any(of_parameters))
+
+
 def batch_normalisation(args: tuple, kwargs: dict) -> Effects:
+    """With weights, over more than rows, it is one kernel of cuDNN."""
+    if _is_cudnns(args[0], args[1]):
+        return ONE_KERNEL
     return Effects(kernels=3) if args[5] else Effects(d2d=1, kernels=2)
 
 
+def batch_normalisation_backward(args: tuple, kwargs: dict) -> Effects:
+    return Effects(kernels=1 if _is_cudnns(args[1], args[2]) else 2)
+
+
+def _is_cudnns(data: torch.Tensor, weight: torch.Tensor | None) -> bool:
+    exact = data.dtype != torch.bfloat16 and weight is not None and weight.dtype == torch.float32
+    return exact and data.dim() >= 3
+
+
 def convolution(args: tuple, kwargs: dict) -> Effects:
-    return Effects(kernels=1 + (args[2] is not None))
+    """The weights are put in the order of an image that has its channels last."""
+    image, weight, bias = args[:3]
+    reorders = _channels_last(image) and not _channels_last(weight)
+    return Effects(kernels=1 + (bias is not None) + reorders)
 
 
-def attention(args: tuple, kwargs: dict) -> Effects:
-    mask = args[3] if len(args) > 3 else kwargs.get("attn_mask")
-    return Effects(kernels=1 if mask is None else 4)
+def _channels_last(tensor: torch.Tensor) -> bool:
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    is_plain = tensor.is_contiguous() or tensor.dim() not in formats
+    return not is_plain and tensor.is_contiguous(memory_format=formats[tensor.dim()])
+
+
+def convolution_backward(args: tuple, kwargs: dict) -> Effects:
+    """One kernel for each of image, weight and bias that has a gradient."""
+    return Effects(kernels=sum(args[-1]))

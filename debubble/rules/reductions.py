@@ -45,6 +45,13 @@ def total(args: tuple, kwargs: dict) -> Effects:
     return Effects(kernels=1 + _converts(args[0], kwargs))
 
 
+def of_all(args: tuple, kwargs: dict) -> Effects:
+    """`all` and `any` copy a single value, which another type is made a truth value for."""
+    if args[0].numel() != 1:
+        return ONE_KERNEL
+    return Effects(d2d=1, kernels=int(args[0].dtype != torch.bool))
+
+
 def _converts(tensor: torch.Tensor, kwargs: dict) -> bool:
     """Whether the elements are added up in another dtype: small integers are in int64."""
     whole = not tensor.is_floating_point() and not tensor.is_complex()
@@ -58,4 +65,7 @@ def permutation(args: tuple, kwargs: dict) -> Effects:
 
 def multinomial(args: tuple, kwargs: dict) -> Effects:
     replacement = args[2] if len(args) > 2 else kwargs.get("replacement", False)
-    return Effects(d2d=2, kernels=3) if replacement and args[1] > 1 else Effects(kernels=14)
+    if replacement and args[1] > 1:
+        return Effects(d2d=2, kernels=3)
+    one_row = args[0].dim() == 2 and args[0].size(0) == 1
+    return Effects(d2d=int(one_row), kernels=14 - one_row)

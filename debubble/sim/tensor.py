@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from functools import cache
 from numbers import Number
 from typing import Any, SupportsIndex
 
@@ -36,6 +37,8 @@ class SimTensor(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):  # type: ignore[override]  # PyTorch's own is no method
+        if len(types) > 1 and not all(issubclass(kind, SimTensor) for kind in types):
+            return NotImplemented  # A class that wraps tensors on sim knows what to do with them.
         return _run(func, args, kwargs or {})
 
     def look_at(self, data_on_cpu: torch.Tensor, block: Block) -> None:
@@ -50,7 +53,7 @@ class SimTensor(torch.Tensor):
 
     @data.setter
     def data(self, other: torch.Tensor) -> None:
-        if type(other) is not SimTensor:
+        if not isinstance(other, SimTensor):
             raise RuntimeError(
                 f"a tensor on {self.device} can't take its data from one on {other.device}: "
                 "move it there first"
@@ -119,20 +122,60 @@ class SimTensor(torch.Tensor):
         arguments = (self.detach().cpu(), self.dtype, str(self.device), self.requires_grad)
         return torch._utils._rebuild_device_tensor_from_cpu_tensor, arguments
 
+    def __dlpack__(self, **options: Any) -> Any:
+        raise BufferError(f"a tensor on {self.device} has no memory to share: hand over its .cpu()")
+
+    def as_subclass(self, cls: type) -> Any:
+        """Another look at the same memory, of a class that is both `cls` and one of sim's."""
+        return _AsSubclass.apply(self, _on_sim(cls))
+
     def __setitem__(self, index: Any, value: Any) -> None:
         assign(self, index, value)
+
+
+class _AsSubclass(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tensor: SimTensor, cls: type) -> SimTensor:
+        return SimTensor.__new__(cls, tensor.data_on_cpu, tensor.block)  # type: ignore[arg-type]  # a class of it
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
+        return gradient, None
+
+
+@cache
+def _on_sim(cls: type) -> type:
+    """For a class of tensors, one of its name that lies on sim as well."""
+    if cls is torch.Tensor or issubclass(cls, SimTensor):
+        return SimTensor if cls is torch.Tensor else cls
+    return type(cls.__name__, (cls, _KeepsItsClass, SimTensor), {"__module__": cls.__module__})
+
+
+class _KeepsItsClass:
+    """Results are of the class that was computed with, as those of PyTorch's own subclasses."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return torch.Tensor.__torch_function__.__func__(cls, func, types, args, kwargs or {})  # type: ignore[attr-defined]  # a class method
 
 
 _DATA: Any = inspect.getattr_static(torch.Tensor, "data")
 """PyTorch's own attribute, which the tensors' hides."""
 _DEVICE = torch.device("cpu")
 _run: Any = None
+CALLED = {"sim"}
+"""Types of devices that mean sim; "cuda" is one where code says that."""
 
 
 def connect(device: torch.device, run: Any) -> None:
     """Called once, when the backend is registered: from then on tensors report `device`."""
     global _DEVICE, _run
     _DEVICE, _run = device, run
+
+
+def said_device() -> torch.device:
+    """What whatever lies on sim says of its device."""
+    return torch.device("cuda", 0) if "cuda" in CALLED else _DEVICE
 
 
 def assign(tensor: SimTensor, index: Any, value: Any) -> None:

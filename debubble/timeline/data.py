@@ -46,6 +46,12 @@ class TimelineData:
         return self.description if word in self.description else f"{word} on {self.description}"
 
     @property
+    def length(self) -> float:
+        """Microseconds from end to end: from the first event's start to the last one's end."""
+        first = min((event.start for event in self.events), default=0.0)
+        return max((event.end for event in self.events), default=0.0) - first
+
+    @property
     def span(self) -> float:
         """Microseconds from the start of the first device event to the end of the last."""
         return self.device_span()

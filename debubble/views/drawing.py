@@ -5,16 +5,21 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from html import escape
-from io import BytesIO
+from io import BytesIO, StringIO
 from typing import TYPE_CHECKING, Protocol
 
 import ipywidgets
+from matplotlib import rc_context
+
+from .controls.slider import Slider
+from .embedding import Bundle, Embedded, with_embedding
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LABELS = {"description_width": "14em"}
 CSS_PIXELS_PER_INCH = 96
+MOST_PICTURES = 9
+"""Of one slider, in a page without a kernel."""
 
 
 class Picture(Protocol):
@@ -32,23 +37,18 @@ class Picture(Protocol):
 
 
 class Drawing(ipywidgets.VBox):
-    """`draw` is called by name with each slider's value; a page without a kernel has the first
-    picture. A slider is (label, the values to choose from, the first value)."""
+    """`draw` is called by name with each slider's value. A slider is (label, the values to choose
+    from, the first value).
+
+    A page without a kernel has the pictures for each slider moved alone, from the first values.
+    """
 
     def __init__(
         self, draw: Callable[..., Picture], **sliders: tuple[str, Sequence[int], int]
     ) -> None:
         self._draw = draw
-        self.sliders = {
-            name: ipywidgets.SelectionSlider(
-                options=list(values),
-                value=first,
-                description=label,
-                style=LABELS,
-                layout=ipywidgets.Layout(width="36em"),
-            )
-            for name, (label, values, first) in sliders.items()
-        }
+        self.sliders = {name: Slider(*slider) for name, slider in sliders.items()}
+        self._first = {name: slider.value for name, slider in self.sliders.items()}
         self._shown = ipywidgets.HTML()
         self._redraw()
         for slider in self.sliders.values():
@@ -65,12 +65,44 @@ class Drawing(ipywidgets.VBox):
     def __repr__(self) -> str:
         return self.picture.text
 
-    def _repr_mimebundle_(self, **kwargs: dict) -> tuple[dict, dict]:
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+    def _repr_mimebundle_(self, **kwargs: dict) -> Bundle:
+        live = super()._repr_mimebundle_(**kwargs)
+        data, metadata = with_embedding(live, "drawing", self._embedded)
         picture = self.picture
-        data = {**data, "text/plain": picture.text, "image/png": png_of(picture.figure)}
+        data |= {"text/plain": picture.text, "image/png": png_of(picture.figure)}
         return data, {**metadata, "image/png": {"alt": picture.text}}
+
+    def _embedded(self) -> Embedded:
+        """The sliders with the values that were drawn, and the picture of each: `""` is the first
+        one, `name value` the one with that slider moved."""
+        pictures = {"": still(self._draw(**self._first))}
+        sliders = []
+        for name, slider in self.sliders.items():
+            first = self._first[name]
+            values = thinned(slider.options, first)
+            sliders.append({"name": name, "label": slider.label, "options": values, "value": first})
+            for value in values:
+                if value != first:
+                    moved = self._draw(**{**self._first, name: value})
+                    pictures[f"{name} {value}"] = still(moved)
+        return {"sliders": sliders, "pictures": pictures}, []
+
+
+def thinned(values: Sequence[int], first: int) -> list[int]:
+    """At most MOST_PICTURES of them, evenly, with both ends and `first`."""
+    step = -(-(len(values) - 1) // (MOST_PICTURES - 1)) or 1
+    kept = {*values[::step], values[-1], first}
+    return [value for value in values if value in kept]
+
+
+def still(picture: Picture) -> dict[str, object]:
+    """The picture as SVG, whose letters are text, its words, and its width in CSS pixels."""
+    figure = picture.figure
+    buffer = StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "debubble"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    width = round(figure.get_figwidth() * CSS_PIXELS_PER_INCH)
+    return {"svg": buffer.getvalue(), "alt": str(figure.get_label()), "width": width}
 
 
 def png_of(figure: Figure) -> bytes:

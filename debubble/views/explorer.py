@@ -8,33 +8,40 @@ import ipywidgets
 
 from debubble.timeline.data import TimelineData
 
+from .controls.slider import Slider
+from .embedding import Bundle, Embedded, with_embedding
 from .progress import progress
 from .timeline.widget import TimelineWidget
+
+SLIDER = ("label", "options", "value", "unit")
 
 Recording = TimelineData | tuple[TimelineData, TimelineData]
 """A timeline, or (before, after)."""
 
 
 class Explorer(ipywidgets.VBox):
-    """Everything is recorded before the slider appears: moving it runs nothing on the device."""
+    """Everything is recorded before the slider appears: moving it runs nothing on the device.
 
-    def __init__(self, label: str, recordings: dict[int, Recording]) -> None:
+    All values share one time axis, as long as the longest of them, so that lengths compare.
+    """
+
+    def __init__(
+        self, label: str, recordings: dict[int, Recording], start: int | None = None
+    ) -> None:
+        """`start` is the value that is shown first; by default the middle one, from which both
+        ways lead to something else."""
         values = sorted(recordings)
-        step = values[1] - values[0] if len(values) > 1 else 1
-        if values != list(range(values[0], values[-1] + 1, step)):
-            raise ValueError(f"values {values}: a slider needs evenly spaced whole numbers")
+        start = values[len(values) // 2] if start is None else start
+        if start not in recordings:
+            known = ", ".join(map(str, values))
+            raise ValueError(f"start={start}: nothing was recorded for it, only for {known}")
         self._recordings = {value: _as_pair(recordings[value]) for value in values}
-        before, after = self._recordings[values[0]]
-        self.timeline = TimelineWidget(after, before)
-        self.slider = ipywidgets.IntSlider(
-            values[0],
-            min=values[0],
-            max=values[-1],
-            step=step,
-            description=label,
-            style={"description_width": "initial"},
-            layout=ipywidgets.Layout(width="28em"),
+        self._axis = max(
+            timeline.length for pair in self._recordings.values() for timeline in pair if timeline
         )
+        before, after = self._recordings[start]
+        self.timeline = TimelineWidget(after, before, axis=self._axis)
+        self.slider = Slider(label, values, start)
         self.slider.observe(self._show, names="value")
         super().__init__([self.slider, self.timeline])
 
@@ -44,22 +51,36 @@ class Explorer(ipywidgets.VBox):
 
     def __repr__(self) -> str:
         lines = [
-            f"{self.slider.description} {value}: {_counted(after)}"
+            f"{self.slider.label} {value}: {_counted(after)}"
             for value, (_, after) in self._recordings.items()
         ]
         return "\n".join(lines)
 
-    def _repr_mimebundle_(self, **kwargs: dict) -> tuple[dict, dict]:
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+    def _repr_mimebundle_(self, **kwargs: dict) -> Bundle:
+        live = super()._repr_mimebundle_(**kwargs)
+        data, metadata = with_embedding(live, "explorer", self._embedded)
         still, described = self.timeline._repr_mimebundle_()
-        picture = {"text/plain": repr(self), "image/png": still["image/png"]}
-        return {**data, **picture}, {**metadata, **described}
+        data |= {"text/plain": repr(self), "image/png": still["image/png"]}
+        return data, {**metadata, **described}
+
+    def _embedded(self) -> Embedded:
+        slider = {name: getattr(self.slider, name) for name in SLIDER}
+        states = [
+            TimelineWidget(after, before, axis=self._axis).state
+            for before, after in self._recordings.values()
+        ]
+        return {"slider": slider}, states
 
 
-def explore(label: str, values: Iterable[int], record: Callable[[int], Recording]) -> Explorer:
-    """Records every value, with progress, and shows them behind a slider."""
-    return Explorer(label, {value: record(value) for value in progress(list(values), label)})
+def explore(
+    label: str,
+    values: Iterable[int],
+    record: Callable[[int], Recording],
+    *,
+    start: int | None = None,
+) -> Explorer:
+    """Records every value, with progress, and shows them behind a slider, `start` first."""
+    return Explorer(label, {value: record(value) for value in progress(list(values), label)}, start)
 
 
 def _as_pair(recording: Recording) -> tuple[TimelineData | None, TimelineData]:

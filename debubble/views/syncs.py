@@ -8,38 +8,75 @@ from debubble.detector.findings import Finding
 from debubble.timeline.data import TimelineData
 
 from .timeline.tables import Row, align
-from .timeline.words import format_time
+from .timeline.words import format_time, printable
 
 FIGURES = ("held", "worst", "times", "idle")
 
 
-def text(timeline: TimelineData, findings: Sequence[Finding], allowed: Sequence[Finding]) -> str:
-    """Plain text: tables, what the words mean, and the sum."""
+def text(
+    timeline: TimelineData,
+    findings: Sequence[Finding],
+    allowed: Sequence[Finding],
+    stack: bool = False,
+) -> str:
+    """Plain text: tables, what the words mean, what to write instead, and the sum. `stack` shows
+    every line of a library on the way to a wait, and not the innermost alone."""
     blocks = []
     if findings:
-        blocks += [align(*table(findings), len(FIGURES)), *meanings(findings)]
+        blocks += [align(*table(findings, stack), len(FIGURES)), *meanings(findings)]
+        blocks.append("\n".join(["Instead:", *remedies(findings)]))
     if allowed:
-        blocks.append(f"Allowed:\n{align(*table(allowed), len(FIGURES))}")
+        blocks.append(f"Allowed:\n{align(*table(allowed, stack), len(FIGURES))}")
     return "\n\n".join([*blocks, "\n".join(sentences(timeline, findings, allowed))])
 
 
-def table(findings: Sequence[Finding]) -> tuple[Row, list[Row]]:
-    """Headings and rows; threads are named if there is more than the one that recorded."""
+def table(findings: Sequence[Finding], stack: bool = False) -> tuple[Row, list[Row]]:
+    """Headings and rows; threads are named if there is more than the one that recorded. Below a
+    line that calls a library stand the library's."""
     threads = any(finding.thread for finding in findings)
     headings = (*FIGURES, "waits for", *(["thread"] if threads else []), "line")
-    rows = [
-        (
-            format_time(finding.held),
-            format_time(finding.worst),
-            f"{finding.count:,}",
-            format_time(finding.idle),
-            finding.what,
-            *([finding.thread or ""] if threads else []),
-            str(finding.source or "(no line known)"),
+    rows: list[Row] = []
+    for finding in findings:
+        rows.append(
+            (
+                format_time(finding.held),
+                format_time(finding.worst),
+                f"{finding.count:,}",
+                format_time(finding.idle),
+                finding.what,
+                *([printable(finding.thread or "")] if threads else []),
+                printable(str(finding.source or "(no line known)")),
+            )
         )
-        for finding in findings
-    ]
+        nothing = ("",) * (len(headings) - 1)
+        rows += [(*nothing, printable(line)) for line in _below(finding, stack)]
     return headings, rows
+
+
+def _below(finding: Finding, stack: bool) -> list[str]:
+    """What is said of a line below it: where a library waits, and whose gradient it is."""
+    source = finding.source
+    if source is None:
+        return []
+    inside = source.inside if stack else source.inside[-1:]
+    forward = [f"  for the gradient of {source.forward}"] if source.forward else []
+    return [*(f"  in {line.in_library}" for line in inside), *forward]
+
+
+def remedies(findings: Sequence[Finding]) -> list[str]:
+    """What to write instead of each line, the costliest first."""
+    said = dict.fromkeys(
+        f"  {finding.source.place if finding.source else '(no line known)'}: {finding.instead}"
+        for finding in findings
+    )
+    rest = len(said) - MOST_REMEDIES
+    return [
+        *map(printable, list(said)[:MOST_REMEDIES]),
+        *([f"  ({rest} more)"] if rest > 0 else []),
+    ]
+
+
+MOST_REMEDIES = 12
 
 
 def meanings(findings: Sequence[Finding]) -> list[str]:
@@ -71,13 +108,13 @@ def sentences(
             "The recording was full before the end, and what came later is not listed: "
             "look at fewer steps, or raise the limit."
         )
-    return said
+    return [*map(printable, said)]
 
 
 def _sum(findings: Sequence[Finding]) -> str:
     """`12 times at 3 lines, for 1.20 ms in all`"""
     times = sum(finding.count for finding in findings)
-    lines = len({finding.source for finding in findings})
+    lines = len({finding.source and finding.source[:2] for finding in findings})
     held = format_time(sum(finding.held for finding in findings))
     return (
         f"{'once' if times == 1 else f'{times:,} times'} at "

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .teaching.guarded_buffer import GuardedBuffer, guarded_buffer
     from .teaching.inputs import in_a_row, left_as_they_were, part_of, same_objects
     from .teaching.pinning import no_pinned_memory, pinned_memory
+    from .teaching.refusals import expect_refusal
     from .teaching.traffic import DeviceTraffic
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "closed_gate",
     "expect",
     "expect_equal",
+    "expect_refusal",
     "guarded_buffer",
     "in_a_row",
     "left_as_they_were",
@@ -42,6 +44,7 @@ make_lazy(
         "closed_gate": "gate",
         "expect": "teaching.claims",
         "expect_equal": "teaching.claims",
+        "expect_refusal": "teaching.refusals",
         "guarded_buffer": "teaching.guarded_buffer",
         "in_a_row": "teaching.inputs",
         "left_as_they_were": "teaching.inputs",

@@ -87,6 +87,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if device:
         # Read by whatever asks for an accelerator first, and by the processes that tests start.
         os.environ["DEBUBBLE_DEVICE"] = device
+    if device == "cuda" and "DEBUBBLE_GPU_QUEUE" in os.environ:
+        # Before xdist starts workers: they use this run's turn, and don't wait for one another.
+        from debubble.accelerator import lease
+
+        lease.wait_for_turn()
     chosen = config.getoption("impl", "learner")
     if chosen not in ("learner", "solutions") and not Path(chosen).is_file():
         raise pytest.UsageError(
@@ -169,14 +174,18 @@ def accelerator(pytestconfig: pytest.Config) -> Accelerator:
 
 @pytest.fixture
 def kata(request: pytest.FixtureRequest) -> Iterator[KataCode]:
-    """The implementation under test: its functions and classes are attributes. It may not poll."""
+    """The implementation under test: its functions and classes are attributes. It may not poll, nor
+    keep for good what it makes in each call."""
+    code = _code_under_test(request)
     if "accelerator" not in request.fixturenames:
-        yield _code_under_test(request)
+        yield code
         return
+    from .teaching.keeping import must_not_keep
     from .teaching.polling import polling_is_refused
 
     with polling_is_refused(request.getfixturevalue("accelerator")):
-        yield _code_under_test(request)
+        yield code
+    must_not_keep(code.loaded)
 
 
 def _code_under_test(request: pytest.FixtureRequest) -> KataCode:

@@ -1,4 +1,4 @@
-"""A step that waits for nothing (chapter 06).
+"""A step that waits for nothing (chapter 06, hard, 120 minutes).
 
 The engine below generates the right tokens, for prompts with images and for requests whose prefix
 lies in CPU memory. But it has a fault of each of the chapters 01 to 05, and the host waits for the
@@ -15,6 +15,8 @@ at the first one that fails, see to that one, and run them again. In the end the
 `attention` and `recurrence` can stay as they are: what they are handed has to come from elsewhere.
 `Inputs` may have more fields, and is best made without asking the device for anything. Streams,
 events, graphs, pinned memory and `copy_batch` are those of `debubble.accelerator.current()`.
+
+You need to know the katas before it: this one is all of them together.
 
 Edit this file, then run
 
@@ -38,75 +40,7 @@ MOST_BLOCKS = 6  # of one request
 BLOCK = 8  # tokens of a block of the cache, and of a chunk
 
 
-class Layer(NamedTuple):
-    projection: torch.Tensor
-    """[D, 3 * D]: to query, key and value."""
-    output: torch.Tensor
-    """[D, D]"""
-    gate: torch.Tensor | None = None
-    """[D]: how much of its state a recurrent layer keeps. None for a layer with attention."""
-
-
-class SmallModel(NamedTuple):
-    embedding: torch.Tensor
-    """[V, D]"""
-    layers: Sequence[Layer]
-    head: torch.Tensor
-    """[D, V]"""
-
-
-class StepRequest(NamedTuple):
-    """What the scheduler says of a request in one step."""
-
-    slot: int
-    """Its place among those that are running, below MOST_REQUESTS."""
-    blocks: Sequence[int]
-    """Of the cache, for its tokens in their order, those of this step too. Never block 0, which
-    is nobody's."""
-    num_computed: int = 0
-    """Tokens that the cache knows; a multiple of BLOCK if there is a prompt to compute."""
-    prompt: Sequence[int] = ()
-    """What is left of its prompt. None left: this step computes the token that it sampled last."""
-    images: Sequence[tuple[int, int]] = ()
-    """First and last position of each, at most 2: its tokens see each other both ways."""
-
-
-class Inputs(NamedTuple):
-    """What the layers are told of a step, for its T tokens and R requests: int64 on the device."""
-
-    token_ids: torch.Tensor
-    """[T]"""
-    positions: torch.Tensor
-    """[T]: in its request."""
-    rows: torch.Tensor
-    """[T]: which of the step's requests it is of."""
-    starts: torch.Tensor
-    """[R + 1]: where each one's tokens start, then T."""
-    block_table: torch.Tensor
-    """[R, MOST_BLOCKS], 0 behind a request's blocks."""
-
-
-class SmallModelInputs(Protocol):
-    """What a layer reads of the inputs that an engine makes of a step, for its T tokens and R
-    requests: int64 on the device."""
-
-    @property
-    def positions(self) -> torch.Tensor:
-        """[T]: in its request."""
-
-    @property
-    def rows(self) -> torch.Tensor:
-        """[T]: which of the step's requests it is of."""
-
-    @property
-    def starts(self) -> torch.Tensor:
-        """[R + 1]: where each one's tokens start, then T."""
-
-    @property
-    def block_table(self) -> torch.Tensor:
-        """[R, MOST_BLOCKS], 0 behind a request's blocks."""
-
-
+# Yours to edit, from here on.
 class Engine:
     """Generates tokens with a model of L layers, for up to MOST_REQUESTS requests at a time.
 
@@ -256,3 +190,78 @@ def recurrence(
     result = inside @ value + (query * decay.exp()[..., None]) @ state
     mixed = hidden.new_empty(len(hidden) + 1, hidden.shape[1])
     return mixed.index_copy_(0, token.flatten(), result.flatten(0, 1))[:-1]
+
+
+# region Given: what the code above uses. You may change it, and need not.
+
+
+class Layer(NamedTuple):
+    projection: torch.Tensor
+    """[D, 3 * D]: to query, key and value."""
+    output: torch.Tensor
+    """[D, D]"""
+    gate: torch.Tensor | None = None
+    """[D]: how much of its state a recurrent layer keeps. None for a layer with attention."""
+
+
+class SmallModel(NamedTuple):
+    embedding: torch.Tensor
+    """[V, D]"""
+    layers: Sequence[Layer]
+    head: torch.Tensor
+    """[D, V]"""
+
+
+class StepRequest(NamedTuple):
+    """What the scheduler says of a request in one step."""
+
+    slot: int
+    """Its place among those that are running, below MOST_REQUESTS."""
+    blocks: Sequence[int]
+    """Of the cache, for its tokens in their order, those of this step too. Never block 0, which
+    is nobody's."""
+    num_computed: int = 0
+    """Tokens that the cache knows; a multiple of BLOCK if there is a prompt to compute."""
+    prompt: Sequence[int] = ()
+    """What is left of its prompt. None left: this step computes the token that it sampled last."""
+    images: Sequence[tuple[int, int]] = ()
+    """First and last position of each, at most 2: its tokens see each other both ways."""
+
+
+class Inputs(NamedTuple):
+    """What the layers are told of a step, for its T tokens and R requests: int64 on the device."""
+
+    token_ids: torch.Tensor
+    """[T]"""
+    positions: torch.Tensor
+    """[T]: in its request."""
+    rows: torch.Tensor
+    """[T]: which of the step's requests it is of."""
+    starts: torch.Tensor
+    """[R + 1]: where each one's tokens start, then T."""
+    block_table: torch.Tensor
+    """[R, MOST_BLOCKS], 0 behind a request's blocks."""
+
+
+class SmallModelInputs(Protocol):
+    """What a layer reads of the inputs that an engine makes of a step, for its T tokens and R
+    requests: int64 on the device."""
+
+    @property
+    def positions(self) -> torch.Tensor:
+        """[T]: in its request."""
+
+    @property
+    def rows(self) -> torch.Tensor:
+        """[T]: which of the step's requests it is of."""
+
+    @property
+    def starts(self) -> torch.Tensor:
+        """[R + 1]: where each one's tokens start, then T."""
+
+    @property
+    def block_table(self) -> torch.Tensor:
+        """[R, MOST_BLOCKS], 0 behind a request's blocks."""
+
+
+# endregion

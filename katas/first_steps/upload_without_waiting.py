@@ -1,11 +1,13 @@
-"""Upload without waiting (chapter 00).
+"""Upload without waiting (chapter 00, easy, 10 minutes).
 
-The function below works. But the list becomes a tensor in ordinary (pageable) host memory, which
-a copy engine cannot read by itself: the host has to wait until its bytes are on their way, and
-that is only after everything queued before them.
+The function below works. But the list becomes a tensor in ordinary (pageable) host memory, which a
+copy engine cannot read by itself: the host has to wait until its bytes are on their way, and that
+is only after everything queued before them.
 
 Put the ids into pinned host memory first, and copy from there without waiting. Memory can't be
 pinned on every platform: write `pin_memory=current().pin_memory`, and there the upload waits.
+
+You need to know pageable and pinned host memory.
 
 Edit this file, then run
 
@@ -20,6 +22,7 @@ import torch
 from debubble.accelerator import current
 
 
+# Yours to edit, from here on.
 def upload_tokens(token_ids: list[int]) -> torch.Tensor:
     """[len(token_ids)] int64 on the device."""
     return torch.tensor(token_ids, dtype=torch.int64, device=current().device)

@@ -1,12 +1,12 @@
-"""As large as a step can be (chapter 04).
+"""As large as a step can be (chapter 04, medium, 30 minutes).
 
 A buffer that graphs have captured can't grow: they would go on reading the old one. So it has to be
 made once, for the largest step that the scheduler may ever put together. The function below says
 how large each buffer is, and small steps fit. Then comes one with more tokens than a single request
 may have, or one in which 16 requests share a group: its numbers run over the end.
 
-Find the sizes that every step within `limits` fits into, and no larger ones: this memory is lost
-to the KV cache. Neither `max_num_seqs` nor `max_num_batched_tokens` is smaller than `q_block`.
+Find the sizes that every step within `limits` fits into, and no larger ones: this memory is lost to
+the KV cache. Neither `max_num_seqs` nor `max_num_batched_tokens` is smaller than `q_block`.
 
     query_start_loc      one for each request, then the end of the last
     seq_lens             one for each request
@@ -17,6 +17,8 @@ to the KV cache. Neither `max_num_seqs` nor `max_num_batched_tokens` is smaller 
     kv_num_blocks        one for each group of `q_block` tokens: how many pages it needs
     kv_indices           group, page: which ones, of all requests that have tokens in the group,
                          then a -1 that the kernel reads as well
+
+You need to know what pages and blocks of a KV cache are.
 
 Edit this file, then run
 
@@ -34,7 +36,30 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 BLOCK_SIZES = (16, 32, 64, 128)
+ALONE = 1
 MOST_SLOTS = 2**31 - 1
+
+
+# Yours to edit, from here on.
+def buffer_shapes(limits: Limits) -> dict[str, tuple[int, ...]]:
+    """By name, the sizes that no step within the limits exceeds. Groups grow with the tokens of a
+    step, not with the length of a request; and each of a group's tokens may be of a request of its
+    own, with all the pages that one can have, before the -1 that a kernel may read."""
+    seqs, tokens, pages = limits.max_num_seqs, limits.max_model_len, limits.pages_per_seq
+    groups = limits.groups_of(tokens)
+    return {
+        "query_start_loc": (seqs + 1,),
+        "seq_lens": (seqs,),
+        "block_table": (seqs, pages),
+        "doc_ids": (tokens,),
+        "decode_offset": (seqs,),
+        "physical_to_logical": (seqs, limits.num_gpu_blocks),
+        "kv_num_blocks": (groups,),
+        "kv_indices": (groups, pages),
+    }
+
+
+# region Given: what the code above uses. You may change it, and need not.
 
 
 def is_integer(value: object) -> bool:
@@ -70,14 +95,14 @@ class Limits:
     block_size: int = 16
     """Tokens of a page."""
     q_block: int = 16
-    """Query tokens of a group, which share one list of pages."""
+    """Query tokens of a group, which share one list of pages; ALONE for groups of one."""
 
     def __post_init__(self) -> None:
         check_counts(self, [field.name for field in fields(self)])
-        for name in ("block_size", "q_block"):
-            if getattr(self, name) not in BLOCK_SIZES:
-                sizes = ", ".join(map(str, BLOCK_SIZES))
-                raise ValueError(f"{name} {getattr(self, name)}: choose one of {sizes}")
+        for name, sizes in (("block_size", BLOCK_SIZES), ("q_block", (ALONE, *BLOCK_SIZES))):
+            if getattr(self, name) not in sizes:
+                known = ", ".join(map(str, sizes))
+                raise ValueError(f"{name} {getattr(self, name)}: choose one of {known}")
         if self.num_gpu_blocks < 2:
             raise ValueError(
                 f"num_gpu_blocks {self.num_gpu_blocks}: block 0 belongs to nobody, so give the "
@@ -113,19 +138,4 @@ class Limits:
         return -(-num_tokens // self.block_size)
 
 
-def buffer_shapes(limits: Limits) -> dict[str, tuple[int, ...]]:
-    """By name, the sizes that no step within the limits exceeds. Groups grow with the tokens of a
-    step, not with the length of a request; and each of a group's tokens may be of a request of its
-    own, with all the pages that one can have, before the -1 that a kernel may read."""
-    seqs, tokens, pages = limits.max_num_seqs, limits.max_model_len, limits.pages_per_seq
-    groups = limits.groups_of(tokens)
-    return {
-        "query_start_loc": (seqs + 1,),
-        "seq_lens": (seqs,),
-        "block_table": (seqs, pages),
-        "doc_ids": (tokens,),
-        "decode_offset": (seqs,),
-        "physical_to_logical": (seqs, limits.num_gpu_blocks),
-        "kv_num_blocks": (groups,),
-        "kv_indices": (groups, pages),
-    }
+# endregion

@@ -1,4 +1,4 @@
-"""A slice for every step (chapter 04).
+"""A slice for every step (chapter 04, medium, 20 minutes).
 
 A captured graph reads the address, the sizes and the strides that it was captured with. So each
 tensor that changes from step to step gets a buffer as large as the largest step, and each step's
@@ -9,6 +9,8 @@ its capture.
 Copy `src` into a slice of `dst`, and return that slice. It begins where `dst` begins and has the
 strides of `dst`, whatever the size of the step; what is outside of it stays as it was. Refuse what
 does not fit by a ValueError: more rows or columns, other dimensions, another dtype or device.
+
+You need to know sizes, strides and slices of tensors.
 
 Edit this file, then run
 
@@ -23,6 +25,7 @@ from __future__ import annotations
 import torch
 
 
+# Yours to edit, from here on.
 def copy_to_persistent(dst: torch.Tensor, src: torch.Tensor) -> torch.Tensor:
     """The part of `dst` that has the shape of `src`, from its start, filled with `src`
     (vLLM #36298). Its strides are those of `dst`, whatever the step: rows stay where a graph

@@ -1,4 +1,4 @@
-"""Before the first layer (chapter 04).
+"""Before the first layer (chapter 04, hard, 40 minutes).
 
 Attention reads whole pages of the KV cache, so it is told which ones: a list for each group of 16
 tokens. Layers differ in what they see. Some have a sliding window, some a mask of their own, and
@@ -9,6 +9,8 @@ capture that.
 Make the lists in `build`, which is called in each step before the model, once for all layers with
 the same mask, and without a wait. `lists_of` must only hand out what there is. The model is
 captured and `build` is not, so a replay looks for a step's lists where those of its capture were.
+
+You need to know FlexAttention's `mask_mod`, and what a block mask is made of.
 
 Edit this file, then run
 
@@ -28,6 +30,40 @@ import torch
 MaskMod = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 PAGE = 16
 Q_BLOCK = 16
+
+
+# Yours to edit, from here on.
+class LayerMasks:
+    """The page lists of all layers, of which many see the same (vLLM #36298).
+
+    A runner calls `build` in each step, before the model; in its forward each layer calls
+    `lists_of`. The model is captured, and `build` need not be.
+    """
+
+    def __init__(self, masks: dict[str, LayerMask], step: StepTensors) -> None:
+        """`masks`: what each layer sees, by its name."""
+        self.masks, self.step = masks, step
+
+    def build(self, num_tokens: int) -> None:
+        """Lists the pages of a step of `num_tokens` tokens, a multiple of Q_BLOCK."""
+        self.num_tokens = num_tokens
+
+    def lists_of(self, layer: str) -> PageLists:
+        """What the layer's attention is told in this step."""
+        mask = self.masks[layer]
+        needed = needed_pages(mask, self.step, self.num_tokens)
+        num_groups, num_pages = needed.shape
+        kv_num_blocks = needed.sum(1, dtype=torch.int32)
+        kv_indices = torch.full(
+            (num_groups, num_pages + 1), -1, dtype=torch.int32, device=needed.device
+        )
+        for group, is_needed in enumerate(needed):
+            pages = is_needed.nonzero().flatten()
+            kv_indices[group, : len(pages)] = pages
+        return PageLists(kv_num_blocks, kv_indices, mask_mod_of(mask, self.step))
+
+
+# region Given: what the code above uses. You may change it, and need not.
 
 
 class LayerMask(NamedTuple):
@@ -96,31 +132,4 @@ def mask_mod_of(mask: LayerMask, step: StepTensors) -> MaskMod:
     return mask_mod
 
 
-class LayerMasks:
-    """The page lists of all layers, of which many see the same (vLLM #36298).
-
-    A runner calls `build` in each step, before the model; in its forward each layer calls
-    `lists_of`. The model is captured, and `build` need not be.
-    """
-
-    def __init__(self, masks: dict[str, LayerMask], step: StepTensors) -> None:
-        """`masks`: what each layer sees, by its name."""
-        self.masks, self.step = masks, step
-
-    def build(self, num_tokens: int) -> None:
-        """Lists the pages of a step of `num_tokens` tokens, a multiple of Q_BLOCK."""
-        self.num_tokens = num_tokens
-
-    def lists_of(self, layer: str) -> PageLists:
-        """What the layer's attention is told in this step."""
-        mask = self.masks[layer]
-        needed = needed_pages(mask, self.step, self.num_tokens)
-        num_groups, num_pages = needed.shape
-        kv_num_blocks = needed.sum(1, dtype=torch.int32)
-        kv_indices = torch.full(
-            (num_groups, num_pages + 1), -1, dtype=torch.int32, device=needed.device
-        )
-        for group, is_needed in enumerate(needed):
-            pages = is_needed.nonzero().flatten()
-            kv_indices[group, : len(pages)] = pages
-        return PageLists(kv_num_blocks, kv_indices, mask_mod_of(mask, self.step))
+# endregion

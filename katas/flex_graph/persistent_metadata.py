@@ -1,4 +1,4 @@
-"""Nothing left of a larger step (chapter 04).
+"""Nothing left of a larger step (chapter 04, hard, 35 minutes).
 
 A graph is captured with the largest step, and reads its buffers as far as that one went. The
 function below copies a step's metadata into the buffers and returns slices, of just its size. Each
@@ -15,6 +15,8 @@ Return the whole buffers, with the step at their start and nothing behind it tha
 
 And do it without a wait. How many tokens the step has is known to the device alone.
 
+You need to know what a captured graph reads of a step, and the function of `copy_to_persistent`.
+
 Edit this file, then run
 
     pytest katas/flex_graph/test_persistent_metadata.py
@@ -28,6 +30,36 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+
+
+# Yours to edit, from here on.
+def persistent_metadata(
+    buffers: MetadataTensors,
+    query_start_loc: torch.Tensor,
+    seq_lens: torch.Tensor,
+    pages: torch.Tensor,
+) -> MetadataTensors:
+    """The metadata of a step, in `buffers` (vLLM #36298).
+
+    `query_start_loc` [R + 1] and `seq_lens` [R] are those of the step's R requests. `pages` has a
+    row for each group of its tokens: the pages that the group needs, then -1. All are int32 on the
+    device, and none is a part of the buffers.
+    """
+    query_lens = query_start_loc.diff()
+    request = torch.arange(len(seq_lens), dtype=torch.int32, device=seq_lens.device)
+    step = MetadataTensors(
+        query_start_loc,
+        seq_lens,
+        decode_offset=seq_lens - query_lens,
+        doc_ids=request.repeat_interleave(query_lens),
+        kv_num_blocks=(pages >= 0).sum(1, dtype=torch.int32),
+        kv_indices=pages,
+    )
+    slices = [copy_to_persistent(dst, src) for dst, src in zip(buffers, step, strict=True)]
+    return MetadataTensors(*slices)
+
+
+# region Given: what the code above uses. You may change it, and need not.
 
 
 class MetadataTensors(NamedTuple):
@@ -75,27 +107,4 @@ def copy_to_persistent(dst: torch.Tensor, src: torch.Tensor) -> torch.Tensor:
     return part.copy_(src)
 
 
-def persistent_metadata(
-    buffers: MetadataTensors,
-    query_start_loc: torch.Tensor,
-    seq_lens: torch.Tensor,
-    pages: torch.Tensor,
-) -> MetadataTensors:
-    """The metadata of a step, in `buffers` (vLLM #36298).
-
-    `query_start_loc` [R + 1] and `seq_lens` [R] are those of the step's R requests. `pages` has a
-    row for each group of its tokens: the pages that the group needs, then -1. All are int32 on the
-    device, and none is a part of the buffers.
-    """
-    query_lens = query_start_loc.diff()
-    request = torch.arange(len(seq_lens), dtype=torch.int32, device=seq_lens.device)
-    step = MetadataTensors(
-        query_start_loc,
-        seq_lens,
-        decode_offset=seq_lens - query_lens,
-        doc_ids=request.repeat_interleave(query_lens),
-        kv_num_blocks=(pages >= 0).sum(1, dtype=torch.int32),
-        kv_indices=pages,
-    )
-    slices = [copy_to_persistent(dst, src) for dst, src in zip(buffers, step, strict=True)]
-    return MetadataTensors(*slices)
+# endregion

@@ -1,4 +1,4 @@
-"""Replay another batch (chapter 04).
+"""Replay another batch (chapter 04, hard, 35 minutes).
 
 A runner has captured its model at a few sizes. A step of any number of tokens is written to the
 arrays that the model reads, and the smallest graph that holds it is replayed: one launch. The class
@@ -10,6 +10,8 @@ Write each step to where the graphs read it: all arrays by one upload from pinne
 nobody waits. A step may have fewer tokens than its graph has rows, and the graph computes all of
 them: what is behind the step's numbers has to be padding, each time, and every array has one of its
 own.
+
+You need to know packed uploads from a ring of pinned memory, and graphs.
 
 Edit this file, then run
 
@@ -27,6 +29,7 @@ import numpy as np
 import torch
 
 
+# Yours to edit, from here on.
 class PersistentArrays:
     """int32 arrays on the device, each as long as any step needs it. A captured graph may keep
     their addresses: every step is written to the same ones (vLLM #36298)."""

@@ -1,4 +1,4 @@
-"""Warm up what you capture (chapter 04).
+"""Warm up what you capture (chapter 04, easy, 15 minutes).
 
 A model is captured once for each size that a step may have, and its graphs are replayed with
 requests of any length. The first call with new shapes compiles, which no capture can hold: so each
@@ -9,6 +9,9 @@ compiled.
 Make the warm-up compile what the capture needs, for all sizes. The graphs must stay good for
 requests of up to `max_model_len` tokens. And let the largest size stay the first that is called: a
 model may keep memory that a larger call would put other memory in the place of.
+
+You need to know that a kernel is compiled when it is first launched, and that a capture must not
+wait for that.
 
 Edit this file, then run
 
@@ -28,12 +31,7 @@ import torch
 from debubble.accelerator import Graph, current
 
 
-class Captured(NamedTuple):
-    graph: Graph
-    output: torch.Tensor
-    """Where each replay leaves its result."""
-
-
+# Yours to edit, from here on.
 def warm_up_and_capture(
     forward: Callable[[int, int], torch.Tensor],
     slot_mapping: torch.Tensor,
@@ -56,3 +54,15 @@ def warm_up_and_capture(
             output = forward(num_tokens, max_model_len)
         captured[num_tokens] = Captured(graph, output)
     return captured
+
+
+# region Given: what the code above uses. You may change it, and need not.
+
+
+class Captured(NamedTuple):
+    graph: Graph
+    output: torch.Tensor
+    """Where each replay leaves its result."""
+
+
+# endregion

@@ -1,4 +1,4 @@
-"""Tables that the host never sees (chapter 03).
+"""Tables that the host never sees (chapter 03, hard, 40 minutes).
 
 When a step begins before the last one has ended, the host may not know the lengths yet: they are on
 the device, and only that there are `num_tokens` in all is certain. The function below makes both
@@ -9,6 +9,8 @@ Make both tables on the device. The host has to say how many rows the table has,
 take the most that there can be, `most_chunks`, and fill those that are no chunk with -1. PyTorch's
 own operators are enough; our solution is the Triton kernel of the step, whose rows search as yours
 will.
+
+You need to know Triton, a binary search, and the tables of `chunk_indices` and `chunk_offsets`.
 
 Edit this file, then run
 
@@ -27,17 +29,7 @@ import torch
 FLA_CHUNK_SIZE = 64
 
 
-class ChunkTables(NamedTuple):
-    """Which chunk of which sequence each program works on: the same for all layers of a step. A row
-    of `chunk_indices` is (-1, -1) where there is no chunk: only tables that were made on the device
-    have such rows, at their end."""
-
-    chunk_indices: torch.Tensor
-    """[NT, 2] int32: (sequence, chunk in this sequence), in order."""
-    chunk_offsets: torch.Tensor
-    """[num_seqs + 1] int64: how many chunks come before each sequence, then how many there are."""
-
-
+# Yours to edit, from here on.
 def prepare_chunk_indices(
     cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
 ) -> torch.Tensor:
@@ -53,16 +45,6 @@ def prepare_chunk_indices(
         for chunk in range(-(-length // chunk_size))
     ]
     return torch.tensor(rows, dtype=torch.int32, device=cu_seqlens.device).view(-1, 2)
-
-
-def most_chunks(num_seqs: int, num_tokens: int, chunk_size: int = FLA_CHUNK_SIZE) -> int:
-    """Chunks that so many sequences of so many tokens in all can have: what the host knows without
-    their lengths. All but one sequence have a single token, and the last one the others."""
-    if num_tokens < 0 or (num_tokens and not num_seqs):
-        raise ValueError(f"{num_tokens} tokens in {num_seqs} sequences: each belongs to one")
-    if num_tokens <= num_seqs:
-        return num_tokens
-    return num_seqs - 1 + -(-(num_tokens - num_seqs + 1) // chunk_size)
 
 
 def prepare_chunk_offsets(
@@ -88,3 +70,30 @@ def search_chunk_tables(
     padding = indices.new_full((num_rows - len(indices), 2), -1)
     offsets = prepare_chunk_offsets(cu_seqlens, chunk_size)
     return ChunkTables(torch.cat([indices, padding]), offsets)
+
+
+# region Given: what the code above uses. You may change it, and need not.
+
+
+class ChunkTables(NamedTuple):
+    """Which chunk of which sequence each program works on: the same for all layers of a step. A row
+    of `chunk_indices` is (-1, -1) where there is no chunk: only tables that were made on the device
+    have such rows, at their end."""
+
+    chunk_indices: torch.Tensor
+    """[NT, 2] int32: (sequence, chunk in this sequence), in order."""
+    chunk_offsets: torch.Tensor
+    """[num_seqs + 1] int64: how many chunks come before each sequence, then how many there are."""
+
+
+def most_chunks(num_seqs: int, num_tokens: int, chunk_size: int = FLA_CHUNK_SIZE) -> int:
+    """Chunks that so many sequences of so many tokens in all can have: what the host knows without
+    their lengths. All but one sequence have a single token, and the last one the others."""
+    if num_tokens < 0 or (num_tokens and not num_seqs):
+        raise ValueError(f"{num_tokens} tokens in {num_seqs} sequences: each belongs to one")
+    if num_tokens <= num_seqs:
+        return num_tokens
+    return num_seqs - 1 + -(-(num_tokens - num_seqs + 1) // chunk_size)
+
+
+# endregion

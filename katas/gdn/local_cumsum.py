@@ -1,4 +1,4 @@
-"""One launch for all chunks (chapter 03).
+"""One launch for all chunks (chapter 03, hard, 40 minutes).
 
 The first thing that Gated DeltaNet does with its gates is to add them up inside each chunk. The
 function below works, and its kernel is sound: it computes one chunk, of all heads. But the function
@@ -9,6 +9,8 @@ Launch it once, with as many programs as `chunk_indices` has rows. Let each prog
 its row of the table says which sequence, and which chunk of it; `cu_seqlens` says where that
 sequence starts and ends. Rows of -1 are no chunk: a table that was made on the device has them at
 its end.
+
+You need to know Triton: programs, masks, `tl.cumsum`; and the table of `chunk_indices`.
 
 Edit this file, then run
 
@@ -29,6 +31,7 @@ import triton.language as tl
 from debubble.accelerator import launch
 
 
+# Yours to edit, from here on.
 @triton.jit(do_not_specialize=["first", "length"])
 def chunk_cumsum_kernel(
     out,  # [num_tokens, num_heads] float32, contiguous

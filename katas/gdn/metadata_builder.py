@@ -1,4 +1,4 @@
-"""The prefills of a mixed step (chapter 03).
+"""The prefills of a mixed step (chapter 03, hard, 45 minutes).
 
 A step may hold decodes, with one token each, and prefills behind them. Only the prefills are
 computed in chunks, and their tokens are cut out for that: so their starts are counted from the
@@ -12,6 +12,8 @@ in pieces.
 
 Find everything out on the host, and send it by one upload that nobody waits for. Without prefills
 send nothing.
+
+You need to know both tables, of `chunk_indices` and `chunk_offsets`, and packed uploads.
 
 Edit this file, then run
 
@@ -30,6 +32,46 @@ import torch
 
 HostIntegers = np.ndarray | torch.Tensor
 FLA_CHUNK_SIZE = 64
+
+
+# Yours to edit, from here on.
+def build_prefill_metadata(
+    common: GDNCommonMetadata, num_draft_tokens_cpu: torch.Tensor
+) -> PrefillMetadata:
+    """The prefills of a step, in chunks of 64 tokens (vLLM #38361).
+
+    `num_draft_tokens_cpu` [num_requests] integers on the host: the draft tokens of a speculative
+    request, 0 or more, and -1 for any other one. Speculative requests are no part of this, and
+    their tokens are taken out before the prefills are computed.
+    """
+    query_lens = common.query_start_loc.diff()
+    num_computed = common.seq_lens - query_lens
+    is_speculative = num_draft_tokens_cpu.to(query_lens.device) >= 0
+    num_decodes = 0
+    if not is_speculative.any():
+        while num_decodes < len(query_lens):
+            if query_lens[num_decodes] != 1 or num_computed[num_decodes] == 0:
+                break
+            num_decodes += 1
+    prefill_lens = query_lens[~is_speculative][num_decodes:]
+    num_prefill_tokens = int(prefill_lens.sum())
+    if num_prefill_tokens == 0:
+        return PrefillMetadata(num_decodes, num_prefills=0, num_prefill_tokens=0)
+    # Not those of the batch: the tokens of the prefills are numbered from their own first one.
+    ends = prefill_lens.cumsum(0, dtype=torch.int32)
+    starts = torch.nn.functional.pad(ends, (1, 0))
+    return PrefillMetadata(
+        num_decodes,
+        len(prefill_lens),
+        num_prefill_tokens,
+        query_start_loc=starts,
+        has_initial_state=num_computed[~is_speculative][num_decodes:] > 0,
+        chunk_indices=prepare_chunk_indices(starts),
+        chunk_offsets=prepare_chunk_offsets(starts),
+    )
+
+
+# region Given: what the code above uses. You may change it, and need not.
 
 
 @dataclass(frozen=True)
@@ -104,37 +146,4 @@ def prepare_chunk_offsets(
     return torch.cat([torch.tensor([0], device=cu_seqlens.device), chunks.cumsum(0)])
 
 
-def build_prefill_metadata(
-    common: GDNCommonMetadata, num_draft_tokens_cpu: torch.Tensor
-) -> PrefillMetadata:
-    """The prefills of a step, in chunks of 64 tokens (vLLM #38361).
-
-    `num_draft_tokens_cpu` [num_requests] integers on the host: the draft tokens of a speculative
-    request, 0 or more, and -1 for any other one. Speculative requests are no part of this, and
-    their tokens are taken out before the prefills are computed.
-    """
-    query_lens = common.query_start_loc.diff()
-    num_computed = common.seq_lens - query_lens
-    is_speculative = num_draft_tokens_cpu.to(query_lens.device) >= 0
-    num_decodes = 0
-    if not is_speculative.any():
-        while num_decodes < len(query_lens):
-            if query_lens[num_decodes] != 1 or num_computed[num_decodes] == 0:
-                break
-            num_decodes += 1
-    prefill_lens = query_lens[~is_speculative][num_decodes:]
-    num_prefill_tokens = int(prefill_lens.sum())
-    if num_prefill_tokens == 0:
-        return PrefillMetadata(num_decodes, num_prefills=0, num_prefill_tokens=0)
-    # Not those of the batch: the tokens of the prefills are numbered from their own first one.
-    ends = prefill_lens.cumsum(0, dtype=torch.int32)
-    starts = torch.nn.functional.pad(ends, (1, 0))
-    return PrefillMetadata(
-        num_decodes,
-        len(prefill_lens),
-        num_prefill_tokens,
-        query_start_loc=starts,
-        has_initial_state=num_computed[~is_speculative][num_decodes:] > 0,
-        chunk_indices=prepare_chunk_indices(starts),
-        chunk_offsets=prepare_chunk_offsets(starts),
-    )
+# endregion

@@ -1,4 +1,4 @@
-"""Loads behind and beside compute (chapter 05).
+"""Loads behind and beside compute (chapter 05, hard, 35 minutes).
 
 Blocks are loaded while the device computes. But a block that is loaded may still have to be zeroed,
 one that is stored may still have to be computed, and what reads a block must find it there. The
@@ -9,6 +9,8 @@ Let the streams wait for each other instead. A transfer runs behind what the cur
 do when it was asked for, and behind the transfer before it, but beside all that comes later. Who
 needs its blocks says so: `make_stream_wait` lets the current stream wait for the transfers of these
 blocks, and for no later ones. The host waits for nothing.
+
+You need to know streams and events, and which blocks of a KV cache a step reads and writes.
 
 Edit this file, then run
 
@@ -27,17 +29,7 @@ import torch
 from debubble.accelerator import current
 
 
-def copy_blocks(
-    source: torch.Tensor, source_ids: Sequence[int], target: torch.Tensor, target_ids: Sequence[int]
-) -> None:
-    """Queues a copy of each block on the current stream. `source`, `target`: [blocks, words], one
-    of them on the device and the other one in pinned host memory."""
-    nbytes = source[0].nbytes
-    for source_id, target_id in zip(source_ids, target_ids, strict=True):
-        start, to = source.data_ptr() + source_id * nbytes, target.data_ptr() + target_id * nbytes
-        current().copy_bytes(start, to, nbytes)
-
-
+# Yours to edit, from here on.
 class BlockTransfers:
     """Copies blocks between `gpu` and `cpu` (pinned), each [blocks, words], in the background.
 
@@ -68,3 +60,20 @@ class BlockTransfers:
     def make_stream_wait(self, gpu_ids: Sequence[int]) -> None:
         """Lets what is queued on the current stream from now on use these GPU blocks: it runs
         behind the last transfer of each of them, and need not wait for any later one."""
+
+
+# region Given: what the code above uses. You may change it, and need not.
+
+
+def copy_blocks(
+    source: torch.Tensor, source_ids: Sequence[int], target: torch.Tensor, target_ids: Sequence[int]
+) -> None:
+    """Queues a copy of each block on the current stream. `source`, `target`: [blocks, words], one
+    of them on the device and the other one in pinned host memory."""
+    nbytes = source[0].nbytes
+    for source_id, target_id in zip(source_ids, target_ids, strict=True):
+        start, to = source.data_ptr() + source_id * nbytes, target.data_ptr() + target_id * nbytes
+        current().copy_bytes(start, to, nbytes)
+
+
+# endregion

@@ -1,4 +1,4 @@
-"""A kernel that goes by addresses (chapter 05).
+"""A kernel that goes by addresses (chapter 05, hard, 60 minutes).
 
 Where the host pays the driver for every small piece, a kernel can copy all of them in one launch:
 it reads host memory that is pinned over the link, as it reads the device's own. The function below
@@ -14,6 +14,8 @@ context. Where there is nothing to copy, launch nothing.
 
 Sim can't see where an address leads. So `work` tells it which pieces the kernel copies; a GPU does
 not need that.
+
+You need to know Triton: pointers, masks, and programs that share work out.
 
 Edit this file, then run
 
@@ -34,6 +36,7 @@ from debubble.accelerator import ByAddress, Work, launch
 LARGEST_CHUNK = 8192
 
 
+# Yours to edit, from here on.
 @triton.jit(do_not_specialize=["source", "target", "num_words"])
 def copy_piece_kernel(
     source,  # an address

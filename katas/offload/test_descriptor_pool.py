@@ -4,7 +4,14 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import Diagnosis, KataFailure, closed_gate, expect, expect_equal
+from debubble.workshop import (
+    Diagnosis,
+    KataFailure,
+    closed_gate,
+    expect,
+    expect_equal,
+    no_pinned_memory,
+)
 
 N = 16
 OVERWRITTEN = (
@@ -117,6 +124,12 @@ def test_a_buffer_is_three_rows_of_pinned_memory(kata, accelerator, num_descript
         why = "A GPU can only read host memory that is pinned: `_new_descriptor_buffers` makes it."
         value = f"`is_pinned()` of what {call} returns"
         expect_equal(buffers.is_pinned(), True, value=value, likely=why)
+
+
+def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
+    with no_pinned_memory(accelerator):
+        buffers = kata.DescriptorPool().take(5)
+    expect_equal(len(buffers), 3, value="the number of rows of a buffer that is not pinned")
 
 
 def test_a_buffer_is_handed_out_once(kata, accelerator):

@@ -1,4 +1,4 @@
-"""Addresses that survive a replay (chapter 01).
+"""Addresses that survive a replay (chapter 01, medium, 20 minutes).
 
 A captured graph reads the memory that it read when it was captured. The class below makes a new
 tensor for each step, so a replay goes on reading the ranges of the step that was captured.
@@ -6,6 +6,8 @@ tensor for each step, so a replay goes on reading the ranges of the step that wa
 Make one tensor on the device for all steps, as large as the largest step, and let `update` write
 each step's ranges into it. A graph may read rows beyond those of the step: they must be zero, and
 not what a larger step left there. Pin where that is possible: `pin_memory=current().pin_memory`.
+
+You need to know what a captured graph remembers of a tensor, and the ring of `staging_ring`.
 
 Edit this file, then run
 
@@ -28,24 +30,13 @@ PrefixRanges = Mapping[int, Sequence[Span]]
 NO_RANGE: Span = (0, 0)
 
 
-def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]] | None:
-    """The spans of requests 0 to num_seqs - 1, or None when none of them has any.
-
-    A request without spans has the one span (0, 0). Keys may be missing, or lie past num_seqs.
-    """
-    if ranges is None:
-        return None
-    rows = [[(start, end) for start, end in ranges.get(i) or [NO_RANGE]] for i in range(num_seqs)]
-    if all(row == [NO_RANGE] for row in rows):
-        return None
-    return rows
-
-
+# Yours to edit, from here on.
 class PrefixRangeBuffer:
     """[max_num_seqs, max_ranges, 2] int32 on the device, with the capacity of the largest step.
 
     A captured graph reads this memory in every replay. So with `for_graphs` a step without ranges
-    writes zeros to it; otherwise `update` gives None for such a step, and uploads nothing.
+    writes zeros to it; otherwise `update` gives None for such a step, and uploads nothing. As many
+    steps as `steps_in_flight` may be queued before `update` waits for the first of them.
     """
 
     def __init__(
@@ -75,3 +66,22 @@ class PrefixRangeBuffer:
         for row, spans in enumerate(rows or []):
             padded[row, : len(spans)] = torch.tensor(spans)
         return padded.to(self.device, non_blocking=True)
+
+
+# region Given: what the code above uses. You may change it, and need not.
+
+
+def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]] | None:
+    """The spans of requests 0 to num_seqs - 1, or None when none of them has any.
+
+    A request without spans has the one span (0, 0). Keys may be missing, or lie past num_seqs.
+    """
+    if ranges is None:
+        return None
+    rows = [[(start, end) for start, end in ranges.get(i) or [NO_RANGE]] for i in range(num_seqs)]
+    if all(row == [NO_RANGE] for row in rows):
+        return None
+    return rows
+
+
+# endregion

@@ -1,11 +1,13 @@
-"""One upload for all micro-batches (chapter 01).
+"""One upload for all micro-batches (chapter 01, medium, 20 minutes).
 
 A step may be split into micro-batches, and each of them knows a part of the requests. The ranges
-are keyed by the request's index in the whole step; row 0 of a micro-batch is its own first
-request. The function below gets that right, with an upload for each micro-batch.
+are keyed by the request's index in the whole step; row 0 of a micro-batch is its own first request.
+The function below gets that right, with an upload for each micro-batch.
 
 Lay the rows of all micro-batches one behind the other, upload them once, and give each micro-batch
-its part.
+its part, as a view.
+
+You need to know views of tensors, and the padded tensor of `padded_ranges`.
 
 Edit this file, then run
 
@@ -25,6 +27,28 @@ import torch
 Span = tuple[int, int]
 PrefixRanges = Mapping[int, Sequence[Span]]
 Upload = Callable[[PrefixRanges | None, int], torch.Tensor | None]
+
+
+# Yours to edit, from here on.
+def range_tensors_by_micro_batch(
+    ranges: PrefixRanges | None, batches: Sequence[Batch], upload: Upload
+) -> list[torch.Tensor | None]:
+    """For each micro-batch, in order, its own rows of the one tensor that `upload` makes:
+    [num_seqs, max_ranges, 2] int32. All are None if that gives None.
+
+    `ranges` is keyed by the request's index in the whole step, and `batch.requests` are those of
+    one micro-batch; its rows beyond them are padding, and zero. `upload(ranges, num_seqs)` is
+    called once, and with None if no span holds a scheduled position.
+    """
+    tensors = []
+    for batch in batches:
+        own = spans_of(ranges, batch.requests)
+        matters = any(map(touches, own, batch.scheduled))
+        tensors.append(upload(dict(enumerate(own)) if matters else None, batch.num_seqs))
+    return tensors
+
+
+# region Given: what the code above uses. You may change it, and need not.
 
 
 @dataclass(frozen=True)
@@ -72,19 +96,4 @@ def touches(spans: Sequence[Span], positions: range) -> bool:
     )
 
 
-def range_tensors_by_micro_batch(
-    ranges: PrefixRanges | None, batches: Sequence[Batch], upload: Upload
-) -> list[torch.Tensor | None]:
-    """For each micro-batch, in order, its own rows of the one tensor that `upload` makes:
-    [num_seqs, max_ranges, 2] int32. All are None if that gives None.
-
-    `ranges` is keyed by the request's index in the whole step, and `batch.requests` are those of
-    one micro-batch; its rows beyond them are padding, and zero. `upload(ranges, num_seqs)` is
-    called once, and with None if no span holds a scheduled position.
-    """
-    tensors = []
-    for batch in batches:
-        own = spans_of(ranges, batch.requests)
-        matters = any(map(touches, own, batch.scheduled))
-        tensors.append(upload(dict(enumerate(own)) if matters else None, batch.num_seqs))
-    return tensors
+# endregion

@@ -1,11 +1,13 @@
-"""One tensor for all requests (chapter 01).
+"""One tensor for all requests (chapter 01, easy, 15 minutes).
 
 Tokens of an image may attend to each other both ways, so attention needs to know where the images
-lie: a span (start, end) of positions for each, by request. The function below works. But it
-uploads the spans of every request by themselves, and waits each time.
+lie: a span (start, end) of positions for each, by request. The function below works. But it uploads
+the spans of every request by themselves, and waits each time.
 
-Build the whole padded tensor on the host, in pinned memory, and upload it once without waiting.
-Pin it where that is possible: `pin_memory=current().pin_memory`, from `debubble.accelerator`.
+Build the whole padded tensor on the host, in pinned memory, and upload it once without waiting. Pin
+it where that is possible: `pin_memory=current().pin_memory`, from `debubble.accelerator`.
+
+You need to know how to upload from pinned memory.
 
 Edit this file, then run
 
@@ -27,6 +29,21 @@ PrefixRanges = Mapping[int, Sequence[Span]]
 NO_RANGE: Span = (0, 0)
 
 
+# Yours to edit, from here on.
+def compute_mm_prefix_range_tensor(
+    ranges: PrefixRanges | None, num_seqs: int, device: torch.device
+) -> torch.Tensor | None:
+    """[num_seqs, max_ranges, 2] int32 on the device, zero padded, or None without any range."""
+    rows = ranges_by_row(ranges, num_seqs)
+    if rows is None:
+        return None
+    uploaded = [torch.tensor(spans, dtype=torch.int32, device=device) for spans in rows]
+    return pad_sequence(uploaded, batch_first=True)
+
+
+# region Given: what the code above uses. You may change it, and need not.
+
+
 def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]] | None:
     """The spans of requests 0 to num_seqs - 1, or None when none of them has any.
 
@@ -40,12 +57,4 @@ def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]
     return rows
 
 
-def compute_mm_prefix_range_tensor(
-    ranges: PrefixRanges | None, num_seqs: int, device: torch.device
-) -> torch.Tensor | None:
-    """[num_seqs, max_ranges, 2] int32 on the device, zero padded, or None without any range."""
-    rows = ranges_by_row(ranges, num_seqs)
-    if rows is None:
-        return None
-    uploaded = [torch.tensor(spans, dtype=torch.int32, device=device) for spans in rows]
-    return pad_sequence(uploaded, batch_first=True)
+# endregion

@@ -1,14 +1,16 @@
-"""A ring of staging buffers (chapter 01).
+"""A ring of staging buffers (chapter 01, medium, 25 minutes).
 
-Pinning memory takes long, so an engine pins a few buffers once and uses them in turn, as many as
-it has steps in flight. The class below pins nothing: each of its uploads waits for the device.
+Pinning memory takes long, so an engine pins a few buffers once and uses them in turn, as many as it
+has steps in flight. The class below pins nothing: each of its uploads waits for the device.
 
-Let `__init__` pin `depth` buffers, and let `upload` take the next one: write the values to it,
-and queue the copy from there. A copy that is queued has not yet read its buffer. Before a buffer
-is written to again, make sure that its last copy is done, and wait for nothing else. Ask first, by
+Let `__init__` pin `depth` buffers, and let `upload` take the next one: write the values to it, and
+queue the copy from there. A copy that is queued has not yet read its buffer. Before a buffer is
+written to again, make sure that its last copy is done, and wait for nothing else. Ask first, by
 `event.query()`: a copy that is done needs no wait. One that isn't is waited for by
 `event.synchronize()`, and not by asking in a loop. Pin where that is possible:
 `pin_memory=current().pin_memory`, from `debubble.accelerator`.
+
+You need to know pinned memory and events: `record`, `query`, `synchronize`.
 
 Edit this file, then run
 
@@ -23,6 +25,7 @@ from __future__ import annotations
 import torch
 
 
+# Yours to edit, from here on.
 class StagingRing:
     """`depth` pinned buffers of one shape, used in turn. One for each step in flight: no wait."""
 

@@ -1,12 +1,15 @@
-"""Forbid without a wait (chapter 02).
+"""Forbid without a wait (chapter 02, medium, 30 minutes).
 
 A bad word is a sequence of token ids that a request must never say. When it has said all but the
-last id, the logit of that one becomes minus infinity. The function below works. But each logit
-that it sets is a number that travels to the device, and the host waits for its arrival.
+last id, the logit of that one becomes minus infinity. The function below works. But each logit that
+it sets is a number that travels to the device, and the host waits for its arrival.
 
 Set them all without a wait, and go on refusing ids that the vocabulary lacks. What is sent, if
 anything, is the matches, in one upload from memory pinned by `pin_memory=current().pin_memory`: a
-mask would have a number for every logit. Where no word matches, leave the device alone.
+mask would have a number for every logit, and no kernel passes over all of them. Where no word
+matches, leave the device alone.
+
+You need to know `index_put_` and `masked_fill_`, and which of their arguments have to travel.
 
 Edit this file, then run
 
@@ -24,6 +27,35 @@ import numpy as np
 import torch
 
 BadWordsTokenIds = Mapping[int, Sequence[Sequence[int]]]
+
+
+# Yours to edit, from here on.
+def apply_bad_words(
+    logits: torch.Tensor,
+    bad_words_token_ids: BadWordsTokenIds,
+    past_tokens_ids: Sequence[Sequence[int]],
+) -> None:
+    """Sets logits to -inf where sampling the id would complete a bad word (vLLM #41429).
+
+    logits:              [B, V] on the device, of any floating dtype, changed in place.
+    bad_words_token_ids: {row: [sequence of token ids, ...]}.
+    past_tokens_ids:     what each of the B rows has generated so far, on the CPU.
+
+    A sequence forbids its last id while its row has just generated all the ids before it; one of
+    a single id always does. ValueError for a row or an id that the logits don't have, or for an
+    empty sequence, whether it matches now or not: then no logit has changed.
+    """
+    check_bad_words(bad_words_token_ids, *logits.shape)
+    check_past_tokens(past_tokens_ids, len(logits))
+    for row, sequences in bad_words_token_ids.items():
+        for sequence in sequences:
+            *prefix, last_id = sequence
+            past = past_tokens_ids[row]
+            if list(past[len(past) - len(prefix) :]) == prefix:
+                logits[row, last_id] = float("-inf")
+
+
+# region Given: what the code above uses. You may change it, and need not.
 
 
 def is_integer(value: object) -> bool:
@@ -62,26 +94,4 @@ def check_past_tokens(past_tokens_ids: Sequence[Sequence[int]], num_rows: int) -
             )
 
 
-def apply_bad_words(
-    logits: torch.Tensor,
-    bad_words_token_ids: BadWordsTokenIds,
-    past_tokens_ids: Sequence[Sequence[int]],
-) -> None:
-    """Sets logits to -inf where sampling the id would complete a bad word (vLLM #41429).
-
-    logits:              [B, V] float on the device, changed in place.
-    bad_words_token_ids: {row: [sequence of token ids, ...]}.
-    past_tokens_ids:     what each of the B rows has generated so far, on the CPU.
-
-    A sequence forbids its last id while its row has just generated all the ids before it; one of
-    a single id always does. ValueError for a row or an id that the logits don't have, or for an
-    empty sequence, whether it matches now or not: then no logit has changed.
-    """
-    check_bad_words(bad_words_token_ids, *logits.shape)
-    check_past_tokens(past_tokens_ids, len(logits))
-    for row, sequences in bad_words_token_ids.items():
-        for sequence in sequences:
-            *prefix, last_id = sequence
-            past = past_tokens_ids[row]
-            if list(past[len(past) - len(prefix) :]) == prefix:
-                logits[row, last_id] = float("-inf")
+# endregion

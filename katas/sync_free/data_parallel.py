@@ -1,4 +1,4 @@
-"""What the other ranks run (chapter 02).
+"""What the other ranks run (chapter 02, hard, 40 minutes).
 
 Ranks that step side by side have to know before each step what the others are about to run. Each
 writes four numbers into its own column of a tensor, `group.all_reduce` sums the tensors of all
@@ -7,10 +7,10 @@ upload that waits, the read waits as well, and all of it is queued behind the mo
 
 Upload the column once, from memory that is pinned where `current().pin_memory` says so. Start the
 copy back at once, and wait for it in `read` alone, by `event.synchronize()`, if `event.query()`
-says
-that it is not there by then: a loop that asks is a wait too, and what is there needs none. Do all
-of
-it on `group.stream`, which has nothing else to do.
+says that it is not there by then: a loop that asks is a wait too, and what is there needs none. Do
+all of it on `group.stream`, which has nothing else to do.
+
+You need to know streams, events and pinned downloads.
 
 Edit this file, then run
 
@@ -29,25 +29,7 @@ import torch
 from debubble.accelerator import Stream, current
 
 
-class Ranks(Protocol):
-    """The ranks that step side by side, as one of them sees them."""
-
-    rank: int
-    """The number of this rank, from 0."""
-    size: int
-    """How many ranks there are."""
-    stream: Stream
-    """The stream of the exchanges between ranks: nothing else is queued here."""
-
-    def own_column(
-        self, original_tokens: int, padded_tokens: int, should_ubatch: bool, cudagraph_mode: int
-    ) -> torch.Tensor:
-        """[4, size] int32 on the device: this rank's column, and zeros. Nothing is uploaded."""
-
-    def all_reduce(self, state: torch.Tensor) -> None:
-        """Sums `state` over all ranks, in place, on the current stream."""
-
-
+# Yours to edit, from here on.
 class ReadBack:
     """A device tensor on its way to the host, on the stream on which this was made."""
 
@@ -79,3 +61,28 @@ def _run_ar(
     state[3, group.rank] = cudagraph_mode
     group.all_reduce(state)
     return ReadBack(state)
+
+
+# region Given: what the code above uses. You may change it, and need not.
+
+
+class Ranks(Protocol):
+    """The ranks that step side by side, as one of them sees them."""
+
+    rank: int
+    """The number of this rank, from 0."""
+    size: int
+    """How many ranks there are."""
+    stream: Stream
+    """The stream of the exchanges between ranks: nothing else is queued here."""
+
+    def own_column(
+        self, original_tokens: int, padded_tokens: int, should_ubatch: bool, cudagraph_mode: int
+    ) -> torch.Tensor:
+        """[4, size] int32 on the device: this rank's column, and zeros. Nothing is uploaded."""
+
+    def all_reduce(self, state: torch.Tensor) -> None:
+        """Sums `state` over all ranks, in place, on the current stream."""
+
+
+# endregion

@@ -1,4 +1,4 @@
-"""Find the races (chapter 02).
+"""Find the races (chapter 02, hard, 40 minutes).
 
 For once the code is fast, and wrong. The decode loop below never waits: it uploads the positions,
 computes, copies the tokens to the host on a stream of its own, and hands out those of the step
@@ -13,6 +13,8 @@ its kernels wait for no copy to the host: these stay on the stream of their own.
 On the simulated GPU a race is proved each time, and the timeline names both of its lines: the copy,
 and the line that came too early. A real GPU says nothing, and shows it now and then by a wrong
 token; there the tests keep the device busy for so long that it does.
+
+You need to know streams and events, and that a copy reads its memory when its turn comes.
 
 Edit this file, then run
 
@@ -33,6 +35,7 @@ from debubble.accelerator import current
 Decode = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
+# Yours to edit, from here on.
 class DecodeLoop:
     """Tokens stay on the device from step to step; the host gets them one step late (vLLM #41429).
 

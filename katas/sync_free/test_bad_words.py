@@ -5,8 +5,12 @@ import torch
 
 import debubble
 from debubble.workshop import (
+    DeviceTraffic,
+    Diagnosis,
+    KataFailure,
     expect,
     expect_equal,
+    expect_refusal,
     in_a_row,
     left_as_they_were,
     no_pinned_memory,
@@ -41,11 +45,19 @@ SMALL = (
     "A mask says one thing for every logit: rows times vocabulary. With 256 requests and 150,000 "
     "ids these are 38 MB a step, most of them zeros. A match is a row and an id."
 )
+WHOLE = (
+    "A mask has a value for every logit, also one that is made on the device: 38 million of them, "
+    "written by one kernel and read by another, for a few that change. Write those few."
+)
 NOTHING = "In most steps no bad word is about to be completed. They need no upload and no kernel."
 PART = (
     "Logits may be a part of a larger tensor, as where ids are padded to a round number. Then "
     "`reshape` is a copy, and what is written to the copy never reaches them; and an index that is "
     "computed as row times vocabulary hits another place. Index rows and ids apart."
+)
+HALF = (
+    "A model may compute in half precision. A number takes the dtype of what it is written to; a "
+    "tensor of minus infinity has one of its own: make it `dtype=logits.dtype`."
 )
 STALE = (
     "Did you keep something of an earlier step? Rows say more in every step, and the engine "
@@ -163,6 +175,29 @@ def test_an_id_that_the_vocabulary_lacks_is_refused(kata, accelerator, words, un
     )
 
 
+def test_what_was_refused_is_refused(kata, accelerator):
+    logits = logits_on(accelerator, rows=2, vocab=6)
+    expect_refusal(
+        lambda: kata.apply_bad_words(logits, {0: [[1]]}, [[]]),
+        "past tokens of 1 row for logits of 2",
+        why=REFUSED,
+        logits=logits,
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("matches", [1, ROWS])
+def test_logits_of_half_precision_are_logits_too(kata, accelerator, dtype, matches):
+    logits = logits_on(accelerator).to(dtype)
+    logits[0].fill_(float("inf"))
+    words = {row: [[row]] for row in range(matches)}
+    kata.apply_bad_words(logits, words, [[]] * ROWS)
+    right = with_forbidden([(row, row) for row in range(matches)]).to(dtype)
+    right[0, 1:] = float("inf")
+    value = f"the logits, {dtype} and infinite in row 0, with {matches} matches"
+    expect_equal(logits, right, value=value, likely=HALF)
+
+
 def record_matches(kata, accelerator):
     """A match in each of 16 rows, behind a kernel of 50 microseconds."""
     words = {row: [[7, 8, row], [9, 8, 1000]] for row in range(ROWS)}
@@ -204,6 +239,26 @@ def test_all_matches_share_one_upload_or_need_none(kata, accelerator):
 def test_what_travels_is_the_matches_alone(kata, accelerator):
     timeline, _ = record_matches(kata, accelerator)
     expect(timeline).sends_at_most(64 * ROWS, why=SMALL)
+
+
+def test_an_id_may_be_a_large_number(kata, accelerator):
+    vocab, ids = 70_000, [69_999, 40_000, 300, 65_536, 32_768]
+    logits = logits_on(accelerator, rows=1, vocab=vocab)
+    kata.apply_bad_words(logits, {0: [[token_id] for token_id in ids]}, [[]])
+    right = with_forbidden([(0, token_id) for token_id in ids], rows=1, vocab=vocab)
+    expect_equal(logits, right, value=f"the logits of 70,000 ids, with the words {ids}")
+
+
+def test_few_matches_do_not_write_all_logits(kata, accelerator):
+    words = {row: [[row]] for row in range(ROWS)}
+    kata.apply_bad_words(logits_on(accelerator), words, [[]] * ROWS)
+    logits = logits_on(accelerator)
+    with DeviceTraffic() as traffic:
+        kata.apply_bad_words(logits, words, [[]] * ROWS)
+    if traffic.nbytes > ROWS * VOCAB // 2:
+        expected = f"{ROWS} of {ROWS * VOCAB:,} logits to be written"
+        did = f"wrote {traffic.nbytes:,} bytes: the logits have {logits.nbytes:,}"
+        raise KataFailure(Diagnosis(expected, did, traffic.largest(), why=WHOLE))
 
 
 def test_without_a_match_the_device_is_left_alone(kata, accelerator):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal
+from debubble.workshop import expect, expect_equal, expect_refusal, left_as_they_were
 
 SIZE = 16
 TAIL = (
@@ -29,6 +29,10 @@ WAITS = (
     "bring it to the host, and the host waits for it; so do the calls that want a number and "
     "are given a tensor, such as `index_fill_` and `masked_fill_`. A slice can be assigned a "
     "tensor without dimensions: `buffer[a:b] = tensor[i]` never leaves the device."
+)
+REFUSED = (
+    "Whoever asks for more rows than the buffer has, or for fewer than there are indices, has made "
+    "a mistake, and a slice says nothing of it. The check that was there costs no wait: keep it."
 )
 ONE_BY_ONE = (
     "A launch takes the host a few microseconds, however little it writes. One assignment to a "
@@ -55,19 +59,31 @@ def padded(indices, size=SIZE):
 )
 def test_the_last_index_is_repeated(kata, accelerator, indices, num_padded):
     buffer, logits_indices = dirty_buffer(accelerator), on_device(accelerator, indices)
-    returned = kata._prepare_kv_sharing_fast_prefill(buffer, logits_indices, num_padded)
+    with left_as_they_were(logits_indices=logits_indices):
+        returned = kata._prepare_kv_sharing_fast_prefill(buffer, logits_indices, num_padded)
     call = f"_prepare_kv_sharing_fast_prefill(buffer, {indices}, {num_padded})"
     expect_equal(returned, padded(indices, num_padded), call=call, likely=TAIL)
     value = f"the buffer of {SIZE} after {call}"
     expect_equal(buffer, padded(indices), value=value, likely=STALE)
 
 
-@pytest.mark.parametrize("part", [slice(0, 3), slice(1, 4), slice(2, 9), slice(12, 16)], ids=str)
+def test_indices_of_int64_are_taken_too(kata, accelerator):
+    buffer, indices = dirty_buffer(accelerator), torch.tensor([3, 9, 5]).to(accelerator.device)
+    kata._prepare_kv_sharing_fast_prefill(buffer, indices, 4)
+    value = f"the buffer of {SIZE} after a step of [3, 9, 5], which are int64,"
+    expect_equal(buffer, padded([3, 9, 5]), value=value, likely=TAIL)
+
+
+PARTS = [slice(0, 3), slice(1, 4), slice(2, 9), slice(12, 16), slice(1, 16, 3)]
+
+
+@pytest.mark.parametrize("part", PARTS, ids=str)
 def test_the_indices_may_be_a_part_of_the_buffer(kata, accelerator, part):
     indices = list(range(30, 30 + SIZE))
     buffer = on_device(accelerator, indices)
     kata._prepare_kv_sharing_fast_prefill(buffer, buffer[part], SIZE)
-    value = f"a buffer of {indices} after a step of its part [{part.start}:{part.stop}]"
+    where = f"[{part.start}:{part.stop}:{part.step or 1}]"
+    value = f"a buffer of {indices} after a step of its part {where}"
     expect_equal(buffer, padded(indices[part]), value=value, likely=PART)
 
 
@@ -97,6 +113,17 @@ def test_a_replay_reads_the_indices_of_its_step(kata, accelerator):
         value = f"what a replay of {SIZE} rows reads in a step of {indices}, padded to 4,"
         expect_equal(seen, padded(indices), value=value, likely=MOVED)
     del kept
+
+
+@pytest.mark.parametrize("num_padded", [2, SIZE + 1])
+def test_what_was_refused_is_refused(kata, accelerator, num_padded):
+    buffer, indices = dirty_buffer(accelerator), on_device(accelerator, [3, 5, 7])
+    expect_refusal(
+        lambda: kata._prepare_kv_sharing_fast_prefill(buffer, indices, num_padded),
+        f"3 indices padded to {num_padded}, of a buffer of {SIZE}",
+        why=REFUSED,
+        buffer=buffer,
+    )
 
 
 def record_step(kata, accelerator, size=SIZE):

@@ -1,5 +1,7 @@
 """Tests of the kata `ngram_moves`."""
 
+import math
+
 import pytest
 import torch
 
@@ -10,6 +12,7 @@ from debubble.workshop import (
     KataFailure,
     expect,
     expect_equal,
+    expect_refusal,
     in_a_row,
     left_as_they_were,
     no_pinned_memory,
@@ -46,6 +49,10 @@ WHOLE = (
 PART = (
     "A table may be a part of a larger tensor, with other values between its rows. What is written "
     "to a copy, as `reshape` or `contiguous` make one, never reaches it."
+)
+REFUSED = (
+    "On the device -1 is the last row, which is somebody else's, and of two rows that move to one "
+    "either may arrive. The check that was there looks at the host's numbers: keep it."
 )
 REUSED = (
     "A queued copy reads its buffer when its turn comes. Pinned memory that a later call writes "
@@ -88,6 +95,16 @@ def test_rows_may_change_places(kata, accelerator, moves):
     expect_moved(kata, accelerator, moves)
 
 
+def test_tables_may_have_any_dimensions_and_many_rows(kata, accelerator):
+    moves = [(39_999, 300), (300, 32_768), (5, 39_999)]
+    for shape in [(40_000,), (40_000, 2, 2)]:
+        table = torch.arange(math.prod(shape), dtype=torch.int32).view(shape).to(accelerator.device)
+        right = moved(table, moves)
+        kata.move_rows([table], moves)
+        value = f"a table of {list(shape)} after move_rows([table], {moves})"
+        expect_equal(table, right, value=value, likely=OVERWRITTEN)
+
+
 def test_a_table_may_be_a_part_of_a_larger_tensor(kata, accelerator):
     values = torch.arange(8 * NUM_ROWS, dtype=torch.int32).view(NUM_ROWS, 8)
     table, whole = part_of(values, accelerator.device)
@@ -96,6 +113,14 @@ def test_a_table_may_be_a_part_of_a_larger_tensor(kata, accelerator):
     kata.move_rows([table], moves)
     value = f"the [16, 11] tensor whose columns 1 to 8 are the table, after move_rows(..., {moves})"
     expect_equal(whole, right, value=value, likely=PART)
+
+
+# Not a row that is too large: a learner's GPU would be of no use for the tests that follow.
+@pytest.mark.parametrize("moves", [[(3, 1), (-1, 2)], [(3, -1)], [(3, 1), (4, 1)]], ids=str)
+def test_what_was_refused_is_refused(kata, accelerator, moves):
+    tables = tables_on(accelerator)
+    call = f"move_rows(tables, {moves})"
+    expect_refusal(lambda: kata.move_rows(tables, moves), call, why=REFUSED, token_ids=tables[0])
 
 
 def test_few_moves_do_not_write_a_whole_table(kata, accelerator):

@@ -1,13 +1,16 @@
-"""Lengths that the host knows (chapter 02).
+"""Lengths that the host knows (chapter 02, medium, 25 minutes).
 
 A model that scores two texts at once wants to be told which token is of which: its id is 0 in the
 first text and 1 in the second. `token_type_starts` says at which position of a request the second
-one begins. The function below works. But it takes each request's length from the device, a wait
-for each of them, and uploads the ids by a copy that waits once more.
+one begins. The function below works. But it takes each request's length from the device, a wait for
+each of them, and uploads the ids by a copy that waits once more.
 
 Take the lengths from `optimistic_seq_lens_cpu`, which the host wrote itself, and send what is to be
 sent once, from pinned memory and without waiting, by as many launches for 16 requests as for 2. Pin
-where that is possible: `pin_memory=current().pin_memory`, from `debubble.accelerator`.
+where that is possible: `pin_memory=current().pin_memory`, from `debubble.accelerator`. What it
+refuses, go on refusing.
+
+You need to know `cumsum`, or any other way from where ids change to the ids.
 
 Edit this file, then run
 
@@ -25,6 +28,33 @@ import numpy as np
 import torch
 
 HostIntegers = np.ndarray | torch.Tensor
+
+
+# Yours to edit, from here on.
+def _init_model_kwargs(
+    token_type_starts: Mapping[int, int],
+    seq_lens: torch.Tensor,
+    optimistic_seq_lens_cpu: torch.Tensor,
+    num_reqs: int,
+) -> dict[str, torch.Tensor]:
+    """{"token_type_ids": [sum of the first num_reqs lengths] int32 on the device}, one request
+    after the other (vLLM #41429).
+
+    `token_type_starts`: request -> position from which on its ids are 1. Before that they are 0,
+    as are all ids of a request that is absent. `seq_lens` and `optimistic_seq_lens_cpu`:
+    [max_reqs] int32, on the device and on the host. The lengths are the host's, as they are: an
+    upper bound under speculative decoding, which pooling does not have.
+    """
+    check_token_types(token_type_starts, optimistic_seq_lens_cpu, num_reqs)
+    token_type_ids = [torch.empty(0, dtype=torch.int32)]
+    for request in range(num_reqs):
+        positions = torch.arange(int(seq_lens[request]))
+        start = token_type_starts.get(request, len(positions))
+        token_type_ids.append((positions >= start).int())
+    return {"token_type_ids": torch.cat(token_type_ids).to(seq_lens.device)}
+
+
+# region Given: what the code above uses. You may change it, and need not.
 
 
 def host_integers(name: str, numbers: HostIntegers) -> np.ndarray:
@@ -82,24 +112,4 @@ def check_token_types(
     return lengths
 
 
-def _init_model_kwargs(
-    token_type_starts: Mapping[int, int],
-    seq_lens: torch.Tensor,
-    optimistic_seq_lens_cpu: torch.Tensor,
-    num_reqs: int,
-) -> dict[str, torch.Tensor]:
-    """{"token_type_ids": [sum of the first num_reqs lengths] int32 on the device}, one request
-    after the other (vLLM #41429).
-
-    `token_type_starts`: request -> position from which on its ids are 1. Before that they are 0,
-    as are all ids of a request that is absent. `seq_lens` and `optimistic_seq_lens_cpu`:
-    [max_reqs] int32, on the device and on the host. The lengths are the host's, as they are: an
-    upper bound under speculative decoding, which pooling does not have.
-    """
-    check_token_types(token_type_starts, optimistic_seq_lens_cpu, num_reqs)
-    token_type_ids = [torch.empty(0, dtype=torch.int32)]
-    for request in range(num_reqs):
-        positions = torch.arange(int(seq_lens[request]))
-        start = token_type_starts.get(request, len(positions))
-        token_type_ids.append((positions >= start).int())
-    return {"token_type_ids": torch.cat(token_type_ids).to(seq_lens.device)}
+# endregion

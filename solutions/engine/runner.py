@@ -1,6 +1,11 @@
-"""Runs the steps that a scheduler decides on: decodes in graphs, all else eagerly."""
+"""Runs the steps that a scheduler decides on: decodes in graphs, and steps with prompts too where
+they are small enough and an engine is asked for that; all else eagerly."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
 
 from solutions.flex_graph.steps.limits import (
     checked_capture_sizes,
@@ -12,57 +17,111 @@ from .model.model import Model
 from .requests.step_batch import StepBatch
 from .requests.step_view import StepView
 from .run.backends import backends_of
-from .run.captured_step import CapturedDecode, Sampled
+from .run.captured_step import CapturedStep, Sampled
 from .run.sampler import SampledStep, Sampler
+from .run.sides import Awaited
+from .sampling.counted import CountedRequests
 from .seams import Seams
+
+ROWS_TOGETHER = 8
+"""Rows that eager steps compute to the end are a multiple of it."""
 
 
 class EngineRunner:
     """Queues steps on the device. All graphs are captured when a runner is made: one decode step
-    for each of `capture_sizes`. The model's caches and states outlive it."""
+    for each of `capture_sizes`, and a step of any requests for each of `prefill_sizes`. The model's
+    caches and states outlive it."""
 
     def __init__(self, model: Model, seams: Seams) -> None:
         config = model.config
         limits = config.limits
         self.model, self.seams = model, seams
-        self.inputs = seams.step.inputs_class(limits, model.device)
+        self.inputs = seams.step.inputs_class(limits, config.model.vocab_size, model.device)
         self.backends = backends_of(model, seams)
         self.sampler = Sampler(seams.step, self.inputs)
+        self.counted = CountedRequests(seams.step, self.inputs.tables)
+        most_rows = -(-limits.max_num_seqs // ROWS_TOGETHER) * ROWS_TOGETHER
+        self._logits_rows = torch.zeros(most_rows, dtype=torch.int32, device=model.device)
         sizes = config.capture_sizes
         if sizes is None:
             sizes = default_capture_sizes(limits, limits.max_num_seqs)
         self.capture_sizes = checked_capture_sizes(sizes, limits)
         self.captured = {
-            size: CapturedDecode(model, self.backends, self.inputs, size)
+            size: CapturedStep(model, self.backends, self.inputs, size)
             for size in reversed(self.capture_sizes)
+        }
+        self.prefill_sizes = checked_capture_sizes(config.prefill_sizes, limits)
+        self.captured_prefills = {
+            size: CapturedStep(model, self.backends, self.inputs, size, limits.max_num_seqs)
+            for size in reversed(self.prefill_sizes)
         }
 
     def run(self, batch: StepBatch, padded_rows: int = 0) -> SampledStep:
         """Queues the step, and a copy of its tokens to the host. With `padded_rows` a decode runs
         in a graph for at least so many rows, as other ranks do."""
+        self.counted.update(batch)
         self.inputs.upload(batch)
         view = StepView.of(batch)
-        size = None
-        if batch.is_decode:
-            size = size_for(max(batch.num_tokens, padded_rows), self.capture_sizes)
-        if size is None:
+        captured = self._captured_for(batch, padded_rows)
+        if captured is None:
             sampled = self._run_eagerly(batch, view)
         else:
-            sampled = self.captured[size].replay(view)
+            sampled = captured.replay(view, len(batch.sampling_rows))
         return self.sampler.sample(batch.sampling_rows, sampled)
+
+    def _captured_for(self, batch: StepBatch, padded_rows: int) -> CapturedStep | None:
+        """The smallest graphs that hold the step; None where none do."""
+        if batch.is_decode:
+            size = size_for(max(batch.num_tokens, padded_rows), self.capture_sizes)
+            if size is not None:
+                return self.captured[size]
+        size = size_for(batch.num_tokens, self.prefill_sizes)
+        return None if size is None else self.captured_prefills[size]
 
     def begin_anew(self) -> None:
         """After a step that stopped halfway, once the device is idle."""
         for backend in self.backends.values():
             backend.begin_anew()
+        self.counted.begin_anew()
 
     def _run_eagerly(self, batch: StepBatch, view: StepView) -> Sampled:
+        inputs = self.inputs.model_inputs(batch.num_tokens)
+        num_rows = len(batch.sampling_rows)
+        rows = self._rows_to_the_end(num_rows)
+        logits = self.model.forward(inputs, self._metadata(view), rows)[:num_rows]
+        return Sampled(logits, self.inputs.choose(logits))
+
+    def pool(self, batch: StepBatch, text_starts: Mapping[int, int]) -> Awaited:
+        """[R, hidden_size], on its way to the host: what the model makes of the last token of each
+        of the R requests, all of whose tokens are in the batch. `text_starts`: for some of them, by
+        row, where their second text begins."""
+        self.inputs.upload(batch)
+        num_rows = len(batch.rows)
+        step = self.seams.step
+        types = None
+        if self.model.config.model.architecture.token_types:
+            lengths = torch.from_numpy(batch.seq_lens)
+            on_device = self.inputs.seq_lens
+            kwargs = step.init_model_kwargs(text_starts, on_device, lengths, num_rows)
+            types = kwargs["token_type_ids"]
+        inputs, metadata = (
+            self.inputs.model_inputs(batch.num_tokens),
+            self._metadata(StepView.of(batch)),
+        )
+        hidden = self.model.hidden(inputs, metadata, self._rows_to_the_end(num_rows), types)
+        return step.read_back(self.model.normed(hidden)[:num_rows])
+
+    def _metadata(self, view: StepView) -> dict[str, object]:
         metadata: dict[str, object] = {}
         for backend in self.backends.values():
             metadata |= backend.build(view, self.inputs)
-        logits_rows = self.inputs.logits_rows[: len(batch.sampling_rows)]
-        inputs = self.inputs.model_inputs(batch.num_tokens)
-        logits = self.model.forward(inputs, metadata, logits_rows)
-        sampled = Sampled(logits, logits.argmax(-1))
-        self.inputs.keep_sampled(sampled.tokens)
-        return sampled
+        return metadata
+
+    def _rows_to_the_end(self, num_rows: int) -> torch.Tensor:
+        """The tokens that are computed behind the last mixing: those that sample, and the last one
+        of them again, so that products meet few numbers of rows."""
+        if not num_rows:
+            return self._logits_rows[:0]
+        padded = -(-num_rows // ROWS_TOGETHER) * ROWS_TOGETHER
+        indices = self.inputs.logits_rows[:num_rows]
+        return self.seams.step.logits_rows(self._logits_rows, indices, padded)

@@ -135,9 +135,9 @@ class FlexAttentionMetadata:
     @property
     def kv_num_blocks(self) -> torch.Tensor:
         """[groups of num_tokens]: how many pages each needs."""
-        return self.block_mask.kv_num_blocks[0, 0]
+        return self.block_mask.kv_num_blocks.flatten()
 
     @property
     def kv_indices(self) -> torch.Tensor:
         """[groups of num_tokens, q_block * P + 1]: which ones, then -1, then anything."""
-        return self.block_mask.kv_indices[0, 0]
+        return self.block_mask.kv_indices.flatten(0, 2)

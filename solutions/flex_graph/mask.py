@@ -13,7 +13,7 @@ from typing import Protocol
 import torch
 from torch.nn.attention.flex_attention import BlockMask
 
-from .steps.limits import Limits
+from .steps.limits import ALONE, BLOCK_SIZES, Limits
 
 MaskMod = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 """(batch, head, query, key) -> bool, all of one shape or of shapes that broadcast."""
@@ -77,6 +77,7 @@ def paged_mask_mod(mask: Mask, tables: MaskTables, limits: Limits) -> MaskMod:
     A query sees a key if the slot's block is one of its request's pages, the slot is within the
     length, and `mask` allows it. Tokens that fill a captured size see nothing.
     """
+    alone = limits.q_block == ALONE
     doc_ids, query_start_loc, seq_lens = tables.doc_ids, tables.query_start_loc, tables.seq_lens
     decode_offset, physical_to_logical = tables.decode_offset, tables.physical_to_logical
     page, last_position = limits.block_size, limits.max_model_len - 1
@@ -85,10 +86,11 @@ def paged_mask_mod(mask: Mask, tables: MaskTables, limits: Limits) -> MaskMod:
     def mask_mod(
         b: torch.Tensor, h: torch.Tensor, q: torch.Tensor, physical_kv: torch.Tensor
     ) -> torch.Tensor:
+        token = b if alone else q
         # In 64 bits, since rows of so many blocks lie further apart than 32 can say.
-        request = doc_ids[q].to(torch.int64)
+        request = doc_ids[token].to(torch.int64)
         seq_len = seq_lens[request]
-        position = q - query_start_loc[request] + decode_offset[request]
+        position = token - query_start_loc[request] + decode_offset[request]
         logical_page = physical_to_logical[request, physical_kv // page]
         kv = logical_page * page + physical_kv % page
         # A token that fills a captured size would be one of request 0, behind its last.
@@ -102,7 +104,8 @@ def paged_mask_mod(mask: Mask, tables: MaskTables, limits: Limits) -> MaskMod:
         if also is not None:
             # It is asked of other requests' keys too, and may look up something by position.
             inside = position.clamp(0, last_position), kv.clamp(0, last_position)
-            sees = sees & also(b, h, *inside)
+            # To this function there is one batch, whatever FlexAttention is called with.
+            sees = sees & also(b * 0 if alone else b, h, *inside)
         return sees
 
     return mask_mod
@@ -131,14 +134,24 @@ class AttentionMetadata(Protocol):
 def block_mask_over(
     lists: HasPageLists, limits: Limits, mask_mod: MaskMod, num_tokens: int
 ) -> BlockMask:
-    """FlexAttention's view of the `lists` of a step with `num_tokens` tokens. Nothing is computed,
-    on the host or on the device."""
+    """FlexAttention's view of the `lists` of a step with `num_tokens` tokens: a batch of one with
+    all of them, or a batch of so many with one token each. Nothing is computed, on the host or on
+    the device."""
     groups = limits.groups_of(num_tokens)
+    counts, indices = lists.kv_num_blocks[:groups], lists.kv_indices[:groups]
+    alone = limits.q_block == ALONE
     return BlockMask.from_kv_blocks(
-        lists.kv_num_blocks[None, None, :groups],
-        lists.kv_indices[None, None, :groups],
-        BLOCK_SIZE=(limits.q_block, limits.block_size),
+        counts[:, None, None] if alone else counts[None, None],
+        indices[:, None, None] if alone else indices[None, None],
+        BLOCK_SIZE=(BLOCK_SIZES[0] if alone else limits.q_block, limits.block_size),
         mask_mod=mask_mod,
-        seq_lengths=(num_tokens, limits.num_slots),
+        seq_lengths=(1 if alone else num_tokens, limits.num_slots),
         compute_q_blocks=False,
     )
+
+
+def in_batch(queries: torch.Tensor, block_mask: BlockMask) -> torch.Tensor:
+    """Queries [T, heads, head_size] as FlexAttention takes them with `block_mask`: a view
+    [batch, heads, T // batch, head_size]."""
+    batch = len(block_mask.kv_num_blocks)
+    return queries.unflatten(0, (batch, -1)).transpose(1, 2)

@@ -113,6 +113,25 @@ class PagedBatch:
         """[1, heads, tokens, head size]"""
         return flex_attention(**self.arguments(), block_mask=self.block_mask(mask_mod), **options)
 
+    def alone_mask(self) -> BlockMask:
+        """For a batch of single tokens, of which each names the blocks of its group. Needs a step
+        of one group."""
+        packed, rows = self.mask_mod(), (self.num_tokens, 1)
+        return BlockMask.from_kv_blocks(
+            self.kv_num_blocks[:, None, None].expand(*rows, 1).contiguous(),
+            self.kv_indices[:, None, None].expand(*rows, 1, -1).contiguous(),
+            BLOCK_SIZE=(Q_BLOCK, PAGE),
+            mask_mod=lambda b, h, q, slot: packed(0, h, b, slot),
+            seq_lengths=(1, NUM_BLOCKS * PAGE),
+            compute_q_blocks=False,
+        )
+
+    def attend_alone(self, block_mask: BlockMask | None = None) -> torch.Tensor:
+        """[1, heads, tokens, head size], by a batch of single tokens."""
+        arguments = self.arguments() | {"query": self.query[:, :, None]}
+        alone = flex_attention(**arguments, block_mask=block_mask or self.alone_mask())
+        return alone[:, :, 0].transpose(0, 1)[None]
+
     def expected(self, window: int | None = None, scale: float = HEAD_SIZE**-0.5) -> torch.Tensor:
         """[1, heads, tokens, head size] float32 on the CPU, request by request, without pages."""
         query, key, value = (t.float().cpu() for t in (self.query, self.key, self.value))

@@ -34,6 +34,24 @@ def test_it_is_dense_attention_over_the_pages_of_each_request(accelerator, num_t
     assert sum(timeline.counts().values()) == kernels
 
 
+def test_a_batch_of_single_tokens_is_attended_to_in_the_same_three_kernels(accelerator, batch):
+    expect_close(batch.attend_alone(), batch.expected())
+    block_mask = batch.alone_mask()
+    with debubble.record(accelerator) as timeline:
+        batch.attend_alone(block_mask)
+    assert sum(timeline.counts().values()) == timeline.counts()["kernels"] == 3
+
+
+def test_a_batch_is_compiled_for_its_size_and_once(accelerator):
+    for num_tokens in (6, 7):
+        batch = PagedBatch(accelerator, num_tokens)
+        before = accelerator.flex_compilations
+        batch.attend_alone()
+        assert accelerator.flex_compilations == before + 1
+        expect_close(batch.attend_alone(), batch.expected())
+        assert accelerator.flex_compilations == before + 1
+
+
 def test_tokens_that_see_nothing_get_zero(batch):
     batch.fill([Request([3], 4, 4)])
     attended = batch.attend()
@@ -257,7 +275,21 @@ REFUSED = {
     "lengths": ({"query": lambda q: q[:, :, :9]}, {}, r"seq_lengths \(10, 192\).* 9 query tokens"),
     "rows": ({}, {"kv_num_blocks": lambda t: t[:, :, :0]}, "0 groups of 16 .* don't cover 10"),
     "columns": ({}, {"kv_indices": lambda t: t.long()}, "kv_indices must be dense int32"),
-    "batch": ({}, {"kv_indices": lambda t: t.expand(1, 4, -1, -1)}, r"\[1, 1, groups, columns\]"),
+    "masks of heads": (
+        {},
+        {"kv_indices": lambda t: t.expand(1, 4, -1, -1)},
+        r"\[1, 1, groups, columns\]",
+    ),
+    "masks of a batch": (
+        {"query": lambda q: q.expand(3, -1, -1, -1)},
+        {},
+        r"kv_num_blocks must have the shape \[3, 1, groups\], not \[1, 1, 1\]",
+    ),
+    "nobody": (
+        {"query": lambda q: q[:0]},
+        {},
+        r"with at least one token, not \[0, 4, 10, 16\]",
+    ),
     "full blocks": (
         {},
         {"full_kv_num_blocks": lambda t: 1},

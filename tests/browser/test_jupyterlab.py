@@ -20,7 +20,7 @@ CHAPTERS = [
     ),
 ]
 """Those with a slider over recordings."""
-SLIDER = ".widget-slider"
+SLIDER = ".debubble-slider input"
 TIMELINE = ".debubble-timeline canvas"
 
 
@@ -43,6 +43,8 @@ def test_the_chapter_runs_and_its_timeline_follows_the_slider(
     cell = notebook.cell_with(SLIDER, TIMELINE)
     timeline = cell.locator(TIMELINE).first
     timeline.scroll_into_view_if_needed()
+    settled_picture(page, timeline)
+    expect_whole_tooltips(page, timeline)
     before = settled_picture(page, timeline)
     page.screenshot(path=screenshots / f"{chapter}_before_the_slider.png")
 
@@ -114,16 +116,39 @@ class Watch:
 
 def drag_to_the_other_end(page, slider) -> None:
     """By mouse, from the handle to whichever end of the track is further away."""
-    handle = slider.locator(".noUi-handle").first.bounding_box()
-    track = slider.locator(".noUi-target").first.bounding_box()
-    start = handle["x"] + handle["width"] / 2
-    left, right = track["x"] + 2, track["x"] + track["width"] - 2
-    end = right if right - start > start - left else left
-    height = handle["y"] + handle["height"] / 2
+    box = slider.bounding_box()
+    assert box["width"] >= 180, "a track that is wide enough to be aimed at"
+    place = slider.evaluate("slider => slider.value / slider.max")
+    handle = 16  # pixels: its middle stays half of that away from the ends
+    start = box["x"] + handle / 2 + place * (box["width"] - handle)
+    end = box["x"] + (box["width"] - 2 if place <= 0.5 else 2)
+    height = box["y"] + box["height"] / 2
     page.mouse.move(start, height)
     page.mouse.down()
     page.mouse.move(end, height, steps=8)
     page.mouse.up()
+
+
+def expect_whole_tooltips(page, canvas) -> None:
+    """At every place of the drawing that tells something: in the window, above all else, whole."""
+    box = canvas.bounding_box()
+    told = 0
+    for x in (0.15, 0.4, 0.65, 0.97):
+        for y in (40, box["height"] / 2, box["height"] - 30):
+            canvas.hover(position={"x": x * box["width"], "y": y})
+            page.wait_for_timeout(200)
+            tip = page.locator(".debubble-timeline .tip:popover-open")
+            if not tip.count():
+                continue
+            told += 1
+            place = tip.bounding_box()
+            assert place["x"] >= 0 and place["x"] + place["width"] <= page.viewport_size["width"]
+            assert place["y"] >= 0 and place["y"] + place["height"] <= page.viewport_size["height"]
+            assert tip.evaluate("(tip) => tip.scrollHeight <= tip.clientHeight"), tip.inner_text()
+            clipped = "(tip) => tip.scrollWidth > tip.clientWidth"
+            assert not tip.evaluate(clipped), tip.inner_text()
+    assert told >= 4
+    page.mouse.move(0, 0)
 
 
 def settled_picture(page, canvas) -> str:

@@ -11,7 +11,7 @@ from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile
 
 import debubble
-from debubble.cuda.guard import follow
+from debubble.contract import follow
 from debubble.cuda.trace.driver_calls import unrecorded_copy_calls
 from debubble.cuda.trace.kineto import events_of
 from debubble.cuda.trace.marks import BEGIN, COPY, END, FAILED, PREFIX, Marks, marked_copy

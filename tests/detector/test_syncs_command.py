@@ -77,12 +77,13 @@ def test_check_fails_where_a_wait_is_not_allowed(run):
     assert run(LOOP.replace("step(x)\nwith", "pass\nwith"), "--check").exit_code == 0
 
 
-def test_check_fails_where_nothing_was_seen(run, accelerator):
-    result = run("import torch; torch.ones(3).sum().item()", "--check")
-    assert result.exit_code == 1
+@pytest.mark.parametrize("check", [(), ("--check",)])
+def test_a_script_that_never_touches_the_device_is_no_success(run, accelerator, check):
+    result = run("import torch; torch.ones(3).sum().item()", *check)
+    assert result.exit_code == 2
     assert "Nothing ran on the device" in result.stdout
     if accelerator.modelled:
-        assert "debubble.accelerator().device" in result.stderr
+        assert "debubble syncs --as-cuda" in result.stderr
 
 
 def test_the_script_finds_itself_as_python_would_run_it(run, tmp_path):
@@ -140,7 +141,7 @@ def test_the_scripts_own_failure_comes_before_check(run):
 def test_a_script_for_cuda_is_told_what_to_do_on_sim(run):
     result = run("import torch\ntorch.ones(3, device='cuda')")
     assert result.exit_code == 1
-    assert "take the device from debubble.accelerator().device" in result.stderr
+    assert "`debubble syncs --as-cuda` takes" in result.stderr
 
 
 def test_the_findings_and_the_timeline_can_be_kept(run, tmp_path):

@@ -1,5 +1,7 @@
 """Waits in other threads: found, named, and nobody else's business."""
 
+import contextlib
+import queue
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +10,7 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader
 
 import debubble
 from debubble.contract import backward_pass
@@ -123,14 +126,161 @@ def test_what_one_thread_allows_itself_is_not_allowed_to_another(x):
     assert [finding.thread for finding in report.findings] == ["loader"]
 
 
-def test_a_region_of_one_thread_leaves_the_others_alone(x):
-    seen = []
+def test_a_region_leaves_threads_alone_that_were_there_before(x):
+    seen, go = [], threading.Event()
+
+    def wait_for_it():
+        go.wait()
+        seen.append(read(x))
+
+    thread = threading.Thread(target=wait_for_it, name="early")
+    thread.start()
     with debubble.find_host_syncs() as report, debubble.no_host_syncs():
-        run_in(threading.Thread(target=lambda: seen.append(read(x)), name="loader"))
+        go.set()
+        thread.join()
         with pytest.raises(debubble.HostSyncError):
             read(x)
     assert seen == [16]
-    assert only(report.findings).thread == "loader"
+    assert only(report.findings).thread == "early"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_region_rules_the_threads_that_it_starts(x):
+    """Whoever starts a thread hears nothing of its errors: the region says it at its end."""
+    seen = []
+    with pytest.raises(debubble.HostSyncError) as caught, debubble.no_host_syncs():
+        run_in(threading.Thread(target=lambda: seen.append(read(x)), name="loader"))
+    assert not seen
+    assert "# in a thread" in caught.value.source.text
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_catches_everything_hides_no_wait(x):
+    def careless():
+        with contextlib.suppress(Exception):
+            read(x)
+
+    with pytest.raises(debubble.HostSyncError), debubble.no_host_syncs():
+        run_in(threading.Thread(target=careless))
+
+
+def test_a_region_rules_the_tasks_that_it_submits(x):
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(read, x).result()
+        with debubble.no_host_syncs():
+            task = pool.submit(read, x)
+            with pytest.raises(debubble.HostSyncError, match="# in a thread"):
+                task.result()
+        assert pool.submit(read, x).result() == 16
+
+
+def test_a_thread_outlives_the_region_that_started_it(x):
+    seen, go = [], threading.Event()
+
+    def later():
+        go.wait()
+        seen.append(read(x))
+
+    thread = threading.Thread(target=later)
+    with debubble.no_host_syncs():
+        thread.start()
+    go.set()
+    thread.join()
+    assert seen == [16]
+
+
+def test_a_thread_of_a_region_may_allow_itself_to_wait(x):
+    seen = []
+
+    def reading():
+        with debubble.allow_host_sync():
+            seen.append(read(x))
+
+    with debubble.no_host_syncs():
+        run_in(threading.Thread(target=reading))
+    assert seen == [16]
+
+
+def test_a_thread_that_is_started_where_waits_are_allowed_may_wait(x):
+    seen = []
+    with debubble.no_host_syncs(), debubble.allow_host_sync():
+        run_in(threading.Thread(target=lambda: seen.append(read(x))))
+    assert seen == [16]
+
+
+def with_a_wait_of_their_own(rows):
+    """Batches on the device, as a collate_fn that knows no better makes them."""
+    batch = torch.stack(rows).to(debubble.accelerator().device)
+    assert batch.sum().item() > 0  # in the loader
+    return batch
+
+
+@pytest.mark.parametrize("pin_memory", [False, True])
+def test_a_wait_in_a_data_loader_is_refused(x, pin_memory):
+    loader = DataLoader(
+        torch.ones(8, 4).pin_memory().unbind(),
+        batch_size=4,
+        collate_fn=with_a_wait_of_their_own,
+        pin_memory=pin_memory,
+    )
+    with debubble.no_host_syncs(), pytest.raises(debubble.HostSyncError):
+        next(iter(loader))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_wait_in_a_thread_that_loads_ahead_is_refused(x):
+    batches: queue.Queue = queue.Queue()
+
+    def load():
+        for _ in range(2):
+            batches.put(torch.ones(4).to(x.device))  # ahead
+        batches.put(None)
+
+    with pytest.raises(debubble.HostSyncError) as caught, debubble.no_host_syncs():
+        run_in(threading.Thread(target=load))
+    assert "# ahead" in caught.value.source.text
+
+
+HOOKS = {
+    "of a tensor": lambda module, out, hook: out.register_hook(hook),
+    "of a module, backwards": lambda module, out, hook: module.register_full_backward_hook(
+        lambda module, into, out: hook(out[0])
+    ),
+    "before a module, backwards": lambda module, out, hook: module.register_full_backward_pre_hook(
+        lambda module, out: hook(out[0])
+    ),
+    "behind an accumulation": lambda module, out, hook: (
+        module.weight.register_post_accumulate_grad_hook(lambda weight: hook(weight.grad))
+    ),
+    "of a node": lambda module, out, hook: out.grad_fn.register_hook(
+        lambda into, out: hook(out[0])
+    ),
+}
+
+
+@pytest.mark.parametrize("place", HOOKS)
+def test_a_wait_in_any_hook_is_refused_and_listed_at_its_line(x, place):
+    def hook(gradient):
+        bool(gradient.isfinite().all())  # the hook
+
+    def loss():
+        module = torch.nn.Linear(4, 4, device=x.device)
+        hidden = x.clone().requires_grad_()
+        # A module's hooks are asked for when it is called.
+        if "module" in place:
+            HOOKS[place](module, None, hook)
+            return module(hidden).sum()
+        out = module(hidden)
+        HOOKS[place](module, out, hook)
+        return out.sum()
+
+    refused, listed = loss(), loss()
+    with debubble.no_host_syncs(), pytest.raises(debubble.HostSyncError) as caught:
+        refused.backward()
+    assert "# the hook" in caught.value.source.text
+    with debubble.find_host_syncs() as report:
+        listed.backward()
+    assert {"# the hook" in finding.source.text for finding in report.findings} == {True}
 
 
 def test_a_region_in_a_thread_holds_there(x):
@@ -200,6 +350,26 @@ def test_a_hook_may_allow_itself_to_wait(x):
         (x @ weight).sum().backward()
 
 
+def test_a_wait_in_a_backward_pass_names_the_forward_that_made_it(x):
+    weight = torch.ones(4, 4, device=x.device, requires_grad=True)
+
+    def step():
+        hidden = x @ weight  # the forward
+        hidden.register_hook(lambda gradient: bool(gradient.any()) and None)  # the hook
+        return (hidden * 2).sum()
+
+    with debubble.find_host_syncs() as report:
+        step().backward()
+    finding = only(report.findings)
+    assert "# the hook" in finding.source.text
+    assert "# the forward" in finding.source.forward.text
+    assert "for the gradient of" in str(report) and "# the forward" in str(report)
+    refused = pytest.raises(debubble.HostSyncError, match="# the forward")
+    with refused as caught, debubble.no_host_syncs():
+        step().backward()
+    assert "# the hook" in caught.value.source.text
+
+
 def test_what_waits_in_a_backward_pass_itself_is_refused_at_the_line_that_runs_it(x):
     weight = torch.ones(4, 4, device=x.device, requires_grad=True)
     loss = weight[x > 0].sum()
@@ -222,16 +392,20 @@ def test_a_region_rules_a_backward_pass_inside_another(x):
 
 
 def test_a_region_leaves_a_backward_pass_of_another_thread_alone(x):
-    loss, errors = with_a_hook(x), []
+    loss, errors, go = with_a_hook(x), [], threading.Event()
 
     def backward():
+        go.wait()
         try:
             loss.backward()
         except debubble.HostSyncError as error:
             errors.append(error)
 
+    thread = threading.Thread(target=backward)
+    thread.start()
     with debubble.no_host_syncs():
-        run_in(threading.Thread(target=backward))
+        go.set()
+        thread.join()
     assert not errors
 
 

@@ -14,6 +14,7 @@ from .setting import small
 
 CONFIG = small("spans")
 T, S = CONFIG.limits.max_num_batched_tokens, CONFIG.limits.max_num_seqs
+VOCABULARY = CONFIG.model.vocab_size
 EACH_WAY = pytest.mark.parametrize("inputs_class", [PackedInputs, SeparateInputs])
 
 
@@ -42,9 +43,16 @@ def decodes():
     )
 
 
+def choose(inputs, tokens):
+    """Lets the model say these."""
+    logits = torch.zeros(len(tokens), VOCABULARY)
+    logits[range(len(tokens)), list(tokens)] = 1.0
+    assert inputs.choose(logits.to(inputs.device)).tolist() == list(tokens)
+
+
 @EACH_WAY
 def test_behind_a_batch_are_requests_and_tokens_of_nobody(accelerator, inputs_class):
-    inputs = inputs_class(CONFIG.limits, accelerator.device)
+    inputs = inputs_class(CONFIG.limits, VOCABULARY, accelerator.device)
     inputs.upload(prefills())
     inputs.upload(decodes())
     found = {name: inputs.arrays[name].tolist() for name in inputs.arrays.places}
@@ -63,7 +71,7 @@ def test_behind_a_batch_are_requests_and_tokens_of_nobody(accelerator, inputs_cl
 @EACH_WAY
 def test_at_first_nobody_is_there(accelerator, inputs_class):
     """As a graph is warmed up."""
-    inputs = inputs_class(CONFIG.limits, accelerator.device)
+    inputs = inputs_class(CONFIG.limits, VOCABULARY, accelerator.device)
     assert {*inputs.slots.tolist()} == {NO_SLOT}
     assert {*inputs.slot_mapping.tolist()} == {-1}
     assert {*inputs.token_sources.tolist()} == {FROM_HOST}
@@ -75,9 +83,9 @@ def test_at_first_nobody_is_there(accelerator, inputs_class):
 def test_a_token_that_the_host_doesn_t_know_is_the_one_its_slot_sampled_last(
     accelerator, inputs_class
 ):
-    inputs = inputs_class(CONFIG.limits, accelerator.device)
+    inputs = inputs_class(CONFIG.limits, VOCABULARY, accelerator.device)
     inputs.upload(prefills())
-    inputs.keep_sampled(torch.arange(30, 30 + S, device=accelerator.device))
+    choose(inputs, range(30, 30 + S))
     assert inputs.last_tokens.tolist()[:S] == [30 + S - 1 - slot for slot in range(S)]
     inputs.upload(decodes())
     assert inputs.model_inputs(4).token_ids.tolist() == [30 + S - 1 - 2, 11, 0, 0]
@@ -85,17 +93,17 @@ def test_a_token_that_the_host_doesn_t_know_is_the_one_its_slot_sampled_last(
 
 @EACH_WAY
 def test_rows_that_fill_a_graph_keep_no_token_of_anybody(accelerator, inputs_class):
-    inputs = inputs_class(CONFIG.limits, accelerator.device)
+    inputs = inputs_class(CONFIG.limits, VOCABULARY, accelerator.device)
     inputs.upload(prefills())
-    inputs.keep_sampled(torch.full((S,), 5, device=accelerator.device))
+    choose(inputs, [5] * S)
     inputs.upload(decodes())
-    inputs.keep_sampled(torch.tensor([21, 22, 23, 24], device=accelerator.device))
+    choose(inputs, [21, 22, 23, 24])
     assert inputs.last_tokens.tolist()[:S] == [22, 5, 21, 5]
 
 
 def test_steps_that_are_queued_together_don_t_share_an_upload(accelerator):
     """More of them than the ring is deep, behind a busy device."""
-    inputs = PackedInputs(CONFIG.limits, accelerator.device)
+    inputs = PackedInputs(CONFIG.limits, VOCABULARY, accelerator.device)
     batches = [prefills(), decodes(), prefills(), decodes()]
     with debubble.record(accelerator) as timeline:
         accelerator.sleep(2.0)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 
 from solutions.flex_graph.buffers import PersistentBuffers, copy_to_persistent
 from solutions.flex_graph.mask import CAUSAL, Mask, sliding_window
+from solutions.flex_graph.steps.limits import ALONE
 from solutions.flex_graph.tables import device_build
 from solutions.flex_graph.tables.device_build import build_on_device
 from solutions.flex_graph.tables.direct_build import kv_blocks, physical_to_logical_mapping
@@ -239,6 +240,13 @@ def test_lists_around_what_a_program_looks_at_together(accelerator, monkeypatch,
 def test_pages_and_groups_of_other_sizes(accelerator):
     limits = replace(LIMITS, block_size=32, q_block=32, max_model_len=100)
     batch = Batch.shuffled([(30, 90), (9, 100), (1, 1)], limits)
+    for mask in MASKS.values():
+        expect_built(built(accelerator, batch, mask, limits), batch, mask, limits)
+
+
+def test_each_token_alone_lists_the_pages_that_it_sees_itself(accelerator):
+    limits = replace(LIMITS, q_block=ALONE)
+    batch = Batch.shuffled([(12, 60), (3, 70), (1, 1), (0, 0)], limits)
     for mask in MASKS.values():
         expect_built(built(accelerator, batch, mask, limits), batch, mask, limits)
 

@@ -34,7 +34,8 @@ def test_the_cache_has_block_0_too():
         ({"num_gpu_blocks": 1}, "num_gpu_blocks 1: block 0 belongs to nobody"),
         ({"block_size": 24}, "block_size 24: choose one of 16, 32, 64, 128"),
         ({"block_size": 0}, "block_size 0: it must be at least 1"),
-        ({"q_block": 8}, "q_block 8: choose one of 16, 32, 64, 128"),
+        ({"block_size": 1}, "block_size 1: choose one of 16, 32, 64, 128"),
+        ({"q_block": 8}, "q_block 8: choose one of 1, 16, 32, 64, 128"),
         ({"num_gpu_blocks": 2**27}, "num_gpu_blocks 134217728 of 16 tokens: .* at most 134217727"),
     ],
 )

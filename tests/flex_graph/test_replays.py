@@ -8,7 +8,7 @@ import torch
 import debubble
 from solutions.flex_graph.model.config import FlexConfig
 from solutions.flex_graph.step import FlexStep
-from solutions.flex_graph.steps.limits import Limits
+from solutions.flex_graph.steps.limits import ALONE, Limits
 
 from .attention_only import BOTH_TYPES, FLOAT32, LIMITS, Served
 from .serving import Serving
@@ -80,6 +80,13 @@ def test_200_replays_of_one_capture_are_right_in_both_types(accelerator):
 def test_replays_of_several_groups_of_tokens(accelerator):
     """The last group is never full."""
     served = Served(accelerator, limits=WIDE_LIMITS, kinds=FLOAT32, seed=1)
+    expect_right_replays(accelerator, served, replays=25)
+
+
+def test_replays_where_each_token_is_alone(accelerator):
+    """Batches of prefills and decodes alike, and some of them shorter than what was captured."""
+    limits = replace(WIDE_LIMITS, q_block=ALONE)
+    served = Served(accelerator, limits=limits, kinds=BOTH_TYPES, seed=2)
     expect_right_replays(accelerator, served, replays=25)
 
 

@@ -124,7 +124,7 @@ def test_a_crossover_has_a_curve_for_each_path_with_its_submission():
     assert picture.bandwidths["DMA batch"] == pytest.approx(
         [nbytes / 2 / 1e3 for nbytes in picture.sizes]
     )
-    assert picture.caption == "NVIDIA A30, from the call until all has arrived"
+    assert picture.caption == "measured on NVIDIA A30, from the call until all has arrived"
 
 
 def test_its_text_has_no_figures_of_a_machine():

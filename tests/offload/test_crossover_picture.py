@@ -105,7 +105,7 @@ def test_rows_and_columns_have_their_names_and_so_have_the_colours():
 def test_its_figures_are_a_row_for_each_size_and_are_read_out():
     picture = picture_of(FOUR)
     assert picture.numbers.splitlines() == [
-        "The fastest path on NVIDIA A30, and how much faster it is",
+        "The fastest path, measured on NVIDIA A30, and how much faster it is",
         "pieces: 16, 256",
         "4 KiB: DMA batch 2×, kernel in place 9×",
         "64 KiB: kernel in place 4×, DMA batch 1×",

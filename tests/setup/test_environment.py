@@ -1,130 +1,232 @@
-"""`make` on a fresh machine, with a Python that only pretends: nothing is downloaded here."""
+"""`make` on a fresh machine, with a uv that only pretends: nothing is downloaded here."""
 
 import json
 import os
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from .pretended import ROOT, Pretended
+
 pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="make is not installed here")
 
-ROOT = Path(__file__).parents[2]
 OVERRIDES = "share/jupyter/lab/settings/overrides.json"
-
 PRETENDED_PYTHON = """#!/bin/sh
-echo "$*" >> '{log}'
 case "$*" in
-    --version) echo 'Python {version}' ;;
-    *version_info*) exit {too_old} ;;
-    *ensurepip*) exit {no_venv} ;;
-    '-m venv --clear '*) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
+    --version) echo 'Python 3.9.2' ;;
+    *version_info*) exit 1 ;;
 esac
 """
 
 
 @pytest.fixture
-def checkout(tmp_path):
-    """As much of the repository as its set-up reads."""
-    folder = tmp_path / "checkout"
-    folder.mkdir()
-    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
-        shutil.copy(ROOT / name, folder)
-    shutil.copytree(ROOT / "scripts", folder / "scripts")
-    return folder
+def pretended(tmp_path):
+    return Pretended(tmp_path / "checkout", sys.executable)
 
 
-@pytest.fixture
-def pretended_python(tmp_path):
-    def make(version: str = "3.13.0", *, too_old: bool = False, no_venv: bool = False) -> Path:
-        python = tmp_path / "python3"
-        log = tmp_path / "calls.log"
-        python.write_text(
-            PRETENDED_PYTHON.format(
-                log=log, version=version, too_old=int(too_old), no_venv=int(no_venv)
-            )
-        )
-        python.chmod(0o755)
-        return python
-
-    return make
-
-
-def test_an_old_python_is_refused_with_what_is_needed_and_what_was_found(
-    checkout, pretended_python
-):
-    result = make(checkout, "install", pretended_python("3.9.2", too_old=True))
+def test_an_old_python_is_refused_with_what_is_needed_and_what_was_found(pretended, tmp_path):
+    python = tmp_path / "python3"
+    python.write_text(PRETENDED_PYTHON)
+    python.chmod(0o755)
+    result = pretended.make(PYTHON=str(python))
     assert result.returncode != 0
     assert "debubble needs Python 3.11 or newer, and here is Python 3.9.2." in result.stderr
     assert "make lab PYTHON=" in result.stderr
-    assert not (checkout / ".venv").exists()
+    assert not (pretended.folder / ".venv").exists()
 
 
-def test_an_interpreter_may_lie_in_a_folder_with_a_space_in_its_name(
-    checkout, pretended_python, tmp_path
-):
-    folder = tmp_path / "my pythons"
-    folder.mkdir()
-    python = pretended_python().rename(folder / "python3")
-    result = make(checkout, "install", python)
-    assert result.returncode == 0, result.stderr
-
-
-def test_an_interpreter_that_does_not_exist_is_named(checkout):
-    result = make(checkout, "install", Path("/nowhere/python3"))
+def test_an_interpreter_that_does_not_exist_is_named(pretended):
+    result = pretended.make(PYTHON="/nowhere/python3")
     assert result.returncode != 0
     assert "here is no /nowhere/python3" in result.stderr
 
 
-def test_a_python_without_venv_is_refused_with_the_package_to_install(checkout, pretended_python):
-    result = make(checkout, "install", pretended_python(no_venv=True))
-    assert result.returncode != 0
-    assert "apt install python3-venv" in result.stderr
-    assert not (checkout / ".venv").exists()
+def test_what_comes_is_said_before_it_comes_and_without_a_terminal_too(pretended):
+    said = pretended.make().stdout
+    assert "for the CPU, since" in said or "for CUDA, since" in said
+    assert "It downloads about" in said and "of disk" in said
 
 
-def test_the_environment_is_pinned_and_jupyterlab_asks_for_no_news(checkout, pretended_python):
-    result = make(checkout, "install", pretended_python())
+def test_only_what_the_lab_needs_is_installed_with_hashes_and_nothing_else(pretended):
+    result = pretended.make(TORCH="cpu")
     assert result.returncode == 0, result.stderr
-    calls = (checkout.parent / "calls.log").read_text()
-    assert "--constraint constraints.txt --editable .[lab,test]" in calls
-    settings = json.loads((checkout / ".venv" / OVERRIDES).read_text())
+    (torch, rest) = [call for call in pretended.calls if call.startswith("uv pip install")]
+    assert f"--default-index file://{pretended.folder.parent}" in torch
+    assert torch.endswith("torch==2.13.0")
+    assert "--require-hashes --no-deps" in rest and rest.endswith("-lab.txt")
+
+
+def test_torch_comes_from_the_configured_index_where_the_one_for_the_cpu_is_silent(pretended):
+    nowhere = f"file://{pretended.folder}/nowhere"
+    configured = "https://mirror.example/simple"
+    result = pretended.make(TORCH="cpu", DEBUBBLE_CPU_INDEX=nowhere, PIP_INDEX_URL=configured)
+    assert f"{nowhere} can't be reached" in result.stdout
+    (torch, rest) = [call for call in pretended.calls if call.startswith("uv pip install")]
+    assert f"--default-index {configured}" in torch
+    assert f"--default-index {configured}" in rest
+    assert "--no-deps" not in torch  # PyPI's needs NVIDIA's libraries beside it.
+
+
+def test_cudas_torch_is_held_to_its_hashes(pretended):
+    pretended.make(TORCH="cuda")
+    (call,) = [call for call in pretended.calls if call.startswith("uv pip install")]
+    assert "--require-hashes" in call
+
+
+def test_an_unknown_kind_of_torch_is_refused(pretended):
+    assert (
+        "TORCH=gpu is unknown: write TORCH=cpu or TORCH=cuda" in pretended.make(TORCH="gpu").stderr
+    )
+
+
+def test_jupyterlab_asks_for_no_news(pretended):
+    pretended.make()
+    settings = json.loads((pretended.folder / ".venv" / OVERRIDES).read_text())
     assert settings["@jupyterlab/apputils-extension:notification"] == {
         "fetchNews": "false",
         "checkForUpdates": False,
     }
 
 
-def test_the_second_time_installs_nothing(checkout, pretended_python):
-    python = pretended_python()
-    make(checkout, "install", python)
-    calls = (checkout.parent / "calls.log").read_text()
-    assert make(checkout, "install", python).returncode == 0
-    assert (checkout.parent / "calls.log").read_text() == calls
+def test_the_second_time_installs_nothing(pretended):
+    pretended.make()
+    calls = pretended.calls
+    assert pretended.make().returncode == 0
+    assert pretended.calls == calls
 
 
-def test_changed_pins_install_again(checkout, pretended_python):
-    python = pretended_python()
-    make(checkout, "install", python)
-    stamp = (checkout / ".venv/.installed").stat().st_mtime
-    os.utime(checkout / "constraints.txt", (stamp + 10, stamp + 10))
-    assert "Setting up .venv" in make(checkout, "install", python).stdout
+def test_changed_pins_install_again(pretended):
+    pretended.make()
+    calls = len(pretended.calls)
+    with (pretended.folder / "pins/lab.txt").open("a") as file:
+        file.write("# changed\n")
+    assert "Setting up" in pretended.make().stdout
+    assert len(pretended.calls) > calls
 
 
-def test_clean_removes_every_cache_that_git_ignores(checkout):
+def test_what_the_tests_need_is_added_when_it_is_asked_for(pretended):
+    pretended.make("install")
+    assert not any(call.endswith("-test.txt") for call in pretended.calls)
+    pretended.make("install-test")
+    assert any(call.endswith("-test.txt") for call in pretended.calls)
+    calls = pretended.calls
+    pretended.make("install")
+    assert pretended.calls == calls
+
+
+def test_a_set_up_that_failed_is_begun_again(tmp_path):
+    pretended = Pretended(
+        tmp_path / "checkout", sys.executable, installs="echo no room >&2; exit 2"
+    )
+    failed = pretended.make()
+    assert failed.returncode != 0
+    assert "no room" in failed.stdout
+    assert "could not do it, and says why above" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert "Setting up" in pretended.make().stdout
+
+
+@pytest.mark.parametrize("name", ["it's a folder", 'with "quotes" and $HOME', "ümlaut and  spaces"])
+def test_the_checkout_may_lie_in_any_folder(tmp_path, name):
+    pretended = Pretended(tmp_path / name / "checkout", sys.executable)
+    result = pretended.make()
+    assert result.returncode == 0, result.stderr
+    command = pretended.folder / ".venv/bin/debubble"
+    assert runs(command).stdout == b"hello\n"
+    in_it = subprocess.run(
+        [
+            pretended.folder / "scripts/in-environment",
+            "python",
+            "-c",
+            "import sys; print(sys.prefix)",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert in_it.stdout.strip() == str(pretended.folder / ".venv")
+
+
+def test_one_environment_serves_many_checkouts_and_each_sees_its_own_code(tmp_path):
+    shared = tmp_path / "shared environment"
+    for name in ("one", "two"):
+        pretended = Pretended(tmp_path / name / "checkout", sys.executable, says=f"this is {name}")
+        assert pretended.make(VENV=str(shared)).returncode == 0
+        assert pretended.make().returncode == 0  # It remembers where its packages lie.
+        assert runs(pretended.folder / ".venv/bin/debubble").stdout == f"this is {name}\n".encode()
+    assert len([call for call in pretended.calls if "venv" in call.split()]) == 0
+    front = sum(path.lstat().st_size for path in (tmp_path / "two/checkout/.venv").rglob("*"))
+    assert front < 1_000_000
+
+
+def test_a_folder_that_holds_something_else_is_refused_and_left_alone(pretended, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.txt").write_text("ten years")
+    result = pretended.make(VENV=str(other))
+    assert f"{other} is no environment, and holds 'thesis.txt'" in result.stderr
+    assert (other / "thesis.txt").read_text() == "ten years"
+
+
+def test_an_environment_that_was_moved_is_made_anew(pretended, tmp_path):
+    pretended.make()
+    moved = tmp_path / "moved"
+    pretended.folder.rename(moved)
+    pretended.folder = moved
+    assert "Setting up" in pretended.make().stdout
+    assert runs(moved / ".venv/bin/debubble").stdout == b"hello\n"
+
+
+def test_an_empty_wheelhouse_is_refused(pretended, tmp_path):
+    (tmp_path / "empty").mkdir()
+    result = pretended.make(WHEELS=str(tmp_path / "empty"))
+    assert "holds no wheels: `make wheelhouse` fills such a folder" in result.stderr
+
+
+def test_a_wheelhouse_is_all_that_is_asked(pretended, tmp_path):
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "wheels/a-1-py3-none-any.whl").touch()
+    pretended.make(WHEELS=str(tmp_path / "wheels"), TORCH="cpu")
+    installs = [call for call in pretended.calls if call.startswith("uv pip install")]
+    assert installs and all("--no-index --find-links" in call for call in installs)
+
+
+def test_pips_settings_are_said_to_uv(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT / "scripts/environment")
+    import indexes
+
+    (tmp_path / "pip.conf").write_text(
+        "[global]\nindex-url = https://a.example/simple\nextra-index-url =\n  https://b.example\n"
+        "[install]\ntrusted-host = a.example b.example\n"
+    )
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    monkeypatch.setenv("PIP_CERT", "/etc/ssl/company.pem")
+    options, environment = indexes.for_uv({"cert": "/etc/ssl/company.pem"} | indexes.pip_settings())
+    said = " ".join(options)
+    assert "--default-index https://a.example/simple" in said
+    assert "--index https://b.example" in said and "unsafe-best-match" in said
+    assert said.count("--allow-insecure-host") == 2
+    assert environment == {"SSL_CERT_FILE": "/etc/ssl/company.pem"}
+
+
+def test_clean_removes_every_cache_that_git_ignores(pretended):
     ignored = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text().splitlines()]
     caches = [name for name in ignored if name.endswith("_cache") or name == ".hypothesis"]
     assert ".mypy_cache" in caches
     for name in caches:
-        (checkout / name).mkdir()
-    assert make(checkout, "clean").returncode == 0
-    assert [name for name in caches if (checkout / name).exists()] == []
+        (pretended.folder / name).mkdir()
+    assert pretended.make("clean").returncode == 0
+    assert [name for name in caches if (pretended.folder / name).exists()] == []
 
 
-def test_make_alone_names_every_command_of_the_readme(checkout):
-    commands = make(checkout).stdout
+def test_make_alone_names_every_command_of_the_readme(pretended):
+    commands = pretended.make("").stdout
     for command in ("make lab", "make test", "make validate-gpu"):
         assert command in commands
         assert command in (ROOT / "README.md").read_text()
@@ -133,21 +235,28 @@ def test_make_alone_names_every_command_of_the_readme(checkout):
 def test_everything_asked_for_is_pinned():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    wanted = project["dependencies"] + extras["lab"] + extras["test"]
+    wanted = project["dependencies"] + extras["lab"] + extras["test"] + extras["hub"]
     names = {requirement.split(">=")[0].split(";")[0].strip() for requirement in wanted}
     lines = (ROOT / "constraints.txt").read_text().splitlines()
-    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
+    pins = dict(line.split(";")[0].strip().split("==") for line in lines if line[:1] != "#")
     assert names <= pins.keys()
     assert (pins["torch"], pins["triton"]) == ("2.13.0", "3.7.1")
 
 
-def make(
-    checkout: Path, target: str = "", python: Path | None = None
-) -> subprocess.CompletedProcess:
-    """Runs `make` as from a terminal of its own, not as part of the `make test` around it."""
-    outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    outside.pop("PYTHON", None)
-    command = ["make", *filter(None, [target]), *([f"PYTHON={python}"] if python else [])]
-    return subprocess.run(
-        command, cwd=checkout, env=outside, capture_output=True, text=True, check=False
-    )
+def test_pins_are_what_the_constraints_say_and_have_hashes(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    import renew_pins
+
+    assert renew_pins.faults(ROOT) == []
+    for name in ("pins", "constraints.txt"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, tmp_path / name)
+    constraints = tmp_path / "constraints.txt"
+    constraints.write_text(constraints.read_text().replace("torch==2.13.0", "torch==2.13.1"))
+    said = renew_pins.faults(tmp_path)
+    assert "pins/lab.txt: torch==2.13.0 is not what constraints.txt says" in said
+    assert "constraints.txt: torch==2.13.1 is in no file of pins/" in said
+
+
+def runs(command: Path) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([command, "--version"], capture_output=True, check=False)

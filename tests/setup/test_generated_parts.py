@@ -146,7 +146,7 @@ def test_a_chapter_without_number_or_story_is_refused(script, workbook, story):
 
 def test_every_gpu_that_measured_has_rows_with_a_link_to_its_data(script, monkeypatch, tmp_path):
     show_results = importlib.import_module("show_results")
-    monkeypatch.setattr(show_results, "README", tmp_path / "README.md")
+    monkeypatch.setattr(show_results, "PAGE", tmp_path / "results.md")
     for gpu in ("nvidia-h200", "nvidia-other"):
         shutil.copytree(ROOT / "assets/benchmarks/nvidia-h200", tmp_path / "benchmarks" / gpu)
     table = show_results.results_table(tmp_path / "benchmarks")

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("*.md", "docs/*.md", "katas/*.md", "debubble/**/*.md", "solutions/*/README.md")
+FOLDERS = (
+    *("*.md", "docs/*.md", "katas/*.md", "debubble/**/*.md"),
+    *("solutions/*/README.md", "workshop/**/*.md"),
+)
 PAGES = [page for pattern in FOLDERS for page in sorted(ROOT.glob(pattern))]
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
 

@@ -22,7 +22,7 @@ def outputs() -> dict[str, dict[str, str]]:
             for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
             if (text := "\n".join(texts(cell)))
         }
-        for path in sorted((ROOT / "chapters").glob("*.ipynb"))
+        for path in sorted((ROOT / "tests/chapters").glob("*.ipynb"))
     }
 
 

@@ -13,6 +13,7 @@ import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 
+from debubble.accelerator import lease
 from debubble.assets import slug
 
 from .parts import ROOT, Part, all_parts
@@ -41,6 +42,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.device == "cuda" and (missing := no_cuda()):
         print(missing, file=sys.stderr)
         return 2
+    if options.device == "cuda":
+        lease.wait_for_turn()
 
     device = device_of(options.device)
     name = slug(device["gpu"]) + (f"-x{device['gpus']}" if device["gpus"] > 1 else "")

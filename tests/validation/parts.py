@@ -86,7 +86,7 @@ def all_parts(
         *(tests(name, device) for name in TESTS),
         tests_of_much_memory(device),
         *(katas(folder, device) for folder in _folders("katas")),
-        *(chapter(path, device) for path in sorted((ROOT / "chapters").glob("*.ipynb"))),
+        *(chapter(path, device) for path in sorted((ROOT / "tests/chapters").glob("*.ipynb"))),
         *(benchmark(system, device, benchmarks, timelines, runs) for system in SYSTEMS),
     ]
 
@@ -139,6 +139,7 @@ def katas(system: str, device: str) -> Part:
 
 
 def chapter(path: Path, device: str) -> Part:
+    """`path`: of the reference, which holds what a run must show. The reader's has its cells."""
     notebook = ("-p", "no:python", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=120")
     place = path.relative_to(ROOT).as_posix()
     return Part(f"chapter-{path.stem}", device, pytest(*notebook, place), (place,))

@@ -51,9 +51,9 @@ def test_it_begins_with_the_first_values(drawing):
 
 
 def test_each_slider_has_its_label_and_its_values(drawing):
-    labels = [slider.description for slider in drawing.sliders.values()]
+    labels = [slider.label for slider in drawing.sliders.values()]
     assert labels == ["side of a square", "how many"]
-    assert drawing.sliders["side"].options == (1, 2, 4)
+    assert drawing.sliders["side"].options == [1, 2, 4]
 
 
 def test_a_slider_redraws_what_the_page_shows(drawing):
@@ -76,5 +76,5 @@ def test_a_page_without_a_kernel_has_the_picture_and_its_words(drawing):
 
 
 def test_a_first_value_that_cannot_be_chosen_is_refused():
-    with pytest.raises(TraitError, match="Invalid selection"):
+    with pytest.raises(TraitError, match="side 3 can't be chosen: one of 1, 2"):
         Drawing(Square, side=("side", (1, 2), 3))

@@ -101,3 +101,12 @@ def test_a_kata_says_what_it_takes_helps_in_steps_and_goes_on_when_it_is_solved(
     lines = [*kata.differs.splitlines(), *kata.try_this.splitlines()]
     assert kata.try_this and 1 <= len(kata.differs.splitlines()) <= 3
     assert max(map(len, lines)) <= 78
+
+
+@pytest.mark.parametrize("kata", find_catalogue().katas, ids=lambda kata: kata.name)
+def test_each_of_our_katas_says_all_that_a_learner_asks(kata):
+    assert kata.minutes and kata.difficulty in ("easy", "medium", "hard")
+    assert kata.needs and len(f"You need to know {kata.needs}.") < 200
+    assert 2 <= len(kata.hints) <= 3
+    assert kata.try_this and 1 <= len(kata.differs.splitlines()) <= 3
+    assert len([*kata.variants_folder.glob("*.*")]) >= 3

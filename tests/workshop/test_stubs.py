@@ -74,9 +74,70 @@ def test_what_the_body_reads_comes_along(workbook):
         """,
     )
     text = generate(workbook.kata)
-    assert "import math\nfrom collections import deque\n\nSTEP = 2\n\n\ndef rounded" in text
+    top = "import math\nfrom collections import deque\n\nSTEP = 2\n\n\n"
+    assert f"{top}# Yours to edit, from here on.\ndef rounded" in text
     assert "# Slow on purpose." in text
     assert "import os" not in text and "UNUSED" not in text and "solutions" not in text
+
+
+def test_what_both_sides_share_is_given_and_folded_below(workbook):
+    workbook.write(
+        "solutions/tiny/shared.py",
+        """
+        from __future__ import annotations
+
+        from typing import NamedTuple
+
+
+        class Seen(NamedTuple):
+            number: int
+
+
+        class Most(Seen):
+            at_once = True
+
+
+        def rounded(seen: Seen) -> int:
+            return seen.number
+        """,
+    )
+    for path, body in (("before", "print(most)"), ("add_up", "pass")):
+        workbook.write(
+            f"solutions/tiny/{path}.py",
+            f"""
+            from __future__ import annotations
+
+            from .shared import Most, rounded
+
+
+            def add_up(numbers: list[int], counter: list[int], most: Most = Most(3)) -> int:
+                {body}
+                return rounded(most)
+            """,
+        )
+    text = generate(workbook.kata)
+    edit, given = text.index("# Yours to edit, from here on.\ndef add_up"), text.index("# region")
+    # Python needs the default's class, and its base, before it comes to the function.
+    assert text.index("class Seen") < text.index("class Most") < edit
+    assert edit < text.index("return rounded(most)") < given < text.index("def rounded")
+    assert text.endswith("    return seen.number\n\n\n# endregion\n")
+
+
+def test_a_stub_says_how_hard_it_is_and_what_one_should_know(workbook):
+    entry = (workbook.root / "katas" / "katas.toml").read_text()
+    more = 'minutes = 5\ndifficulty = "easy"\nneeds = "addition"\nstub_fails'
+    workbook.write("katas/katas.toml", entry.replace("stub_fails", more))
+    docstring = ast.get_docstring(ast.parse(generate(workbook.kata)))
+    assert docstring.startswith("Add up (chapter 00, easy, 5 minutes).\n\nAdd them up")
+    assert "\n\nYou need to know addition.\n\n" in docstring
+
+
+def test_the_lines_of_a_paragraph_are_filled(workbook):
+    task = "Add them up, and\nlook at none of them." + " Count." * 15 + "\n\n    and\n    this"
+    workbook.edit("katas/katas.toml", "Add them up without counting.", task)
+    lines = generate(workbook.kata).splitlines()
+    assert "and look" in lines[2] and max(map(len, lines)) <= 100
+    assert "    and" in lines and "    this" in lines
 
 
 def test_a_line_goes_on_after_a_form_feed(workbook):

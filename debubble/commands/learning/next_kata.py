@@ -22,6 +22,8 @@ def next_kata(word: str | None) -> None:
         about = f" ({effort(kata)})" if effort(kata) else ""
         typer.secho(f"{kata.title}{about}", bold=True)
         typer.echo(f"\n{kata.task}\n")
+        if kata.needs:
+            typer.echo(f"You need to know {kata.needs}.\n")
         chapter = learner.chapter_file(kata)
         if chapter:
             typer.echo(f"  chapter  {kata.relative(chapter)}")

@@ -9,8 +9,10 @@ import sys
 
 import typer
 
+from debubble.workshop.kata_files.chapter_copies import ChapterCopies
+
 from ..refusal import refuse, refusing
-from .learner import Learner
+from .learner import Learner, remark
 
 
 def open_file(word: str | None, chapter: bool) -> None:
@@ -18,8 +20,10 @@ def open_file(word: str | None, chapter: bool) -> None:
     with refusing():
         learner = Learner()
         kata = learner.choose(word)
-        notebook = learner.chapter_file(kata)
         if chapter or (word or "").endswith(".ipynb"):
+            for sentence in ChapterCopies(learner.workspace).update():
+                remark(sentence)
+            notebook = learner.chapter_file(kata)
             if notebook is None:
                 refuse(f"chapter {kata.chapter} has no notebook in chapters/")
             command, path = [sys.executable, "-m", "jupyterlab"], notebook

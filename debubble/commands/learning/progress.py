@@ -33,6 +33,14 @@ def progress(as_json: bool) -> None:
         typer.echo(f"{learner.solved} of {len(learner.katas)} solved.")
 
 
+def show_on_board(name: str) -> None:
+    """Your choice, and yours alone: without it a board calls you by a number."""
+    with refusing():
+        Learner().progress.add("board", name=name.strip())
+    shown = f"as {name.strip()}" if name.strip() else "by a number, without a name"
+    typer.echo(f"A board shows you {shown}.")
+
+
 def _object(learner: Learner) -> dict[str, object]:
     current = learner.current
     katas = []

@@ -11,7 +11,14 @@ from typing import Any
 
 import torch
 
-from debubble.contract.backward_pass import current, learners_line, waiting_line
+from debubble.contract.backward_pass import (
+    UNDER_WAY,
+    current,
+    learners_line,
+    note_forward,
+    waiting_line,
+    with_forward,
+)
 from debubble.contract.capture_error import CaptureError, waits
 from debubble.contract.host_syncs import refuse, syncs_are_forbidden
 from debubble.contract.source_line import SourceLine, source_line
@@ -85,9 +92,21 @@ class SimDevice:
     # Streams.
 
     def new_stream(self) -> SimStream:
-        stream = SimStream(self, len(self._streams))
-        self._streams.append(stream)
+        stream = SimStream(self, self.number_of_streams)
+        self.add_stream(stream)
         return stream
+
+    @property
+    def number_of_streams(self) -> int:
+        return len(self._streams)
+
+    def add_stream(self, stream: SimStream) -> None:
+        """A stream with the number that comes next."""
+        self._streams.append(stream)
+
+    @property
+    def default_stream(self) -> SimStream:
+        return self._default_stream
 
     def current_stream(self) -> SimStream:
         return getattr(self._local, "stream", self._default_stream)
@@ -139,6 +158,8 @@ class SimDevice:
 
     def check(self, name: str, actions: Iterable[Action]) -> None:
         """Refuses actions that this moment rules out, before anything was changed."""
+        if not UNDER_WAY and self.recorder is None and self.rules_out_waits:
+            note_forward(source_line())
         reason = refusal(name, actions) if self.rules_out_waits else None
         if reason:
             self._refuse(reason)
@@ -283,7 +304,12 @@ class SimDevice:
         ):
             return None
         # learners_line(), without one more call for each operator.
-        return source_line() or waiting_line()
+        line = source_line() or waiting_line()
+        if UNDER_WAY:
+            return with_forward(line)
+        if self.recorder is not None:
+            note_forward(line)
+        return line
 
     def start_recording(self, most_calls: int | None = None) -> Recorder:
         """What happens from now on is noted there; the device finishes what it has before."""

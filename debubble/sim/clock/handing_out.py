@@ -14,15 +14,15 @@ from debubble.contract.source_line import SourceLine
 from debubble.timeline.event import Hazard
 
 from ..memory.access_log import Knowledge
-from ..memory.blocks import Access, Block, GivenBack
+from ..memory.blocks import ROUNDED_TO, Access, Block, GivenBack
 
 if TYPE_CHECKING:
     from .streams import SimStream
 
 MOST_GIVEN_BACK = 1024
 """Pieces of memory that are remembered until they can be handed out without a race."""
-SMALL, ROUNDED_TO = 1 << 20, 512
-"""Bytes. PyTorch keeps memory for small requests apart, and rounds a request up."""
+SMALL = 1 << 20
+"""Bytes. PyTorch keeps memory for small requests apart."""
 
 
 class HandingOut:
@@ -56,7 +56,7 @@ class HandingOut:
                 self.given_back.append(memory._replace(uses=uses))
 
     def _report(self, use: Access, stream: SimStream, source: SourceLine | None) -> None:
-        lane_of = stream.device.lane_of
+        lane_of = stream.sim.lane_of
         message = (
             f"{source} is handed memory on {lane_of(stream.number)} that {lane_of(use.stream)} "
             f"still uses, at {use.source or 'an earlier line'}: the tensor there was dropped, and "

@@ -31,7 +31,7 @@ class SimStream:
     """
 
     def __init__(self, device: Device, number: int) -> None:
-        self.device = device
+        self.sim = device
         self.number = number
         self.free_at = 0.0
         self.submitted = 0
@@ -42,15 +42,15 @@ class SimStream:
         return f"<sim stream {self.number}>"
 
     def __enter__(self) -> SimStream:
-        self._outer.append(self.device.current_stream())
-        self.device.set_stream(self)
+        self._outer.append(self.sim.current_stream())
+        self.sim.set_stream(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.device.set_stream(self._outer.pop())
+        self.sim.set_stream(self._outer.pop())
 
     def record_event(self, event: Event | None = None) -> Event:
-        event = event or SimEvent(self.device)
+        event = event or SimEvent(self.sim)
         event.record(self)
         return event
 
@@ -58,7 +58,7 @@ class SimStream:
         """TypeError for an event that isn't sim's."""
         if not isinstance(event, SimEvent):
             raise TypeError(f"a stream of sim waits for events of sim, not for {event!r}")
-        self.device.host_works(self.device.cost.event_us)
+        self.sim.host_works(self.sim.cost.event_us)
         if event.recorded:
             self.free_at = max(self.free_at, event.at)
             self.learn(event.seen)
@@ -67,13 +67,13 @@ class SimStream:
         self.wait_event(stream.record_event())
 
     def synchronize(self) -> None:
-        self.device.host_waits("stream synchronize", self.free_at, self.knowledge())
+        self.sim.host_waits("stream synchronize", self.free_at, self.knowledge())
 
     def query(self) -> bool:
-        self.device.host_works(self.device.cost.event_us)
-        is_done = self.free_at <= self.device.now
+        self.sim.host_works(self.sim.cost.event_us)
+        is_done = self.free_at <= self.sim.now
         if is_done:
-            self.device.host_sees(self.knowledge())
+            self.sim.host_sees(self.knowledge())
         return is_done
 
     def knowledge(self) -> dict[int, int]:
@@ -89,33 +89,33 @@ class SimEvent:
     """A mark in a stream: `at` is when the work before it ends."""
 
     def __init__(self, device: Device) -> None:
-        self.device = device
+        self.sim = device
         self.recorded = False
         self.at = 0.0
         self.seen: dict[int, int] = {}
 
     def record(self, stream: Stream | None = None) -> None:
         """TypeError for a stream that isn't sim's."""
-        stream = stream or self.device.current_stream()
+        stream = stream or self.sim.current_stream()
         if not isinstance(stream, SimStream):
             raise TypeError(f"an event of sim is recorded in streams of sim, not in {stream!r}")
-        self.device.host_works(self.device.cost.event_us)
+        self.sim.host_works(self.sim.cost.event_us)
         self.recorded, self.at, self.seen = True, stream.free_at, stream.knowledge()
 
     def wait(self, stream: Stream | None = None) -> None:
-        (stream or self.device.current_stream()).wait_event(self)
+        (stream or self.sim.current_stream()).wait_event(self)
 
     def synchronize(self) -> None:
         """An event that was never recorded is complete, and asks nothing of the device."""
         if self.recorded:
-            self.device.host_waits("event synchronize", self.at, self.seen)
+            self.sim.host_waits("event synchronize", self.at, self.seen)
 
     def query(self) -> bool:
         """True orders as a wait does: the host knows that the work is done."""
-        self.device.host_works(self.device.cost.event_us)
+        self.sim.host_works(self.sim.cost.event_us)
         if not self.recorded:
             return True
-        is_done = self.at <= self.device.now
+        is_done = self.at <= self.sim.now
         if is_done:
-            self.device.host_sees(self.seen)
+            self.sim.host_sees(self.seen)
         return is_done

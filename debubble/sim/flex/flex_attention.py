@@ -88,10 +88,12 @@ class _Kernels:
     def __init__(self, device: SimDevice, call: FlexCall, mask: MaskTrace) -> None:
         self.device, self.mask = device, mask
         query, key, value, counts, blocks = (_on_sim(tensor).data_on_cpu for tensor in call.tensors)
-        self.query, self.key, self.value = query[0], key[0], value[0]
-        self.kv_num_blocks = counts[0, 0, : call.num_groups]
-        self.kv_indices = blocks[0, 0, : call.num_groups]
+        self.query, self.key, self.value = query, key[0], value[0]
+        self.num_groups = call.num_groups
+        self.kv_num_blocks = counts[:, 0, : call.num_groups].flatten()
+        self.kv_indices = blocks[:, 0, : call.num_groups].flatten(0, 1)
         self.q_block, self.page, self.scale = call.q_block, call.page, call.scale
+        self.height = min(call.q_block, call.num_tokens)
         self.out = _empty_like(query)
         self.splits = call.splits
         self.actions = self._actions(0)
@@ -133,54 +135,54 @@ class _Kernels:
         return torch.arange(most) < counts[:, None]
 
     def _attend(self, most: int) -> None:
-        heads, tokens, _ = self.query.shape
         if most == 0:
             self.out.zero_()
             return
-        per_group = heads * self.q_block * most * self.page
+        per_group = self.query.shape[1] * self.height * most * self.page
         at_once = max(1, SCORES_AT_ONCE // per_group)
-        for first in range(0, len(self.kv_num_blocks), at_once):
-            last = min(first + at_once, len(self.kv_num_blocks))
-            rows = slice(first * self.q_block, min(last * self.q_block, tokens))
-            out = self._groups(first, last, most)
-            self.out[0, :, rows] = out[:, : rows.stop - rows.start].to(self.out.dtype)
+        for groups in torch.arange(len(self.kv_num_blocks)).split(at_once):
+            self._attend_groups(groups, most)
 
-    def _groups(self, first: int, last: int, most: int) -> torch.Tensor:
-        """[heads, rows of these groups, head size] float32."""
-        heads, tokens, size = self.query.shape
-        kv_heads, count = self.key.shape[0], last - first
-        used = self._used(self.kv_num_blocks[first:last], most)
-        blocks = self.kv_indices[first:last, :most].where(used, 0)
+    def _attend_groups(self, groups: torch.Tensor, most: int) -> None:
+        """Writes `out` of these groups [count], which are numbered through the whole batch."""
+        heads, tokens, size = self.query.shape[1:]
+        kv_heads, count = self.key.shape[0], len(groups)
+        part = (groups // self.num_groups).to(torch.int32)[:, None].expand(-1, self.height)
+        rows = (groups % self.num_groups).to(torch.int32)[:, None] * self.q_block
+        rows = rows + torch.arange(self.height, dtype=torch.int32)
+        exists, rows = rows < tokens, rows % tokens
+        used = self._used(self.kv_num_blocks[groups], most)
+        blocks = self.kv_indices[groups, :most].where(used, 0)
         used = used.repeat_interleave(self.page, 1)
-        rows = torch.arange(first * self.q_block, last * self.q_block, dtype=torch.int32) % tokens
-        query = self.query[:, rows].float().view(kv_heads, -1, count, self.q_block, size)
-        query = query.permute(2, 0, 1, 3, 4).reshape(count, kv_heads, -1, size)
+        query = self.query[part, :, rows].float().transpose(1, 2)
+        query = query.reshape(count, kv_heads, -1, size)
         key, value = (
             self._gathered(cache, blocks).masked_fill_(~used[:, None, :, None], 0)
             for cache in (self.key, self.value)
         )
-        scores = (query @ key.transpose(2, 3) * self.scale).view(count, heads, self.q_block, -1)
+        scores = (query @ key.transpose(2, 3) * self.scale).view(count, heads, self.height, -1)
         kv = (blocks[..., None] * self.page + torch.arange(self.page, dtype=torch.int32)).flatten(1)
-        seen = self._seen(rows.view(count, self.q_block), kv) & used[:, None, None]
+        seen = self._seen(part[:, :1], rows, kv) & used[:, None, None]
         scores.masked_fill_(~seen, -torch.inf)
         largest = scores.amax(-1, keepdim=True)
         weights = scores.sub_(largest.masked_fill(largest == -torch.inf, 0)).exp_()
         total = weights.sum(-1, keepdim=True)
         out = weights.view(count, kv_heads, -1, kv.shape[1]) @ value
-        out = out.view(count, heads, self.q_block, size) / total.masked_fill(total == 0, 1)
-        return out.transpose(0, 1).reshape(heads, -1, size)
+        out = out.view(count, heads, self.height, size) / total.masked_fill(total == 0, 1)
+        out = out.transpose(1, 2)[exists]
+        self.out[part[exists], :, rows[exists]] = out.to(self.out.dtype)
 
     def _gathered(self, cache: torch.Tensor, blocks: torch.Tensor) -> torch.Tensor:
         """[groups, kv_heads, slots of the blocks, head size] float32, of [groups, most] blocks."""
         by_block = cache.unflatten(1, (-1, self.page))[:, blocks.long()].float()
         return by_block.flatten(2, 3).transpose(0, 1)
 
-    def _seen(self, q: torch.Tensor, kv: torch.Tensor) -> torch.Tensor:
-        """bool [groups, heads or 1, rows, slots], from [groups, rows] and [groups, slots]."""
-        b = torch.zeros(1, 1, 1, 1, dtype=torch.int32)
-        h = torch.arange(self.query.shape[0], dtype=torch.int32).view(1, -1, 1, 1)
+    def _seen(self, b: torch.Tensor, q: torch.Tensor, kv: torch.Tensor) -> torch.Tensor:
+        """bool [groups, heads or 1, rows, slots], from [groups, 1], [groups, rows] and
+        [groups, slots]."""
+        h = torch.arange(self.query.shape[1], dtype=torch.int32).view(1, -1, 1, 1)
         try:
-            return self.mask.run(b, h, q[:, None, :, None], kv[:, None, None, :])
+            return self.mask.run(b[:, None, :, None], h, q[:, None, :, None], kv[:, None, None, :])
         except IndexError as error:
             raise RuntimeError(
                 f"a mask function reads beyond a tensor: {error}; on a GPU this is an illegal "
@@ -189,7 +191,7 @@ class _Kernels:
 
     def _actions(self, blocks: int) -> list[Action]:
         """For so many blocks read by all groups together."""
-        heads, tokens, size = self.query.shape
+        heads, tokens, size = self.query.shape[1:]
         products = min(tokens, self.q_block) * blocks * self.page * heads
         slots = blocks * self.page * self.key.shape[0]
         nbytes = 2 * slots * size * self.key.element_size() + 2 * nbytes_of(self.query)

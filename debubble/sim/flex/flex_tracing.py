@@ -17,7 +17,7 @@ from ..tensor import SimTensor
 
 GROUPS, HEADS, ROWS, COLUMNS = 2, 7, 3, 5
 """Four different sizes, so that a wrong shape is seen."""
-INDICES = ((1, 1, 1, 1), (1, HEADS, 1, 1), (GROUPS, 1, ROWS, 1), (GROUPS, 1, 1, COLUMNS))
+INDICES = ((GROUPS, 1, 1, 1), (1, HEADS, 1, 1), (GROUPS, 1, ROWS, 1), (GROUPS, 1, 1, COLUMNS))
 """Shapes of b, h, q and kv: together they have one element for each pair of positions."""
 LOOK_UP = {"index.Tensor", "gather", "take", "index_select", "embedding"}
 """Operators that take positions in a tensor."""

@@ -58,6 +58,7 @@ class Block:
 
     __slots__ = (
         "__weakref__",
+        "counted",
         "elsewhere",
         "is_on_map",
         "kept_for",
@@ -81,6 +82,8 @@ class Block:
         """Where they are instead from then on."""
         self.made_by: Access | None = None
         self.is_on_map = False
+        self.counted = 0
+        """Bytes of it in IN_USE."""
         self.owner = 0
         """The stream on which it was asked for, by its number."""
         self.returns: deque[GivenBack] | None = None
@@ -118,9 +121,13 @@ class Block:
         self.watchers.add(watcher)
 
     def __del__(self) -> None:
+        if not hasattr(self, "watchers"):
+            return  # An error came before it was an allocation.
         if self.is_on_map:
             ALLOCATIONS.blocks.pop(id(self), None)
             ALLOCATIONS.changes += 1
+        if self.counted:
+            IN_USE.give_back(self.counted)
         for watcher in self.watchers or ():
             watcher.freed()
         if self.elsewhere and self.returns is not None:
@@ -139,6 +146,8 @@ class DeviceBlock(Block):
     def __init__(self, data: torch.Tensor) -> None:
         super().__init__()
         self.data = data
+        if IN_USE.is_counted and not data.is_meta:
+            self.counted = IN_USE.take(data.untyped_storage().nbytes())
 
     def span(self) -> Span:
         """A storage that is resized moves."""
@@ -173,6 +182,31 @@ class HostBlock(Block):
 
     def hold(self) -> object:
         return self.pages and self.pages()
+
+
+class InUse:
+    """Bytes of device memory that tensors hold, counted as PyTorch's allocator hands them out:
+    only where somebody asks for such figures."""
+
+    def __init__(self) -> None:
+        self.is_counted = False
+        self.now = self.most = self.allocations = 0
+
+    def take(self, nbytes: int) -> int:
+        """How many bytes that many are rounded up to."""
+        rounded = -(-nbytes // ROUNDED_TO) * ROUNDED_TO
+        self.now += rounded
+        self.most = max(self.most, self.now)
+        self.allocations += bool(rounded)
+        return rounded
+
+    def give_back(self, nbytes: int) -> None:
+        self.now -= nbytes
+
+
+ROUNDED_TO = 512
+"""Bytes."""
+IN_USE = InUse()
 
 
 class Allocations:

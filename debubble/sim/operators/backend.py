@@ -16,8 +16,9 @@ from debubble.contract import backward_pass
 from .. import tensor
 from ..clock.device import SimDevice
 from ..memory import pinning
-from . import factories, generator, loading
+from . import factories
 from .dispatch import Dispatcher
+from .features import data_parallel, dlpack, generator, handles, lazy_layers, loading, unfused_flex
 
 
 def register(device: SimDevice) -> Dispatcher:
@@ -30,7 +31,12 @@ def register(device: SimDevice) -> Dispatcher:
     factories.install(dispatcher)
     pinning.install()
     generator.install()
+    handles.install(device)
     loading.install(device)
+    lazy_layers.install()
+    dlpack.install()
+    data_parallel.install()
+    unfused_flex.install()
     backward_pass.install()
     _let_optimizers_take_foreach()
     # A CPU parameter can't take data of this tensor class: `module.to()` swaps the two objects.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,9 +17,10 @@ from debubble.rules.operators import rule_of
 from ..clock.device import SimDevice
 from ..memory.tape import flat_tensors
 from ..tensor import SimTensor
+from .differences.lost_values import WRITTEN, noting_losses
+from .differences.other_means import ON_CPU
+from .differences.wider_types import in_wider_types, types_to_widen
 from .execution import Operation, execute
-from .lost_values import WRITTEN, noting_losses
-from .other_means import ON_CPU
 from .work import HALVES, MATRIX_PRODUCTS, matrix_product
 
 NUMBERS = (bool, int, float, complex)
@@ -42,7 +44,11 @@ CHOOSES_BY_VALUE = {
     "_index_put_impl_",
 }
 """Which part of their tensors these touch stands in device memory."""
-TAKES_CPU_INDICES = {"index.Tensor", "index_put_", "index_put", "_index_put_impl_"}
+ON_EITHER_DEVICE = {
+    **dict.fromkeys(("index.Tensor", "index_put_", "index_put", "_index_put_impl_"), 1),
+    **dict.fromkeys(("lstm.data", "gru.data", "rnn_tanh.data", "rnn_relu.data"), 1),
+}
+"""The place of an argument whose tensors may lie on the CPU as well: indices, sizes of batches."""
 
 
 IN_FLOAT32 = {"mm", "bmm", "addmm", "addmv", "mv", "baddbmm"}
@@ -74,6 +80,7 @@ class Computation:
             if not takes_numbers and str(argument.type) in ("Tensor", "Optional[Tensor]")
         ]
         """Where the CPU's operator refuses a Python number that PyTorch hands over."""
+        self.widened = types_to_widen(self.name)
         self.rule = rule_of(self.name)
         self.multiplies = self.name in MATRIX_PRODUCTS
         self.takes_device = any(argument.name == "device" for argument in schema.arguments)
@@ -90,16 +97,22 @@ class Computation:
         if self.takes_device:
             cpu_kwargs["device"] = "cpu"
             cpu_kwargs.pop("pin_memory", None)
-        on_device = [tensor for tensor in inputs if type(tensor) is SimTensor]
+        on_device = [tensor for tensor in inputs if isinstance(tensor, SimTensor)]
         if len(on_device) < len(inputs):
-            takes_indices = self.name in TAKES_CPU_INDICES
-            self._expect_one_device([args[0], *args[2:3]] if takes_indices else inputs)
+            either = ON_EITHER_DEVICE.get(self.name)
+            held = inputs if either is None else flat_tensors([*args[:either], *args[either + 1 :]])
+            self._expect_one_device(held)
         effects = self.rule if isinstance(self.rule, Effects) else self.rule(args, kwargs)
         if self.device.rules_out_waits:
             self.device.check(self.name, effects.actions(kernel(self.name)))
         written = self._written(args, kwargs) if self.written_arguments else []
         call: Callable[[], Any] = partial(self.func, *cpu_args, **cpu_kwargs)
-        if self.name in IN_FLOAT32 and _is_large_in_halves(on_device):
+        if self.widened and any(t.dtype in self.widened for t in inputs):
+            to = [tensor.data_on_cpu for tensor in written]
+            call = partial(
+                in_wider_types, self.func, to, self.returns_written, cpu_args, cpu_kwargs
+            )
+        elif self.name in IN_FLOAT32 and _is_large_in_halves(on_device):
             call = partial(_in_float32, self.func, cpu_args, cpu_kwargs)
         elif self.name in WRITTEN:
             call = noting_losses(self.device, self.name, call, cpu_args, cpu_kwargs)
@@ -126,8 +139,10 @@ class Computation:
     ) -> list[Action]:
         results = [out] if isinstance(out, torch.Tensor) else flat_tensors(out)
         moved = sum([result.numel() * result.element_size() for result in results])
-        if results and not moved and not effects.reads:
-            return []
+        if results and not moved:
+            if not effects.reads:
+                return []
+            effects = replace(effects, kernels_after=0)
         moved += sum([tensor.nbytes for tensor in inputs])
         if self.multiplies:
             whole = matrix_product(self.name, moved, cpu_args)
@@ -139,13 +154,13 @@ class Computation:
         found: list[SimTensor] = []
         for position, name in self.written_arguments:
             value = args[position] if position < len(args) else kwargs.get(name)
-            found += [t for t in flat_tensors(value) if type(t) is SimTensor]
+            found += [t for t in flat_tensors(value) if isinstance(t, SimTensor)]
         return found
 
     def _expect_one_device(self, inputs: list[torch.Tensor]) -> None:
         """A CPU tensor without dimensions counts as a number."""
         for tensor in inputs:
-            if type(tensor) is not SimTensor and tensor.dim() > 0:
+            if not isinstance(tensor, SimTensor) and tensor.dim() > 0:
                 raise RuntimeError(
                     f"{self.name} expects all tensors on one device, and found sim:0 and "
                     f"{tensor.device}: move the tensor of shape {tuple(tensor.shape)} first"
@@ -175,21 +190,39 @@ def _as_tensor(number: bool | int | float | complex, beside: list[torch.Tensor])
 
 def on_cpu(value: Any, inputs: list[torch.Tensor]) -> Any:
     """The same arguments with CPU data in place of sim tensors; collects the tensors it meets."""
-    if isinstance(value, torch.Tensor):
+    if type(value) is SimTensor:
         inputs.append(value)
-        return value.data_on_cpu if type(value) is SimTensor else value
+        return value.data_on_cpu
+    if isinstance(value, torch.Tensor):
+        if isinstance(value, SimTensor):
+            inputs.append(value)
+            return value.data_on_cpu
+        value = value if value.device.type == "cpu" else _brought_to_cpu(value)
+        inputs.append(value)
+        return value
     if isinstance(value, (list, tuple)):
         return type(value)([on_cpu(item, inputs) for item in value])
     return value
 
 
+def _brought_to_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    """Of a device, and yet no SimTensor: zeros without memory, as forward derivatives have them.
+    Memory of any other kind can't be read here, and to try would end the process."""
+    if tensor._is_zerotensor():
+        return torch.zeros(tensor.shape, dtype=tensor.dtype)
+    kind = f"a {type(tensor).__name__} with layout {tensor.layout}"
+    raise RuntimeError(
+        f"expected all tensors to be dense tensors on sim, and found {kind} on {tensor.device}: "
+        "move it to the CPU, or make it dense, first"
+    )
+
+
 def on_sim(value: Any, device: SimDevice) -> Any:
     """The same results as sim tensors, each in memory of its own."""
     if isinstance(value, torch.Tensor):
-        if value.layout is not torch.strided:
-            raise NotImplementedError(
-                f"sim has no {value.layout} tensors: keep this one on the CPU"
-            )
+        if value.layout is not torch.strided or value.is_nested:
+            kind = "nested" if value.is_nested else str(value.layout)
+            raise NotImplementedError(f"sim has no {kind} tensors: keep this one on the CPU")
         return device.made(SimTensor(value))
     if isinstance(value, (list, tuple)):
         return type(value)([on_sim(item, device) for item in value])

@@ -14,8 +14,8 @@ from ..memory.blocks import Block
 from ..tensor import SimTensor
 from .computing import Computation, on_cpu
 from .copying import Copies
-from .cuda_refusals import Operator, refusing_as_cuda
-from .other_means import LEAVES_OUT, writing_out
+from .differences.cuda_refusals import Operator, refusing_as_cuda
+from .differences.other_means import LEAVES_OUT, writing_out
 
 aten = torch.ops.aten
 
@@ -30,6 +30,7 @@ class Dispatcher:
             aten.copy_.default: self.copies.copy_,
             aten._to_copy.default: self.copies.to_copy,
             aten.is_pinned.default: lambda args, kwargs: False,
+            aten._nested_tensor_from_mask_left_aligned.default: _are_left_aligned,
         }
 
     def __call__(self, func: Any, args: tuple, kwargs: dict) -> Any:
@@ -61,7 +62,7 @@ class Dispatcher:
         self.device.host_works(self.device.cost.op_us)
         tensors: list[torch.Tensor] = []
         data = func(*on_cpu(args, tensors), **kwargs)
-        looked_at = next((t for t in reversed(tensors) if type(t) is SimTensor), args[0])
+        looked_at = next((t for t in reversed(tensors) if isinstance(t, SimTensor)), args[0])
         is_set = func.overloadpacket is aten.set_
         args[0].look_at(data, (looked_at if is_set else args[0]).block)
         return args[0]
@@ -74,6 +75,13 @@ class Dispatcher:
             if isinstance(out, torch.Tensor):
                 return _looking_at(out, args[0].block)
             return [_looking_at(part, args[0].block) for part in out]
+
+
+def _are_left_aligned(args: tuple, kwargs: dict) -> bool:
+    """Whether the rows of a mask could become a nested tensor, which sim has none of. It is a read,
+    and `nn.TransformerEncoder` goes on with the rows as they are."""
+    bool(args[1].all())
+    return False
 
 
 def _looking_at(data: torch.Tensor, block: Block) -> SimTensor:

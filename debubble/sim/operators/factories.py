@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,11 +14,13 @@ from debubble.rules.copies import nbytes_of
 from debubble.rules.operators import TAKEN_APART_ELSEWHERE
 
 from ..tensor import SimTensor
-from . import autocast
+from .differences import half_fft
+from .differences.other_means import LEAVES_OUT
 from .dispatch import Dispatcher
 from .execution import Operation, execute
-from .gradient import differentiable
-from .other_means import LEAVES_OUT
+from .features import autocast
+from .in_one_piece.attention import attention
+from .in_one_piece.gradient import ANSWERED_BY_THE_HOST, differentiable
 
 IMPLICIT = torch.DispatchKey.CompositeImplicitAutograd
 _library: torch.library.Library | None = None
@@ -29,6 +32,17 @@ class Factories:
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.dispatcher, self.device = dispatcher, dispatcher.device
+
+    @property
+    def by_name(self) -> dict[str, Callable[..., SimTensor]]:
+        """Those that make a tensor, by overload."""
+        return {
+            "empty.memory_format": self.empty,
+            "empty_strided": self.empty_strided,
+            "arange": self.arange,
+            "arange.start": self.arange,
+            "arange.start_step": self.arange,
+        }
 
     def empty(self, size: Any, *, dtype=None, memory_format=None, **options: Any) -> SimTensor:
         return self._without_kernel(torch.empty(size, dtype=dtype, memory_format=memory_format))
@@ -60,24 +74,56 @@ def install(dispatcher: Dispatcher) -> None:
     global _library, _fallback
     _library = torch.library.Library("aten", "IMPL")
     factories = Factories(dispatcher)
-    for name, call in {
-        "empty.memory_format": factories.empty,
-        "empty_strided": factories.empty_strided,
-        "arange": factories.arange,
-        "arange.start": factories.arange,
-        "arange.start_step": factories.arange,
-        "_copy_from": factories.copy_from,
-        "_copy_from_and_resize": factories.copy_from,
-    }.items():
+    copies = dict.fromkeys(("_copy_from", "_copy_from_and_resize"), factories.copy_from)
+    for name, call in {**factories.by_name, **copies}.items():
         _library.impl(name, call, "PrivateUse1")
     for name in (*TAKEN_APART_ELSEWHERE, *LEAVES_OUT, "_local_scalar_dense"):
         func = _overload(name)
         _library.impl(name, partial(_in_one_piece, dispatcher, func), "PrivateUse1")
+        if name in LEAVES_OUT:
+            run = partial(_in_one_piece, dispatcher, func)
+            _library.impl(name, run, "AutogradPrivateUse1")
         if name in TAKEN_APART_ELSEWHERE and has_kernel(func, IMPLICIT):
-            _library.impl(name, partial(differentiable, func), "AutogradPrivateUse1")
+            _library.impl(name, partial(differentiable, dispatcher, func), "AutogradPrivateUse1")
+    for name in ANSWERED_BY_THE_HOST:
+        _library.impl(
+            name, partial(differentiable, dispatcher, _overload(name)), "AutogradPrivateUse1"
+        )
+    for key in ("PrivateUse1", "AutogradPrivateUse1"):
+        _library.impl("scaled_dot_product_attention", partial(attention, dispatcher), key)
+        _library.impl("ctc_loss.Tensor", _ctc_loss, key)
     _fallback = torch.library.Library("_", "IMPL")
     _fallback.fallback(lambda func, *args, **kwargs: dispatcher(func, args, kwargs), "PrivateUse1")
+    for key, kind in WITHOUT_MEMORY.items():
+        _fallback.fallback(partial(_refuse, kind), key)
+    half_fft.install(_library)
     autocast.install(_library, _fallback)
+
+
+def _ctc_loss(
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: torch.Tensor,
+    target_lengths: torch.Tensor,
+    *options: Any,
+) -> torch.Tensor:
+    """CUDA takes the lengths from the host: those on the device are read."""
+    lengths = input_lengths.tolist(), target_lengths.tolist()
+    return torch.ops.aten.ctc_loss.IntList(log_probs, targets, *lengths, *options)
+
+
+WITHOUT_MEMORY = {
+    "NestedTensorPrivateUse1": "nested",
+    "SparsePrivateUse1": "sparse",
+    "SparseCsrPrivateUse1": "sparse",
+}
+"""Kinds of tensors that PyTorch makes for any device, by what their operators are found under."""
+
+
+def _refuse(kind: str, func: Any, *args: Any, **kwargs: Any) -> Any:
+    raise NotImplementedError(
+        f"sim has no {kind} tensors, which {func.name()} was called with: keep them on the CPU"
+    )
 
 
 def _in_one_piece(dispatcher: Dispatcher, func: Any, *args: Any, **kwargs: Any) -> Any:

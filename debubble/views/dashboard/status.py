@@ -8,13 +8,18 @@ from typing import Literal
 import anywidget
 import traitlets
 
+from ..javascript import one_module
+
 State = Literal["shown", "running", "failed"]
+
+
+SOURCE = one_module(Path(__file__).parent / "status.js")
 
 
 class Status(anywidget.AnyWidget):
     """A live region: a screen reader reads it out when it changes."""
 
-    _esm = Path(__file__).parent / "status.js"
+    _esm = SOURCE
 
     # One trait, so that a state never goes without its words.
     line = traitlets.Dict().tag(sync=True)

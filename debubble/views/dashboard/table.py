@@ -12,10 +12,12 @@ import traitlets
 
 from debubble.timeline.comparison import COUNT_WORDS
 
+from ..javascript import one_module
 from ..timeline.tables import Row
 from ..timeline.words import format_share
 from .run import Run
 
+SOURCE = one_module(Path(__file__).parent / "table.js")
 HEADINGS: Row = ("figure", "before", "after", "change")
 NONE = "–"
 
@@ -30,7 +32,7 @@ class Group(TypedDict):
 class FigureTable(anywidget.AnyWidget):
     """Drawn by table.js; a line in bold is one that has changed."""
 
-    _esm = Path(__file__).parent / "table.js"
+    _esm = SOURCE
 
     content = traitlets.Dict().tag(sync=True)
 

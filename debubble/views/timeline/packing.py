@@ -57,6 +57,8 @@ def pack(timeline: TimelineData) -> Packed:
         "lanes": lanes.values[:MOST_LANES],
         "names": names.values,
         "sources": [describe_source(source) for source in sources.values],
+        "length": timeline.length,
+        "load": timeline.span - timeline.device_span(ignore_sleep=True),
         "span": timeline.span,
         "idle_by_cause": list(timeline.idle_by_cause().values()),
     }
@@ -94,7 +96,7 @@ def pack_bubbles(bubbles: Sequence[Bubble], sources: Interned[SourceLine]) -> by
 
 
 def unpack(data: bytes, count: int, layout: Sequence[tuple[str, str]]) -> dict[str, np.ndarray]:
-    """The columns of `count` rows; what timeline.js does in the browser."""
+    """The columns of `count` rows; what recording/columns.js does in the browser."""
     columns, offset = {}, 0
     for name, dtype in layout:
         columns[name] = np.frombuffer(data, dtype, count, offset)

@@ -1,4 +1,4 @@
-"""The interactive timeline: bytes to the browser, drawn there by timeline.js."""
+"""The interactive timeline: bytes to the browser, drawn there by what lies in `browser`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import traitlets
 from debubble.timeline.comparison import Comparison
 from debubble.timeline.data import TimelineData
 
+from ..embedding import BYTES, Bundle, State, with_embedding
+from ..javascript import one_module
 from .packing import BUBBLE_COLUMNS, EVENT_COLUMNS, pack
 from .palette import palette
 from .picture import alt_text, draw_png
 
-GHOST_FACTS = ("label", "counts", "events", "bubbles", "lanes", "span", "idle_by_cause")
+SOURCE = one_module(Path(__file__).parent / "browser" / "timeline.js")
 
 
 class TimelineWidget(anywidget.AnyWidget):
@@ -23,7 +25,7 @@ class TimelineWidget(anywidget.AnyWidget):
     Neither touches an accelerator or pyplot, so both may be called from a slider's callback.
     """
 
-    _esm = Path(__file__).parent / "timeline.js"
+    _esm = SOURCE
 
     events = traitlets.Bytes().tag(sync=True)
     bubbles = traitlets.Bytes().tag(sync=True)
@@ -32,8 +34,12 @@ class TimelineWidget(anywidget.AnyWidget):
     # Names, counts and layout of the bytes; holds a revision, so that each update changes it.
     facts = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, timeline: TimelineData, before: TimelineData | None = None) -> None:
+    def __init__(
+        self, timeline: TimelineData, before: TimelineData | None = None, *, axis: float = 0.0
+    ) -> None:
+        """axis: microseconds that the time axis has at least, so that several can be compared."""
         self._revision = 0
+        self._axis = axis
         self._timeline, self._before = timeline, before
         super().__init__(**self._pack())
 
@@ -66,7 +72,8 @@ class TimelineWidget(anywidget.AnyWidget):
                 "layout": {"events": EVENT_COLUMNS, "bubbles": BUBBLE_COLUMNS},
                 "palette": palette(),
                 "after": after.facts,
-                "before": {key: ghost.facts[key] for key in GHOST_FACTS} if ghost else None,
+                "before": ghost.facts if ghost else None,
+                "axis": self._axis,
             },
         }
 
@@ -76,13 +83,14 @@ class TimelineWidget(anywidget.AnyWidget):
             return repr(self._timeline)
         return repr(Comparison(self._before, self._timeline))
 
-    def _repr_mimebundle_(self, **kwargs: dict) -> tuple[dict, dict]:
-        """The live view, and for pages that have no kernel a picture and a line of text."""
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-        data = {
-            **data,
-            "text/plain": repr(self),
-            "image/png": draw_png(self._timeline, self._before),
-        }
+    @property
+    def state(self) -> State:
+        """What the browser's part draws from."""
+        return {name: getattr(self, name) for name in ("facts", *BYTES)}
+
+    def _repr_mimebundle_(self, **kwargs: dict) -> Bundle:
+        """The live view, and for pages that have no kernel its data, a picture and a line."""
+        live = super()._repr_mimebundle_(**kwargs)
+        data, metadata = with_embedding(live, "timeline", lambda: ({}, [self.state]))
+        data |= {"text/plain": repr(self), "image/png": draw_png(self._timeline, self._before)}
         return data, {**metadata, "image/png": {"alt": alt_text(self._timeline, self._before)}}

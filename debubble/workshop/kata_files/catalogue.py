@@ -12,7 +12,9 @@ from typing import Any
 
 TEXT_KEYS = ("system", "name", "chapter", "title", "task", "hint")
 REQUIRED_KEYS = (*TEXT_KEYS, "solution", "before", "stub_fails")
-OPTIONAL_KEYS = ("minutes", "difficulty", "more_hints", "differs", "try_this", "time_limit")
+OPTIONAL_KEYS = (
+    "minutes", "difficulty", "needs", "more_hints", "differs", "try_this", "time_limit"
+)  # fmt: skip
 
 
 class WorkshopError(Exception):
@@ -63,6 +65,8 @@ class Kata:
     """How long it takes whoever has read the chapter, as we judge it."""
     difficulty: str = ""
     """"easy", "medium" or "hard"."""
+    needs: str = ""
+    """What one should know before one begins: it ends "You need to know ..."."""
     more_hints: tuple[str, ...] = ()
     """Further steps, each nearer to the answer than `hint`."""
     differs: str = ""
@@ -159,6 +163,7 @@ class Catalogue:
             stub_fails=tuple(entry["stub_fails"]),
             minutes=entry.get("minutes"),
             difficulty=entry.get("difficulty", ""),
+            needs=entry.get("needs", "").strip(),
             more_hints=tuple(hint.strip() for hint in entry.get("more_hints", [])),
             differs=entry.get("differs", "").strip(),
             try_this=entry.get("try_this", "").strip(),

@@ -10,6 +10,7 @@ Its first line says of which version it is, and each other line is one event, an
     solution    kata: the solution was shown before the kata was solved
     reset       kata
     prediction  chapter, cell, and whatever the chapter keeps of it
+    board       name: as whom a workshop's board may show them, "" for nobody
 
 Whoever wants to know how somebody stands reads it, or `debubble progress --json`, and runs nobody's
 code.

@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 import sys
 import textwrap
+from collections.abc import Mapping, Sequence
 
 from .catalogue import Kata
+from .stub_helpers import needs_of, read_at_once
 from .stub_source import (
     Definition,
     Function,
@@ -19,40 +21,71 @@ from .stub_source import (
     StubError,
     first_line,
     last_line,
-    names_read,
     source_module,
 )
 
 WIDTH = 100
+EDIT = "# Yours to edit, from here on."
+GIVEN = "# region Given: what the code above uses. You may change it, and need not."
+"""Editors fold a region away."""
 
 
 def generate(kata: Kata) -> str:
-    """The text of the stub; raises StubError when solution and before do not fit together."""
-    exercises, modules = [], []
+    """The text of the stub; raises StubError when solution and before do not fit together.
+
+    What is to be edited comes first. What both sides share is given: it is folded away below, but
+    for what Python has to know by then.
+    """
+    exercises, answers = [], []
+    theirs_then_ours: list[SourceModule] = []
     for solution, before in zip(kata.solution, kata.before, strict=True):
         ours = source_module(solution.module, kata.root)
         theirs = source_module(before.module, kata.root)
         exercises.append(_exercise(ours, theirs, solution.name))
-        modules += [theirs, ours]
+        answers.append(ours.statement_text(ours.definition(solution.name)))
+        theirs_then_ours += [theirs, ours]
     own = "\n\n\n".join(exercises)
-    imports, helpers = _what_it_needs(own, modules)
-    lazy = any(module.has_lazy_annotations for module in modules)
-    header = [_docstring(kata), "from __future__ import annotations" if lazy else ""]
-    top = "\n\n".join(part for part in [*header, _import_block(imports)] if part)
-    constants = [text for text, is_definition in helpers if not is_definition]
-    definitions = [text for text, is_definition in helpers if is_definition]
-    opening = "\n\n".join([top, "\n".join(constants)]) if constants else top
-    return "\n\n\n".join([opening, *definitions, own]) + "\n"
+    is_lazy = any(module.has_lazy_annotations for module in theirs_then_ours)
+    needs = needs_of(own, theirs_then_ours)
+    shared = needs_of("\n\n\n".join(answers), theirs_then_ours[1::2]).helpers
+    constants = [helper.text for helper in needs.helpers.values() if not helper.is_definition]
+    used = {name: helper.text for name, helper in needs.helpers.items() if helper.is_definition}
+    to_edit = [*(text for name, text in used.items() if name not in shared), own]
+    given = {name: text for name, text in used.items() if name in shared}
+    first = _needed_at_once([*constants, *to_edit], given, is_lazy)
+    below = [text for name, text in given.items() if name not in first]
+    future = "from __future__ import annotations" if is_lazy else ""
+    top = [_docstring(kata), future, _import_block(needs.imports), "\n".join(constants)]
+    parts = ["\n\n".join(filter(None, top)), *(given[name] for name in given if name in first)]
+    parts += [f"{EDIT}\n{to_edit[0]}", *to_edit[1:]]
+    if below:
+        parts += [GIVEN, *below, "# endregion"]
+    return "\n\n\n".join(parts) + "\n"
+
+
+def _needed_at_once(code: Sequence[str], given: Mapping[str, str], is_lazy: bool) -> set[str]:
+    """Names of `given` that Python has to know before it comes to `code`."""
+    first: set[str] = set()
+    to_see = [*code]
+    while to_see:
+        new = read_at_once(to_see.pop(), is_lazy) & (given.keys() - first)
+        first |= new
+        to_see += [given[name] for name in new]
+    return first
 
 
 def _docstring(kata: Kata) -> str:
-    task = "\n".join(
-        line if line.startswith("    ") else textwrap.fill(line, WIDTH)
-        for line in kata.task.splitlines()
+    paragraphs = kata.task.split("\n\n")
+    task = "\n\n".join(
+        text if text.startswith("    ") else textwrap.fill(text, WIDTH) for text in paragraphs
     )
+    effort = [kata.difficulty, f"{kata.minutes} minutes" if kata.minutes else ""]
+    about = ", ".join(part for part in (f"chapter {kata.chapter}", *effort) if part)
+    needed = " ".join(f"You need to know {kata.needs}.".split())
+    needs = f"{textwrap.fill(needed, WIDTH)}\n\n" if kata.needs else ""
     test = kata.relative(kata.test_path)
     text = (
-        f'"""{kata.title} (chapter {kata.chapter}).\n\n{task}\n\n'
+        f'"""{kata.title} ({about}).\n\n{task}\n\n{needs}'
         f"Edit this file, then run\n\n    pytest {test}\n\n"
         f"Stuck?         debubble hint {kata.name}\n"
         f'Start afresh?  debubble reset {kata.name}\n"""'
@@ -134,45 +167,6 @@ def _signature(node: Function) -> str:
 
 def _methods(node: ast.ClassDef) -> dict[str, ast.FunctionDef]:
     return {item.name: item for item in node.body if isinstance(item, ast.FunctionDef)}
-
-
-def _what_it_needs(
-    code: str, modules: list[SourceModule]
-) -> tuple[list[Import], list[tuple[str, bool]]]:
-    """Imports, and the helper definitions of `solutions` that `code` reads, through and through.
-
-    A helper is its text and whether it is a function or class.
-    """
-    imports: dict[Import, None] = {}
-    helpers: dict[str, tuple[str, bool]] = {}
-    own = {node.name for node in ast.parse(code).body if isinstance(node, Definition)}
-
-    def need(text: str, modules: list[SourceModule]) -> None:
-        for name in names_read(text):
-            if name in own or name in helpers:
-                continue
-            found = next((found for m in modules if (found := _found(m, name))), None)
-            if isinstance(found, Import):
-                imports[found] = None
-            elif found is not None:
-                module, node = found
-                helper = module.statement_text(node)
-                need(helper, [module])
-                helpers.setdefault(name, (helper, isinstance(node, Definition)))
-
-    need(code, modules)
-    return list(imports), list(dict.fromkeys(helpers.values()))
-
-
-def _found(module: SourceModule, name: str) -> Import | tuple[SourceModule, ast.stmt] | None:
-    """Where `module` has `name` from: an import that a stub may hold too, or a definition."""
-    if name in module.statements:
-        return module, module.statements[name]
-    known = module.imports.get(name)
-    if known is None or known.module.partition(".")[0] != "solutions":
-        return known
-    # A stub may not import the solutions: their definition comes along instead.
-    return _found(source_module(known.module, module.root), known.name)
 
 
 def _import_block(imports: list[Import]) -> str:

@@ -4,28 +4,13 @@ pass ask for less than their kata says."""
 from __future__ import annotations
 
 import ast
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from ..kata_files.catalogue import Kata
 from ..kata_files.changed_solution import solution_module
-from ..kata_files.stub_source import Definition, SourceModule
-
-COMPARED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==",
-            "is not": "is", "is": "is not", "not in": "in", "in": "not in"}  # fmt: skip
-OPERATORS = {ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "+"),
-             ast.BitAnd: ("&", "|"), ast.BitOr: ("|", "&"),
-             ast.And: ("and", "or"), ast.Or: ("or", "and")}  # fmt: skip
-DROPPED = ("clone", "contiguous", "copy", "pin_memory", "long", "int", "float", "bool", "t", "sort")
-"""Methods that a value may be left without."""
-SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign)
-NO_RESULT = ("work", "num_warps", "num_stages", "strict")
-"""Arguments that change no result: sim is told of a launch's work, a GPU may be faster, and `zip`
-asserts that its arguments are of one length."""
-EXCHANGED = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum",
-             "any": "all", "all": "any", "amin": "amax", "amax": "amin"}  # fmt: skip
+from ..kata_files.stub_source import Definition, SourceModule, source_module
+from .edits import Edits
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +26,15 @@ class Mutant:
     """The whole module, edited."""
 
 
-class Edit(NamedTuple):
-    """`new` in the place of what the text has from `start` to `end`, both counted in bytes."""
-
-    start: int
-    end: int
-    new: str
-    what: str
-
-
-def mutants_of(kata: Kata) -> list[Mutant]:
-    """One for each edit of what the kata's names use in their module, in the order of its lines."""
+def mutants_of(kata: Kata, left_open: Collection[str] = ()) -> list[Mutant]:
+    """One for each edit of what the kata's names use in their module, in the order of its lines;
+    but for definitions that are `left_open`: of them the kata says nothing."""
     module = solution_module(kata)
     text = ("\n".join(module.lines) + "\n").encode()
     found: dict[str, Mutant] = {}
-    for node in _reached(module, kata.exported_names):
-        for edit in _Edits(text).of(node):
+    edits = Edits(text, _unasked_checks(kata, module))
+    for node in _reached(module, kata.exported_names, left_open):
+        for edit in edits.of(node):
             mutated = (text[: edit.start] + edit.new.encode() + text[edit.end :]).decode()
             line = 1 + text.count(b"\n", 0, edit.start)
             code = module.lines[line - 1].strip()
@@ -65,7 +43,21 @@ def mutants_of(kata: Kata) -> list[Mutant]:
     return sorted(found.values(), key=lambda mutant: (mutant.line, mutant.edit))
 
 
-def _reached(module: SourceModule, names: Sequence[str]) -> list[ast.stmt]:
+def _unasked_checks(kata: Kata, module: SourceModule) -> set[str]:
+    """Functions that refuse arguments, and that `before` does without: no error is asked for."""
+    before = [source_module(target.module, kata.root) for target in kata.before]
+    known = {name for theirs in before for name in _names(theirs)}
+    return {name for name in _names(module) if name.startswith("check_")} - known
+
+
+def _names(module: SourceModule) -> set[str]:
+    nodes = (part for statement in module.body for part in ast.walk(statement))
+    return {node.id for node in nodes if isinstance(node, ast.Name)}
+
+
+def _reached(
+    module: SourceModule, names: Sequence[str], left_open: Collection[str]
+) -> list[ast.stmt]:
     """Functions and classes that these names are, and that they use in turn; but for kernels, since
     one that writes beside its target spoils the process in which the next ones are judged."""
     to_see, seen = [*names], {}
@@ -76,7 +68,7 @@ def _reached(module: SourceModule, names: Sequence[str]) -> list[ast.stmt]:
             continue
         seen[name] = node
         to_see += [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
-    return list(seen.values())
+    return [node for name, node in seen.items() if name not in left_open]
 
 
 def _is_kernel(node: Definition) -> bool:
@@ -90,160 +82,3 @@ def _is_python(text: str) -> bool:
     except SyntaxError:
         return False
     return True
-
-
-class _Edits:
-    def __init__(self, text: bytes) -> None:
-        self.text = text
-        self.lines = [0]
-        """Where each line begins."""
-        for line in text.splitlines(keepends=True):
-            self.lines.append(self.lines[-1] + len(line))
-
-    def of(self, node: ast.AST) -> Iterator[Edit]:
-        """All edits of `node` and what is in it, but for types, texts and what an error says."""
-        if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.Import | ast.ImportFrom):
-            return
-        if (isinstance(node, ast.keyword) and node.arg in NO_RESULT) or _is_work(node):
-            return
-        make = getattr(self, f"_{type(node).__name__.lower()}", None)
-        if make is not None:
-            yield from make(node)
-        for name in ("body", "orelse"):
-            block = getattr(node, name, None)
-            if isinstance(block, list):
-                yield from self._block(block)
-        for name, value in ast.iter_fields(node):
-            if name in ("annotation", "returns", "decorator_list"):
-                continue
-            for part in value if isinstance(value, list) else [value]:
-                if isinstance(part, ast.AST):
-                    yield from self.of(part)
-
-    def _block(self, block: list[ast.stmt]) -> Iterator[Edit]:
-        for statement in block:
-            if _has_effect(statement):
-                yield self._instead(statement, "pass", f"drops `{self._short(statement)}`")
-        for first, second in itertools.pairwise(block):
-            simple = isinstance(first, SIMPLE) and isinstance(second, SIMPLE)
-            if simple and (_is_call(first) or _is_call(second)) and not _is_text(first):
-                swapped = f"{self._source(second)}\n{' ' * first.col_offset}{self._source(first)}"
-                what = f"`{self._short(second)}` comes before it"
-                yield Edit(self._start(first), self._end(second), swapped, what)
-
-    def _with(self, node: ast.With) -> Iterator[Edit]:
-        if all(item.optional_vars is None for item in node.items):
-            end = self._end(node.items[-1].context_expr)
-            yield Edit(self._start(node), end, "if True", f"drops `{self._short(node)}`")
-
-    def _if(self, node: ast.If | ast.IfExp | ast.While) -> Iterator[Edit]:
-        yield self._instead(node.test, "False", f"`{self._short(node.test)}` is never so")
-        if not isinstance(node, ast.While):
-            yield self._instead(node.test, "True", f"`{self._short(node.test)}` is always so")
-
-    _ifexp = _while = _if
-
-    def _comprehension(self, node: ast.comprehension) -> Iterator[Edit]:
-        for test in node.ifs:
-            yield self._instead(test, "True", f"`{self._short(test)}` is always so")
-
-    def _compare(self, node: ast.Compare) -> Iterator[Edit]:
-        if len(node.ops) == 1:
-            for old in COMPARED:  # "is not" before "is"
-                between = self.text[self._end(node.left) : self._start(node.comparators[0])]
-                if f" {old} ".encode() in between:
-                    yield self._operator(node.left, node.comparators[0], old, COMPARED[old])
-                    return
-
-    def _binop(self, node: ast.BinOp) -> Iterator[Edit]:
-        if type(node.op) in OPERATORS:
-            yield self._operator(node.left, node.right, *OPERATORS[type(node.op)])
-
-    def _boolop(self, node: ast.BoolOp) -> Iterator[Edit]:
-        yield self._operator(node.values[0], node.values[1], *OPERATORS[type(node.op)])
-
-    def _augassign(self, node: ast.AugAssign) -> Iterator[Edit]:
-        if type(node.op) in OPERATORS:
-            old, new = OPERATORS[type(node.op)]
-            yield self._operator(node.target, node.value, f"{old}=", f"{new}=")
-
-    def _unaryop(self, node: ast.UnaryOp) -> Iterator[Edit]:
-        sign = self.text[self._start(node) : self._start(node.operand)].decode().strip()
-        yield self._instead(node, self._source(node.operand), f"drops the `{sign}`")
-
-    def _constant(self, node: ast.Constant) -> Iterator[Edit]:
-        if isinstance(node.value, bool):
-            yield self._instead(node, str(not node.value), f"{node.value} becomes {not node.value}")
-        elif isinstance(node.value, int):
-            one_more = str(node.value + 1)
-            yield self._instead(node, one_more, f"{self._source(node)} becomes {one_more}")
-        elif isinstance(node.value, str) and node.value in EXCHANGED:
-            new = EXCHANGED[node.value]
-            yield self._instead(node, f'"{new}"', f'"{node.value}" becomes "{new}"')
-
-    def _slice(self, node: ast.Slice) -> Iterator[Edit]:
-        for part, side in ((node.lower, "beginning"), (node.upper, "end")):
-            if part is not None:
-                what = f"`{self._short(node)}` has no {side}"
-                yield self._instead(part, "", what)
-
-    def _call(self, node: ast.Call) -> Iterator[Edit]:
-        name = node.func
-        if isinstance(name, ast.Attribute) and name.attr in DROPPED and not node.args:
-            yield self._instead(node, self._source(name.value), f"drops `.{name.attr}()`")
-        called = name.attr if isinstance(name, ast.Attribute) else getattr(name, "id", "")
-        if called in EXCHANGED:
-            end, new = self._end(name), EXCHANGED[called]
-            yield Edit(end - len(called), end, new, f"`{called}` becomes `{new}`")
-        arguments = sorted([*node.args, *node.keywords], key=self._start)
-        for number, argument in enumerate(arguments):
-            if isinstance(argument, ast.keyword) and argument.arg not in (None, *NO_RESULT):
-                first = self._end(arguments[number - 1]) if number else self._start(argument)
-                last = self._end(argument)
-                if not number and len(arguments) > 1:
-                    last = self._start(arguments[1])
-                yield Edit(first, last, "", f"drops `{self._short(argument)}`")
-
-    def _operator(self, left: ast.expr, right: ast.expr, old: str, new: str) -> Edit:
-        start, end = self._end(left), self._start(right)
-        between = self.text[start:end].decode().replace(old, new, 1)
-        return Edit(start, end, between, f"`{old}` becomes `{new}`")
-
-    def _instead(self, node: ast.AST, new: str, what: str) -> Edit:
-        return Edit(self._start(node), self._end(node), new, what)
-
-    def _source(self, node: ast.AST) -> str:
-        return self.text[self._start(node) : self._end(node)].decode()
-
-    def _short(self, node: ast.AST) -> str:
-        """Its text in one line, to the first colon of what has a block."""
-        source = " ".join(self._source(node).split())
-        return source.partition(":")[0] if isinstance(node, ast.With) else source
-
-    def _start(self, node: ast.AST) -> int:
-        line, column = node.lineno, node.col_offset  # type: ignore[attr-defined]  # has a place
-        return self.lines[line - 1] + column
-
-    def _end(self, node: ast.AST) -> int:
-        line, column = node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]  # has one
-        return self.lines[line - 1] + column
-
-
-def _is_work(node: ast.AST) -> bool:
-    """Whether it says what a kernel does, for sim's clock alone."""
-    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Work"
-
-
-def _is_call(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
-def _has_effect(statement: ast.stmt) -> bool:
-    """True for a call, and for what changes an object: not for a name of a function's own."""
-    if isinstance(statement, ast.Assign):
-        return not all(isinstance(target, ast.Name | ast.Tuple) for target in statement.targets)
-    return _is_call(statement) or isinstance(statement, ast.AugAssign)

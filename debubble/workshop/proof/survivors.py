@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from ..kata_files.catalogue import Catalogue, Kata, WorkshopError
 from ..kata_files.changed_solution import solution_module
@@ -17,8 +18,21 @@ from .trials_client import TrialsProcesses
 
 SECONDS = 8.0
 """That a test may take on a mutant, which often runs for ever."""
-EQUIVALENT = Path("tests", "wrong_attempts", "equivalent_mutants.toml")
-"""Mutants that are no mistakes: of each its kata, line, edit, and the reason."""
+REASONS = Path("tests", "wrong_attempts", "surviving_mutants.toml")
+"""Mutants that pass, each with its kata, line, edit and the reason: `equivalent` ones, which do the
+same, and others that do something else and `may_pass`. And names of definitions that a kata leaves
+open, in which nothing is mutated."""
+MOST_SURVIVE = 0.03
+"""Of all mutants that do something else."""
+
+
+Key = tuple[str, str, str]
+"""Kata, line and edit."""
+
+
+class Reason(NamedTuple):
+    text: str
+    is_equivalent: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +43,9 @@ class Survivor:
     place: str
     """`solutions/gdn/chunk_tables.py:39`."""
     reason: str = ""
-    """Why it may pass, where `equivalent_mutants.toml` says so."""
+    """Why it may pass, where `surviving_mutants.toml` says so."""
+    is_equivalent: bool = False
+    """Whether it does the same as the solution in all that the kata allows."""
 
     def __str__(self) -> str:
         return f"{self.place}: `{self.mutant.code}`: {self.mutant.edit}"
@@ -45,8 +61,13 @@ class Mutation:
     problem: str = ""
 
     @property
+    def equivalent(self) -> list[Survivor]:
+        return [survivor for survivor in self.survivors if survivor.is_equivalent]
+
+    @property
     def explained(self) -> list[Survivor]:
-        return [survivor for survivor in self.survivors if survivor.reason]
+        """Those that do something else, and may."""
+        return [it for it in self.survivors if it.reason and not it.is_equivalent]
 
     @property
     def unexplained(self) -> list[Survivor]:
@@ -61,8 +82,8 @@ def mutate(
 ) -> list[Mutation]:
     """All mutants of each kata, each tried until one of its kata's tests fails. `progress` gets the
     mutants tried, their number, and the present kata."""
-    reasons = _reasons(catalogue)
-    mutants = {kata.name: mutants_of(kata) for kata in katas}
+    reasons, left_open = _reasons(catalogue), _left_open(catalogue)
+    mutants = {kata.name: mutants_of(kata, left_open.get(kata.name, ())) for kata in katas}
     total, done, results = sum(map(len, mutants.values())), 0, []
     for kata in katas:
         progress(done, total, kata.name)
@@ -72,9 +93,7 @@ def mutate(
     return results
 
 
-def _tried(
-    kata: Kata, mutants: list[Mutant], device: str, reasons: dict[tuple[str, str, str], str]
-) -> Mutation:
+def _tried(kata: Kata, mutants: list[Mutant], device: str, reasons: dict[Key, Reason]) -> Mutation:
     result = Mutation(kata, len(mutants))
     with tempfile.TemporaryDirectory() as name:
         patient = replace(kata, time_limit=SECONDS)
@@ -87,13 +106,15 @@ def _tried(
     file = kata.relative(solution_module(kata).path)
     for implementation, mutant in implementations.items():
         if implementation.path in passed:
-            reason = reasons.get((kata.name, mutant.code, mutant.edit), "")
-            result.survivors.append(Survivor(mutant, f"{file}:{mutant.line}", reason))
+            key = kata.name, mutant.code, mutant.edit
+            result.survivors.append(
+                Survivor(mutant, f"{file}:{mutant.line}", *reasons.get(key, Reason("", False)))
+            )
     there = {(it.mutant.code, it.mutant.edit) for it in result.survivors}
     named = [(code, edit) for name, code, edit in reasons if name == kata.name]
     stale = [f"`{code}`: {edit}" for code, edit in named if (code, edit) not in there]
     if stale:
-        result.problem = f"{EQUIVALENT} names a mutant that there is not, or that fails: {stale[0]}"
+        result.problem = f"{REASONS} names a mutant that there is not, or that fails: {stale[0]}"
     return result
 
 
@@ -114,13 +135,34 @@ def _passed(implementations: list[Implementation], device: str) -> Iterator[Impl
             yield trial.implementation
 
 
-def _reasons(catalogue: Catalogue) -> dict[tuple[str, str, str], str]:
-    """By kata, line and edit."""
-    file = catalogue.root / EQUIVALENT
+def share_that_may_pass(catalogue: Catalogue) -> float:
+    """Of the mutants of all katas that do something else; none is tried."""
+    left_open, reasons = _left_open(catalogue), _reasons(catalogue).values()
+    mutants = [mutants_of(kata, left_open.get(kata.name, ())) for kata in catalogue.katas]
+    equivalent = sum(reason.is_equivalent for reason in reasons)
+    return (len(reasons) - equivalent) / (sum(map(len, mutants)) - equivalent)
+
+
+def _reasons(catalogue: Catalogue) -> dict[Key, Reason]:
+    return {
+        (it["kata"], it["line"], it["edit"]): Reason(it["reason"], table == "equivalent")
+        for table in ("equivalent", "may_pass")
+        for it in _entries(catalogue, table, {"kata", "line", "edit", "reason"})
+    }
+
+
+def _left_open(catalogue: Catalogue) -> dict[str, list[str]]:
+    """By kata, the definitions in which nothing is mutated."""
+    entries = _entries(catalogue, "left_open", {"kata", "names", "reason"})
+    return {it["kata"]: it["names"] for it in entries}
+
+
+def _entries(catalogue: Catalogue, table: str, keys: set[str]) -> list[dict[str, Any]]:
+    file = catalogue.root / REASONS
     if not file.is_file():
-        return {}
-    entries = tomllib.loads(file.read_text(encoding="utf-8")).get("equivalent", [])
+        return []
+    entries = tomllib.loads(file.read_text(encoding="utf-8")).get(table, [])
     for entry in entries:
-        if {*entry} != {"kata", "line", "edit", "reason"}:
-            raise WorkshopError(f"{EQUIVALENT} needs kata, line, edit and reason: not {entry}")
-    return {(it["kata"], it["line"], it["edit"]): it["reason"] for it in entries}
+        if {*entry} != keys:
+            raise WorkshopError(f"{REASONS} needs {', '.join(sorted(keys))}: not {entry}")
+    return entries

@@ -22,8 +22,8 @@ def add_rms_norm(
     """Adds `update` to `residual` in place; then residual / sqrt(mean(residual²) + eps) * weight
     over the last dimension. Computed in float32. Without an update it is the norm alone.
 
-    `residual`, `update`: [T, size], `weight`: [size]; of one type, contiguous. ValueError for
-    others.
+    `residual`, `update`: [T, size] of one type, `weight`: [size] of that type or float32;
+    contiguous. ValueError for others.
     """
     _check(residual, update, weight)
     num_rows, size = residual.shape
@@ -93,7 +93,8 @@ def _check(residual: torch.Tensor, update: torch.Tensor | None, weight: torch.Te
     for name, tensor, shape in (("update", update, residual.shape), ("weight", weight, (size,))):
         if tensor is None:
             continue
-        if tensor.shape != shape or tensor.dtype != residual.dtype or not tensor.is_contiguous():
+        dtypes = {residual.dtype, torch.float32} if name == "weight" else {residual.dtype}
+        if tensor.shape != shape or tensor.dtype not in dtypes or not tensor.is_contiguous():
             raise ValueError(
                 f"{name} is {tensor.dtype} {list(tensor.shape)}: for this residual make it "
                 f"{residual.dtype} {list(shape)}, contiguous"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Self
 
 import torch
 
 from .kv_cache import KVCache
-from .rotate_and_cache import rotate_and_cache
+from .rotate_and_cache import HeadNorms, rotate_and_cache
 from .shape import DecoderShape
 
 
@@ -18,6 +19,8 @@ class CachedAttention:
     def __init__(self, num_heads: int, cache: KVCache, cos_sin: torch.Tensor) -> None:
         """`cos_sin` [max_model_len, head_size] float32, of cos_sin_table: all layers share it."""
         self.num_heads, self.cache, self.cos_sin = num_heads, cache, cos_sin
+        self.norms: HeadNorms | None = None
+        """Of models that normalise queries and keys before they turn them."""
 
     @classmethod
     def of(cls, shape: DecoderShape, num_blocks: int, page: int, cos_sin: torch.Tensor) -> Self:
@@ -27,11 +30,16 @@ class CachedAttention:
 
     def empty_twin(self, num_blocks: int, page: int, cos_sin: torch.Tensor) -> Self:
         """The same attention over an empty cache of other sizes."""
-        return type(self)(self.num_heads, self.cache.empty_twin(num_blocks, page), cos_sin)
+        twin = copy(self)
+        twin.cache = self.cache.empty_twin(num_blocks, page, cos_sin.device)
+        twin.cos_sin = cos_sin
+        return twin
 
     def turned_queries(
         self, qkv: torch.Tensor, positions: torch.Tensor, slots: torch.Tensor
     ) -> torch.Tensor:
         """[T, num_heads, head_size], turned where they stand in `qkv` [T, qkv_size]. The cache gets
         keys and values, at `slots` [T] int32; -1 is none."""
-        return rotate_and_cache(qkv, positions, slots, self.cos_sin, self.cache, self.num_heads)
+        return rotate_and_cache(
+            qkv, positions, slots, self.cos_sin, self.cache, self.num_heads, self.norms
+        )

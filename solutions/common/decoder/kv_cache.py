@@ -30,11 +30,10 @@ class KVCache:
         self.value = torch.zeros(shape, dtype=dtype, device=device)
         self._heads = _by_head(self.key), _by_head(self.value)
 
-    def empty_twin(self, num_blocks: int, page: int) -> KVCache:
-        """An empty cache with heads of the same number, size, type and device."""
+    def empty_twin(self, num_blocks: int, page: int, device: torch.device) -> KVCache:
+        """An empty cache on `device`, with heads of the same number, size and type."""
         num_kv_heads, head_size = self.key.shape[2:]
-        key = self.key
-        return KVCache(num_blocks, page, num_kv_heads, head_size, key.dtype, key.device)
+        return KVCache(num_blocks, page, num_kv_heads, head_size, self.key.dtype, device)
 
     def as_heads(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Keys and values as attention takes them: views [1, num_kv_heads, slots, head_size]."""

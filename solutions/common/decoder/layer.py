@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Generic, NamedTuple, TypeVar
 
 import torch
-import torch.nn.functional as F
 
 from .add_rms_norm import add_rms_norm
 from .attention import CachedAttention
+from .few_rows import linear
 from .shape import DecoderConfig
 from .silu_and_mul import silu_and_mul
 from .weights import norm_weight, projection
@@ -40,11 +40,11 @@ class DecoderLayer(Generic[Attention]):
     def before_attention(self, hidden: Hidden) -> torch.Tensor:
         """[T, (num_heads + 2 * num_kv_heads) * head_size]: queries, keys, values."""
         normed = add_rms_norm(hidden.residual, hidden.update, self.attention_norm, self.eps)
-        return F.linear(normed, self.qkv_proj)
+        return linear(normed, self.qkv_proj)
 
     def after_attention(self, hidden: Hidden, attended: torch.Tensor) -> Hidden:
         """`hidden` is what `before_attention` was given, `attended` [T, num_heads * head_size]."""
-        return self.mlp.forward(Hidden(hidden.residual, F.linear(attended, self.o_proj)))
+        return self.mlp.forward(Hidden(hidden.residual, linear(attended, self.o_proj)))
 
 
 class Mlp:
@@ -60,5 +60,5 @@ class Mlp:
 
     def forward(self, hidden: Hidden) -> Hidden:
         normed = add_rms_norm(hidden.residual, hidden.update, self.norm, self.eps)
-        gated = silu_and_mul(F.linear(normed, self.gate_up_proj))
-        return Hidden(hidden.residual, F.linear(gated, self.down_proj))
+        gated = silu_and_mul(linear(normed, self.gate_up_proj))
+        return Hidden(hidden.residual, linear(gated, self.down_proj))

@@ -1,6 +1,9 @@
-"""Between projection and attention: queries and keys are turned, keys and values cached."""
+"""Between projection and attention: queries and keys are normalised where a model does that, and
+turned; keys and values are cached."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 import triton
@@ -15,6 +18,17 @@ TILE = 1024
 """Pairs of one program: a few heads, so that it has enough to load at once."""
 
 
+@dataclass
+class HeadNorms:
+    """RMS norms over single heads: x / sqrt(mean(x²) + eps) * weight, computed in float32."""
+
+    query: torch.Tensor
+    """[head_size] of the activations' type or float32, for the heads of queries."""
+    key: torch.Tensor
+    """The same for those of keys."""
+    eps: float
+
+
 def rotate_and_cache(
     qkv: torch.Tensor,
     positions: torch.Tensor,
@@ -22,6 +36,7 @@ def rotate_and_cache(
     cos_sin: torch.Tensor,
     cache: KVCache,
     num_heads: int,
+    norms: HeadNorms | None = None,
 ) -> torch.Tensor:
     """The turned queries, [T, num_heads, head_size], where they stood in `qkv`; turned keys and the
     values as they are go to their slots of the cache, in the same launch (vLLM #36298).
@@ -31,12 +46,14 @@ def rotate_and_cache(
     positions  [T] int32, rows of cos_sin
     slots      [T] int32: block * page + place in the block; nothing is written for -1
     cos_sin    [num_positions, head_size] float32, of cos_sin_table
+    norms      an RMS norm over each head before it is turned, as Qwen3 and Gemma 3 have it
 
     ValueError for others. The values of positions and slots are the caller's to check.
     """
     num_kv_heads, size = cache.key.shape[2:]
     num_rows = len(qkv) * (num_heads + 2 * num_kv_heads)
     _check(qkv, positions, slots, cos_sin, cache, num_heads)
+    _check_norms(norms, size, qkv.dtype)
     block = triton.next_power_of_2(size // 2)
     rows = max(1, TILE // block)
     launch(
@@ -48,11 +65,16 @@ def rotate_and_cache(
         positions,
         slots,
         cos_sin,
+        # What a model doesn't have is not read either.
+        cos_sin if norms is None else norms.query,
+        cos_sin if norms is None else norms.key,
+        0.0 if norms is None else norms.eps,
         num_rows,
         qkv.stride(0),
         QUERY_HEADS=num_heads,
         KV_HEADS=num_kv_heads,
         SIZE=size,
+        HAS_NORMS=norms is not None,
         ROWS=rows,
         BLOCK=block,
         num_warps=4,
@@ -73,11 +95,15 @@ def rotate_and_cache_kernel(
     positions,  # [num_tokens] int32
     slots,  # [num_tokens] int32, -1 for none
     cos_sin,  # [num_positions, SIZE] float32, contiguous: cosines, then sines
+    query_norm,  # [SIZE]; not read without HAS_NORMS
+    key_norm,  # likewise
+    eps,
     num_rows,  # heads of all tokens
     qkv_stride,
     QUERY_HEADS: tl.constexpr,
     KV_HEADS: tl.constexpr,
     SIZE: tl.constexpr,
+    HAS_NORMS: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,  # a power of two, at least SIZE // 2
 ):
@@ -95,12 +121,25 @@ def rotate_and_cache_kernel(
     place = (token.to(tl.int64) * qkv_stride + head * SIZE)[:, None] + pair[None, :]
     first = tl.load(qkv + place, mask=inside, other=0.0)
     second = tl.load(qkv + place + HALF, mask=inside, other=0.0)
+    turnable = first.to(tl.float32)
+    turnable_second = second.to(tl.float32)
+    if HAS_NORMS:
+        squares = tl.sum(turnable * turnable + turnable_second * turnable_second, 1)
+        scale = 1.0 / tl.sqrt(squares / SIZE + eps)
+        of_query = (head < QUERY_HEADS)[:, None] & (pair < HALF)[None, :]
+        of_key = (head >= QUERY_HEADS)[:, None] & (pair < HALF)[None, :]
+        weight = tl.load(query_norm + pair[None, :], mask=of_query, other=0.0).to(tl.float32)
+        weight += tl.load(key_norm + pair[None, :], mask=of_key, other=0.0).to(tl.float32)
+        turnable = turnable * scale[:, None] * weight
+        weight = tl.load(query_norm + HALF + pair[None, :], mask=of_query, other=0.0).to(tl.float32)
+        weight += tl.load(key_norm + HALF + pair[None, :], mask=of_key, other=0.0).to(tl.float32)
+        turnable_second = turnable_second * scale[:, None] * weight
     position = tl.load(positions + token, mask=exists, other=0).to(tl.int64)
     angle = (position * SIZE)[:, None] + pair[None, :]
     cosine = tl.load(cos_sin + angle, mask=inside, other=0.0)
     sine = tl.load(cos_sin + angle + HALF, mask=inside, other=0.0)
-    turned = first.to(tl.float32) * cosine - second.to(tl.float32) * sine
-    turned_second = second.to(tl.float32) * cosine + first.to(tl.float32) * sine
+    turned = turnable * cosine - turnable_second * sine
+    turned_second = turnable_second * cosine + turnable * sine
     turned = turned.to(first.dtype)
     turned_second = turned_second.to(first.dtype)
 
@@ -130,11 +169,29 @@ def cos_sin_table(
 
     Pair i, the numbers i and i + head_size / 2 of a head, turns by theta^(-2i / head_size) a token.
     """
-    # In float32 the angle of position 100,000 would be off by a hundredth.
-    positions = torch.arange(num_positions, dtype=torch.float64, device=device)
     pairs = torch.arange(0, head_size, 2, dtype=torch.float64, device=device)
-    angles = positions[:, None] * torch.pow(theta, -pairs / head_size)
+    return cos_sin_of(torch.pow(theta, -pairs / head_size), num_positions)
+
+
+def cos_sin_of(frequencies: torch.Tensor, num_positions: int) -> torch.Tensor:
+    """[num_positions, head_size] float32, where `frequencies` is: [head_size / 2] float64, by how
+    much each pair turns a token. 0 leaves a pair as it is."""
+    # In float32 the angle of position 100,000 would be off by a hundredth.
+    positions = torch.arange(num_positions, dtype=torch.float64, device=frequencies.device)
+    angles = positions[:, None] * frequencies
     return torch.cat([angles.cos(), angles.sin()], dim=1).to(torch.float32)
+
+
+def _check_norms(norms: HeadNorms | None, size: int, dtype: torch.dtype) -> None:
+    if norms is None:
+        return
+    for name, weight in (("query", norms.query), ("key", norms.key)):
+        right = weight.shape == (size,) and weight.dtype in (dtype, torch.float32)
+        if not right or not weight.is_contiguous():
+            raise ValueError(
+                f"the norm of each {name} is {weight.dtype} {list(weight.shape)}: make it {dtype} "
+                f"or torch.float32 [{size}], contiguous"
+            )
 
 
 def _check(

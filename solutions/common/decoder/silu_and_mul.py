@@ -1,6 +1,8 @@
-"""Inside an MLP: what the gates let through."""
+"""Inside an MLP: what the gates let through, by SiLU or by GELU."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import torch
 import triton
@@ -14,8 +16,12 @@ TILE = 1024
 """Results of one program: a part of a long row, or several short ones."""
 
 
-def silu_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
-    """silu(gate) * up, [T, size], in one launch. Computed in float32.
+Activation = Literal["silu", "gelu_tanh"]
+"""x * sigmoid(x); or GELU with its error function approximated by a tanh."""
+
+
+def silu_and_mul(gate_up: torch.Tensor, activation: Activation = "silu") -> torch.Tensor:
+    """silu(gate) * up, or gelu(gate) * up, [T, size], in one launch. Computed in float32.
 
     `gate_up`: [T, 2 * size], the gates first, contiguous, of bfloat16, float16 or float32.
     ValueError for others.
@@ -32,6 +38,7 @@ def silu_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
         gate_up,
         num_rows,
         SIZE=size,
+        GELU=activation == "gelu_tanh",
         ROWS=rows,
         BLOCK=block,
         num_warps=4,
@@ -49,6 +56,7 @@ def silu_and_mul_kernel(
     gate_up,  # [num_rows, 2 * SIZE], contiguous: gates, then what they let through
     num_rows,
     SIZE: tl.constexpr,
+    GELU: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
@@ -59,7 +67,11 @@ def silu_and_mul_kernel(
     place = (row * (2 * SIZE))[:, None] + column[None, :]
     gate = tl.load(gate_up + place, mask=exists, other=0.0).to(tl.float32)
     up = tl.load(gate_up + place + SIZE, mask=exists, other=0.0).to(tl.float32)
-    result = gate / (1.0 + tl.exp(-gate)) * up
+    opening = gate
+    if GELU:
+        # (1 + tanh(u)) / 2 is sigmoid(2u), with u = sqrt(2 / pi) * (gate + 0.044715 * gate³).
+        opening *= 1.5957691216057308 + 0.07135481282553053 * gate * gate
+    result = gate / (1.0 + tl.exp(-opening)) * up
     place = (row * SIZE)[:, None] + column[None, :]
     tl.store(output + place, result.to(output.dtype.element_ty), mask=exists)
 

@@ -22,6 +22,7 @@ class EnginePreset(ModelConfig):
     loads_ahead: int
     capture_sizes: tuple[int, ...]
     """One: a smaller step fills it up, which costs a decode hardly anything."""
+    prefill_sizes: tuple[int, ...]
 
     @classmethod
     def of(cls, config: EngineConfig, **asked: object) -> Self:

@@ -1,15 +1,19 @@
-"""Recordings of Llama's decode steps, which chapter 06 shows on machines that can't run it."""
+"""Recordings of decode steps: Llama's, which chapter 06 shows on machines that can't run it, and
+those of a checkpoint that its reader has."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import debubble
 from debubble.accelerator import Accelerator
 from debubble.timeline import Timeline
 from solutions.measure.benchmark import no_garbage
 
+from ..checkpoints.random_folder import SHAPES, write_folder
 from ..engine import Engine
 from ..model.config import EngineConfig
 from ..model.model import Model
@@ -39,6 +43,25 @@ def record_all(accelerator: Accelerator, model: Model) -> Iterator[tuple[str, Ti
         for chosen in ((), ("sync_free",), ("flex_full_graph",), OPTIMIZATIONS):
             engine = Engine(of_batch, Optimizations.only(chosen), model=model)
             yield name_of(frozenset(chosen), batch), _record_steps(accelerator, engine, batch)
+
+
+def record_checkpoint(
+    accelerator: Accelerator, folder: str | Path | None = None, batch: int = 4
+) -> dict[str, Timeline]:
+    """Decode steps of a checkpoint, "none" and "all" of the five switched on, by that name: of the
+    `folder`, or of a tiny one with random weights that is made for it. ValueError, which names what
+    is wrong with the folder."""
+    if folder is None:
+        with tempfile.TemporaryDirectory() as scratch:
+            tiny = write_folder(SHAPES["tiny"], Path(scratch) / "tiny")
+            return record_checkpoint(accelerator, tiny, batch)
+    recorded = {}
+    for optimizations in (Optimizations.none(), Optimizations()):
+        engine = Engine.from_pretrained(
+            folder, optimizations, max_num_seqs=batch, max_model_len=128, capture_sizes=(batch,)
+        )
+        recorded[str(optimizations)] = _record_steps(accelerator, engine, batch)
+    return recorded
 
 
 def _record_steps(accelerator: Accelerator, engine: Engine, batch: int) -> Timeline:

@@ -14,6 +14,8 @@ from solutions.flex_graph.steps.limits import checked_capture_sizes
 from solutions.gdn import GDNConfig
 from solutions.offload.serving_loop.config import ServingConfig
 
+from .architecture import PLAIN, Architecture
+
 LayerKind = Literal["flex", "spans", "gdn"]
 """FlexAttention; attention in which an image's tokens see one another both ways; Gated DeltaNet."""
 KINDS = get_args(LayerKind)
@@ -31,7 +33,11 @@ class ModelConfig(FlexConfig):
     gdn_k_heads: int = 1
     gdn_v_heads: int = 2
     gdn_head_size: int = 16
-    """Numbers of a key, and of a value."""
+    """Numbers of a key, and of a value unless `gdn_value_size` says otherwise."""
+    gdn_value_size: int | None = None
+    gdn_conv_width: int = 4
+    architecture: Architecture = PLAIN
+    """What its family has beside a plain decoder."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,7 +87,8 @@ class ModelConfig(FlexConfig):
             num_k_heads=self.gdn_k_heads,
             num_v_heads=self.gdn_v_heads,
             head_k_dim=self.gdn_head_size,
-            head_v_dim=self.gdn_head_size,
+            head_v_dim=self.gdn_value_size or self.gdn_head_size,
+            conv_width=self.gdn_conv_width,
             num_slots=num_slots,
             norm_eps=self.norm_eps,
             dtype=self.dtype,
@@ -109,12 +116,16 @@ class EngineConfig:
     """Requests whose prefix may be on its way from host memory."""
     capture_sizes: tuple[int, ...] | None = None
     """Rows of the decode steps that have a graph; by default 1, 2, 4, 8, 16, … up to the most."""
+    prefill_sizes: tuple[int, ...] = ()
+    """Tokens of the steps with prompts that have a graph: the sixth switch, beside the five.
+    Without any they run eagerly, kernel by kernel. `default_prefill_sizes` has some."""
 
     def __post_init__(self) -> None:
         check_counts(self, ("max_images", "num_states", "num_cpu_states", "loads_ahead"))
         if not is_integer(self.num_cpu_blocks) or self.num_cpu_blocks < 0:
             raise ValueError(f"num_cpu_blocks {self.num_cpu_blocks!r}: it is at least 0")
         checked_capture_sizes(self.capture_sizes or (), self.limits, "max_num_seqs")
+        checked_capture_sizes(self.prefill_sizes, self.limits)
 
     @classmethod
     def tiny(cls) -> EngineConfig:
@@ -179,3 +190,16 @@ class EngineConfig:
         attention_layers = self.model.num_layers - self.model.num_layers_of("gdn")
         of_slot = 2 * self.model.num_kv_heads * self.model.head_size * self.model.dtype.itemsize
         return attention_layers * self.limits.num_slots * of_slot
+
+
+SMALLEST_PREFILL, LARGEST_PREFILL = 64, 512
+"""Tokens: a smaller step fills up the smallest graph, and a larger one keeps the device busy while
+the host launches it."""
+
+
+def default_prefill_sizes(limits: Limits) -> tuple[int, ...]:
+    """64, 128, 256 and 512, or the most tokens of a step if that is less: who fills up a graph at
+    most doubles its tokens."""
+    most = min(limits.max_num_batched_tokens, LARGEST_PREFILL)
+    doubled = (SMALLEST_PREFILL << number for number in range(most.bit_length()))
+    return (*(size for size in doubled if size < most), most)

@@ -10,7 +10,8 @@ import torch
 from solutions.common.decoder.add_rms_norm import add_rms_norm
 from solutions.common.decoder.attention import CachedAttention
 from solutions.common.decoder.kv_cache import KVCache
-from solutions.common.decoder.layer import DecoderLayer, Hidden, Mlp
+from solutions.common.decoder.layer import DecoderLayer, Hidden
+from solutions.common.decoder.rotate_and_cache import HeadNorms
 from solutions.common.decoder.weights import norm_weight
 from solutions.flex_graph import Limits
 from solutions.flex_graph.model.attention import FlexAttention
@@ -19,6 +20,7 @@ from solutions.gdn import GDNAttentionMetadata, GDNLayer, GDNState
 from solutions.pinned_h2d import prefix_attention
 
 from .config import ModelConfig
+from .experts import mlp_of
 
 if TYPE_CHECKING:
     from solutions.pinned_h2d.model.model import PrefixMetadata
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 class SpanAttention(CachedAttention):
     """FlexAttention's twin for images, whose tokens see one another both ways: a Triton kernel that
     reads the ranges."""
+
+    window: int | None = None
+    """Tokens that a query sees, those of an image around it aside; None is all."""
 
     def forward(
         self, qkv: torch.Tensor, inputs: ModelInputs, metadata: PrefixMetadata
@@ -39,6 +44,7 @@ class SpanAttention(CachedAttention):
             self.cache.value,
             metadata.batch,
             ranges=metadata.mm_prefix_range_tensor,
+            window=self.window,
             # In a graph there may be rows without a token.
             output=query.new_zeros(query.shape),
         )
@@ -54,11 +60,17 @@ class AttentionLayer(DecoderLayer[FlexAttention | SpanAttention]):
         config: ModelConfig,
         limits: Limits,
         cos_sin: torch.Tensor,
+        window: int | None = None,
     ) -> None:
         attention = FlexAttention if kind == "flex" else SpanAttention
         blocks = (limits.num_gpu_blocks, limits.block_size)
         super().__init__(config, attention.of(config, *blocks, cos_sin), cos_sin.device)
         self.kind, self.mixed_size = kind, config.query_size
+        if isinstance(self.attention, SpanAttention):
+            self.attention.window = window
+        if config.architecture.head_norms:
+            ones = torch.ones(2, config.head_size, dtype=config.dtype, device=cos_sin.device)
+            self.attention.norms = HeadNorms(ones[0], ones[1], config.norm_eps)
 
     before_mixing = DecoderLayer.before_attention
     after_mixing = DecoderLayer.after_attention
@@ -90,7 +102,7 @@ class GatedDeltaNetLayer:
         self.eps, self.state = config.norm_eps, state
         self.norm = norm_weight(config, device)
         self.delta_net = GDNLayer(config.gdn(num_slots), device)
-        self.mlp = Mlp(config, device)
+        self.mlp = mlp_of(config, device)
         self.mixed_size = config.hidden_size
 
     def before_mixing(self, hidden: Hidden) -> torch.Tensor:

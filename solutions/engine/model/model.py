@@ -10,14 +10,16 @@ import torch.nn.functional as F
 
 from solutions.common.decoder.layer import Hidden
 from solutions.common.decoder.model import DecoderModel
-from solutions.common.decoder.rotate_and_cache import cos_sin_table
+from solutions.common.decoder.rotate_and_cache import cos_sin_of, cos_sin_table
 from solutions.flex_graph import Mask
 from solutions.flex_graph.model.model import mask_of_window
 from solutions.flex_graph.steps.inputs import ModelInputs
 
 from ..memory.states import States
+from .architecture import Rope
 from .config import EngineConfig
-from .layers import AttentionLayer, GatedDeltaNetLayer, Layer
+from .family_layers import attention_layer_of
+from .layers import GatedDeltaNetLayer, Layer
 
 
 class Model(DecoderModel[Layer]):
@@ -28,16 +30,21 @@ class Model(DecoderModel[Layer]):
         self.config, self.device = config, device
         self.num_slots = limits.max_num_seqs + config.num_states
         self.states = _states(config, self.num_slots, device)
-        cos_sin = _cos_sin(config, device)
+        cos_sins = _cos_sins(config, device)
+        attention_layer = attention_layer_of(model.architecture)
         of_layers = iter(self.states.layers if self.states else ())
 
         def make_layer(index: int) -> Layer:
             kind = model.kind_of_layer(index)
             if kind == "gdn":
                 return GatedDeltaNetLayer(model, self.num_slots, next(of_layers), device)
-            return AttentionLayer(kind, model, limits, cos_sin)
+            cos_sin = cos_sins[index % len(cos_sins)]
+            return attention_layer(kind, model, limits, cos_sin, model.window_of_layer(index))
 
         super().__init__(model, model.num_ids, make_layer, device)
+        self.tie()
+        shape = (model.architecture.token_types, model.hidden_size)
+        self.token_types = torch.randn(shape, dtype=model.dtype, device=device)
         self.mask_of = {
             name: mask_of_window(model.window_of_layer(index))
             for index, (name, layer) in enumerate(self.layers.items())
@@ -57,14 +64,19 @@ class Model(DecoderModel[Layer]):
         twin.num_slots = config.limits.max_num_seqs + config.num_states
         twin.states = _states(config, twin.num_slots, self.device)
         of_layers = iter(twin.states.layers if twin.states else ())
-        cos_sin = _cos_sin(config, self.device)
+        cos_sins = _cos_sins(config, self.device)
         twin.layers = {
             name: layer.twin(next(of_layers))
             if layer.kind == "gdn"
-            else layer.twin(config.limits, cos_sin)
-            for name, layer in self.layers.items()
+            else layer.twin(config.limits, cos_sins[index % len(cos_sins)])
+            for index, (name, layer) in enumerate(self.layers.items())
         }
         return twin
+
+    def tie(self) -> None:
+        """The head is the embedding's rows of text, where the model has no other."""
+        if self.config.model.architecture.tied:
+            self.lm_head = self.embedding[: self.config.model.vocab_size]
 
     def names_of(self, kind: str) -> list[str]:
         return [name for name, layer in self.layers.items() if layer.kind == kind]
@@ -78,14 +90,39 @@ class Model(DecoderModel[Layer]):
     ) -> torch.Tensor:
         """[rows, vocab_size]: the logits behind the tokens `logits_rows` [rows] int32, or behind
         all. `metadata` is by layer name."""
-        hidden = self.begin(inputs)
+        return self.finish(self.hidden(inputs, metadata, logits_rows))
+
+    def hidden(
+        self,
+        inputs: ModelInputs,
+        metadata: Mapping[str, object],
+        rows: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+    ) -> Hidden:
+        """What the last layer gives for the tokens `rows` [rows] int32, or for all: behind its
+        mixing, which all tokens take part in, no others are computed. `token_type_ids` [T] int32:
+        rows of `token_types`, which are added to the embeddings."""
+        hidden, last = self.begin(inputs), [*self.layers][-1]
+        if token_type_ids is not None:
+            hidden.residual.add_(F.embedding(token_type_ids, self.token_types))
         for name, layer in self.layers.items():
             mixed = layer.mix(layer.before_mixing(hidden), inputs, metadata[name])
+            if name == last and rows is not None:
+                # The sum up to here is in `residual`: the norm in front has taken it.
+                hidden = Hidden(hidden.residual.index_select(0, rows), None)
+                mixed = mixed.index_select(0, rows)
             hidden = layer.after_mixing(hidden, mixed)
-        return self.finish(hidden, logits_rows)
+        return hidden
 
     def begin(self, inputs: ModelInputs) -> Hidden:
-        return Hidden(F.embedding(inputs.token_ids, self.embedding), None)
+        embedded = F.embedding(inputs.token_ids, self.embedding)
+        scale = self.config.model.architecture.embedding_scale
+        if scale != 1.0:
+            # Rounded to the model's type, as it was in training. Images are left as they are.
+            ones = embedded.new_ones(())
+            is_text = inputs.token_ids < self.config.model.vocab_size
+            embedded = embedded * torch.where(is_text, ones * scale, ones)[:, None]
+        return Hidden(embedded, None)
 
 
 def _states(config: EngineConfig, num_slots: int, device: torch.device) -> States | None:
@@ -95,6 +132,14 @@ def _states(config: EngineConfig, num_slots: int, device: torch.device) -> State
     return States(config.model.gdn(num_slots), num_layers, config.num_states, device)
 
 
-def _cos_sin(config: EngineConfig, device: torch.device) -> torch.Tensor:
-    model = config.model
-    return cos_sin_table(config.limits.max_model_len, model.head_size, model.rope_theta, device)
+def _cos_sins(config: EngineConfig, device: torch.device) -> list[torch.Tensor]:
+    """Of layer i: the i-th of these, again and again. Layers that turn alike share one."""
+    model, length = config.model, config.limits.max_model_len
+    if not model.architecture.ropes:
+        return [cos_sin_table(length, model.head_size, model.rope_theta, device)]
+    tables: dict[Rope, torch.Tensor] = {}
+    for rope in model.architecture.ropes:
+        if rope not in tables:
+            frequencies = torch.tensor(rope.frequencies, dtype=torch.float64, device=device)
+            tables[rope] = cos_sin_of(frequencies, length) * rope.factor
+    return [tables[rope] for rope in model.architecture.ropes]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from debubble.assets import ASSETS
 from debubble.timeline import Timeline
 from debubble.views.dashboard.run import Run
+from debubble.views.dashboard.settings import Amounts
+from solutions.measure.stored import PROFILED
 
 from ..measure.moment import Seen
 from ..measure.recordings import BATCHES, OPTIMIZATIONS, STEPS, name_of
@@ -14,13 +17,14 @@ from .dashboard import TOGGLES as ALL_TOGGLES
 from .dashboard import figures
 
 TOGGLES = {name: ALL_TOGGLES[name] for name in OPTIMIZATIONS}
-SLIDERS = {"batch": BATCHES}
+SLIDERS = {"batch": Amounts(BATCHES, "requests")}
 FOLDER = ASSETS / "timelines" / "nvidia-h200"
 
 
 def recorded(on: frozenset[str], values: dict[str, int]) -> Run:
     """TraceFileError if no GPU has recorded it."""
     timeline = Timeline.load(path_of(on, values["batch"]))
+    timeline = replace(timeline, description=f"{timeline.description}, {PROFILED}")
     seen = Seen(STEPS, STEPS * values["batch"])
     return Run(timeline, figures(timeline, seen), f"recorded on {timeline.description}")
 

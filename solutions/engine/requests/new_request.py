@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from solutions.common.shown import shown
 from solutions.pinned_h2d.ranges import Span, check_span
 
 from ..model.config import EngineConfig
+from .chance import check_chance
 from .request import Request, SamplingParams
 
 
@@ -21,17 +23,29 @@ def new_request(
     images: Sequence[Span],
     sampling: SamplingParams,
     config: EngineConfig,
+    image_names: Mapping[int, bytes] | None = None,
 ) -> Request:
     """A request that this engine can serve. It owns what it was given: who changes a list later
-    changes nothing of it. ValueError or TypeError, naming the request and the value, for what it
-    can't serve."""
+    changes nothing of it. `image_names`: of what lies at each image's first id, where that is not
+    always the same. ValueError or TypeError, naming the request and the value, for what it can't
+    serve."""
     prompt = _ids(request_id, "its prompt", prompt)
     spans = sorted((int(start), int(end)) for start, end in _checked_images(request_id, images))
     sampling = _owned(request_id, sampling)
     _check_prompt(request_id, prompt, spans, config)
     _check_sampling(request_id, sampling, config)
     _check_sizes(request_id, len(prompt), spans, sampling.max_tokens, config)
-    return Request(request_id, prompt, spans, sampling, config.limits.block_size)
+    names = image_names or {}
+    named = [names.get(prompt[start], b"") for start, _ in spans]
+    return Request(request_id, prompt, spans, sampling, config.limits.block_size, named)
+
+
+def seeds_apart(sampling: SamplingParams, n: int) -> list[SamplingParams]:
+    """The same wishes `n` times. A seed counts up, so that answers differ."""
+    seed = sampling.seed if isinstance(sampling, SamplingParams) else None
+    if seed is None or not is_integer(seed):
+        return [sampling] * n
+    return [replace(sampling, seed=seed + number) for number in range(n)]
 
 
 def _owned(request_id: str, sampling: SamplingParams) -> SamplingParams:
@@ -41,8 +55,14 @@ def _owned(request_id: str, sampling: SamplingParams) -> SamplingParams:
             f"request {request_id!r}: its sampling is {shown(sampling)}: give SamplingParams"
         )
     wanted, words = sampling.logprobs, _listed(request_id, "bad_words", sampling.bad_words)
+    seed = sampling.seed
+    if seed is None and sampling.temperature:
+        # Drawn once, so that whoever begins anew says the same again.
+        seed = secrets.randbits(63)
     return replace(
         sampling,
+        seed=seed,
+        stop_tokens=_ids(request_id, "stop_tokens", sampling.stop_tokens),
         logprobs=None if wanted is None else _ids(request_id, "logprobs", wanted),
         bad_words=[_ids(request_id, "a bad word", word) for word in words],
     )
@@ -112,9 +132,11 @@ def _check_sampling(request_id: str, sampling: SamplingParams, config: EngineCon
         raise ValueError(
             f"request {request_id!r} asks for {sampling.max_tokens!r} tokens: ask for at least 1"
         )
+    check_chance(request_id, sampling)
     if any(not len(word) for word in sampling.bad_words):
         raise ValueError(f"request {request_id!r} has an empty bad word: give it an id at least")
-    ids = [*(sampling.logprobs or ()), *(id for word in sampling.bad_words for id in word)]
+    ids = [*(sampling.logprobs or ()), *sampling.stop_tokens]
+    ids += [id for word in sampling.bad_words for id in word]
     if sampling.stop_token is not None:
         ids.append(sampling.stop_token)
     for token in ids:

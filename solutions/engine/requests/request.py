@@ -26,15 +26,47 @@ class Status(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingParams:
-    """How an answer is chosen, and when it ends. Greedy: the most likely token that is allowed."""
+    """How an answer is chosen, and when it ends. By default greedily: the most likely token that is
+    allowed, again and again."""
 
     max_tokens: int = 16
     stop_token: int | None = None
     """The last token of an answer, if it is sampled."""
+    stop_tokens: Sequence[int] = ()
+    """More such tokens."""
+    temperature: float = 0.0
+    """What logits are divided by before chance decides. 0 is greedy."""
+    top_k: int | None = None
+    """Only so many of the most likely tokens may be chosen."""
+    top_p: float = 1.0
+    """Only the fewest of the most likely tokens that together have this share."""
+    min_p: float = 0.0
+    """Only tokens with at least this share of the most likely one's chance."""
+    seed: int | None = None
+    """The same seed gives the same answer, whoever shares the steps. None is another one for each
+    request."""
+    presence_penalty: float = 0.0
+    """Subtracted from the logits of tokens that were said."""
+    frequency_penalty: float = 0.0
+    """Subtracted as often as they were said."""
+    repetition_penalty: float = 1.0
+    """Positive logits of tokens that were said or are in the prompt are divided by it, negative
+    ones multiplied."""
     logprobs: Sequence[int] | None = None
     """Ids whose log-probability is wanted with each token, beside that of the token itself."""
     bad_words: Sequence[Sequence[int]] = ()
     """Sequences of ids that an answer must not hold, each of one id or more."""
+
+    @property
+    def has_penalties(self) -> bool:
+        """Whether the device has to count what the request says."""
+        penalties = (self.presence_penalty, self.frequency_penalty, self.repetition_penalty)
+        return penalties != (0.0, 0.0, 1.0)
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether the most likely token is chosen, by the logits as they are."""
+        return not self.temperature and not self.has_penalties
 
     @property
     def looks_back(self) -> bool:
@@ -52,6 +84,8 @@ class Request:
     """First and last position of each image in the prompt, in order."""
     sampling: SamplingParams
     block_size: int
+    image_names: list[bytes] = field(default_factory=list)
+    """For each image, a name of its contents, where its ids alone don't say them."""
     status: Status = Status.WAITING
     generated: list[int] = field(default_factory=list)
     """The answer, as far as the host knows it."""
@@ -105,7 +139,8 @@ class Request:
         reason that it was ended for. None if it goes on."""
         if self.finish_reason is not None:
             return self.finish_reason
-        if self.generated and self.generated[-1] == self.sampling.stop_token:
+        sampling = self.sampling
+        if self.generated and self.generated[-1] in (sampling.stop_token, *sampling.stop_tokens):
             return "stop"
         return "length" if len(self.generated) >= self.sampling.max_tokens else None
 
@@ -128,7 +163,9 @@ class Request:
         """Names the blocks that have become full."""
         num_known = len(self.prompt) + len(self.generated)
         if num_known // self.block_size > len(self.hashes):
-            self.hashes += block_hashes(self.tokens, self.spans, self.block_size, self.hashes)
+            self.hashes += block_hashes(
+                self.tokens, self.spans, self.block_size, self.hashes, self.image_names
+            )
 
     def cuts_an_image(self, position: int) -> bool:
         """Whether an image begins before the position, and goes on behind it."""
@@ -167,7 +204,11 @@ class RequestOutput:
 
 
 def block_hashes(
-    tokens: Sequence[int], spans: Sequence[Span], block_size: int, known: Sequence[bytes] = ()
+    tokens: Sequence[int],
+    spans: Sequence[Span],
+    block_size: int,
+    known: Sequence[bytes] = (),
+    image_names: Sequence[bytes] = (),
 ) -> list[bytes]:
     """A hash for each full block behind those that are `known`: of all that its keys and values
     depend on.
@@ -175,6 +216,7 @@ def block_hashes(
     That is each token up to its end; and where an image begins before that and goes on behind it,
     the whole image, since its tokens see one another both ways. An image's place counts too: the
     same ids without it would see less. A block whose image is not complete has no hash.
+    `image_names`: of the contents of each image, where the same ids may stand for another one.
     """
     ids = np.asarray(tokens, dtype="<i8")
     hashes, previous = [], known[-1] if known else b""
@@ -185,6 +227,9 @@ def block_hashes(
         if until > len(ids):
             break
         contents = ids[start:until].tobytes() + np.asarray(own, dtype="<i8").tobytes()
+        contents += b"".join(
+            name for name, span in zip(image_names, spans, strict=False) if span in own
+        )
         previous = hashlib.sha256(previous + contents).digest()
         hashes.append(previous)
     return hashes

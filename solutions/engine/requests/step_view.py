@@ -50,6 +50,21 @@ class StepView:
         )
 
     @classmethod
+    def of_prefills(cls, num_tokens: int, num_rows: int, limits: Limits) -> StepView:
+        """For a capture: tokens shared by all rows, none of which goes on from others, while one
+        row may have as many as there are; and as much before them as there can be."""
+        lengths = np.full(num_rows, num_tokens // num_rows, np.int32)
+        lengths[: num_tokens % num_rows] += 1
+        longest = range(min(num_tokens, limits.max_model_len))
+        return cls(
+            np.append(0, lengths.cumsum()).astype(np.int32),
+            lengths,
+            (longest, *(range(length) for length in lengths[1:].tolist())),
+            limits.max_model_len,
+            for_capture=True,
+        )
+
+    @classmethod
     def of_decodes(cls, num_rows: int, limits: Limits) -> StepView:
         """For a capture: requests of one token, as long as any can be."""
         longest = limits.max_model_len

@@ -18,7 +18,7 @@ from ..model.config import LayerKind
 from ..model.model import Model
 from ..requests.step_view import StepView
 from ..seams import Seams
-from .sides import ChunkSide, ImageRanges, MaskSide
+from .sides import ChunkSide, ImageRanges, MaskSide, StepSide
 from .step_inputs import DeviceInputs
 
 
@@ -27,11 +27,13 @@ class Backend(Protocol):
 
     can_be_captured: bool
     """Whether a decode step's graph can hold what they do."""
+    can_capture_prefills: bool
+    """The same of steps with prompts."""
 
     def build(self, view: StepView, inputs: DeviceInputs) -> Mapping[str, object]:
         """The metadata of a step, by layer name. Its numbers are on the device already."""
 
-    def renew(self, view: StepView) -> None:
+    def renew(self, view: StepView, inputs: DeviceInputs) -> None:
         """Does what a graph that holds these layers can't do by itself, before it is replayed."""
 
     def begin_anew(self) -> None:
@@ -43,7 +45,7 @@ class FlexBackend:
 
     def __init__(self, model: Model, side: MaskSide) -> None:
         limits, device = model.config.limits, model.device
-        self.can_be_captured = side.can_be_captured
+        self.can_be_captured = self.can_capture_prefills = side.can_be_captured
         self.mask_of = model.mask_of
         self.builders = {mask: side.builder_class(limits, device, mask) for mask in model.masks}
 
@@ -64,7 +66,7 @@ class FlexBackend:
         }
         return {name: of_mask[mask] for name, mask in self.mask_of.items()}
 
-    def renew(self, view: StepView) -> None:
+    def renew(self, view: StepView, inputs: DeviceInputs) -> None:
         """Nothing: the graph builds its metadata itself."""
 
     def begin_anew(self) -> None:
@@ -75,7 +77,7 @@ class SpansBackend:
     """Where images are. Each layer has an object of its own, since each asked for itself before."""
 
     def __init__(self, model: Model, ranges: ImageRanges) -> None:
-        self.can_be_captured = ranges.can_be_captured
+        self.can_be_captured = self.can_capture_prefills = ranges.can_be_captured
         self.names = model.names_of("spans")
         self.ranges = ranges
 
@@ -91,10 +93,13 @@ class SpansBackend:
         )
         return self.ranges.metadata_of(batch, self.names, view.images)
 
-    def renew(self, view: StepView) -> None:
+    def renew(self, view: StepView, inputs: DeviceInputs) -> None:
         """The graph reads the ranges where they always are. No token of a decode lies in an image:
-        there are none."""
-        self.ranges.clear(view.num_rows)
+        there are none, unless the step has tokens of prompts."""
+        if view.images:
+            self.build(view, inputs)
+        else:
+            self.ranges.clear(view.num_rows)
 
     def begin_anew(self) -> None:
         self.ranges.begin_anew()
@@ -106,18 +111,23 @@ class GdnBackend:
     can_be_captured = True
     """Decodes need no chunk tables."""
 
-    def __init__(self, model: Model, side: ChunkSide) -> None:
+    def __init__(self, model: Model, side: ChunkSide, step: StepSide) -> None:
         limits = model.config.limits
         self.names = model.names_of("gdn")
         ring = StagingRing((_most_bytes(limits),), torch.uint8, STEPS_IN_FLIGHT)
         self.builder = GDNAttentionMetadataBuilder(model.device, side.tables, ring)
+        # A rule that makes its tables for itself asks the device for them, and a convolution too.
+        self.can_capture_prefills = side.tables is not None and step.conv_can_be_captured
+        self.builder_in_graphs = GDNAttentionMetadataBuilder(model.device, "device")
         for layer in model.layers.values():
             if layer.kind == "gdn":
                 layer.delta_net.chunk_gated_delta_rule = side.rule
+                layer.delta_net.causal_conv1d_fn = step.causal_conv1d_fn
 
     def build(self, view: StepView, inputs: DeviceInputs) -> dict[str, object]:
         rows = view.num_rows
-        metadata = self.builder.build(
+        builder = self.builder_in_graphs if view.for_capture else self.builder
+        metadata = builder.build(
             GdnCommon(
                 query_start_loc=inputs.query_start_loc[: rows + 1],
                 query_start_loc_cpu=view.query_start_loc,
@@ -129,7 +139,7 @@ class GdnBackend:
         )
         return dict.fromkeys(self.names, metadata)
 
-    def renew(self, view: StepView) -> None:
+    def renew(self, view: StepView, inputs: DeviceInputs) -> None:
         """Nothing: the graph reads the starts and slots where they always are."""
 
     def begin_anew(self) -> None:
@@ -141,7 +151,7 @@ def backends_of(model: Model, seams: Seams) -> dict[LayerKind, Backend]:
     make: dict[LayerKind, Callable[[], Backend]] = {
         "flex": lambda: FlexBackend(model, seams.mask),
         "spans": lambda: SpansBackend(model, seams.ranges(model.config, model.device)),
-        "gdn": lambda: GdnBackend(model, seams.chunks),
+        "gdn": lambda: GdnBackend(model, seams.chunks, seams.step),
     }
     return {kind: make[kind]() for kind in make if model.config.model.num_layers_of(kind)}
 

@@ -1,4 +1,4 @@
-"""A decode step in graphs: one, or more where it holds layers that no graph can hold."""
+"""A step in graphs: one, or more where it holds layers that no graph can hold."""
 
 from __future__ import annotations
 
@@ -33,22 +33,36 @@ class Break(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """What the model says of the rows that sample, before anybody's wishes."""
+    """What the model says of the rows that sample."""
 
     logits: torch.Tensor
     """[rows, vocab_size], until the next step overwrites them."""
     tokens: torch.Tensor
-    """[rows] int64: the most likely ones."""
+    """[rows] int64: chosen as each request wishes, but for words that it forbids."""
 
 
-class CapturedDecode:
-    """The graphs of decode steps of up to `size` requests: one, and one more behind each layer that
-    can't be captured. Memory between graphs has one address for good."""
+class CapturedStep:
+    """The graphs of steps of up to `size` tokens: one, and one more behind each layer that can't be
+    captured. Memory between graphs has one address for good. They hold decodes, a token of each
+    request; or, with `num_rows`, tokens of up to so many requests, as they come."""
 
     def __init__(
-        self, model: Model, backends: dict[LayerKind, Backend], inputs: DeviceInputs, size: int
+        self,
+        model: Model,
+        backends: dict[LayerKind, Backend],
+        inputs: DeviceInputs,
+        size: int,
+        num_rows: int | None = None,
     ) -> None:
         self.model, self.backends, self.inputs, self.size = model, backends, inputs, size
+        limits = model.config.limits
+        self.of_decodes = num_rows is None
+        self._logits_rows = None if num_rows is None else inputs.logits_rows[:num_rows]
+        self._largest = (
+            StepView.of_decodes(size, limits)
+            if num_rows is None
+            else StepView.of_prefills(size, num_rows, limits)
+        )
         self.breaks: list[Break] = []
         self.graphs: list[Graph] = []
         # Between two breaks it is read once, so that one serves all layers of a width.
@@ -65,20 +79,29 @@ class CapturedDecode:
     @property
     def eager_kinds(self) -> list[LayerKind]:
         """Kinds of layers that no graph holds."""
-        return [kind for kind, backend in self.backends.items() if not backend.can_be_captured]
+        return [kind for kind, backend in self.backends.items() if not self._is_held(backend)]
 
-    def replay(self, view: StepView) -> Sampled:
-        """Queues a step whose inputs are uploaded already. Results are [view.num_rows, …]."""
+    @property
+    def held_kinds(self) -> list[LayerKind]:
+        """All other kinds."""
+        return [kind for kind, backend in self.backends.items() if self._is_held(backend)]
+
+    def _is_held(self, backend: Backend) -> bool:
+        return backend.can_be_captured if self.of_decodes else backend.can_capture_prefills
+
+    def replay(self, view: StepView, num_sampling: int) -> Sampled:
+        """Queues a step whose inputs are uploaded already. Results are [num_sampling, …]: how many
+        of its requests sample."""
         metadata: dict[str, object] = {}
         for backend in self.backends.values():
-            if backend.can_be_captured:
-                backend.renew(view)
+            if self._is_held(backend):
+                backend.renew(view, self.inputs)
             else:
                 metadata |= backend.build(view, self.inputs)
-        rows = slice(view.num_rows)
         if self.breaks:
-            self._replay_up_to_the_last(rows, metadata)
+            self._replay_up_to_the_last(slice(view.num_tokens), metadata)
         self.graphs[-1].replay()
+        rows = slice(num_sampling)
         return Sampled(self.sampled.logits[rows], self.sampled.tokens[rows])
 
     def _replay_up_to_the_last(self, rows: slice, metadata: Mapping[str, object]) -> None:
@@ -94,10 +117,18 @@ class CapturedDecode:
     def _warm_up(self) -> None:
         """Runs the step once eagerly, since a capture can't compile. The inputs say that there are
         no tokens, so that nobody's cache is written to."""
-        view = StepView.of_decodes(self.size, self.model.config.limits)
-        metadata = self._build(view, list(self.backends))
-        logits = self.model.forward(self.inputs.model_inputs(self.size), metadata, None)
-        self.inputs.keep_sampled(logits.argmax(-1))
+        inputs = self.inputs.model_inputs(self.size)
+        if self.of_decodes:
+            metadata = self._build(self._largest, list(self.backends))
+            self.inputs.choose(self.model.forward(inputs, metadata, None))
+            return
+        # What runs between graphs asks for what a step really has.
+        metadata = self._build(self._largest, self.held_kinds)
+        layers = iter(self.model.layers.items())
+        place = self._advance(self.model.begin(inputs), layers, inputs, metadata)
+        while place is not None:
+            hidden = place.layer.after_mixing(place.hidden, place.mixed)
+            place = self._advance(hidden, layers, inputs, metadata)
 
     def _build(self, view: StepView, kinds: Sequence[LayerKind]) -> dict[str, object]:
         metadata: dict[str, object] = {}
@@ -107,12 +138,10 @@ class CapturedDecode:
 
     def _capture(self) -> None:
         model = self.model
-        view = StepView.of_decodes(self.size, model.config.limits)
-        kinds = [kind for kind in self.backends if kind not in self.eager_kinds]
         layers = iter(model.layers.items())
         graph = current().graph()
         with graph.capture():
-            metadata = self._build(view, kinds)
+            metadata = self._build(self._largest, self.held_kinds)
             inputs = self.inputs.model_inputs(self.size)
             place = self._advance(model.begin(inputs), layers, inputs, metadata)
         self.graphs.append(graph)
@@ -137,7 +166,6 @@ class CapturedDecode:
             if layer.kind in self.eager_kinds:
                 return Break(name, layer, hidden, unmixed, self._rooms[layer.mixed_size])
             hidden = layer.after_mixing(hidden, layer.mix(unmixed, inputs, metadata[name]))
-        logits = self.model.finish(hidden)
-        self.sampled = Sampled(logits, logits.argmax(-1))
-        self.inputs.keep_sampled(self.sampled.tokens)
+        logits = self.model.finish(hidden, self._logits_rows)
+        self.sampled = Sampled(logits, self.inputs.choose(logits))
         return None

@@ -1,4 +1,5 @@
-"""From logits to tokens: the most likely ones that are allowed, and what else was asked for."""
+"""What is left to do behind a step's graph: words that are forbidden, and what else was asked
+for."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import NamedTuple
 import torch
 
 from ..requests.step_batch import ScheduledRequest
+from ..sampling.wishes import SECOND
 from .captured_step import Sampled
 from .sides import Awaited, StepSide
 from .step_inputs import DeviceInputs
@@ -45,7 +47,7 @@ class SampledStep(NamedTuple):
 
 
 class Sampler:
-    """Greedy: of each row the most likely token that its request allows."""
+    """Of each row a token that its request allows."""
 
     def __init__(self, side: StepSide, inputs: DeviceInputs) -> None:
         self.side, self.inputs = side, inputs
@@ -69,8 +71,8 @@ class Sampler:
         )
 
     def _allowed(self, rows: list[ScheduledRequest], sampled: Sampled) -> torch.Tensor:
-        """[rows] int64: the most likely tokens but those that a request forbids. A graph has chosen
-        without a look at them."""
+        """[rows] int64: the chosen tokens but those that a request forbids. A graph has chosen
+        without a look at them; whom nothing is forbidden gets the same token again."""
         bad_words = {
             number: row.request.sampling.bad_words
             for number, row in enumerate(rows)
@@ -80,6 +82,4 @@ class Sampler:
             return sampled.tokens
         past = [row.request.generated for row in rows]
         self.side.apply_bad_words(sampled.logits, bad_words, past)
-        tokens = sampled.logits.argmax(-1)
-        self.inputs.keep_sampled(tokens)
-        return tokens
+        return self.inputs.choose(sampled.logits, SECOND)

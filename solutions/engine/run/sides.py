@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import torch
 
 from solutions.flex_graph.steps.step_runner import MetadataBuilder
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from solutions.pinned_h2d import Batch, PrefixRanges
     from solutions.pinned_h2d.model.model import PrefixMetadata
     from solutions.sync_free import DataParallelGroup, LogprobsTensors
+    from solutions.sync_free.model.ngram_batch import NgramBatch
+    from solutions.sync_free.packed.conv_metadata import ConvMetadata
     from solutions.sync_free.sites.bad_words import BadWordsTokenIds
 
 
@@ -60,6 +63,59 @@ class RunAr(Protocol):
     ) -> Awaited: ...
 
 
+class UpdateNgram(Protocol):
+    """Writes the tokens of new requests to their rows of `token_ids` [max_reqs, max_len], moves
+    those of others whose row has changed, and gives back where each request lies now."""
+
+    def __call__(
+        self,
+        batch: NgramBatch,
+        token_ids: torch.Tensor,
+        num_tokens: torch.Tensor,
+        prev_req_id_to_row: Mapping[str, int] | None,
+        new_req_ids: Set[str],
+    ) -> Mapping[str, int] | None: ...
+
+
+class Conv1d(Protocol):
+    """The convolution of several sequences, whose states go on in their slots."""
+
+    def __call__(
+        self,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        conv_states: torch.Tensor,
+        query_start_loc: torch.Tensor,
+        cache_indices: torch.Tensor,
+        has_initial_state: torch.Tensor,
+        activation: str | None,
+        metadata: ConvMetadata | None = None,
+    ) -> torch.Tensor: ...
+
+
+FillTail = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
+"""Given a buffer, indices [n], and how many are wanted: so many of the buffer, the indices first,
+then the last one again and again."""
+TokenTypes = Callable[[Mapping[int, int], torch.Tensor, torch.Tensor, int], dict[str, torch.Tensor]]
+"""Given where the second text of some requests starts, the lengths of all on the device and on the
+host, and how many there are: {"token_type_ids": [tokens of all] int32}."""
+
+
+class BinCount(Protocol):
+    """Counts the tokens of some rows of `all_token_ids` anew."""
+
+    def __call__(
+        self,
+        req_indices: np.ndarray,
+        all_token_ids: torch.Tensor,
+        prompt_lens: np.ndarray,
+        prefill_lens: np.ndarray,
+        prompt_bin_mask: torch.Tensor,
+        output_bin_counts: torch.Tensor,
+    ) -> None: ...
+
+
 @dataclass(frozen=True)
 class StepSide:
     """How a step's numbers get to the device, and its tokens back (sync_free)."""
@@ -75,6 +131,18 @@ class StepSide:
     """Reads logits [rows, vocab_size], given the ids that some rows ask for, and the tokens [rows]
     that are sampled. None if no row asks."""
     run_ar: RunAr
+    update_ngram: UpdateNgram
+    """Brings the tokens of requests to the device, by their rows."""
+    bincount: BinCount
+    """Counts what is in their prompts, and what they have said since, for penalties."""
+    causal_conv1d_fn: Conv1d
+    """The short convolution of Gated DeltaNet layers in steps with prompts."""
+    conv_can_be_captured: bool
+    """Whether a graph can hold it."""
+    logits_rows: FillTail
+    """The rows that a step computes to the end, in a buffer whose tail holds valid ones too."""
+    init_model_kwargs: TokenTypes
+    """Which of its texts each token of a pooling request belongs to."""
     steps_ahead: int
     """Steps that are queued before the tokens of one are read."""
 

@@ -12,6 +12,8 @@ from solutions.flex_graph import Limits
 from solutions.flex_graph.steps.inputs import ModelInputs
 
 from ..requests.step_batch import FROM_HOST, NO_SLOT, StepBatch
+from ..sampling.choose import RequestTables, choose_tokens
+from ..sampling.wishes import FIRST, WIDTH, wishes_of
 
 
 class DeviceInputs:
@@ -28,12 +30,14 @@ class DeviceInputs:
     slots                  [S], NO_SLOT behind it
     logits_rows            [S], 0 behind it
     sampling_slots         [S], S behind it, which is nobody's
+    wishes                 [S, WIDTH] of the rows that sample, 0 behind them: greedy
     block_table            [S, pages_per_seq], anything where no token is
 
     `last_tokens` [S + 1] int64 are the tokens sampled last, by slot; the last one is nobody's.
+    `tables` are what penalties count, by slot too.
     """
 
-    def __init__(self, limits: Limits, device: torch.device) -> None:
+    def __init__(self, limits: Limits, vocab_size: int, device: torch.device) -> None:
         self.limits, self.device = limits, device
         self.arrays = arrays = PersistentArrays(_sizes(limits), device)
         self.token_ids, self.positions = arrays["token_ids"], arrays["positions"]
@@ -45,6 +49,10 @@ class DeviceInputs:
         self.sampling_slots = arrays["sampling_slots"].fill_(limits.max_num_seqs)
         table_shape = (limits.max_num_seqs, limits.pages_per_seq)
         self.block_table = arrays["block_table"].view(table_shape)
+        self.wishes = arrays["wishes"].view(limits.max_num_seqs, WIDTH)
+        self.tables = RequestTables.zeros(
+            limits.max_num_seqs, limits.max_model_len, vocab_size, device
+        )
         self.last_tokens = torch.zeros(limits.max_num_seqs + 1, dtype=torch.int64, device=device)
 
     def upload(self, batch: StepBatch) -> None:
@@ -61,10 +69,13 @@ class DeviceInputs:
             self.slot_mapping[:num_tokens],
         )
 
-    def keep_sampled(self, sampled: torch.Tensor) -> None:
-        """`sampled` [rows] int64, of the first rows that sample: where the next step finds them."""
-        slots = self.sampling_slots[: len(sampled)].to(torch.int64)
-        self.last_tokens.index_copy_(0, slots, sampled)
+    def choose(self, logits: torch.Tensor, counted_in: int = FIRST) -> torch.Tensor:
+        """[rows] int64: tokens of the first rows that sample, by their `logits` [rows, vocab_size]
+        and wishes, and where the next step finds them. `counted_in`: FIRST, or SECOND where what
+        was chosen first was not allowed."""
+        return choose_tokens(
+            logits, self.wishes, self.sampling_slots, self.tables, self.last_tokens, counted_in
+        )
 
     def arrays_of(self, batch: StepBatch) -> Mapping[str, tuple[np.ndarray, int | None]]:
         """For each array its values of the batch, int32, and what it is filled with behind them:
@@ -81,6 +92,7 @@ class DeviceInputs:
             "slots": (batch.slots, NO_SLOT),
             "logits_rows": (batch.logits_rows, 0),
             "sampling_slots": (batch.sampling_slots, self.limits.max_num_seqs),
+            "wishes": (wishes_of(batch.sampling_rows).reshape(-1), 0),
             "block_table": (table.reshape(-1), None),
         }
 
@@ -98,6 +110,9 @@ class SeparateInputs(DeviceInputs):
     def upload(self, batch: StepBatch) -> None:
         for name, (values, behind) in self.arrays_of(batch).items():
             part = self.arrays[name]
+            if name == "wishes" and not values.any():
+                part.zero_()
+                continue
             part[: len(values)] = torch.tensor(
                 values.tolist(), dtype=torch.int32, device=self.device
             )
@@ -112,4 +127,5 @@ def _sizes(limits: Limits) -> dict[str, int]:
     sizes = dict.fromkeys(("token_ids", "positions", "token_sources", "slot_mapping"), tokens)
     sizes |= {"query_start_loc": seqs + 1}
     sizes |= dict.fromkeys(("seq_lens", "slots", "logits_rows", "sampling_slots"), seqs)
+    sizes |= {"wishes": seqs * WIDTH}
     return sizes | {"block_table": seqs * limits.pages_per_seq}

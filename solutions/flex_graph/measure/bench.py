@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from rich.console import Console
 
@@ -17,9 +18,10 @@ from solutions.measure.benchmark import Advance, Benchmark, StepInARowCost, in_t
 
 from ..model.config import FlexConfig
 from ..step import VARIANTS, FlexStep
-from ..steps.limits import Limits
+from ..steps.limits import ALONE, Limits
 from ..steps.scheduled import ScheduledBatch
 from ..steps.workload import Requests
+from .against_peer import measure_against_peer, peer_shape
 from .step_limits import measure_limits
 
 STEPS_IN_A_ROW = {True: 3, False: 32}
@@ -37,6 +39,8 @@ class FlexWorkload(FlexConfig):
     cached: tuple[int, ...]
     """Tokens of each request in the cache, before the first step."""
     num_gpu_blocks: int
+    q_block: int = 16
+    """Query tokens that share a list of pages."""
 
     @classmethod
     def narrow(cls) -> FlexWorkload:
@@ -50,9 +54,10 @@ class FlexWorkload(FlexConfig):
 
     @classmethod
     def llama_3_8b(cls) -> FlexWorkload:
-        """8 requests of 512 to 1024 tokens, and a cache with room for many more."""
-        cached = tuple(range(512, 1024, 64))
-        return cls(**asdict(FlexConfig.llama_3_8b()), cached=cached, num_gpu_blocks=4096)
+        """8 requests of 512 to 1024 tokens, and a cache with room for many more. Nothing but
+        decode steps, in which no two tokens share a page."""
+        cached, config = tuple(range(512, 1024, 64)), asdict(FlexConfig.llama_3_8b())
+        return cls(**config, cached=cached, num_gpu_blocks=4096, q_block=ALONE)
 
     def limits(self) -> Limits:
         longest = max(self.cached) + max(STEPS_IN_A_ROW.values()) + 1
@@ -61,6 +66,7 @@ class FlexWorkload(FlexConfig):
             max_num_batched_tokens=2 * len(self.cached),
             max_model_len=-(-longest // 64) * 64,
             num_gpu_blocks=self.num_gpu_blocks,
+            q_block=self.q_block,
         )
 
     def batches(self, num_steps: int) -> list[ScheduledBatch]:
@@ -86,6 +92,21 @@ def main(arguments: list[str] | None = None) -> None:
     own = Benchmark("flex_graph", presets, measure, len(VARIANTS), columns, record_small_steps)
     benchmark.run(own, accelerator, options)
     measure_limits(accelerator, Console(), options.output)
+    if "llama_3_8b" in presets and not accelerator.modelled:
+        compare_with_peer(accelerator, presets["llama_3_8b"], options.output)
+
+
+def compare_with_peer(
+    accelerator: Accelerator, workload: FlexWorkload, folder: Path | None
+) -> None:
+    """Steps of `workload` in one graph, beside a compiled PyTorch model's."""
+    variants = Variants(workload, accelerator)
+    variants.ready("full")
+    shape = peer_shape(
+        workload, workload.cached, workload.limits().max_model_len, len(variants.batches)
+    )
+    row = partial(variants.row, "full")
+    measure_against_peer(accelerator, Console(), folder, shape, row)
 
 
 def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, FlexWorkload]:

@@ -7,7 +7,7 @@ import torch
 from debubble.accelerator import flex_attention
 from solutions.common.decoder.attention import CachedAttention
 
-from ..mask import AttentionMetadata
+from ..mask import AttentionMetadata, in_batch
 from ..steps.inputs import ModelInputs
 
 
@@ -19,10 +19,9 @@ class FlexAttention(CachedAttention):
     ) -> torch.Tensor:
         """[T, num_heads * head_size] for `qkv` [T, (num_heads + 2 * num_kv_heads) * head_size],
         whose queries are turned where they stand."""
-        query = self.turned_queries(qkv, inputs.positions, inputs.slot_mapping)
+        queries = self.turned_queries(qkv, inputs.positions, inputs.slot_mapping)
         key, value = self.cache.as_heads()
-        attended = flex_attention(
-            query.transpose(0, 1)[None], key, value, block_mask=metadata.block_mask
-        )
+        block_mask = metadata.block_mask
+        attended = flex_attention(in_batch(queries, block_mask), key, value, block_mask=block_mask)
         # Where it lies as the queries do, token by token, this is a view.
-        return attended[0].transpose(0, 1).reshape(len(qkv), -1)
+        return attended.transpose(1, 2).reshape(len(qkv), -1)

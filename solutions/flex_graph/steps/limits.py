@@ -12,6 +12,10 @@ from solutions.common.host_integers import is_integer
 
 BLOCK_SIZES = (16, 32, 64, 128)
 """Tokens of a page, or of a group, for which FlexAttention has a tile."""
+ALONE = 1
+"""As `q_block`: each token has a list of pages of its own, and a place of its own in the batch that
+FlexAttention is called with. A token of another request costs it nothing then, but tokens of one
+request each read its pages again: for steps that decode."""
 MOST_SLOTS = 2**31 - 1
 """Slots are numbered in int32."""
 LARGEST_CAPTURE = 256
@@ -37,14 +41,14 @@ class Limits:
     block_size: int = 16
     """Tokens of a page."""
     q_block: int = 16
-    """Query tokens of a group, which share one list of pages."""
+    """Query tokens of a group, which share one list of pages; ALONE for groups of one."""
 
     def __post_init__(self) -> None:
         check_counts(self, [field.name for field in fields(self)])
-        for name in ("block_size", "q_block"):
-            if getattr(self, name) not in BLOCK_SIZES:
-                sizes = ", ".join(map(str, BLOCK_SIZES))
-                raise ValueError(f"{name} {getattr(self, name)}: choose one of {sizes}")
+        for name, sizes in (("block_size", BLOCK_SIZES), ("q_block", (ALONE, *BLOCK_SIZES))):
+            if getattr(self, name) not in sizes:
+                known = ", ".join(map(str, sizes))
+                raise ValueError(f"{name} {getattr(self, name)}: choose one of {known}")
         if self.num_gpu_blocks < 2:
             raise ValueError(
                 f"num_gpu_blocks {self.num_gpu_blocks}: block 0 belongs to nobody, so give the "

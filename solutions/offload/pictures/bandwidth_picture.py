@@ -65,7 +65,7 @@ class BandwidthPicture:
             ]
             for path, words in PATH_WORDS.items()
         }
-        caption = f"{crossover.gpu}, from the call until all has arrived"
+        caption = f"measured on {crossover.gpu}, from the call until all has arrived"
         return cls(crossover.sizes, bandwidths, count, caption, large_copy)
 
     @property

@@ -33,7 +33,7 @@ class CrossoverPicture:
 
     @property
     def title(self) -> str:
-        return f"The fastest path on {self.crossover.gpu}, and how much faster it is"
+        return f"The fastest path, measured on {self.crossover.gpu}, and how much faster it is"
 
     @property
     def text(self) -> str:

@@ -13,8 +13,8 @@ a block may have, and returns what `triton.compile` asks for:
     ptx_is_read      True where machine code is made for every architecture
 """
 
-from . import flex_graph, gdn, gdn_chunks, offload, pinned_h2d, sync_free
+from . import engine, flex_graph, gdn, gdn_chunks, offload, pinned_h2d, sync_free
 
-_MODULES = (flex_graph, gdn, gdn_chunks, offload, pinned_h2d, sync_free)
+_MODULES = (engine, flex_graph, gdn, gdn_chunks, offload, pinned_h2d, sync_free)
 LAUNCHES = {kernel: ways for module in _MODULES for kernel, ways in module.LAUNCHES.items()}
 VARIES = {kernel: names for module in _MODULES for kernel, names in module.VARIES.items()}

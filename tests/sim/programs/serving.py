@@ -85,7 +85,7 @@ def attention(device):
     k = torch.randn(2, 2, 7, 8).to(device)
     k4 = torch.randn(2, 4, 7, 8).to(device)
     m = (torch.arange(7)[None] <= torch.arange(5)[:, None] + 2).to(device)
-    return (
+    results = (
         F.scaled_dot_product_attention(q, k4, k4),
         F.scaled_dot_product_attention(q, k4, k4, attn_mask=m),
         F.scaled_dot_product_attention(q, k, k, enable_gqa=True),
@@ -94,6 +94,8 @@ def attention(device):
             q, k4, k4, attn_mask=torch.zeros(5, 7, device=device), scale=0.5
         ),
     )
+    # Rows lie before heads in memory on CUDA, and heads before rows on the CPU.
+    return tuple(result.contiguous() for result in results)
 
 
 def transformer(device):

@@ -2,6 +2,7 @@
 
 
 def _prepare_kv_sharing_fast_prefill(buffer, logits_indices, num_padded):
+    check_indices(buffer, logits_indices, num_padded)
     kept = logits_indices.to(buffer.dtype, copy=True)
     held = kept.numel()
     buffer.narrow(0, held, buffer.numel() - held).copy_(kept[held - 1 :])

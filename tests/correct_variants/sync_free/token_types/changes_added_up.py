@@ -4,6 +4,7 @@ from debubble.accelerator import current
 
 
 def _init_model_kwargs(token_type_starts, seq_lens, optimistic_seq_lens_cpu, num_reqs):
+    check_token_types(token_type_starts, optimistic_seq_lens_cpu, num_reqs)
     lengths = optimistic_seq_lens_cpu[:num_reqs].tolist()
     steps, end = torch.zeros(sum(lengths) + 1, dtype=torch.int8), 0
     for request, length in enumerate(lengths):

@@ -6,7 +6,7 @@ from debubble.accelerator import current
 
 
 def _init_model_kwargs(token_type_starts, seq_lens, optimistic_seq_lens_cpu, num_reqs):
-    lengths = optimistic_seq_lens_cpu[:num_reqs].numpy().astype(np.int64)
+    lengths = check_token_types(token_type_starts, optimistic_seq_lens_cpu, num_reqs)
     starts = [token_type_starts.get(row, length) for row, length in enumerate(lengths)]
     first = np.clip(np.array(starts, np.int64), 0, lengths)
     counts = np.stack([first, lengths - first], 1).reshape(-1)

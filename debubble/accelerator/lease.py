@@ -1,0 +1,162 @@
+"""A GPU that several people share is used by one of them at a time: first come, first served.
+
+DEBUBBLE_GPU_QUEUE names a folder that all of them may write to, with the sticky bit. Where it is
+set, a process that asks for CUDA waits until it is its turn, says how many are before it, and has
+the GPU until it ends. However it ends: both files that it holds are locks of the kernel, which lets
+go of them when the last process that has them open is gone. What it starts uses its turn.
+
+Whose turn it is does not rest on the order of the tickets alone: whoever comes first in line must
+also get the one lock on `holder`, so that two never have the GPU at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = "DEBUBBLE_GPU_QUEUE"
+TURN = "DEBUBBLE_GPU_TURN"
+"""Set for what is started by a process that has the GPU."""
+NAME = "DEBUBBLE_LEARNER"
+LOOK_SECONDS = 0.2
+SAY_SECONDS = 60.0
+
+_turn: Turn | None = None
+
+
+@dataclass
+class Turn:
+    """What a process holds while it waits, and while it has the GPU."""
+
+    ticket: Path
+    files: list[int]
+
+    def end(self) -> None:
+        for file in self.files:
+            os.close(file)
+        self.files.clear()
+        self.ticket.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One in line, the first of whom has the GPU."""
+
+    who: str
+    seconds: float
+    """How long ago they came."""
+
+
+def wait_for_turn() -> None:
+    """Returns once this process may use the GPU; at once where nobody shares it.
+
+    RuntimeError, a sentence, where the folder can't be used.
+    """
+    global _turn
+    folder = os.environ.get(FOLDER)
+    if not folder or _turn is not None or os.environ.get(TURN):
+        return
+    try:
+        _turn = take(Path(folder))
+    except OSError as error:
+        raise RuntimeError(
+            f"the line for the GPU in {folder} can't be used ({error.strerror}): ask whoever set "
+            f"up {FOLDER}, or work on sim"
+        ) from None
+    os.environ[TURN] = str(os.getpid())
+
+
+def take(folder: Path) -> Turn:
+    """Waits in line. Ctrl-C leaves it."""
+    turn = _join(folder)
+    try:
+        holder = os.open(folder / "holder", os.O_RDONLY | os.O_CREAT, 0o644)
+        turn.files.append(holder)
+        said, at = -1, 0.0
+        while True:
+            before = _before(turn.ticket)
+            if not before and _locks(holder):
+                if said >= 0:
+                    _say("It is your turn.")
+                return turn
+            if len(before) != said or time.monotonic() - at > SAY_SECONDS:
+                said, at = len(before), time.monotonic()
+                _say(_sentence(before))
+            time.sleep(LOOK_SECONDS)
+    except BaseException:
+        turn.end()
+        raise
+
+
+def line(folder: Path) -> list[Standing]:
+    """Who has the GPU and who waits for it, in order."""
+    now = time.time()
+    found = []
+    for path in sorted(folder.glob("[0-9]*-*")):
+        if _is_live(path):
+            came, _, who = path.name.partition("-")
+            found.append(Standing(who.rpartition("-")[0], max(0.0, now - int(came) / 1e9)))
+    return found
+
+
+def _join(folder: Path) -> Turn:
+    """The ticket is locked before anybody sees it: one without a lock is of somebody who died."""
+    who = "".join(c for c in os.environ.get(NAME, "") if c.isalnum() or c in "._")[:40]
+    name = f"{who or f'user {os.getuid()}'}-{os.getpid()}"
+    hidden = folder / f".{name}"
+    file = os.open(hidden, os.O_RDONLY | os.O_CREAT, 0o644)
+    _locks(file)
+    ticket = folder / f"{time.time_ns():020d}-{name}"
+    hidden.rename(ticket)
+    return Turn(ticket, [file])
+
+
+def _before(ticket: Path) -> list[str]:
+    """Whose tickets come first. Those of the dead are cleared away, if they are ours."""
+    live = []
+    for path in sorted(ticket.parent.glob("[0-9]*-*")):
+        if path.name >= ticket.name:
+            break
+        if _is_live(path):
+            live.append(path.name.partition("-")[2].rpartition("-")[0])
+        else:
+            with contextlib.suppress(OSError):
+                path.unlink()
+    return live
+
+
+def _is_live(ticket: Path) -> bool:
+    try:
+        file = os.open(ticket, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        return not _locks(file)
+    finally:
+        os.close(file)
+
+
+def _locks(file: int) -> bool:
+    """Whether this process has the lock on an open file now; False where another one has it."""
+    import fcntl  # Windows has none, and nobody shares a GPU there.
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _sentence(before: list[str]) -> str:
+    if not before:
+        return "The GPU is still in use: you are next."
+    others = f"{len(before)} before you" if before[1:] else "one before you"
+    return f"Waiting for the GPU: {others}, {before[0]} has it now. Ctrl-C leaves the line."
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)

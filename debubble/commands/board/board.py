@@ -1,0 +1,61 @@
+"""`debubble board FOLDER`: the board of a group whose folders lie on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from pathlib import Path
+
+import typer
+
+from debubble.workshop.kata_files.catalogue import find_catalogue
+
+from ..refusal import refuse, refusing
+
+LOCAL = ("127.0.0.1", "::1", "localhost")
+TRIES = 50
+"""So many ports are tried, from the one that was asked for on."""
+
+
+def board(folder: Path, port: int, address: str, kept: Path | None) -> None:
+    """Serve until Ctrl-C. Nobody's code is run, and nothing is written into their folders."""
+    try:
+        from tornado.httpserver import HTTPServer
+    except ImportError:
+        refuse("tornado is not installed here: `make lab` installs what the board needs")
+    from .group import Group
+    from .server import Board, application, for_this_host
+
+    with refusing():
+        katas = find_catalogue().katas
+    if not folder.is_dir():
+        refuse(f"{folder} is no folder: name the one in which the learners' folders lie")
+    token = secrets.token_urlsafe(12)
+    hosts = {*LOCAL, address} if address in LOCAL else set()
+    ours = Board(Group(folder, katas), kept)
+    server = HTTPServer(application(ours, for_this_host(token, lambda: hosts)))
+
+    async def serve() -> None:
+        found = _listen(server, port, address)
+        shown = f"[{address}]" if ":" in address else address
+        typer.echo(f"The board of {folder}, to show:  http://{shown}:{found}/")
+        typer.echo(f"For who teaches:  http://{shown}:{found}/#teacher={token}")
+        typer.echo("Ctrl-C ends it.")
+        await asyncio.Event().wait()
+
+    try:
+        asyncio.run(serve())
+    except KeyboardInterrupt:
+        typer.echo("")
+
+
+def _listen(server, port: int, address: str) -> int:
+    """On the first port that is free; a sentence where none is."""
+    reason = ""
+    for candidate in range(port, port + TRIES):
+        try:
+            server.listen(candidate, address)
+            return candidate
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+    refuse(f"no port from {port} on can be had at {address} ({reason}): name another by --port")

@@ -1,0 +1,108 @@
+"""What a board knows of one learner: which katas, since when, what they predicted, and their name.
+
+All of it comes from a file that they could have written by hand, so nothing of it is trusted: a
+kata counts if the catalogue has it, a time if it is one, a text without its control characters.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from debubble.workshop.kata_files.progress import Event, Standing
+
+LONGEST_LINE = 20_000
+LONGEST_TEXT = 120
+LONGEST_NAME = 30
+MOST_PREDICTIONS = 500
+
+
+@dataclass
+class Learner:
+    standings: dict[str, Standing] = field(default_factory=dict)
+    begun: dict[str, float] = field(default_factory=dict)
+    """When each kata was begun or first tried, in seconds since 1970."""
+    solved: dict[str, float] = field(default_factory=dict)
+    current: str | None = None
+    """The kata of the last event, unless that solved it."""
+    last: float = 0.0
+    """When they were last heard of."""
+    predictions: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By chapter and question: what they said last."""
+    name: str = ""
+    """As they want to be shown; "" while they have not said so."""
+
+    @classmethod
+    def of(cls, text: str, katas: Container[str], now: float) -> Learner:
+        learner = cls()
+        for event in events(text):
+            learner.hear(event, katas, now)
+        return learner
+
+    def hear(self, event: Event, katas: Container[str], now: float) -> None:
+        time = _seconds(event.get("time"), now)
+        self.last = max(self.last, time)
+        kind, kata = event.get("kind"), event.get("kata")
+        if kind == "prediction":
+            self._predict(event)
+        elif kind == "board":
+            self.name = plain(event.get("name"), LONGEST_NAME)
+        elif isinstance(kata, str) and kata in katas:
+            before = self.standings.get(kata, Standing())
+            standing = self.standings[kata] = before.after(event)
+            if kind == "reset":
+                self.begun.pop(kata, None)
+                self.solved.pop(kata, None)
+            elif standing.begun:
+                self.begun.setdefault(kata, time)
+            if standing.solved:
+                self.solved.setdefault(kata, time)
+            self.current = None if standing.solved else kata
+
+    def _predict(self, event: Event) -> None:
+        question = plain(event.get("cell"), LONGEST_TEXT)
+        said = plain(event.get("value"), LONGEST_TEXT)
+        key = (plain(event.get("chapter"), 4), question)
+        if (
+            question
+            and said
+            and (key in self.predictions or len(self.predictions) < MOST_PREDICTIONS)
+        ):
+            self.predictions[key] = said
+
+
+def events(text: str) -> Iterator[Event]:
+    for line in text.splitlines():
+        if not line.startswith("{") or len(line) > LONGEST_LINE:
+            continue
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(event, dict) and isinstance(event.get("kind"), str):
+            yield event
+
+
+def plain(value: object, most: int) -> str:
+    """One line without anything that a terminal or a page would obey: escapes, and characters that
+    turn the direction of writing. A number is written out, another thing is nothing."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    text = value if isinstance(value, str) else f"{value:.12g}" if abs(value) < 1e15 else ""
+    kept = (c if unicodedata.category(c)[0] != "C" else " " for c in text[: 4 * most])
+    return " ".join("".join(kept).split())[:most]
+
+
+def _seconds(time: object, now: float) -> float:
+    """Of a time as it stands in the file; nobody was heard of tomorrow."""
+    if not isinstance(time, str) or len(time) > 40:
+        return 0.0
+    try:
+        when = datetime.fromisoformat(time)
+        seconds = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return 0.0
+    return min(max(0.0, seconds), now)

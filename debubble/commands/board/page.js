@@ -1,0 +1,122 @@
+// Shows the board's data, and asks for it each second. Texts come from learners' files: they are put
+// into the page as text and never as HTML.
+const token = new URLSearchParams(location.hash.slice(1)).get("teacher") || "";
+const MARKS = { solved: "✔", begun: "○" };
+
+function element(tag, text = "", name = "") {
+  const made = document.createElement(tag);
+  made.textContent = text;
+  if (name) made.className = name;
+  return made;
+}
+
+function row(cells) {
+  const made = document.createElement("tr");
+  for (const cell of cells) made.append(cell instanceof Node ? cell : element("td", String(cell)));
+  return made;
+}
+
+const minutes = (count) => (count === null || count === undefined ? "" : count < 1 ? "now" : `${count} min`);
+
+function showLearners(data) {
+  const head = row([element("th", "who"), element("th", "at"), element("th", "for"), element("th", "tries, hints")]);
+  let chapter = "";
+  for (const kata of data.katas) {
+    const cell = element("th", kata.chapter === chapter ? "" : kata.chapter, kata.chapter === chapter ? "" : "chapter");
+    cell.title = `${kata.name}: ${kata.title}`;
+    chapter = kata.chapter;
+    head.append(cell);
+  }
+  document.querySelector("#learners thead").replaceChildren(head);
+  const rows = data.learners.map((learner) => {
+    const who = element("td", learner.who + (learner.is_cut ? " (a file of more than 2 MB)" : ""));
+    const tries = learner.current ? `${learner.attempts}, ${learner.hints}` : "";
+    const made = row([who, learner.current || "", minutes(learner.minutes), tries]);
+    if (!learner.is_here) made.className = "away";
+    for (const kata of data.katas) {
+      const state = learner.states[kata.name] || "";
+      const cell = element("td", MARKS[state] || "·", `mark ${state === "solved" || state === "begun" ? state : ""}`);
+      cell.title = `${kata.name}${state ? `: ${state}` : ""}`;
+      made.append(cell);
+    }
+    return made;
+  });
+  document.querySelector("#learners tbody").replaceChildren(...rows);
+}
+
+function showStops(data) {
+  const rows = data.stops.map((stop) => row([stop.kata, stop.at, minutes(stop.longest), stop.solved]));
+  document.querySelector("#stops tbody").replaceChildren(...rows);
+}
+
+function histogram(prediction, teaches) {
+  const figure = document.createElement("figure");
+  const caption = element("figcaption", `${prediction.chapter} ${prediction.question}`);
+  figure.append(caption, element("div", `${prediction.count} have said something.`));
+  const most = Math.max(1, ...prediction.said.map(([, count]) => count));
+  for (const [words, count] of prediction.said) {
+    const bar = element("label", "", "bar");
+    const drawn = document.createElement("progress");
+    drawn.max = most;
+    drawn.value = count;
+    bar.append(element("span", words), drawn, element("span", String(count)));
+    figure.append(bar);
+  }
+  if (prediction.revealed) figure.append(element("p", `Revealed: ${prediction.answer || "see above"}`, "solved"));
+  if (teaches) {
+    const button = element("button", prediction.revealed ? "Hide it again" : "Reveal to all");
+    button.addEventListener("click", () => {
+      const answer = prediction.revealed ? null : window.prompt("The answer, as all are to read it:", "");
+      if (prediction.revealed || answer !== null) reveal(prediction.key, answer);
+    });
+    figure.append(button);
+  }
+  return figure;
+}
+
+let shownPredictions = "";
+
+function showPredictions(data) {
+  // Rebuilt only when something changed, so that a button stays under the pointer.
+  const now = JSON.stringify([data.predictions, data.teaches]);
+  if (now === shownPredictions) return;
+  shownPredictions = now;
+  const figures = data.predictions.map((one) => histogram(one, data.teaches));
+  document.querySelector("#predictions").replaceChildren(...figures);
+}
+
+async function reveal(key, answer) {
+  const headers = { "X-Board": "reveal", "X-Teacher": token };
+  const answered = await fetch("reveal", { method: "POST", headers, body: JSON.stringify({ key, answer }) });
+  if (!answered.ok) say("It could not be revealed.");
+  await look();
+}
+
+function say(text) {
+  document.querySelector("#said").textContent = text;
+}
+
+async function look() {
+  try {
+    const answered = await fetch("data", { headers: { "X-Teacher": token } });
+    if (!answered.ok) throw new Error(`it answers ${answered.status}`);
+    const data = await answered.json();
+    const here = data.learners.filter((learner) => learner.is_here).length;
+    const [first, ...others] = data.gpu;
+    const gpu = first ? ` GPU: ${first.who} for ${minutes(first.minutes)}, ${others.length} waiting.` : "";
+    document.querySelector("#summary").textContent = `${data.learners.length} learners, ${here} at work.${gpu}`;
+    say(data.trouble);
+    showLearners(data);
+    showStops(data);
+    showPredictions(data);
+  } catch (error) {
+    say(`The board does not answer (${error.message}); what you see may be old.`);
+  }
+}
+
+async function forever() {
+  await look();
+  setTimeout(forever, 1000);
+}
+
+forever();

@@ -1,0 +1,159 @@
+"""The board's pages and data, for `debubble board` and for the hub's service.
+
+The page asks for the data each second, and the files are looked at when somebody asks, at most
+twice a second: whoever has no board open costs nothing.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tornado import web
+
+from debubble.accelerator.lease import FOLDER, line
+
+from .group import Group
+from .learner import plain
+
+PAGE = Path(__file__).with_name("page.html")
+FRESH_SECONDS = 0.5
+LONGEST_ANSWER = 60
+MOST_REVEALED = 1_000
+POLICY = (
+    "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; connect-src 'self'"
+)
+
+
+class Board:
+    """What is shown, and which answers are revealed, kept in a file if there is one for it."""
+
+    def __init__(self, group: Group, kept: Path | None = None) -> None:
+        self.group, self.kept = group, kept
+        self.revealed: dict[str, str] = {}
+        self.looked = 0.0
+        self.trouble = ""
+        if kept and kept.exists():
+            self.revealed = json.loads(kept.read_text(encoding="utf-8"))
+
+    def data(self, *, teaches: bool) -> dict[str, object]:
+        if time.monotonic() - self.looked >= FRESH_SECONDS:
+            try:
+                self.group.look()
+                self.trouble = ""
+            except OSError as error:
+                self.trouble = f"{self.group.folder} can't be read: {error.strerror}"
+            self.looked = time.monotonic()
+        gpu = os.environ.get(FOLDER)
+        waiting = line(Path(gpu)) if gpu else []
+        return {
+            "teaches": teaches,
+            "trouble": self.trouble,
+            "gpu": [
+                {"who": plain(one.who, 30), "minutes": int(one.seconds / 60)} for one in waiting
+            ],
+            **self.group.shown(self.revealed, teaches=teaches),
+        }
+
+    def reveal(self, key: str, answer: str | None) -> None:
+        """To all, with the answer in the teacher's words; None hides it again."""
+        if answer is None:
+            self.revealed.pop(key, None)
+        elif key in self.revealed or len(self.revealed) < MOST_REVEALED:
+            self.revealed[key] = plain(answer, LONGEST_ANSWER)
+        if self.kept:
+            beside = self.kept.with_suffix(".new")
+            beside.write_text(json.dumps(self.revealed), encoding="utf-8")
+            beside.replace(self.kept)
+
+
+class Handler(web.RequestHandler):
+    """What all answers have in common. A subclass of the hub's says who asks."""
+
+    def initialize(self, board: Board) -> None:
+        self.board = board
+
+    def set_default_headers(self) -> None:
+        self.set_header("Content-Security-Policy", POLICY)
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Referrer-Policy", "no-referrer")
+        self.set_header("Cache-Control", "no-store")
+
+    def teaches(self) -> bool:
+        raise NotImplementedError
+
+
+class PageHandler(Handler):
+    def get(self) -> None:
+        self.teaches()
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+        self.finish(PAGE.read_bytes())
+
+
+class ScriptHandler(Handler):
+    def get(self) -> None:
+        self.set_header("Content-Type", "text/javascript; charset=utf-8")
+        self.finish(PAGE.with_name("page.js").read_bytes())
+
+
+class DataHandler(Handler):
+    def get(self) -> None:
+        self.finish(self.board.data(teaches=self.teaches()))
+
+
+class RevealHandler(Handler):
+    """Only the page itself can send this header: another site's form can't."""
+
+    def check_xsrf_cookie(self) -> None:
+        if self.request.headers.get("X-Board") != "reveal":
+            raise web.HTTPError(403, "only the board's own page may reveal")
+
+    def post(self) -> None:
+        self.check_xsrf_cookie()
+        if not self.teaches():
+            raise web.HTTPError(403, "only who teaches may reveal")
+        try:
+            asked = json.loads(self.request.body)
+            key, answer = asked["key"], asked["answer"]
+        except (ValueError, KeyError, TypeError):
+            raise web.HTTPError(400, "a key and an answer are needed") from None
+        if not isinstance(key, str) or len(key) > 40 or not isinstance(answer, str | None):
+            raise web.HTTPError(400, "a key and an answer are needed")
+        self.board.reveal(key, answer)
+        self.finish({})
+
+
+def application(
+    board: Board, says_who: type[Handler], prefix: str = "/", more: Sequence[tuple] = ()
+) -> web.Application:
+    """`says_who` comes first among the bases of each handler: it answers `teaches()`."""
+    about = {"board": board}
+    routes: list[tuple] = [
+        (f"{prefix}{path}", type(handler.__name__, (says_who, handler), {}), about)
+        for path, handler in (
+            ("", PageHandler),
+            ("page.js", ScriptHandler),
+            ("data", DataHandler),
+            ("reveal", RevealHandler),
+        )
+    ]
+    return web.Application([*routes, *more], max_body_size=10_000)
+
+
+def for_this_host(token: str, hosts: Callable[[], set[str]]) -> type[Handler]:
+    """Whoever has the token teaches; anybody who reaches the page may look. A name that is not
+    ours is refused, since another site's could be made to lead here."""
+
+    class OnThisHost(Handler):
+        def prepare(self) -> None:
+            if hosts() and self.request.host_name not in hosts():
+                raise web.HTTPError(403, "this board has another address")
+
+        def teaches(self) -> bool:
+            return hmac.compare_digest(self.request.headers.get("X-Teacher", ""), token)
+
+    return OnThisHost

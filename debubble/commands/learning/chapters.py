@@ -1,0 +1,19 @@
+"""`debubble chapters`: your copies of the chapters, and the folder in which they lie."""
+
+from __future__ import annotations
+
+import typer
+
+from debubble.workshop.kata_files.chapter_copies import ChapterCopies
+
+from ..refusal import refusing
+from .learner import Learner, remark
+
+
+def chapters() -> None:
+    """Prints the folder alone, so that `make lab` can open it; remarks go to stderr."""
+    with refusing():
+        copies = ChapterCopies(Learner().workspace)
+        for sentence in copies.update():
+            remark(sentence)
+        typer.echo(copies.folder)

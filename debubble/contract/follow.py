@@ -1,0 +1,86 @@
+"""Going along into other threads: a mode of PyTorch holds for the thread that enters it only."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeVar
+
+Given = TypeVar("Given")
+
+Enter = Callable[[], AbstractContextManager[object]]
+Choose = Callable[[bool], Enter | None]
+
+
+@contextmanager
+def into_threads(enter: Enter) -> Iterator[None]:
+    """Threads that start in the block, and tasks that it hands to a thread pool, run inside
+    `enter()`. A thread that is there already is reached through its pool only."""
+    with into_chosen_threads(lambda in_a_pool: enter):
+        yield
+
+
+@contextmanager
+def into_chosen_threads(choose: Choose) -> Iterator[None]:
+    """The same with what `choose` gives, which is asked where a thread is started, and with True
+    where a task is handed over; None leaves that one alone."""
+    start: Callable[..., None] = threading.Thread.start
+    submit: Callable[..., Future[object]] = ThreadPoolExecutor.submit
+
+    @functools.wraps(start)
+    def start_inside(thread: threading.Thread) -> None:
+        enter = choose(False)
+        if enter is not None:
+            _run_inside(thread, enter)
+        start(thread)
+
+    @functools.wraps(submit)
+    def submit_inside(
+        pool: ThreadPoolExecutor, task: Callable[..., object], /, *args: object, **kwargs: object
+    ) -> Future[object]:
+        enter = choose(True)
+        if enter is None:
+            return submit(pool, task, *args, **kwargs)
+        return submit(pool, functools.partial(_inside, enter, task), *args, **kwargs)
+
+    with (
+        _in_place_of(threading.Thread, "start", start_inside),
+        _in_place_of(ThreadPoolExecutor, "submit", submit_inside),
+    ):
+        yield
+
+
+@contextmanager
+def _in_place_of(owner: type, name: str, method: Callable[..., object]) -> Iterator[None]:
+    replaced = getattr(owner, name)
+    setattr(owner, name, method)
+    try:
+        yield
+    finally:
+        # What another thread has put around this one meanwhile stays.
+        if getattr(owner, name) is method:
+            setattr(owner, name, replaced)
+
+
+def _run_inside(thread: threading.Thread, enter: Enter) -> None:
+    """Replaces `run` of this one thread, whatever its class, until it runs."""
+    run, own = thread.run, vars(thread)
+    replaced = "run" in own
+
+    def inside() -> None:
+        if replaced:
+            own["run"] = run
+        else:
+            del own["run"]
+        with enter():
+            run()
+
+    own["run"] = inside
+
+
+def _inside(enter: Enter, task: Callable[..., Given], *args: object, **kwargs: object) -> Given:
+    with enter():
+        return task(*args, **kwargs)

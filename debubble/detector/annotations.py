@@ -1,0 +1,100 @@
+"""Findings as a code host shows them beside the lines: SARIF, and GitHub's own annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..contract.source_line import SourceLine
+from ..timeline.trace_file import portable_path
+from .findings import WORDS, Finding
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+ESCAPED = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+IN_A_PROPERTY = {**ESCAPED, ":": "%3A", ",": "%2C"}
+
+
+def sarif(findings: Iterable[Finding]) -> dict[str, object]:
+    """A log of SARIF 2.1.0 with a result for each finding whose line is known."""
+    rules = [
+        {
+            "id": kind,
+            "shortDescription": {"text": f"The host waits for {what}."},
+            "help": {"text": meaning},
+        }
+        for kind, (what, meaning) in WORDS.items()
+    ]
+    driver = {"name": "debubble", "rules": rules}
+    results = [_result(finding) for finding in findings if finding.source is not None]
+    run = {"tool": {"driver": driver}, "columnKind": "utf16CodeUnits", "results": results}
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _result(finding: Finding) -> dict[str, object]:
+    assert finding.source is not None
+    result: dict[str, object] = {
+        "ruleId": finding.kind,
+        "level": "warning" if finding.is_a_wait else "note",
+        "message": {"text": message(finding)},
+        "locations": [_location(finding.source)],
+        "partialFingerprints": {"debubble/v1": "|".join(map(str, identity(finding)))},
+    }
+    if finding.source.inside:
+        frames = (*reversed(finding.source.inside), finding.source)
+        result["stacks"] = [
+            {
+                "message": {"text": "from the wait up to your line"},
+                "frames": [{"location": _location(line)} for line in frames],
+            }
+        ]
+    return result
+
+
+def _location(line: SourceLine) -> dict[str, object]:
+    region: dict[str, object] = {"startLine": max(line.line, 1)}
+    if line.column is not None:
+        region["startColumn"] = line.column + 1
+    if line.text:
+        region["snippet"] = {"text": line.text}
+    file = {"uri": portable_path(line.file)}
+    return {"physicalLocation": {"artifactLocation": file, "region": region}}
+
+
+def github(findings: Iterable[Finding]) -> list[str]:
+    """Commands that a step of a GitHub Action prints: one for each finding with a line."""
+    lines = []
+    for finding in findings:
+        if finding.source is None:
+            continue
+        properties = {
+            "file": portable_path(finding.source.file),
+            "line": str(finding.source.line),
+            "title": f"the host waits for {finding.what}",
+        }
+        said = ",".join(f"{k}={_escaped(v, IN_A_PROPERTY)}" for k, v in properties.items())
+        level = "warning" if finding.is_a_wait else "notice"
+        lines.append(f"::{level} {said}::{_escaped(message(finding), ESCAPED)}")
+    return lines
+
+
+def message(finding: Finding) -> str:
+    """Where inside a library, how often, and what to write instead."""
+    times = "once" if finding.count == 1 else f"{finding.count:,} times"
+    inside = ""
+    if finding.source is not None and finding.source.inside:
+        line = finding.source.inside[-1]
+        inside = f", in {portable_path(line.file)}:{line.line} ({line.text})"
+    return f"Waits for {finding.what}, {times}{inside}. Instead: {finding.instead}"
+
+
+def identity(finding: Finding) -> tuple[str, ...]:
+    """What a finding is known by in another revision: not its line's number, which moves."""
+    lines = (finding.source, finding.innermost)
+    places = [
+        (portable_path(line.file), line.function, line.text) if line else ("", "", "")
+        for line in lines
+    ]
+    return (finding.kind, *places[0], *places[1])
+
+
+def _escaped(text: str, escapes: dict[str, str]) -> str:
+    return "".join(escapes.get(letter, letter) for letter in text)

@@ -1,0 +1,61 @@
+"""What CUDA launches for the gradient of an operator that it has in one piece.
+
+`effects_of_gradient` is told the operator's own arguments; PyTorch has no one operator for these
+gradients that every device shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from .effects import Effects
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def attention(args: tuple, kwargs: dict) -> Effects:
+    """The kernel for halves has one before it and one behind it; that for fp32 is handed the sums
+    of gradient times result, which take two. A mask that learns has its gradient added up."""
+    mask = args[3] if len(args) > 3 else kwargs.get("attn_mask")
+    of_mask = mask is not None and mask.requires_grad
+    takes_sums = args[0].dtype not in HALVES
+    return Effects(kernels=3 + takes_sums + of_mask)
+
+
+def rms_norm(args: tuple, kwargs: dict) -> Effects:
+    """One for the input, one for the weight."""
+    weight = args[2] if len(args) > 2 else kwargs.get("weight")
+    return Effects(kernels=1 + (weight is not None))
+
+
+def recurrent(args: tuple, kwargs: dict) -> Effects:
+    return Effects(kernels=6)
+
+
+def product(args: tuple, kwargs: dict) -> Effects:
+    """Divided by each factor, once the host knows that none of them is 0."""
+    return Effects(kernels=4, reads=1, kernels_after=2)
+
+
+def running_product(args: tuple, kwargs: dict) -> Effects:
+    """The same; the rest is a sum from behind."""
+    if args[0].numel() <= 1:
+        return Effects(kernels=0)
+    return Effects(kernels=3, reads=1, kernels_after=4)
+
+
+GRADIENTS: dict[str, Callable[[tuple, dict], Effects]] = {
+    "scaled_dot_product_attention": attention,
+    "rms_norm": rms_norm,
+    **dict.fromkeys(("lstm.input", "lstm.data", "gru.input", "gru.data"), recurrent),
+    "prod": product,
+    "prod.dim_int": product,
+    "cumprod": running_product,
+}
+
+
+def effects_of_gradient(name: str, args: tuple, kwargs: dict) -> Effects:
+    rule = GRADIENTS.get(name)
+    return rule(args, kwargs) if rule is not None else Effects()

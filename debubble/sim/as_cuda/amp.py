@@ -1,0 +1,59 @@
+"""`torch.autocast("cuda")`: PyTorch knows the state of autocast by the device's own name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from typing import Any
+
+import torch
+from torch.amp import autocast_mode
+
+from .replacing import replaced
+
+_BY_DEVICE = (
+    "is_autocast_enabled",
+    "set_autocast_enabled",
+    "get_autocast_dtype",
+    "set_autocast_dtype",
+)
+
+
+@contextmanager
+def autocast_of_cuda_is_sims() -> Iterator[None]:
+    functions: dict[str, object] = {name: _of_sim(getattr(torch, name)) for name in _BY_DEVICE}
+    functions["is_autocast_enabled"] = _without_device(torch.is_autocast_enabled)
+    functions["get_autocast_gpu_dtype"] = lambda: torch.get_autocast_dtype("sim")
+    functions["set_autocast_gpu_dtype"] = lambda dtype: torch.set_autocast_dtype("sim", dtype)
+    begin = autocast_mode.autocast.__init__
+
+    @wraps(begin)
+    def __init__(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+        begin(self, _named(device_type), *args, **kwargs)
+
+    available = _of_sim(autocast_mode.is_autocast_available)
+    with ExitStack() as stack:
+        stack.enter_context(replaced(torch, functions))
+        stack.enter_context(replaced(torch.amp, {"is_autocast_available": available}))
+        stack.enter_context(replaced(autocast_mode, {"is_autocast_available": available}))
+        stack.enter_context(replaced(autocast_mode.autocast, {"__init__": __init__}))
+        yield
+
+
+def _of_sim(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def call(device_type: str, *args: Any) -> Any:
+        return function(_named(device_type), *args)
+
+    return call
+
+
+def _without_device(function: Callable[..., bool]) -> Callable[..., bool]:
+    """Whoever names no device means CUDA."""
+    return lambda device_type="cuda": function(_named(device_type))
+
+
+def _named(device_type: Any) -> Any:
+    is_cuda = isinstance(device_type, str) and device_type.partition(":")[0] == "cuda"
+    return "sim" if is_cuda else device_type

@@ -1,0 +1,71 @@
+"""`torch.compile` and Triton's own launches, of code that says "cuda"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+from debubble.contract.triton_mode import is_there
+
+from ..memory.tape import flat_tensors
+from ..tensor import SimTensor
+from .refusing import say_once
+from .replacing import replaced
+
+COMPILE = (
+    "torch.compile compiles nothing on sim: what it was given runs as it is written, with the same "
+    "copies and waits, and with a kernel for each operator"
+)
+FOR_THE_COMPILER = ("num_warps", "num_stages", "num_ctas", "maxnreg", "warmup")
+Launch = Callable[..., Any]
+
+
+def compile(model: Any = None, **options: Any) -> Any:
+    """The function or module itself; a decorator where none is given."""
+    say_once(COMPILE)
+    return (lambda function: function) if model is None else model
+
+
+@contextmanager
+def kernels_are_launched(launch: Launch) -> Iterator[None]:
+    """`kernel[grid](...)` of a Triton kernel is one launch on sim, if a tensor there is given."""
+    if not is_there():
+        yield
+        return
+    from triton.runtime.interpreter import InterpretedFunction
+
+    interpret, run = InterpretedFunction.__getitem__, InterpretedFunction.run
+
+    @wraps(interpret)
+    def __getitem__(kernel: Any, grid: Any) -> Launch:
+        def start(*args: Any, **meta: Any) -> Any:
+            if _has_device_memory(args, meta):
+                return _launch(launch, kernel, grid, args, meta)
+            return interpret(kernel, grid)(*args, **meta)
+
+        return start
+
+    @wraps(run)
+    def run_on_grid(kernel: Any, *args: Any, grid: Any, warmup: bool = False, **meta: Any) -> Any:
+        """As Triton's wrappers, such as those of `heuristics`, call it."""
+        if _has_device_memory(args, meta):
+            return None if warmup else _launch(launch, kernel, grid, args, meta)
+        return run(kernel, *args, grid=grid, warmup=warmup, **meta)
+
+    with replaced(InterpretedFunction, {"__getitem__": __getitem__, "run": run_on_grid}):
+        yield
+
+
+def _launch(launch: Launch, kernel: Any, grid: Any, args: tuple, meta: dict[str, Any]) -> Any:
+    """A grid may be a function of the arguments, by their names."""
+    if callable(grid):
+        grid = grid({**dict(zip(kernel.arg_names, args, strict=False)), **meta})
+    sizes = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
+    meta = {name: value for name, value in meta.items() if name not in FOR_THE_COMPILER}
+    return launch(kernel, sizes, *args, **meta)
+
+
+def _has_device_memory(args: tuple, meta: dict[str, Any]) -> bool:
+    return any(type(t) is SimTensor for t in flat_tensors([*args, *meta.values()]))

@@ -1,0 +1,79 @@
+""" "cuda" where PyTorch's C++ side meets it: as the device of a tensor that is yet to be made.
+
+A tensor on sim stays one of PyTorch's PrivateUse1 device. What is made for CUDA is made there
+instead, in every thread, by kernels of the factories for the key "CUDA"; and where C++ asks which
+GPU `"cuda"` without a number is, sim's device guard answers, with its own device.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..operators.dispatch import Dispatcher
+from ..operators.factories import Factories
+from .refusing import check_index
+
+REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
+"""PyTorch's table of device guards, a pointer for each type of device."""
+CUDA, PRIVATE_USE_1 = 1, 20
+"""Numbers of the types."""
+LIBRARIES = {"linux": "libc10.so", "darwin": "libc10.dylib"}
+WITHOUT_A_COMPOSITION = ("tril_indices", "triu_indices")
+"""Factories that CUDA has kernels for, where PyTorch is built for it."""
+
+
+@contextmanager
+def cuda_is_made_on_sim(dispatcher: Dispatcher) -> Iterator[None]:
+    """Whatever PyTorch would make on CUDA is made on sim in the block. RuntimeError where PyTorch
+    has no table of device guards that could be found."""
+    guards = _device_guards()
+    factories = Factories(dispatcher)
+    library, fallback = (torch.library.Library(name, "IMPL") for name in ("aten", "_"))
+    outer = guards[CUDA]
+    try:
+        guards[CUDA] = guards[PRIVATE_USE_1]
+        for name, make in factories.by_name.items():
+            library.impl(name, _on_the_only_gpu(make), "CUDA")
+        for name in WITHOUT_A_COMPOSITION:
+            func = getattr(torch.ops.aten, name).default
+            library.impl(name, _on_the_only_gpu(_dispatching(dispatcher, func)), "CUDA")
+        fallback.fallback(lambda func, *args, **kwargs: dispatcher(func, args, kwargs), "CUDA")
+        yield
+    finally:
+        guards[CUDA] = outer
+        library._destroy()
+        fallback._destroy()
+
+
+def _dispatching(dispatcher: Dispatcher, func: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: dispatcher(func, args, kwargs)
+
+
+def _on_the_only_gpu(make: Callable[..., Any]) -> Callable[..., Any]:
+    def checked(*args: Any, device: torch.device | None = None, **options: Any) -> Any:
+        check_index(None if device is None else device.index)
+        return make(*args, device=device, **options)
+
+    return checked
+
+
+def _device_guards() -> Any:
+    """The table itself: what is written there, PyTorch finds."""
+    try:
+        path = Path(torch.__file__).parent / "lib" / LIBRARIES[sys.platform]
+        return (ctypes.c_void_p * (PRIVATE_USE_1 + 1)).in_dll(
+            ctypes.CDLL(os.fspath(path)), REGISTRY
+        )
+    except (KeyError, OSError, ValueError):
+        raise RuntimeError(
+            f'"cuda" can\'t be taken for sim here: PyTorch {torch.__version__} for {sys.platform} '
+            "doesn't say where its device guards are; use Linux or macOS, in a container or WSL 2"
+        ) from None

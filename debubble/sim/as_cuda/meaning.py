@@ -1,0 +1,70 @@
+"""The block in which "cuda" means sim, for all threads of the process."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import torch
+
+from debubble.contract.protocol import Accelerator
+
+from ..clock.device import SimDevice
+from ..memory.blocks import IN_USE
+from ..operators.dispatch import Dispatcher
+from ..tensor import CALLED
+from . import compiling, one_gpu
+from .amp import autocast_of_cuda_is_sims
+from .dispatching import cuda_is_made_on_sim
+from .refusing import forget_what_was_said
+from .replacing import each_of_its_own, replaced
+from .tensors import tensors_say_cuda
+from .torch_cuda import generators, memory, nothing
+from .torch_cuda.names import accelerator_names, cuda_names, generic_names, of_submodule
+
+CUDA_VERSION = "13.0"
+"""Of the GPUs that the calibrations were made on."""
+
+
+@contextmanager
+def cuda_means_sim(
+    accelerator: Accelerator, device: SimDevice, dispatcher: Dispatcher
+) -> Iterator[None]:
+    """RuntimeError where PyTorch can't be told so. A block inside another one changes nothing."""
+    if "cuda" in CALLED:
+        yield
+        return
+    names = each_of_its_own(cuda_names(accelerator, device))
+    with ExitStack() as stack:
+        stack.enter_context(cuda_is_made_on_sim(dispatcher))
+        stack.enter_context(tensors_say_cuda())
+        stack.enter_context(autocast_of_cuda_is_sims())
+        stack.enter_context(compiling.kernels_are_launched(accelerator.launch))
+        for owner, values in _replacements(names):
+            stack.enter_context(replaced(owner, values))
+        stack.enter_context(replaced(accelerator, {"device": torch.device("cuda", 0)}))
+        stack.enter_context(replaced(IN_USE, {"is_counted": True}))
+        forget_what_was_said()
+        yield
+
+
+def _replacements(names: dict[str, object]) -> Iterator[tuple[object, dict[str, object]]]:
+    yield torch.cuda, names
+    for name in ("streams", "graphs"):
+        module = importlib.import_module(f"torch.cuda.{name}")
+        yield module, of_submodule(module, names)
+    yield torch.cuda.memory, {n: names[n] for n in (*memory.FUNCTIONS, "mem_get_info")}
+    yield torch.cuda.random, {name: names[name] for name in generators.FUNCTIONS}
+    yield torch.cuda.nvtx, each_of_its_own(nothing.NVTX)
+    yield torch.cuda.profiler, each_of_its_own(nothing.PROFILER)
+    yield torch.accelerator, each_of_its_own(accelerator_names(names))
+    yield torch.backends.cuda, {"is_built": lambda: True}
+    yield torch.version, {"cuda": CUDA_VERSION}
+    yield torch, {"compile": compiling.compile, **generic_names(names)}
+    yield torch.nn.DataParallel, {"forward": one_gpu.forward_of_data_parallel}
+    profile = torch.autograd.profiler.profile
+    yield profile, {"__init__": one_gpu.profiling_the_host(profile.__init__)}
+    if torch.distributed.is_available():
+        begin = one_gpu.refusing_nccl(torch.distributed.init_process_group)
+        yield torch.distributed, {"init_process_group": begin}

@@ -1,0 +1,79 @@
+"""Tensors on sim that say of themselves that they are on "cuda:0"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from typing import Any
+
+import torch
+
+from ..operators.features.loading import SimStorage
+from ..tensor import CALLED, SimTensor, said_device
+from .refusing import check_index
+from .replacing import replaced
+
+_METHODS = ("to", "new_tensor")
+_FUNCTIONS = ("as_tensor", "asarray")
+"""They compare a device with the tensor's own, as C++ knows it."""
+
+
+@contextmanager
+def tensors_say_cuda() -> Iterator[None]:
+    methods = {name: _on_sim(getattr(SimTensor, name)) for name in _METHODS}
+    attributes = {
+        "device": property(lambda self: said_device()),
+        "is_cuda": property(lambda self: True),
+        "type": _type,
+        **methods,
+    }
+    functions = {name: _on_sim(getattr(torch, name)) for name in _FUNCTIONS}
+    storage = {"device": property(lambda self: said_device()), "is_cuda": property(lambda _: True)}
+    with ExitStack() as stack:
+        stack.enter_context(replaced(SimTensor, attributes))
+        stack.enter_context(replaced(SimStorage, storage))
+        stack.enter_context(replaced(torch.Tensor, {"cuda": _cuda}))
+        stack.enter_context(replaced(torch, functions))
+        CALLED.add("cuda")
+        stack.callback(CALLED.discard, "cuda")
+        yield
+
+
+def _on_sim(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        values = {name: for_sim(value) for name, value in kwargs.items()}
+        return function(*map(for_sim, args), **values)
+
+    return call
+
+
+def for_sim(value: Any) -> Any:
+    """ "sim:0" for a device that is called cuda; anything else as it is."""
+    if isinstance(value, str) and value.partition(":")[0] == "cuda":
+        value = torch.device(value)
+    if isinstance(value, torch.device) and value.type == "cuda":
+        check_index(value.index)
+        return torch.device("sim", 0)
+    return value
+
+
+def _cuda(
+    self: torch.Tensor,
+    device: Any = None,
+    non_blocking: bool = False,
+    memory_format: torch.memory_format = torch.preserve_format,
+) -> torch.Tensor:
+    """By a number PyTorch means a device of the accelerator that it knows, which is sim."""
+    where = for_sim(torch.device("cuda", device) if isinstance(device, int) else device or "cuda")
+    return self.to(where, non_blocking=non_blocking, memory_format=memory_format)
+
+
+def _type(self: SimTensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+    """`x.type()` is the name of a class of tensors, `x.type(...)` a conversion."""
+    if dtype is None:
+        return torch.Tensor.type(self).replace("torch.sim.", "torch.cuda.")
+    if isinstance(dtype, str):
+        dtype = dtype.replace("torch.cuda.", "torch.sim.")
+    return torch.Tensor.type(self, dtype, non_blocking=non_blocking, **kwargs)

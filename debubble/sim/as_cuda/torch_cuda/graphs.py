@@ -1,0 +1,90 @@
+"""`torch.cuda.CUDAGraph` and `torch.cuda.graph`, as graphs of sim."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+
+from ...clock.device import SimDevice
+from ...clock.graph import SimGraph
+from ..refusing import refusing
+
+_pools = itertools.count(1)
+
+
+def graph_pool_handle() -> tuple[int, int]:
+    """A name for memory that graphs share; each of sim's has its own."""
+    return 0, next(_pools)
+
+
+class CUDAGraph:
+    of: SimDevice
+    """Set on a subclass for each accelerator."""
+
+    def __init__(self, keep_graph: bool = False) -> None:
+        self._pool = graph_pool_handle()
+        self.reset()
+
+    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
+        self._pool = pool or self._pool
+        self._capture.enter_context(self._graph.capture())
+
+    def capture_end(self) -> None:
+        self._capture.close()
+
+    def replay(self) -> None:
+        self._graph.replay()
+
+    def reset(self) -> None:
+        """Nothing is captured any more."""
+        self._graph, self._capture = SimGraph(self.of), ExitStack()
+
+    def pool(self) -> tuple[int, int]:
+        return self._pool
+
+    def instantiate(self) -> None:
+        """On sim a graph is ready when its capture ends."""
+
+    def enable_debug_mode(self) -> None:
+        """There is nothing to keep for `debug_dump`."""
+
+    debug_dump = staticmethod(refusing("CUDAGraph.debug_dump", "sim has a list in Python"))
+    raw_cuda_graph = staticmethod(
+        refusing("CUDAGraph.raw_cuda_graph", "there is no graph of the driver's behind it")
+    )
+
+
+class graph:
+    """`with torch.cuda.graph(g):` captures on a stream of its own, or on a given one."""
+
+    default_capture_stream: Any = None
+
+    def __init__(
+        self,
+        cuda_graph: CUDAGraph,
+        pool: Any = None,
+        stream: Any = None,
+        capture_error_mode: str = "global",
+        **more: Any,
+    ) -> None:
+        if stream is None and type(self).default_capture_stream is None:
+            type(self).default_capture_stream = torch.cuda.Stream()
+        self.stream = stream or type(self).default_capture_stream
+        self.cuda_graph, self.pool = cuda_graph, pool
+
+    def __enter__(self) -> None:
+        self.stream.__enter__()
+        try:
+            self.cuda_graph.capture_begin(self.pool)
+        except BaseException:
+            self.stream.__exit__(None, None, None)
+            raise
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            self.cuda_graph.capture_end()
+        finally:
+            self.stream.__exit__(*exception)

@@ -1,0 +1,197 @@
+"""`torch.cuda`, name by name: what sim answers, and what it can only refuse in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import torch
+
+from debubble.contract.protocol import Accelerator
+
+from ...clock.device import SimDevice
+from ..refusing import check_index, refusing, say_once
+from . import generators, memory, nothing
+from .graphs import CUDAGraph, graph, graph_pool_handle
+from .properties import properties_of
+from .streams import Event, GenericEvent, Stream, StreamContext, index_of
+
+KEPT = {
+    "CudaError",
+    "DeferredCudaCallError",
+    "amp",
+    "cudaStatus",
+    "graphs",
+    "has_half",
+    "has_magma",
+    "make_graphed_callables",
+    "memory",
+    "profiler",
+    "nvtx",
+    "random",
+    "sparse",
+    "streams",
+}
+"""What needs no GPU, or uses what is given here."""
+WHY = {
+    "utilization": "a GPU's own counters are not modelled",
+    "temperature": "a GPU's own counters are not modelled",
+    "power_draw": "a GPU's own counters are not modelled",
+    "clock_rate": "a GPU's own counters are not modelled",
+    "memory_usage": "a GPU's own counters are not modelled",
+    "device_memory_used": "a GPU's own counters are not modelled",
+    "list_gpu_processes": "there is no driver to ask",
+    "nccl": "sim is one GPU",
+    "jiterator": "nothing is compiled for a GPU",
+    "ExternalStream": "there is no library of CUDA's that could have made a stream",
+    "get_stream_from_external": "there is no library of CUDA's that could have made a stream",
+}
+"""What can't be simulated; whatever isn't named here is a part of CUDA that sim doesn't have."""
+ELSEWHERE = "sim has no counterpart to this part of CUDA"
+SYNC_DEBUG_MODE = (
+    "torch.cuda.set_sync_debug_mode does nothing on sim: debubble lists every wait, and "
+    "no_host_syncs raises at them"
+)
+CYCLES_PER_US = 1980.0
+"""Of an H200 at full clock, for `torch.cuda._sleep`."""
+
+
+def cuda_names(accelerator: Accelerator, device: SimDevice) -> dict[str, object]:
+    """What each name in `torch.cuda` is while "cuda" means sim."""
+    gpu, of = device.cost.gpu, {"of": device}
+    stream: Any = type("Stream", (Stream,), of)
+    device.default_stream.__class__ = stream
+
+    def set_device(number: Any) -> None:
+        check_index(index_of(number))
+
+    def get_properties(number: Any = None) -> Any:
+        set_device(number)
+        return properties_of(gpu)
+
+    def set_stream(stream: Any) -> None:
+        if stream is not None:
+            device.set_stream(stream)
+
+    names: dict[str, object] = {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "init": nothing.nothing,
+        "_lazy_init": nothing.nothing,
+        "_lazy_call": lambda call, **kwargs: call(),
+        "_is_in_bad_fork": lambda: False,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "set_device": set_device,
+        "_exchange_device": lambda number: 0,
+        "_maybe_exchange_device": lambda number: 0,
+        "_get_device_index": lambda number=None, optional=False, allow_cpu=False: (
+            index_of(number) or 0
+        ),
+        "device": nothing.Device,
+        "device_of": nothing.Device,
+        "synchronize": lambda device=None: accelerator.synchronize(),
+        "Stream": stream,
+        "Event": type("Event", (Event,), of),
+        "StreamContext": StreamContext,
+        "stream": StreamContext,
+        "current_stream": lambda number=None: device.current_stream(),
+        "default_stream": lambda number=None: device.default_stream,
+        "set_stream": set_stream,
+        "CUDAGraph": type("CUDAGraph", (CUDAGraph,), of),
+        "graph": type("graph", (graph,), {}),
+        "graph_pool_handle": graph_pool_handle,
+        "is_current_stream_capturing": lambda: device.capturing is not None,
+        "get_device_properties": get_properties,
+        "get_device_name": lambda number=None: get_properties(number).name,
+        "get_device_capability": lambda number=None: (
+            get_properties(number).major,
+            get_properties(number).minor,
+        ),
+        "get_arch_list": lambda: ["sm_{0.major}{0.minor}".format(get_properties())],
+        "get_gencode_flags": lambda: "",
+        "is_bf16_supported": lambda including_emulation=True: True,
+        "is_tf32_supported": lambda: True,
+        "can_device_access_peer": lambda number, peer: False,
+        "mem_get_info": lambda number=None: memory.mem_get_info(gpu),
+        "ipc_collect": nothing.nothing,
+        "set_per_process_memory_fraction": nothing.nothing,
+        "get_per_process_memory_fraction": lambda number=None: 1.0,
+        "get_sync_debug_mode": lambda: 0,
+        "set_sync_debug_mode": lambda mode: say_once(SYNC_DEBUG_MODE),
+        "get_allocator_backend": lambda: "native",
+        "default_generators": (torch.default_generator,),
+        "_sleep": lambda cycles: accelerator.sleep(cycles / CYCLES_PER_US / 1e3),
+        "cudart": lambda: SimpleNamespace(
+            cudaProfilerStart=nothing.nothing, cudaProfilerStop=nothing.nothing
+        ),
+        **memory.FUNCTIONS,
+        **generators.FUNCTIONS,
+        **{f"{name}Tensor": _making(dtype) for name, dtype in DTYPES.items()},
+    }
+    return {**_refused(names), **names}
+
+
+def _refused(known: dict[str, object]) -> dict[str, Callable[..., object]]:
+    """The rest of what `torch.cuda` offers: functions and classes, no modules."""
+    rest = set(torch.cuda.__all__) - KEPT - set(known)
+    return {
+        name: refusing(f"torch.cuda.{name}", WHY.get(name, ELSEWHERE))
+        for name in sorted(rest)
+        if not isinstance(getattr(torch.cuda, name), ModuleType)
+    }
+
+
+DTYPES = {
+    "Float": torch.float32,
+    "Double": torch.float64,
+    "Half": torch.float16,
+    "BFloat16": torch.bfloat16,
+    "Long": torch.int64,
+    "Int": torch.int32,
+    "Short": torch.int16,
+    "Char": torch.int8,
+    "Byte": torch.uint8,
+    "Bool": torch.bool,
+}
+
+
+def _making(dtype: torch.dtype) -> Callable[..., torch.Tensor]:
+    """`torch.cuda.FloatTensor(...)`: of sizes, or of values."""
+
+    def make(*arguments: Any) -> torch.Tensor:
+        if arguments and not isinstance(arguments[0], int):
+            return torch.tensor(arguments[0], dtype=dtype, device="cuda")
+        return torch.empty(arguments, dtype=dtype, device="cuda")
+
+    return make
+
+
+def of_submodule(module: ModuleType, names: dict[str, object]) -> dict[str, object]:
+    """Those of the names that a module of `torch.cuda` has as well."""
+    return {name: value for name, value in names.items() if name in vars(module)}
+
+
+def generic_names(names: dict[str, object]) -> dict[str, object]:
+    """`torch.Stream` and `torch.Event`, which take a device."""
+    event = type("Event", (GenericEvent, names["Event"]), {})  # type: ignore[arg-type]
+    return {"Stream": names["Stream"], "Event": event}
+
+
+def accelerator_names(names: dict[str, object]) -> dict[str, object]:
+    """What each name in `torch.accelerator` is."""
+    same = {
+        "current_device_index": "current_device",
+        "current_device_idx": "current_device",
+        "set_device_index": "set_device",
+        "set_device_idx": "set_device",
+        "get_memory_info": "mem_get_info",
+        **{name: name for name in torch.accelerator.__all__ if name in names},
+    }
+    taken = {name: names[of] for name, of in same.items() if hasattr(torch.accelerator, name)}
+    return {
+        **taken,
+        "current_accelerator": lambda check_available=False: torch.device("cuda"),
+        "device_index": nothing.Device,
+    }

@@ -1,0 +1,102 @@
+"""Several values that one operator writes to one place: a GPU may leave any of them there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from debubble.timeline.event import Hazard
+
+from ...clock.device import SimDevice
+
+aten = torch.ops.aten
+MASKS = (torch.bool, torch.uint8)
+Written = tuple[torch.Tensor, torch.Tensor]
+"""What is there after the operator, and what it was given for these places, of one shape."""
+
+
+def index_put(
+    out: torch.Tensor,
+    to: torch.Tensor,
+    indices: list[torch.Tensor | None],
+    values: torch.Tensor,
+    accumulate: bool = False,
+    unsafe: bool = False,
+) -> Written | None:
+    chooses = any(index is not None and index.dtype not in MASKS for index in indices)
+    if accumulate or not chooses:
+        return None
+    there = aten.index.Tensor(out, indices)
+    return there, values.broadcast_to(there.shape)
+
+
+def scatter(
+    out: torch.Tensor, to: torch.Tensor, dim: int, index: torch.Tensor, src: torch.Tensor
+) -> Written:
+    return out.gather(dim, index), src[tuple(map(slice, index.shape))]
+
+
+def index_copy(
+    out: torch.Tensor, to: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor
+) -> Written:
+    there = out.index_select(dim, index)
+    return there, source.reshape(there.shape)
+
+
+def put(
+    out: torch.Tensor,
+    to: torch.Tensor,
+    index: torch.Tensor,
+    source: torch.Tensor,
+    accumulate: bool = False,
+) -> Written | None:
+    return None if accumulate else (out.take(index), source.reshape(index.shape))
+
+
+WRITTEN: dict[str, Callable[..., Written | None]] = {
+    "index_put": index_put,
+    "index_put_": index_put,
+    "_index_put_impl_": index_put,
+    "scatter.src": scatter,
+    "scatter_.src": scatter,
+    "index_copy": index_copy,
+    "index_copy_": index_copy,
+    "put": put,
+    "put_": put,
+}
+"""By operator, with its own arguments behind its result."""
+
+
+def noting_losses(
+    device: SimDevice, name: str, call: Callable[[], Any], args: list, kwargs: dict[str, Any]
+) -> Callable[[], Any]:
+    """`call`, after which a hazard is noted if a value got lost: once, and not in a capture, whose
+    numbers mean nothing yet."""
+    captured_at = device.source() if device.capturing is not None else None
+    noted = False
+
+    def run() -> Any:
+        nonlocal noted
+        out = call()
+        if device.capturing is None and not noted:
+            written = WRITTEN[name](out, *args, **kwargs)
+            noted = written is not None and _differ(*written)
+            if noted:
+                line = captured_at or device.source()
+                device.hazards.append(Hazard("undefined_order", MESSAGE.format(line), line, line))
+        return out
+
+    return run
+
+
+MESSAGE = (
+    "{} writes different values to one place, and which of them stays is undefined on a GPU: make "
+    "the indices distinct, or say how values are joined (scatter_reduce_, accumulate=True)"
+)
+
+
+def _differ(there: torch.Tensor, given: torch.Tensor) -> bool:
+    """NaN is there where NaN was given."""
+    return bool(((there != given) & ~(there.isnan() & given.isnan())).any())

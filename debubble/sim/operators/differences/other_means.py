@@ -1,0 +1,99 @@
+"""Operators that sim computes by other means than by running the CPU's operator on the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from debubble.rules.composition import name_of
+
+from ...memory.tape import flat_tensors
+
+aten = torch.ops.aten
+INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+
+
+def histc(data: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> torch.Tensor:
+    """Also of integers, for which CUDA computes the bin in integers."""
+    if data.dtype not in INTEGERS:
+        return aten.histc.default(data, bins, min, max)
+    aten.histc.default(torch.empty(0), bins, min, max)  # refuses the limits that there can't be
+    low, high = int(min), int(max)
+    if low == high and data.numel():
+        low, high = int(data.min()), int(data.max())
+    if low == high:
+        low, high = low - 1, high + 1
+    numbers = data.long()
+    inside = numbers[(numbers >= low) & (numbers <= high)]
+    bin_of = ((inside - low) * bins // (high - low)).clamp_(max=bins - 1)
+    return torch.bincount(bin_of, minlength=bins).to(data.dtype)
+
+
+def histc_out(
+    data: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out: torch.Tensor
+) -> torch.Tensor:
+    if data.dtype not in INTEGERS:
+        return aten.histc.out(data, bins, min, max, out=out)
+    return out.resize_(bins).copy_(histc(data, bins, min, max))
+
+
+def attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *args: Any, **kwargs: Any
+) -> torch.Tensor:
+    """CUDA's fused kernels lay out their result by rows first and heads second."""
+    out = aten.scaled_dot_product_attention.default(query, key, value, *args, **kwargs)
+    return out.transpose(1, 2).contiguous().transpose(1, 2)
+
+
+def zeros_without_memory(size: list[int], **options: Any) -> torch.Tensor:
+    """In forward derivatives. Here they have memory, since what computes with such zeros on the CPU
+    must be told of them before it runs, and would read address 0."""
+    return torch.zeros(size, **options)
+
+
+ON_CPU: dict[str, Callable[..., Any]] = {
+    "_efficientzerotensor": zeros_without_memory,
+    "histc": histc,
+    "histc.out": histc_out,
+    "scaled_dot_product_attention": attention,
+}
+"""What computes an operator on the CPU data, where PyTorch's own refuses what CUDA takes."""
+LEAVES_OUT = {
+    "linalg_matrix_rank.out": "default",
+    "linalg_matrix_rank.out_tol_tensor": "tol_tensor",
+    "linalg_matrix_rank.atol_rtol_float_out": "atol_rtol_float",
+    "linalg_matrix_rank.atol_rtol_tensor_out": "atol_rtol_tensor",
+    "matmul.out": "default",
+    "mode.values": "default",
+    "_native_batch_norm_legit.out": "default",
+}
+"""Operators that are wrong about what they are to write to if it is of a class of tensors' own, as
+on sim: they leave it alone, refuse it, or end the process. With the overload whose result belongs
+there."""
+
+
+def writing_out(func: Any) -> Callable[[tuple, dict], Any]:
+    """For an operator of LEAVES_OUT: computes the results, and copies them."""
+    without_out = getattr(func.overloadpacket, LEAVES_OUT[name_of(func)])
+    names = [
+        argument.name
+        for argument in func._schema.arguments
+        if argument.kwarg_only and argument.alias_info is not None
+    ]
+
+    def run(args: tuple, kwargs: dict) -> Any:
+        results = flat_tensors(without_out(*args, **_without(kwargs, names)))
+        given = [kwargs[name] for name in names]
+        for out, result in zip(given, results, strict=True):
+            if out.shape != result.shape:
+                out.resize_(result.shape)
+            out.copy_(result)
+        return given[0] if len(given) == 1 else tuple(given)
+
+    return run
+
+
+def _without(kwargs: dict, names: list[str]) -> dict:
+    return {name: value for name, value in kwargs.items() if name not in names}

@@ -1,0 +1,31 @@
+"""`torch.nn.DataParallel` on sim, which is one device: its part of the batch is all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+def install() -> None:
+    """Only a PyTorch that was built for GPUs has the functions that divide a batch."""
+    for name, function in {"_scatter": _scatter, "_broadcast_coalesced": _broadcast}.items():
+        if not hasattr(torch._C, name):
+            setattr(torch._C, name, function)
+
+
+def _scatter(
+    tensor: torch.Tensor, devices: Sequence[int], chunk_sizes: Any, dim: int, streams: Any
+) -> tuple[torch.Tensor, ...]:
+    sizes = chunk_sizes or -(-tensor.size(dim) // len(devices))
+    return tuple(
+        part.to(torch.device("sim", device), non_blocking=True)
+        for part, device in zip(tensor.split(sizes, dim), devices, strict=False)
+    )
+
+
+def _broadcast(
+    tensors: Sequence[torch.Tensor], devices: Sequence[int], buffer_size: int
+) -> list[list[torch.Tensor]]:
+    return [[t.to(torch.device("sim", device)) for t in tensors] for device in devices]

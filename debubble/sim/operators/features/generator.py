@@ -1,0 +1,66 @@
+"""Random numbers for sim: drawn on the CPU, by generators that say they are sim's."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+
+from ...tensor import CALLED, said_device
+
+_OfPyTorch = torch.Generator
+
+
+class _EveryGenerator(type(_OfPyTorch)):  # type: ignore[misc]  # a class known only at run time
+    """PyTorch's own generators are instances too, as code that asks for the class expects."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, _OfPyTorch)
+
+
+class Generator(_OfPyTorch, metaclass=_EveryGenerator):
+    """`torch.Generator`, which also takes "sim" for its device."""
+
+    _on_sim: bool
+    _cdata: int
+
+    def __new__(cls, device: Any = "cpu") -> Generator:
+        on_sim = torch.device(device).type in CALLED
+        generator = super().__new__(cls, "cpu" if on_sim else device)  # type: ignore[call-arg]  # not in PyTorch's types
+        generator._on_sim = on_sim
+        if on_sim:
+            _on_sim.add(generator._cdata)
+            weakref.finalize(generator, _on_sim.discard, generator._cdata)
+        return generator
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]  # nobody sets PyTorch's either
+        return said_device() if self._on_sim else super().device
+
+    def clone_state(self) -> torch.Generator:
+        """A generator of the same device that draws the same numbers from now on."""
+        if not self._on_sim:
+            return super().clone_state()
+        clone = Generator(self.device)
+        clone.set_state(self.get_state())
+        return clone
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """PyTorch's own says the device of its object for this one."""
+        make, _, state = super().__reduce__()
+        return make, (self.device,), state
+
+
+_on_sim: set[int] = set()
+"""What PyTorch's own object is called by which each of sim's generators draws."""
+
+
+def is_on_sim(generator: Any) -> bool:
+    """Also of another Python object for the same one of PyTorch's, as operators get it."""
+    return generator._cdata in _on_sim
+
+
+def install() -> None:
+    """PyTorch asks a C++ hook for a generator, which a backend written in Python can't offer."""
+    torch.Generator = Generator  # type: ignore[misc]  # code asks for the class by this name

@@ -1,0 +1,77 @@
+"""`torch.nn.LazyLinear` and its like on sim: where a parameter will lie is remembered until its
+shape is known, since a tensor on sim is an object of another class than an uninitialised one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any
+
+import torch
+from torch.nn.modules.lazy import LazyModuleMixin
+from torch.nn.parameter import (
+    UninitializedBuffer,
+    UninitializedParameter,
+    UninitializedTensorMixin,
+    is_lazy,
+)
+
+KEPT = "_will_be_on_sim"
+
+
+def install() -> None:
+    for cls in (UninitializedParameter, UninitializedBuffer):
+        cls.__new__ = staticmethod(partial(_make, cls.__new__))  # type: ignore[method-assign]  # sim's way in
+    mixin: Any = UninitializedTensorMixin
+    mixin.materialize = _materializing(mixin.materialize)
+    lazy: Any = LazyModuleMixin
+    lazy._apply = _apply
+
+
+def _make(of_pytorch: Callable[..., Any], cls: type, *args: Any, **options: Any) -> Any:
+    device = options.get("device")
+    where = torch.get_default_device() if device is None else torch.device(device)
+    if where.type != "sim":
+        return of_pytorch(cls, *args, **options)
+    made = of_pytorch(cls, *args, **{**options, "device": "cpu"})
+    setattr(made, KEPT, True)
+    return made
+
+
+def _apply(self: Any, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
+    """Of a lazy module, which is told of a device or a type before its shapes are known."""
+    for tensors in (self._parameters, self._buffers):
+        for tensor in tensors.values():
+            if is_lazy(tensor):
+                like = torch.empty(0, dtype=tensor.dtype, device=_device_of(tensor))
+                setattr(tensor, KEPT, fn(like).device.type == "sim")
+    waiting = [
+        {name: t for name, t in tensors.items() if is_lazy(t) and getattr(t, KEPT)}
+        for tensors in (self._parameters, self._buffers)
+    ]
+    for tensors, those in zip((self._parameters, self._buffers), waiting, strict=True):
+        tensors.update(dict.fromkeys(those))
+    try:
+        return super(LazyModuleMixin, self)._apply(fn, recurse)
+    finally:
+        self._parameters.update(waiting[0])
+        self._buffers.update(waiting[1])
+
+
+def _device_of(tensor: Any) -> torch.device:
+    return torch.device("sim") if getattr(tensor, KEPT, False) else tensor.data.device
+
+
+def _materializing(of_pytorch: Callable[..., None]) -> Callable[..., None]:
+    @wraps(of_pytorch)
+    def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        where = _device_of(self) if device is None else torch.device(device)
+        if where.type != "sim":
+            of_pytorch(self, shape, device, dtype)
+            return
+        data = torch.empty(shape, device=where, dtype=dtype or self.data.dtype)
+        is_parameter = isinstance(self, torch.nn.Parameter)
+        made = torch.nn.Parameter(data, self.requires_grad) if is_parameter else data
+        torch.utils.swap_tensors(self, made)
+
+    return materialize

@@ -1,0 +1,53 @@
+"""`scaled_dot_product_attention` on sim, the way that CUDA goes."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+
+from debubble.rules.attention import way_of_attention
+
+from ..dispatch import Dispatcher
+from .gradient import differentiable
+
+aten = torch.ops.aten
+OPERATOR = aten.scaled_dot_product_attention.default
+MASK_ALIGNMENT = 8
+"""Numbers: a mask whose rows have other lengths is made longer for the fused kernel."""
+
+
+def attention(
+    dispatcher: Dispatcher,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    mask = attn_mask
+    if mask is not None and mask.dtype == torch.bool:
+        mask = _added(mask, query)
+    way = way_of_attention(query, key, value, mask, is_causal, enable_gqa)
+    rest = {"scale": scale, "enable_gqa": enable_gqa}
+    if way == "step by step" or (mask is not None and is_causal):
+        return aten._scaled_dot_product_attention_math.default(
+            query, key, value, mask, dropout_p, is_causal, **rest
+        )[0]
+    if mask is not None and mask.size(-1) % MASK_ALIGNMENT:
+        length = mask.size(-1)
+        missing = MASK_ALIGNMENT - length % MASK_ALIGNMENT
+        mask = torch.nn.functional.pad(mask, [0, missing])[..., :length]
+    return differentiable(
+        dispatcher, OPERATOR, query, key, value, mask, dropout_p, is_causal, **rest
+    )
+
+
+def _added(mask: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """The mask as what is added to the scores."""
+    scalar = partial(torch.scalar_tensor, dtype=like.dtype, device=like.device)
+    return torch.where(mask, scalar(0.0), scalar(float("-inf")))

@@ -1,0 +1,91 @@
+"""A step recorded under a profiler, as it is without one: no load in front, and idle time as short
+as it was measured.
+
+A profiler slows each call of the host and leaves kernels and copies as long as they are. So of a
+recorded step all that the device did is right, and only the stretches are too long in which it
+waited. They are all shortened by one factor, so that the whole step takes what it took when it was
+measured without a recorder. The host's calls move with them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+from .data import Recorded
+from .event import Event
+
+LOAD = "sleep"
+"""The name of the kernel that stands in front of a step for the work of the steps before."""
+
+
+def as_measured(timeline: Recorded, device_us: float) -> Recorded:
+    """The step behind the load of `timeline`, which took `device_us` microseconds of the device
+    when it was measured; its description says by how much idle time was scaled.
+
+    ValueError if the device alone was busy for longer than that.
+    """
+    step = without_load(timeline)
+    busy = union((event.start, event.end) for event in step.events if event.on_device)
+    if not busy:
+        raise ValueError("the recording holds nothing that the device did behind its load")
+    work = sum(end - start for start, end in busy)
+    idle = busy[-1][1] - work
+    if device_us < work:
+        raise ValueError(
+            f"the step was measured at {device_us:.1f} µs, and in the recording its kernels and "
+            f"copies alone take {work:.1f} µs: they are not of one step"
+        )
+    scale = (device_us - work) / idle if idle > 0 else 1.0
+    clock = Clock(busy, scale)
+    events = [moved(event, clock) for event in step.events]
+    note = f"idle time × {scale:.2g}, as it is without a profiler"
+    return replace(step, events=events, description=f"{timeline.description}, {note}")
+
+
+def without_load(timeline: Recorded) -> Recorded:
+    """From the end of the sleeps in front on; the whole, where there is none."""
+    device = sorted((e for e in timeline.events if e.on_device), key=lambda event: event.start)
+    end = 0.0
+    for event in device:
+        if event.name != LOAD:
+            break
+        end = event.end
+    return timeline.since(end) if end else timeline
+
+
+class Clock:
+    """Where a moment lies once each stretch outside `busy` is `scale` times as long."""
+
+    def __init__(self, busy: Sequence[tuple[float, float]], scale: float) -> None:
+        self.scale = scale
+        self.edges = [0.0, *(edge for stretch in busy for edge in stretch)]
+        lengths = [
+            after - before for before, after in zip(self.edges, self.edges[1:], strict=False)
+        ]
+        # Idle and busy take turns, and idle comes first.
+        scaled = (length if turn % 2 else length * scale for turn, length in enumerate(lengths))
+        self.places = [0.0, *accumulate(scaled)]
+
+    def __call__(self, moment: float) -> float:
+        turn = bisect_right(self.edges, moment) - 1
+        idle = turn % 2 == 0
+        return self.places[turn] + (moment - self.edges[turn]) * (self.scale if idle else 1.0)
+
+
+def moved(event: Event, clock: Clock) -> Event:
+    start = clock(event.start)
+    return replace(event, start=start, duration=clock(event.end) - start)
+
+
+def union(stretches: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """In order, without overlaps."""
+    joined: list[tuple[float, float]] = []
+    for start, end in sorted(stretches):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        else:
+            joined.append((start, end))
+    return joined

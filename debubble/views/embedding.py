@@ -1,0 +1,58 @@
+"""What a page without a kernel needs of a view, kept in the notebook beside its picture.
+
+`make site` turns it into the live view: the same drawing code, on data that was recorded before.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+
+MIME = "application/vnd.debubble.view+json"
+BYTES = ("events", "bubbles", "ghost_events", "ghost_bubbles")
+
+STORING = "DEBUBBLE_STORING"
+"""Set to 1 where notebooks are run to be stored: elsewhere nobody would read what is embedded."""
+
+State = Mapping[str, object]
+"""The traits of a timeline's widget: `facts`, and the four columns of bytes."""
+Embedded = tuple[Mapping[str, object], Sequence[State]]
+"""What a view's browser part has to know, and the timelines in it."""
+Bundle = tuple[dict[str, object], dict[str, object]]
+"""What Jupyter asks a view for: data and metadata by MIME type."""
+
+
+def embed(
+    view: str, about: Mapping[str, object], states: Sequence[State] = ()
+) -> dict[str, object]:
+    """`view` is the name of what shows it, `about` whatever that has to know, `states` the
+    timelines in it. Packed into text: 4 bytes with the length of a JSON header, the header, the
+    columns of all timelines one after the other, and all that deflated."""
+    chunks: list[bytes] = []
+    places, offset = [], 0
+    shared: dict[str, object] = {}
+    for state in states:
+        facts = dict(state["facts"])  # type: ignore[call-overload]  # traitlets' Dict has no types
+        shared = {name: facts.pop(name) for name in ("layout", "palette")}
+        place: dict[str, object] = {"facts": facts}
+        for name in BYTES:
+            data = bytes(state[name])  # type: ignore[call-overload]  # nor has its Bytes
+            place[name] = [offset, len(data)]
+            chunks.append(data)
+            offset += len(data)
+        places.append(place)
+    header = json.dumps({**about, "shared": shared, "states": places}, ensure_ascii=False).encode()
+    whole = b"".join([len(header).to_bytes(4, "little"), header, *chunks])
+    return {"view": view, "data": base64.b64encode(zlib.compress(whole, 9)).decode()}
+
+
+def with_embedding(bundle: object, view: str, embedded: Callable[[], Embedded]) -> Bundle:
+    """A widget's own mime bundle; where notebooks are stored, what a page without a kernel needs
+    as well."""
+    data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+    if os.environ.get(STORING) == "1":
+        data = {**data, MIME: embed(view, *embedded())}
+    return dict(data), dict(metadata)

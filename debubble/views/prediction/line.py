@@ -1,0 +1,51 @@
+"""A question whose answer is one of several lines of code, or of several words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import ipywidgets
+
+from .question import Question
+
+
+class LineQuestion(Question[str, str]):
+    """None of the choices is chosen beforehand."""
+
+    def __init__(self, question: str, lines: Sequence[str]) -> None:
+        self.lines = tuple(lines)
+        self.field = ipywidgets.RadioButtons(
+            options=self.lines,
+            value=None,
+            description="I say",
+            tooltip=f"Your answer: {question}",
+            layout=ipywidgets.Layout(width="auto"),
+        )
+        super().__init__(question, self.field)
+
+    def read(self) -> str:
+        if self.field.value is None:
+            raise ValueError("Nothing is chosen: choose one of them.")
+        return self.field.value
+
+    def parse(self, words: str) -> str:
+        """A choice that a chapter no longer offers is a ValueError."""
+        return self.lines[self.lines.index(words)]
+
+    def guess_in_words(self, guess: str) -> str:
+        return guess
+
+    def answer_in_words(self, answer: str) -> str:
+        if answer not in self.lines:
+            raise ValueError(f"{answer!r} is none of the choices: {', '.join(self.lines)}")
+        return answer
+
+    def judge(self, guess: str, answer: str) -> str:
+        return "So it is." if guess == answer else f"It is {answer}. What did you not count on?"
+
+    def __repr__(self) -> str:
+        return "\n".join([super().__repr__(), *(f"  ( ) {line}" for line in self.lines)])
+
+
+def predict_line(question: str, lines: Sequence[str]) -> LineQuestion:
+    return LineQuestion(question, lines)

@@ -1,0 +1,82 @@
+"""A question whose answer is a number; who isn't sure says a range."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import ipywidgets
+
+from .question import Question
+
+NUMBER = r"[-−]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
+RANGE = re.compile(rf"(?:from\s+)?({NUMBER})\s*(?:(?:-|–|\.\.|to)\s*({NUMBER})\s*)?")
+
+
+@dataclass(frozen=True)
+class Range:
+    """Both ends belong to it; a single number is a range of one."""
+
+    low: float
+    high: float
+
+    def __contains__(self, number: float) -> bool:
+        return self.low <= number <= self.high
+
+
+class NumberQuestion(Question[Range, float]):
+    """The field is empty: what stands in it would be somebody's answer."""
+
+    def __init__(self, question: str, unit: str = "") -> None:
+        self.unit = unit
+        self.field = ipywidgets.Text(
+            description="I say",
+            placeholder="a number, or from 5 to 9",
+            tooltip=f"Your answer: {question}",
+            layout=ipywidgets.Layout(width="20em"),
+        )
+        super().__init__(question, self.field)
+
+    def read(self) -> Range:
+        return self.parse(self.field.value)
+
+    def parse(self, words: str) -> Range:
+        found = RANGE.fullmatch(words.removesuffix(self.unit).strip())
+        if not found:
+            what = f"{words.strip()!r} is no answer" if words.strip() else "The field is empty"
+            raise ValueError(f"{what}: write a number, as 7, or a range, as 5 to 9.")
+        low, high = (number_of(part) for part in (found[1], found[2] or found[1]))
+        if low > high:
+            raise ValueError(f"{low:g} to {high:g} holds no number: begin with the smaller one.")
+        return Range(low, high)
+
+    def guess_in_words(self, guess: Range) -> str:
+        ends = [in_words(guess.low)]
+        if guess.high != guess.low:
+            ends.append(in_words(guess.high))
+        return self._with_unit(" to ".join(ends))
+
+    def answer_in_words(self, answer: float) -> str:
+        return self._with_unit(in_words(answer))
+
+    def judge(self, guess: Range, answer: float) -> str:
+        right = self.answer_in_words(answer)
+        if answer not in guess:
+            return f"It is {right}. What did you not count on?"
+        return f"It is {right}, as you said." if guess.low == guess.high else f"It is: {right}."
+
+    def _with_unit(self, words: str) -> str:
+        return f"{words} {self.unit}" if self.unit else words
+
+
+def predict(question: str, unit: str = "") -> NumberQuestion:
+    """`unit` stands behind the number wherever it is said: "waits", "microseconds"."""
+    return NumberQuestion(question, unit)
+
+
+def number_of(words: str) -> float:
+    return float(words.replace(",", "").replace("−", "-"))
+
+
+def in_words(number: float) -> str:
+    return f"{int(number):,}" if number == int(number) else f"{number:,g}"

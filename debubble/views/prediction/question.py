@@ -1,0 +1,183 @@
+"""A question before the answer: the reader commits to something, and only then sees what it is.
+
+Nobody has to answer: a cell that has the answer runs all the same, and keeps it back until the
+reader has committed. Where nobody reads (a test, a stored chapter) it is shown at once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from html import escape
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+import ipywidgets
+from IPython.display import display
+
+from .kept import keep, recall
+
+AT_ONCE = "DEBUBBLE_ANSWERS"
+"""Set to "at once" by whoever runs chapters without a reader."""
+WITHHELD = "The answer appears here once you have committed to yours above."
+
+Guess = TypeVar("Guess")
+Answer = TypeVar("Answer")
+
+
+class Watcher(Protocol):
+    """Something on the page that changes when the reader commits, or the answer is known."""
+
+    def update(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What happened, in words: the answer, and why it is so."""
+
+    answer: str
+    because: str = ""
+
+    def __str__(self) -> str:
+        return "\n".join(filter(None, (self.answer, self.because)))
+
+
+class Question(ipywidgets.VBox, Generic[Guess, Answer]):
+    """A field, a button, and what became of the answer; each kind of answer is a class below it.
+
+    `asked` holds the questions of this notebook in their order, for the table at its end.
+    """
+
+    asked: ClassVar[list[Question]] = []
+
+    def __init__(self, question: str, *fields: ipywidgets.Widget) -> None:
+        self.question = question
+        self.guess: Guess | None = None
+        self.answer: Answer | None = None
+        self.outcome: Outcome | None = None
+        self.watchers: list[Watcher] = []
+        self._button = ipywidgets.Button(
+            description="Commit", tooltip=f"Commit to your answer: {question}"
+        )
+        self._verdict = ipywidgets.HTML()
+        self._button.on_click(lambda button: self.commit())
+        heading = ipywidgets.HTML(f"<b>Predict:</b> {marked_up(question)}")
+        super().__init__([heading, *fields, ipywidgets.HBox([self._button, self._verdict])])
+        Question.asked[:] = [one for one in Question.asked if one.question != question]
+        Question.asked.append(self)
+        if (earlier := recall(question)) is not None:
+            self._restore(earlier)
+
+    def compare(self, answer: Answer, because: str = "") -> None:
+        """Shows the answer, and `because` (a sentence or two) with it, as soon as the reader has
+        committed; `code` in it is set as code."""
+        self.answer = answer
+        self.outcome = Outcome(self.answer_in_words(answer), because)
+        reveal = Reveal(self)
+        self.watchers.append(reveal)
+        self._update()
+        display(reveal)
+
+    def commit(self) -> None:
+        """Keeps what the fields hold; what is no answer is said beside them."""
+        try:
+            guess = self.read()
+        except ValueError as error:
+            self._say(str(error))
+            return
+        self.guess = guess
+        keep(self.question, self.guess_in_words(guess))
+        self._update()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a reader could still commit, and has not."""
+        return self.guess is None and os.environ.get(AT_ONCE) != "at once"
+
+    def verdict(self) -> str:
+        """One sentence: what was said, what it is, and how they go together."""
+        if self.guess is None:
+            return "Not predicted."
+        said = f"You said {self.guess_in_words(self.guess)}"
+        if self.answer is None:
+            return f"{said}. Now run the next cells."
+        return f"{said}. {self.judge(self.guess, self.answer)}"
+
+    def read(self) -> Guess:
+        """What the fields hold. ValueError with a sentence where that is no answer."""
+        raise NotImplementedError
+
+    def parse(self, words: str) -> Guess:
+        """What `guess_in_words` said. ValueError where it is something else."""
+        raise NotImplementedError
+
+    def guess_in_words(self, guess: Guess) -> str:
+        raise NotImplementedError
+
+    def answer_in_words(self, answer: Answer) -> str:
+        """The same on every machine: no times."""
+        raise NotImplementedError
+
+    def judge(self, guess: Guess, answer: Answer) -> str:
+        raise NotImplementedError
+
+    def _restore(self, words: str) -> None:
+        try:
+            self.guess = self.parse(words)
+        except ValueError:
+            return
+        self._say(f"{self.verdict()} (kept from last time)")
+
+    def _update(self) -> None:
+        if self.guess is not None:
+            self._say(self.verdict())
+        for watcher in self.watchers:
+            watcher.update()
+
+    def _say(self, words: str) -> None:
+        self._verdict.value = marked_up(words)
+
+    def __repr__(self) -> str:
+        return f"Predict: {self.question}"
+
+    def _repr_mimebundle_(self, **kwargs: dict) -> tuple[dict, dict]:
+        return with_words(super()._repr_mimebundle_(**kwargs), repr(self))
+
+
+class Reveal(ipywidgets.HTML):
+    """Where a chapter has the answer: kept back while the question is open."""
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        super().__init__()
+
+    def update(self) -> None:
+        question = self._question
+        if question.is_open or question.outcome is None:
+            self.value = f"<i>{escape(WITHHELD)}</i>"
+            return
+        outcome = question.outcome
+        lines = [f"<b>{marked_up(outcome.answer)}</b>"]
+        if question.guess is not None:
+            lines.append(marked_up(question.verdict()))
+        if outcome.because:
+            lines.append(marked_up(outcome.because))
+        self.value = "<br>".join(lines)
+
+    def __repr__(self) -> str:
+        question = self._question
+        return WITHHELD if question.is_open else str(question.outcome)
+
+    def _repr_mimebundle_(self, **kwargs: dict) -> tuple[dict, dict]:
+        return with_words(super()._repr_mimebundle_(**kwargs), repr(self))
+
+
+def with_words(bundle: object, words: str) -> tuple[dict, dict]:
+    """A widget's bundle with `words` for whoever has no live widget."""
+    data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+    return {**data, "text/plain": words}, metadata
+
+
+def marked_up(words: str) -> str:
+    """HTML of words in which `code` stands between backticks."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(words))

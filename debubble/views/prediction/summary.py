@@ -1,0 +1,54 @@
+"""The end of a chapter: what its reader said, against what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import ipywidgets
+
+from .question import Question, marked_up, with_words
+
+HEADINGS = ("question", "you said", "it was")
+
+
+class Summary(ipywidgets.HTML):
+    """A table with a row for each question; an answer stays out of it until one has committed, and
+    one that is committed to later appears in it."""
+
+    def __init__(self, questions: Sequence[Question]) -> None:
+        self.questions = list(questions)
+        super().__init__()
+        self.update()
+
+    def update(self) -> None:
+        heads = "".join(f'<th scope="col" style="text-align:left">{name}</th>' for name in HEADINGS)
+        rows = "".join(
+            f"<tr>{''.join(f'<td>{marked_up(cell)}</td>' for cell in row_of(question))}</tr>"
+            for question in self.questions
+        )
+        self.value = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+
+    def __repr__(self) -> str:
+        return f"Your predictions against what happened: {len(self.questions)} questions"
+
+    def _repr_mimebundle_(self, **kwargs: dict) -> tuple[dict, dict]:
+        return with_words(super()._repr_mimebundle_(**kwargs), repr(self))
+
+
+def row_of(question: Question) -> tuple[str, str, str]:
+    said = "–" if question.guess is None else question.guess_in_words(question.guess)
+    if question.answer is None:
+        return question.question, said, "its cells have not run"
+    if question.is_open:
+        return question.question, said, "commit first"
+    if question.guess is not None:
+        return question.question, said, question.judge(question.guess, question.answer)
+    return question.question, said, str(question.outcome and question.outcome.answer)
+
+
+def show_predictions() -> Summary:
+    """Of all questions that this notebook has asked so far."""
+    summary = Summary(Question.asked)
+    for question in Question.asked:
+        question.watchers.append(summary)
+    return summary

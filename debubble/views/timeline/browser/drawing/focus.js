@@ -1,0 +1,76 @@
+// What is pointed out: the hovered and the selected, what a search found, and a marked area.
+import { AXIS, OVERVIEW } from "./stage.js";
+
+export function drawTarget(stage, recording, target, selected) {
+  const { pen } = stage;
+  const ghost = target.which === "before";
+  const [from, to] = recording.spanOf(target);
+  const left = stage.x(from), right = Math.max(stage.x(to), left + 2);
+  pen.strokeStyle = stage.ink;
+  pen.lineWidth = selected ? 2 : 1.25;
+  if (target.what === "bubbles") {
+    const [top, height] = stage.idleSlot(ghost);
+    pen.strokeRect(left, top - 1, right - left, height + 2);
+    return;
+  }
+  const key = stage.kinds[recording.kind[target.index]].key;
+  const [top, height] = stage.slot(stage.rows[recording.lane[target.index]], key, ghost);
+  pen.strokeRect(left - 0.5, top - 1, right - left + 1, height + 2);
+  const launch = recording.launched_by[target.index];
+  if (launch >= 0) drawWay(stage, recording, launch, left, top);
+}
+
+/** From a launch to what it started, which begins at (x, y). */
+function drawWay(stage, recording, launch, x, y) {
+  const { pen } = stage;
+  const host = stage.rows[recording.lane[launch]];
+  const bottom = host.top + host.height;
+  const start = stage.x(recording.start[launch] + recording.duration[launch] / 2);
+  pen.beginPath();
+  pen.moveTo(start, bottom - 5);
+  pen.bezierCurveTo(start, y - 12, x, bottom + 6, x, y - 2);
+  pen.stroke();
+  pen.fillStyle = stage.ink;
+  pen.beginPath();
+  pen.moveTo(x, y);
+  pen.lineTo(x - 4, y - 7);
+  pen.lineTo(x + 4, y - 7);
+  pen.fill();
+}
+
+/** A tick below each event that was found: at most one for each pixel of a lane. */
+export function drawMatches(stage, recording, matches) {
+  const { pen } = stage;
+  pen.fillStyle = stage.ink;
+  for (const row of stage.rows) {
+    const seen = new Uint8Array(Math.ceil(stage.plotWidth) + 1);
+    const mark = (from, to) => {
+      const left = Math.max(Math.floor(stage.x(from)), 0);
+      const right = Math.min(Math.ceil(stage.x(to)), seen.length);
+      if (right >= 0 && left < seen.length) seen.fill(1, left, Math.max(right, left + 1));
+    };
+    const what = row.lane === null ? "bubbles" : "events";
+    const found = row.lane === null ? matches.bubbles : matches.byLane[row.lane];
+    for (const index of found) mark(...recording.spanOf({ what, index }));
+    for (let first = 0; first < seen.length; ) {
+      let end = first + 1;
+      while (end < seen.length && seen[end] === seen[first]) end += 1;
+      if (seen[first]) {
+        pen.fillRect(first, row.top + row.height - 3, Math.max(end - first, 2), 3);
+        stage.marks += 1;
+      }
+      first = end;
+    }
+  }
+}
+
+export function drawArea(stage, [from, to]) {
+  const { pen } = stage;
+  const left = stage.x(from), right = Math.max(stage.x(to), left + 1);
+  const height = stage.height - OVERVIEW - AXIS;
+  pen.fillStyle = stage.dark ? "rgba(255,255,255,.10)" : "rgba(15,23,42,.08)";
+  pen.fillRect(left, AXIS, right - left, height);
+  pen.fillStyle = stage.ink;
+  for (const edge of [left, right - 1]) pen.fillRect(edge, AXIS - 6, 1, height + 6);
+  pen.fillRect(left, AXIS - 6, right - left, 2);
+}

@@ -1,0 +1,126 @@
+// The canvas: its size, its rows, its colours, and which moment lies where.
+
+export const GUTTER = 98, AXIS = 24, OVERVIEW = 12, RIGHT = 10;
+const HOST_ROW = 40, ROW = 40, IDLE_ROW = 24;
+
+export class Stage {
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.pen = canvas.getContext("2d");
+    this.hatches = new Map();
+    this.marks = 0;
+  }
+
+  /** Rows from the top down, the idle time below them; a ghost takes the upper edge of each. */
+  lay(lanes, ghosted, { kinds, causes }) {
+    Object.assign(this, { ghosted, kinds, causes });
+    let top = AXIS;
+    this.rows = lanes.map((name, lane) => {
+      const host = name === "host";
+      const row = { name, lane, host, top, height: host ? HOST_ROW : ROW };
+      top += row.height;
+      return row;
+    });
+    this.idle = { name: "idle", lane: null, host: false, top, height: IDLE_ROW };
+    this.rows.push(this.idle);
+    this.height = top + IDLE_ROW + OVERVIEW + 4;
+  }
+
+  /** Ready to be drawn on: as wide as there is room, cleared, [start, end] µs from edge to edge.
+   * False where there is no room at all. */
+  begin(range, root) {
+    this.see(range);
+    if (!this.width) return false;
+    const ratio = window.devicePixelRatio || 1;
+    const pixels = [Math.round(this.width * ratio), Math.round(this.height * ratio)];
+    if (this.canvas.width !== pixels[0] || this.canvas.height !== pixels[1]) {
+      [this.canvas.width, this.canvas.height] = pixels;
+      this.canvas.style.height = `${this.height}px`;
+    }
+    this.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.pen.clearRect(0, 0, this.width, this.height);
+    this.marks = 0;
+    this.readTheme(root);
+    return true;
+  }
+
+  see([start, end]) {
+    this.width = this.canvas.parentElement.clientWidth;
+    this.plotWidth = Math.max(this.width - GUTTER - RIGHT, 50);
+    [this.start, this.end] = [start, end];
+    this.scale = this.plotWidth / (end - start);
+  }
+
+  /** Pixels right of the gutter. */
+  x(moment) {
+    return (moment - this.start) * this.scale;
+  }
+
+  timeAt(x) {
+    return this.start + (x - GUTTER) / this.scale;
+  }
+
+  rowAt(y) {
+    return this.rows.find((row) => y >= row.top && y < row.top + row.height);
+  }
+
+  /** Where an event lies in its row: [top, height]. The ghost stands out behind, above. */
+  slot(row, key, ghost) {
+    const inset = this.ghosted && !ghost ? 13 : 5;
+    const top = row.top + (ghost ? 3 : inset), bottom = row.top + row.height - 5;
+    if (key === "launch") return [bottom - (bottom - top) * 0.55, (bottom - top) * 0.55];
+    return [top, bottom - top];
+  }
+
+  /** Where a bubble lies in the row of idle time: [top, height]. */
+  idleSlot(ghost) {
+    const top = this.idle.top + (ghost ? 2 : this.ghosted ? 9 : 4);
+    return [top, this.idle.top + this.idle.height - 4 - top];
+  }
+
+  readTheme(root) {
+    const style = getComputedStyle(root);
+    const ink = style.color;
+    if (ink === this.ink && style.fontFamily === this.font) return;
+    const [r, g, b] = ink.match(/[\d.]+/g).map(Number);
+    this.dark = 0.3 * r + 0.6 * g + 0.1 * b > 140;
+    this.ink = ink;
+    this.font = style.fontFamily;
+    this.faint = this.dark ? "#9aa5b1" : "#5f6b7a";
+    this.line = this.dark ? "rgba(255,255,255,.11)" : "rgba(15,23,42,.09)";
+    root.classList.toggle("dark", this.dark);
+    const tone = this.dark ? "dark" : "light";
+    this.kindColours = this.kinds.map((kind) => kind[tone]);
+    this.causeColours = this.causes.map((cause) => cause[tone]);
+    for (const [index, colour] of this.kindColours.entries()) {
+      root.style.setProperty(`--kind-${index}`, colour);
+    }
+    for (const [index, colour] of this.causeColours.entries()) {
+      root.style.setProperty(`--cause-${index}`, colour);
+    }
+    this.hatches.clear();
+  }
+
+  /** A pattern of `colour`: 0 and 1 slanted lines and dots, 2 none, 3 lines the other way. */
+  hatch(colour, style) {
+    const key = `${colour} ${style}`;
+    if (!this.hatches.has(key)) {
+      const tile = document.createElement("canvas");
+      tile.width = tile.height = 6;
+      const pen = tile.getContext("2d");
+      pen.strokeStyle = pen.fillStyle = colour;
+      pen.lineWidth = 1.1;
+      const line = (x0, y0, x1, y1) => {
+        pen.beginPath();
+        pen.moveTo(x0, y0);
+        pen.lineTo(x1, y1);
+        pen.stroke();
+      };
+      if (style === 0) for (const shift of [-6, 0, 6]) line(shift, 6, shift + 6, 0);
+      if (style === 1) pen.fillRect(1, 1, 2, 2), pen.fillRect(4, 4, 2, 2);
+      if (style === 3) for (const shift of [-6, 0, 6]) line(shift, 0, shift + 6, 6);
+      this.hatches.set(key, this.pen.createPattern(tile, "repeat"));
+    }
+    return this.hatches.get(key);
+  }
+}

@@ -1,0 +1,107 @@
+// What a pointer and keys do on the canvas.
+import { AXIS } from "./drawing/stage.js";
+
+export const HELP =
+  "Drag to pan, turn the wheel to zoom, drag along the time axis (or with Shift) to mark an area. " +
+  "Keys: arrow left and right pan, plus and minus zoom, Home shows everything. Enter steps to the " +
+  "next event, B to the next bubble, with Shift to the previous one. S marks what is seen and adds " +
+  "it up, G asks the recording before instead, F finds. Escape lets go. " +
+  "The button Table shows the same as a table.";
+
+export class Gestures {
+  constructor(canvas, view) {
+    this.canvas = canvas;
+    this.view = view;
+    canvas.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
+    canvas.addEventListener("pointerdown", (event) => this.onDown(event));
+    canvas.addEventListener("pointermove", (event) => this.onMove(event));
+    canvas.addEventListener("pointerup", () => this.onUp());
+    canvas.addEventListener("pointercancel", () => this.onUp());
+    canvas.addEventListener("pointerleave", () => {
+      this.armed = false;
+      view.hover(null);
+    });
+    canvas.addEventListener("dblclick", () => view.reset());
+    canvas.addEventListener("keydown", (event) => this.onKey(event));
+    canvas.addEventListener("blur", () => view.hover(null));
+  }
+
+  onWheel(event) {
+    // A page that scrolls by under a resting pointer must not get caught here.
+    if (!this.armed && document.activeElement !== this.canvas && !event.ctrlKey) return;
+    const { view } = this;
+    const everything = view.view === null;
+    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+      if (everything) return;
+      event.preventDefault();
+      view.pan((event.deltaX || event.deltaY) / view.stage.plotWidth);
+    } else {
+      if (everything && event.deltaY > 0) return;
+      event.preventDefault();
+      const lines = event.deltaMode === 1 ? 16 : 1;
+      const turn = Math.min(Math.max(event.deltaY * lines, -300), 300);
+      view.zoom(Math.exp(turn * 0.0022), view.stage.timeAt(event.offsetX));
+    }
+  }
+
+  onDown(event) {
+    if (event.button !== 0) return;
+    this.armed = true;
+    const marks = event.shiftKey || event.offsetY < AXIS;
+    this.drag = { x: event.offsetX, range: this.view.range, moved: false, marks };
+    this.canvas.setPointerCapture(event.pointerId);
+  }
+
+  onMove(event) {
+    const { view, drag } = this;
+    if (event.movementX || event.movementY) this.armed = true;
+    this.canvas.style.cursor = event.offsetY < AXIS ? "col-resize" : "";
+    if (!drag) return view.hover(view.find(event.offsetX, event.offsetY), event);
+    const moved = event.offsetX - drag.x;
+    if (Math.abs(moved) > 3) drag.moved = true;
+    if (!drag.moved) return;
+    view.hover(null);
+    if (drag.marks) {
+      const ends = [drag.x, event.offsetX].map((x) => view.stage.timeAt(x));
+      return view.mark([Math.min(...ends), Math.max(...ends)]);
+    }
+    const [start, end] = drag.range;
+    const shift = (moved / view.stage.plotWidth) * (end - start);
+    view.show(start - shift, end - shift);
+  }
+
+  onUp() {
+    const { view, drag } = this;
+    if (drag && !drag.moved) view.select(view.hovered);
+    else if (drag?.marks) view.sayArea();
+    this.drag = null;
+  }
+
+  onKey(event) {
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    const { view } = this;
+    const step = event.shiftKey ? -1 : 1;
+    const actions = {
+      arrowleft: () => view.pan(-0.15),
+      arrowright: () => view.pan(0.15),
+      arrowup: () => view.zoom(0.7),
+      arrowdown: () => view.zoom(1 / 0.7),
+      "+": () => view.zoom(0.7),
+      "=": () => view.zoom(0.7),
+      "-": () => view.zoom(1 / 0.7),
+      _: () => view.zoom(1 / 0.7),
+      home: () => view.reset(),
+      enter: () => view.step("events", step),
+      b: () => view.step("bubbles", step),
+      s: () => view.markSeen(),
+      g: () => view.askOther(),
+      f: () => view.search.field.focus(),
+      escape: () => view.letGo(),
+    };
+    const action = actions[event.key.toLowerCase()];
+    if (!action) return;
+    event.preventDefault();
+    event.stopPropagation();
+    action();
+  }
+}

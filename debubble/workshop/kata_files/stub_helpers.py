@@ -1,0 +1,88 @@
+"""What a stub needs beside its exercise: imports, constants, and the definitions that it uses."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from .stub_source import Definition, Function, Import, SourceModule, names_read, source_module
+
+
+class Helper(NamedTuple):
+    """A statement of `solutions` that an exercise reads, through and through."""
+
+    text: str
+    is_definition: bool
+    """A function or class, and no constant."""
+
+
+class Needs(NamedTuple):
+    imports: list[Import]
+    helpers: dict[str, Helper]
+    """By name, each behind those that it reads itself."""
+
+
+def needs_of(code: str, modules: Sequence[SourceModule]) -> Needs:
+    """What `code` reads and does not define; each name is looked up in `modules` in turn."""
+    imports: dict[Import, None] = {}
+    helpers: dict[str, Helper] = {}
+    own = {node.name for node in ast.parse(code).body if isinstance(node, Definition)}
+
+    def need(text: str, modules: Sequence[SourceModule]) -> None:
+        for name in names_read(text):
+            if name in own or name in helpers:
+                continue
+            found = next((found for m in modules if (found := _found(m, name))), None)
+            if isinstance(found, Import):
+                imports[found] = None
+            elif found is not None:
+                module, node = found
+                helper = Helper(module.statement_text(node), isinstance(node, Definition))
+                need(helper.text, [module])
+                helpers.setdefault(name, helper)
+
+    need(code, modules)
+    return Needs(list(imports), helpers)
+
+
+def read_at_once(code: str, is_lazy: bool) -> set[str]:
+    """Names that have to be there when Python comes to `code`, and not only when it is called: of
+    decorators, defaults, base classes and statements, and of annotations unless they are lazy."""
+    return {
+        name.id
+        for statement in ast.parse(code).body
+        for part in _evaluated(statement, is_lazy)
+        for name in ast.walk(part)
+        if isinstance(name, ast.Name)
+    }
+
+
+def _evaluated(statement: ast.stmt, is_lazy: bool) -> Iterator[ast.AST]:
+    if isinstance(statement, Function):
+        arguments = statement.args
+        yield from statement.decorator_list
+        yield from [*arguments.defaults, *filter(None, arguments.kw_defaults)]
+        if not is_lazy:
+            every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+            annotations = [argument.annotation for argument in every]
+            yield from filter(None, [*annotations, statement.returns])
+    elif isinstance(statement, ast.ClassDef):
+        yield from [*statement.decorator_list, *statement.bases, *statement.keywords]
+        for inner in statement.body:
+            yield from _evaluated(inner, is_lazy)
+    elif isinstance(statement, ast.AnnAssign) and is_lazy:
+        yield from filter(None, [statement.value])
+    else:
+        yield statement
+
+
+def _found(module: SourceModule, name: str) -> Import | tuple[SourceModule, ast.stmt] | None:
+    """Where `module` has `name` from: an import that a stub may hold too, or a definition."""
+    if name in module.statements:
+        return module, module.statements[name]
+    known = module.imports.get(name)
+    if known is None or known.module.partition(".")[0] != "solutions":
+        return known
+    # A stub may not import the solutions: their definition comes along instead.
+    return _found(source_module(known.module, module.root), known.name)

@@ -1,0 +1,29 @@
+"""What code under test has to refuse, so that nothing wrong is done without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from .claims import expect_equal
+from .diagnosis import Diagnosis, KataFailure
+
+
+def expect_refusal(
+    call: Callable[[], object], arguments: str, *, why: str, **kept: torch.Tensor
+) -> None:
+    """`call()` raises ValueError for these `arguments`, which a sentence names, and leaves what is
+    `kept` as it was. Raises KataFailure."""
+    before = {name: value.clone() for name, value in kept.items()}
+    did = "raised nothing"
+    try:
+        call()
+    except Exception as error:
+        did = f"raised {type(error).__name__}: {error}".partition("\n")[0].rstrip(".")
+        if isinstance(error, ValueError):
+            for name, value in kept.items():
+                after = f"`{name}`, after {arguments} was refused,"
+                expect_equal(value, before[name], value=after, likely=why)
+            return
+    raise KataFailure(Diagnosis(f"a ValueError for {arguments}", did, why=why))

@@ -1,0 +1,122 @@
+"""Writes pins/: the versions of constraints.txt with their hashes, for every platform.
+
+    scripts/renew_pins.py            the hashes of what constraints.txt says; a package that is new
+                                     in pyproject.toml is added there
+    scripts/renew_pins.py --newest   the newest versions that go together, into constraints.txt too;
+                                     torch and triton stay, since they move with a GPU's validation
+    scripts/renew_pins.py --check    writes nothing and asks no network: does pins/ say what
+                                     constraints.txt says, and has every pin its hashes?
+
+It needs uv, and the index that hashes are taken from is PyPI.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+EXTRAS = {"lab": ["lab"], "test": ["lab", "test"], "hub": ["lab", "hub"]}
+OLDEST_PYTHON = "3.11"
+STAYS = ("torch", "triton")
+NOT_HERE = re.compile(r"(nvidia|cuda)-|appnope|colorama|pywinpty")
+PIN = re.compile(r"^([a-z0-9._-]+)==([^\s;]+)(?: *; *([^\\\n]+?))?(?: \\)?$", re.MULTILINE)
+HEADER = (
+    "# Written by scripts/renew_pins.py from constraints.txt: with hashes, for every platform.\n"
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--newest", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    asked = parser.parse_args()
+    if asked.check:
+        complaints = faults(ROOT)
+        print("\n".join(complaints), file=sys.stderr)
+        return int(bool(complaints))
+    uv = shutil.which("uv")
+    if uv is None:
+        sys.exit("renew_pins needs uv on the path: pip install uv")
+    constraints = ROOT / "constraints.txt"
+    newest = {name: pin for name, pin in versions(constraints).items() if name in STAYS}
+    write_versions(uv, constraints, newest if asked.newest else versions(constraints))
+    for extra, extras in EXTRAS.items():
+        text = resolve(uv, extras, constraints, hashes=True)
+        (ROOT / "pins" / f"{extra}.txt").write_text(HEADER + text, encoding="utf-8")
+    return 0
+
+
+def faults(root: Path) -> list[str]:
+    """A sentence for each pin that is not what constraints.txt says, or has no hash."""
+    asked = {(name, version) for name, version, _ in _pins(root / "constraints.txt")}
+    names = {name for name, _ in asked}
+    found = []
+    for extra in EXTRAS:
+        path = root / "pins" / f"{extra}.txt"
+        text = path.read_text(encoding="utf-8")
+        for name, version, _ in PIN.findall(text):
+            if name in names and (name, version) not in asked:
+                found.append(
+                    f"pins/{extra}.txt: {name}=={version} is not what constraints.txt says"
+                )
+        for block in re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE)[1:]:
+            if "--hash=sha256:" not in block:
+                found.append(f"pins/{extra}.txt: {block.split()[0]} has no hash")
+    held = {pin[:2] for extra in EXTRAS for pin in _pins(root / "pins" / f"{extra}.txt")}
+    found += [
+        f"constraints.txt: {name}=={version} is in no file of pins/"
+        for name, version in asked - held
+    ]
+    return sorted(found) and [*sorted(found), "run scripts/renew_pins.py"]
+
+
+def versions(constraints: Path) -> dict[str, str]:
+    return {name: f"{name}=={version}" for name, version, _ in _pins(constraints)}
+
+
+def write_versions(uv: str, constraints: Path, staying: dict[str, str]) -> None:
+    """All that any extra asks for, with the versions that stay. What only another system or CUDA
+    asks for is pinned by its hashes alone."""
+    comments = [line for line in constraints.read_text().splitlines() if line.startswith("#")]
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write("\n".join(staying.values()) + "\n")
+        file.flush()
+        text = resolve(uv, ["lab", "test", "hub"], Path(file.name), hashes=False)
+    here = [
+        f"{name}=={version}" + (f" ; {marker}" if "python" in marker else "")
+        for name, version, marker in PIN.findall(text)
+        if not NOT_HERE.match(name)
+    ]
+    constraints.write_text("\n".join([*comments, *here]) + "\n")
+
+
+def resolve(uv: str, extras: list[str], constraints: Path, *, hashes: bool) -> str:
+    command = [uv, "pip", "compile", "pyproject.toml", "--quiet", "--universal", "--no-header"]
+    command += [
+        "--no-annotate",
+        "--python-version",
+        OLDEST_PYTHON,
+        "--constraint",
+        str(constraints),
+    ]
+    command += [f"--extra={extra}" for extra in extras] + ["--generate-hashes"] * hashes
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"no versions go together:\n{done.stderr}")
+    return done.stdout
+
+
+def _pins(path: Path) -> list[tuple[str, str, str]]:
+    return PIN.findall(path.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+// Questions: what follows one is kept back until the reader has committed to an answer.
+import { add } from "./nodes.js";
+
+const NUMBER = "[-−]?(?:\\d{1,3}(?:,\\d{3})+|\\d+)(?:\\.\\d+)?";
+const RANGE = new RegExp(`^(?:from\\s+)?(${NUMBER})(?:\\s*(?:-|–|\\.\\.|to)\\s*(${NUMBER}))?`);
+const PLACE = `debubble ${location.pathname}`;
+
+export function watchQuestions() {
+  const said = recall();
+  for (const form of document.querySelectorAll(".question")) {
+    const { id } = form.dataset;
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const words = read(form);
+      if (!words) return;
+      said[id] = words;
+      keep(said);
+      open(form, said);
+    });
+    form.querySelector("[data-skip]").addEventListener("click", () => {
+      said[id] ??= "";
+      keep(said);
+      open(form, said);
+    });
+    if (id in said) open(form, said);
+  }
+  for (const button of document.querySelectorAll("[data-open-all]")) {
+    button.addEventListener("click", () => {
+      document.querySelectorAll(".behind").forEach((box) => box.classList.add("open"));
+    });
+  }
+  sumUp(said);
+}
+
+/** What the fields hold, or "" where that is no answer, which is then said. */
+function read(form) {
+  const chosen = form.querySelector("input[type=radio]:checked");
+  if (chosen) return chosen.value;
+  const field = form.querySelector("input[name=said]");
+  const say = (words) => (form.querySelector(".verdict").textContent = words);
+  if (!field) return say("Nothing is chosen: choose one of them."), "";
+  const words = field.value.trim();
+  if (!words) return say("The field is empty: write a number, as 7, or a range, as 5 to 9."), "";
+  if (!RANGE.test(words)) {
+    return say(`“${words}” is no answer: write a number, as 7, or a range, as 5 to 9.`), "";
+  }
+  return words;
+}
+
+function open(form, said) {
+  const { id } = form.dataset;
+  const words = said[id] ? `You say ${said[id]}. Read on.` : "Shown without a prediction.";
+  form.querySelector(".verdict").textContent = words;
+  for (const control of form.querySelectorAll("input, button")) control.disabled = true;
+  document.querySelector(`[data-behind="${id}"]`).classList.add("open");
+  for (const note of document.querySelectorAll(`[data-answers="${id}"]`)) {
+    note.textContent = judge(said[id], note.dataset.answer);
+  }
+  sumUp(said);
+}
+
+/** What was said against the first line of what the chapter showed. */
+function judge(words, answer) {
+  const right = answer.split("\n")[0];
+  if (!words) return "";
+  if (words === right) return `You said ${words}, and so it is.`;
+  const range = RANGE.exec(words), number = RANGE.exec(right);
+  if (!range || !number) return `You said ${words}.`;
+  const value = toNumber(number[1]);
+  const low = toNumber(range[1]), high = toNumber(range[2] ?? range[1]);
+  if (value < low || value > high) return `You said ${words}. What did you not count on?`;
+  return low === high ? `It is as you said: ${words}.` : `It is within what you said: ${words}.`;
+}
+
+function toNumber(words) {
+  return Number(words.replaceAll(",", "").replace("−", "-"));
+}
+
+/** At a chapter's end: each question, what was said, what it was. */
+function sumUp(said) {
+  for (const box of document.querySelectorAll("[data-summary]")) {
+    box.replaceChildren();
+    const table = add(box, "table", {});
+    const head = add(add(table, "thead", {}), "tr", {});
+    for (const words of ["question", "you said", "it was"]) add(head, "th", { scope: "col" }, words);
+    const body = add(table, "tbody", {});
+    for (const form of document.querySelectorAll(".question")) {
+      const { id } = form.dataset;
+      const note = document.querySelector(`[data-answers="${id}"]`);
+      const row = add(body, "tr", {});
+      const question = form.querySelector("p").textContent.replace("Predict:", "").trim();
+      add(row, "th", { scope: "row" }, question);
+      add(row, "td", {}, said[id] || "–");
+      add(row, "td", {}, id in said ? note?.dataset.answer.split("\n")[0] ?? "" : "commit first");
+    }
+  }
+}
+
+/** A page that was opened from a file may have no storage: then nothing is kept. */
+function recall() {
+  try {
+    return JSON.parse(sessionStorage.getItem(PLACE)) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+function keep(said) {
+  try {
+    sessionStorage.setItem(PLACE, JSON.stringify(said));
+  } catch {
+    return;
+  }
+}

@@ -1,0 +1,29 @@
+// A page of the site comes to life: its views as they come near, and its questions.
+import { watchQuestions } from "./questions.js";
+import { unpack } from "./unpack.js";
+import { VIEWS } from "./views.js";
+
+const near = new IntersectionObserver(
+  (entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      near.unobserve(target);
+      wake(target);
+    }
+  },
+  { rootMargin: "600px" },
+);
+
+async function wake(figure) {
+  const found = await unpack(figure.querySelector("script").textContent);
+  const stage = document.createElement("div");
+  figure.append(stage);
+  VIEWS[figure.dataset.view](stage, found);
+  figure.querySelector(".still").hidden = true;
+  figure.classList.add("awake");
+}
+
+// What has to be scrolled sideways can be scrolled by keys.
+for (const table of document.querySelectorAll(".text table, .summary table")) table.tabIndex = 0;
+watchQuestions();
+for (const figure of document.querySelectorAll(".live")) near.observe(figure);

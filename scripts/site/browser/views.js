@@ -1,0 +1,48 @@
+// The live views of a page: the browser's parts of the widgets, on what was recorded before.
+import { Model } from "./model.js";
+import { showDashboard } from "./dashboard.js";
+import { add } from "./nodes.js";
+
+export const VIEWS = { timeline, explorer, drawing, dashboard: showDashboard };
+
+function timeline(el, { states: [state] }) {
+  WIDGETS.timeline.render({ model: new Model(state), el });
+}
+
+/** A slider over recordings. */
+function explorer(el, { slider, states }) {
+  const handle = new Model(slider);
+  const shown = () => states[slider.options.indexOf(handle.get("value"))];
+  const model = new Model({ ...shown() });
+  WIDGETS.slider.render({ model: handle, el });
+  WIDGETS.timeline.render({ model, el });
+  handle.on("change:value", () => model.set(shown()));
+}
+
+/** Sliders over pictures: each was drawn with one slider moved, and the others where they began. */
+function drawing(el, { sliders, pictures }) {
+  const handles = sliders.map((slider) => new Model({ unit: "", ...slider }));
+  if (sliders.length > 1) {
+    const words = "On this page one slider moves at a time. In JupyterLab they all do.";
+    add(el, "p", { class: "note" }, words);
+  }
+  for (const model of handles) WIDGETS.slider.render({ model, el });
+  const image = add(el, "img", {});
+  const show = (key) => {
+    const { svg, alt, width } = pictures[key];
+    Object.assign(image, { alt, width, src: `data:image/svg+xml;utf8,${encodeURIComponent(svg)}` });
+  };
+  const first = sliders.map(({ value }) => value);
+  handles.forEach((handle, number) => {
+    handle.on("change:value", () => {
+      const value = handle.get("value");
+      if (value === first[number]) {
+        if (handles.every((other, index) => other.get("value") === first[index])) show("");
+        return;
+      }
+      handles.forEach((other, index) => index !== number && other.set("value", first[index]));
+      show(`${sliders[number].name} ${value}`);
+    });
+  });
+  show("");
+}

@@ -1,0 +1,97 @@
+"""Chapters: their notebooks with all that they showed, cut where a reader has to predict first."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from .page import Page
+
+QUESTION = "Predict: "
+SUMMARY = "Your predictions against what happened"
+CHOICE = re.compile(r"^  \( \) (.*)$", re.MULTILINE)
+
+
+def folder_of(root: Path) -> Path:
+    """Where chapters are stored whole."""
+    references = root / "tests/chapters"
+    return references if list(references.glob("*.ipynb")) else root / "chapters"
+
+
+def pages(root: Path) -> list[Page]:
+    return [page_of(path) for path in sorted(folder_of(root).glob("*.ipynb"))]
+
+
+def page_of(path: Path) -> Page:
+    notebook = nbformat.read(path, as_version=4)
+    title = "".join(notebook.cells[0].source).partition("\n")[0].removeprefix("# ")
+    questions = mark_questions(notebook.cells)
+    name = f"{path.stem}.html"
+    return Page(name, title, notebook, f"chapters/{path.name}", {"questions": questions})
+
+
+def mark_questions(cells: list[NotebookNode]) -> int:
+    """Tells the template which cell asks, which one answers, and which one sums up. Gives the
+    number of questions."""
+    named: dict[str, str] = {}
+    asked = 0
+    for cell in cells:
+        site = cell.metadata["site"] = NotebookNode()
+        if cell.cell_type != "code":
+            continue
+        for name, key in compared(cell.source):
+            if name in named:
+                site["answers"] = {"id": named[name], "answer": words_of(cell), "key": key}
+        words = words_of(cell)
+        if words.startswith(QUESTION):
+            asked += 1
+            question, *_ = words.removeprefix(QUESTION).splitlines()
+            site["asks"] = {
+                "id": f"question-{asked}",
+                "question": question,
+                "choices": CHOICE.findall(words),
+            }
+            for name in shown_names(cell.source):
+                named[name] = f"question-{asked}"
+        if words.startswith(SUMMARY):
+            site["sums_up"] = True
+    return asked
+
+
+def words_of(cell: NotebookNode) -> str:
+    """The text of a cell's last output, for whoever has no live widget."""
+    for output in reversed(cell.outputs):
+        if output.output_type == "stream":
+            return output.text.strip()
+        if "text/plain" in output.get("data", {}):
+            return output.data["text/plain"]
+    return ""
+
+
+def shown_names(source: str) -> list[str]:
+    """`q = predict("…")` and the `q` below it, or whatever name the last line shows."""
+    body = ast.parse(clean(source)).body
+    last = body[-1].value if body and isinstance(body[-1], ast.Expr) else None
+    return [last.id] if isinstance(last, ast.Name) else []
+
+
+def compared(source: str) -> list[tuple[str, str]]:
+    """Names on which `.compare(` is called with an answer, and what the answer is called."""
+    return [
+        (call.func.value.id, ast.unparse(call.args[0]))
+        for call in ast.walk(ast.parse(clean(source)))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr == "compare"
+        and isinstance(call.func.value, ast.Name)
+        and call.args
+    ]
+
+
+def clean(source: str) -> str:
+    """Without what only IPython understands."""
+    return "\n".join("" if line.startswith(("%", "!")) else line for line in source.splitlines())

@@ -1,0 +1,38 @@
+"""The two files that all pages share: one script and one style sheet, nothing from elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from debubble.views.controls import slider
+from debubble.views.dashboard import status, table
+from debubble.views.javascript import one_module
+from debubble.views.timeline import widget
+
+HERE = Path(__file__).parent
+WIDGETS = {
+    "timeline": widget.SOURCE,
+    "slider": slider.SOURCE,
+    "status": status.SOURCE,
+    "figures": table.SOURCE,
+}
+"""The browser's parts of the live views, the same as in JupyterLab, by the name that pages use."""
+
+
+def write_static(folder: Path) -> None:
+    (folder / "static").mkdir(parents=True)
+    (folder / "static/site.js").write_text(script())
+    (folder / "static/site.css").write_text((HERE / "style.css").read_text())
+
+
+def script() -> str:
+    """A classic script: a browser that opened a page from a file refuses to load modules."""
+    widgets = ",\n".join(f"{name}: {as_value(source)}" for name, source in WIDGETS.items())
+    own = one_module(HERE / "browser/site.js")
+    return f"(() => {{\nconst WIDGETS = {{\n{widgets}\n}};\n{own}\n}})();\n"
+
+
+def as_value(module: str) -> str:
+    """What a module exports, as an expression."""
+    body = module.replace("export default {", "const WIDGET = {")
+    return f"(() => {{\n{body}\nreturn WIDGET;\n}})()"

@@ -1,0 +1,78 @@
+"""A page of the site: a notebook, and where it goes."""
+
+from __future__ import annotations
+
+import os.path
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbconvert import HTMLExporter
+from traitlets.config import Config
+
+HERE = Path(__file__).parent
+# A live widget's own entry is for a kernel; what is embedded beside it, the template shows.
+SHOWN = ["text/html", "text/markdown", "image/svg+xml", "image/png", "image/jpeg", "text/plain"]
+LINK = re.compile(r'<a href="(?!https?:|#|mailto:)([^"#]*)(#[^"]*)?">(.*?)</a>', re.DOTALL)
+
+
+@dataclass
+class Page:
+    """path: from the site's folder, with slashes. source: the file that it is of, from the
+    repository's folder, as links in it are meant."""
+
+    path: str
+    title: str
+    notebook: nbformat.NotebookNode
+    source: str = ""
+    about: dict[str, Any] = field(default_factory=dict)
+    """What else the template has to know."""
+
+    @classmethod
+    def of_markdown(cls, path: str, title: str, text: str, source: str = "") -> Page:
+        cell = nbformat.v4.new_markdown_cell(text)
+        return cls(path, title, nbformat.v4.new_notebook(cells=[cell]), source)
+
+    @property
+    def to_root(self) -> str:
+        return "../" * self.path.count("/")
+
+
+def write_all(pages: Sequence[Page], folder: Path) -> None:
+    """Each page knows its neighbours: links lead from one to the next."""
+    exporter = HTMLExporter(
+        template_name="template",
+        extra_template_basedirs=[str(HERE)],
+        exclude_anchor_links=True,
+        config=Config({"NbConvertBase": {"display_data_priority": SHOWN}}),
+    )
+    find = finder(pages)
+    for page in pages:
+        html, _ = exporter.from_notebook_node(page.notebook, {"page": page, "pages": pages})
+        path = folder / page.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(relinked(html, page, find))
+
+
+def finder(pages: Sequence[Page]) -> Callable[[str], Page | None]:
+    """find(path from the site's or the repository's folder)"""
+    known = {page.path: page for page in pages}
+    known |= {page.source: page for page in pages if page.source}
+    return known.get
+
+
+def relinked(html: str, page: Page, find: Callable[[str], Page | None]) -> str:
+    """Links between files of the repository lead to their pages, or else are words alone."""
+
+    def link(match: re.Match[str]) -> str:
+        target, anchor, words = match[1], match[2] or "", match[3]
+        for base in (page.path, page.source):
+            place = os.path.normpath(os.path.join(os.path.dirname(base), target))
+            if (found := find(place)) is not None:
+                return f'<a href="{page.to_root}{found.path}{anchor}">{words}</a>'
+        return f'<span title="{target}: in the repository">{words}</span>'
+
+    return LINK.sub(link, html)

@@ -1,0 +1,52 @@
+"""What all families have: an embedding, layers with attention between norms, a final norm and a
+head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..model.config import ModelConfig
+from ..model.layers import Layer
+from ..model.model import Model
+from .fields import Fields
+from .weights import Weight, one, rows
+
+
+def shape_of(config: Fields) -> dict[str, int | float]:
+    """The sizes of a decoder, by their names in a ModelConfig."""
+    hidden, heads = config.count("hidden_size"), config.count("num_attention_heads")
+    if not config.has("head_dim") and hidden % heads:
+        raise ValueError(
+            f"{config.source}: hidden_size {hidden} for {heads} heads, and no head_dim: it must be "
+            "a multiple"
+        )
+    return {
+        "num_layers": config.count("num_hidden_layers"),
+        "hidden_size": hidden,
+        "intermediate_size": config.count("intermediate_size"),
+        "num_heads": heads,
+        "num_kv_heads": config.count("num_key_value_heads", heads),
+        "head_size": config.count("head_dim", hidden // heads),
+        "vocab_size": config.count("vocab_size"),
+        "norm_eps": config.number("rms_norm_eps", 1e-6),
+    }
+
+
+def ends_of(model: Model, prefix: str, shift: float = 0.0) -> Iterator[Weight]:
+    """What a decoder has around its layers. `shift` is that of its norms. A head that is the
+    embedding has no tensor of its own."""
+    config = model.config.model
+    # Behind the ids of text is room for images.
+    yield rows(model, "embedding", {f"{prefix}embed_tokens.weight": config.vocab_size})
+    yield one(model, "final_norm", f"{prefix}norm.weight", shift)
+    if not config.architecture.tied:
+        yield one(model, "lm_head", "lm_head.weight")
+
+
+def plain_attention(layer: Layer, prefix: str, config: ModelConfig) -> Iterator[Weight]:
+    """The projections of an attention layer. `prefix` ends with a dot."""
+    of_keys = config.num_kv_heads * config.head_size
+    sources = {"q_proj": config.query_size, "k_proj": of_keys, "v_proj": of_keys}
+    named = {f"{prefix}{name}.weight": count for name, count in sources.items()}
+    yield rows(layer, "qkv_proj", named)
+    yield one(layer, "o_proj", f"{prefix}o_proj.weight")

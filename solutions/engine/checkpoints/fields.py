@@ -1,0 +1,103 @@
+"""A checkpoint's config, read field by field: what is missing or can't be is said with its name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import cast
+
+
+class Fields:
+    """A JSON object of a file. ValueError, naming file and field, for what is asked of it and is
+    not there, or of another type."""
+
+    def __init__(self, values: Mapping[str, object], source: str) -> None:
+        self.values, self.source = values, source
+
+    @classmethod
+    def of_file(cls, path: Path) -> Fields:
+        """ValueError for a file that is not there, or holds no JSON object."""
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ValueError(
+                f"{path.parent} has no {path.name}: give the folder of a checkpoint, as Hugging "
+                "Face's `save_pretrained` writes it"
+            ) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} can't be read: {error}") from None
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path} is no JSON, at line {error.lineno}: copy it again") from None
+        if not isinstance(values, dict):
+            raise ValueError(f"{path} holds a {type(values).__name__}: it must be an object")
+        return cls(values, path.name)
+
+    def section(self, name: str) -> Fields:
+        """The object in the field `name`."""
+        value = self._value(name)
+        if not isinstance(value, dict):
+            raise self.wrong(name, "an object")
+        return Fields(value, f"{self.source}, {name}")
+
+    def has(self, name: str) -> bool:
+        """False also where the field is null."""
+        return self.values.get(name) is not None
+
+    def count(self, name: str, default: int | None = None) -> int:
+        """An integer of at least 1."""
+        value = self._value(name, default)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise self.wrong(name, "an integer of at least 1")
+        return value
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """A finite number above 0."""
+        value = self._value(name, default)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 < cast(float, value) < float("inf"):
+            raise self.wrong(name, "a number above 0")
+        return float(cast(float, value))
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self._value(name, default)
+        if not isinstance(value, bool):
+            raise self.wrong(name, "true or false")
+        return value
+
+    def text(self, name: str, default: str | None = None) -> str:
+        value = self._value(name, default)
+        if not isinstance(value, str):
+            raise self.wrong(name, "a text")
+        return value
+
+    def texts(self, name: str, length: int) -> list[str]:
+        """As many texts as `length` says, one for each layer."""
+        value = self._value(name)
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise self.wrong(name, "a list of texts")
+        if len(value) != length:
+            raise ValueError(f"{self.source}: {name} has {len(value)} entries for {length} layers")
+        return list(value)
+
+    def expect(self, name: str, allowed: Sequence[object]) -> None:
+        """ValueError unless the field is absent, null, or one of these: nothing else is served."""
+        value = self.values.get(name)
+        if value is not None and value not in allowed:
+            choices = " or ".join(json.dumps(each) for each in allowed) or "left out"
+            raise ValueError(
+                f"{self.source}: {name} is {json.dumps(value)[:80]}: this engine serves {choices}"
+            )
+
+    def wrong(self, name: str, kind: str) -> ValueError:
+        """The error for a field that is not what it must be."""
+        shown = json.dumps(self.values.get(name))[:80]
+        return ValueError(f"{self.source}: {name} is {shown}: it must be {kind}")
+
+    def _value(self, name: str, default: object = None) -> object:
+        value = self.values.get(name)
+        if value is None:
+            value = default
+        if value is None:
+            raise ValueError(f"{self.source} has no {name}")
+        return value

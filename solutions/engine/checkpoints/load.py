@@ -1,0 +1,215 @@
+"""A model with the weights of a checkpoint: all is checked first, then each tensor is brought to
+the device, in the order in which they lie in the files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import torch
+
+from solutions.common.decoder.shape import FLOATS
+from solutions.flex_graph import Limits
+
+from ..model.config import EngineConfig, ModelConfig
+from ..model.model import Model
+from . import gemma3, llama, qwen3, qwen3_next
+from .folder import DTYPES, CheckpointFolder, Stored
+from .stream import TensorStream, tensor_stream
+from .weights import Source, Weight
+
+FAMILIES = (llama, qwen3, qwen3_next, gemma3)
+FAMILY_OF: dict[str, ModuleType] = {
+    architecture: family for family in FAMILIES for architecture in family.ARCHITECTURES
+}
+DTYPE_NAMES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
+IGNORED_ENDS = ("rotary_emb.inv_freq",)
+"""Tensors of old checkpoints that follow from the config."""
+
+Progress = Callable[[int, int], object]
+"""Called with the bytes that are on the device, and with those of all tensors."""
+
+
+def family_of(folder: CheckpointFolder) -> ModuleType:
+    """The module that knows the checkpoint. ValueError for an architecture that none knows, and for
+    weights that are quantised."""
+    config = folder.config
+    names = config.values.get("architectures")
+    if not isinstance(names, list) or not names:
+        raise config.wrong("architectures", "a list with a name")
+    if names[0] not in FAMILY_OF:
+        raise ValueError(
+            f"{config.source}: architecture {names[0]!r} is unknown: this engine serves "
+            f"{', '.join(FAMILY_OF)}"
+        )
+    if config.has("quantization_config"):
+        raise ValueError(
+            f"{config.source} has a quantization_config: this engine serves bfloat16, float16 and "
+            "float32, so take the checkpoint that was not quantised"
+        )
+    return FAMILY_OF[names[0]]
+
+
+def model_config_of(folder: CheckpointFolder, dtype: torch.dtype | None = None) -> ModelConfig:
+    """The model that a folder's config describes, in `dtype`, by default that of the config.
+    ValueError for what no model is, or what this engine doesn't serve."""
+    family = family_of(folder)
+    config = folder.config
+    if dtype is None:
+        name = config.text("dtype", config.text("torch_dtype", "bfloat16"))
+        if name not in DTYPE_NAMES:
+            raise config.wrong("dtype", " or ".join(DTYPE_NAMES))
+        dtype = DTYPE_NAMES[name]
+    if dtype not in FLOATS:
+        raise ValueError(f"dtype {dtype}: use bfloat16, float16 or float32")
+    try:
+        return family.model_config(config, dtype)
+    except ValueError as error:
+        # What a ModelConfig refuses doesn't say where it stands.
+        where = "" if config.source in str(error) else f"{config.source}: "
+        raise ValueError(f"{where}{error}") from None
+
+
+def limits_for(folder: CheckpointFolder, **sizes: int) -> Limits:
+    """Limits for a checkpoint: 8 requests of up to 4096 tokens, or what the model was made for if
+    that is less, and blocks for all of them; but for the `sizes` that are given. ValueError for
+    requests that are longer than what the model was made for."""
+    config = folder.config
+    text = config.section("text_config") if config.has("text_config") else config
+    longest = text.count("max_position_embeddings", 131_072)
+    chosen = {"max_num_seqs": 8, "max_num_batched_tokens": 2048} | sizes
+    chosen.setdefault("max_model_len", min(longest, 4096))
+    if chosen["max_model_len"] > longest:
+        raise ValueError(
+            f"max_model_len {chosen['max_model_len']}: {text.source} has max_position_embeddings "
+            f"{longest}, ask for no more"
+        )
+    pages = -(-chosen["max_model_len"] // chosen.get("block_size", 16))
+    chosen.setdefault("num_gpu_blocks", 1 + chosen["max_num_seqs"] * pages)
+    return Limits(**chosen)
+
+
+class Place(NamedTuple):
+    """Where a tensor of a file goes."""
+
+    stored: Stored
+    source: Source
+    weight: Weight
+    first: int
+    """Of the weight's numbers, in their order in memory."""
+
+
+def load_model(
+    folder: CheckpointFolder,
+    config: EngineConfig,
+    device: torch.device,
+    progress: Progress = lambda done, total: None,
+) -> Model:
+    """The weights on `device`, in a model whose caches have no memory: an engine makes its own.
+
+    ValueError, with nothing on the device, for a checkpoint that lacks a tensor, has one too many,
+    or has one of another shape or type.
+    """
+    model = Model(config, torch.device("meta"))
+    weights = list(family_of(folder).weights(model, folder))
+    places = _places(folder, weights)
+    total = sum(place.stored.nbytes for place in places)
+    filled: dict[tuple[int, str], torch.Tensor] = {}
+    with tensor_stream(device) as stream:
+        for place in places:
+            weight = place.weight
+            key = (id(weight.owner), weight.attribute)
+            if key not in filled:
+                filled[key] = _memory_for(weight, device)
+            _fill(filled[key].view(-1), place, stream)
+            progress(stream.num_bytes, total)
+    for weight in weights:
+        setattr(weight.owner, weight.attribute, filled[id(weight.owner), weight.attribute])
+    model.device = device
+    model.tie()
+    return model
+
+
+def _places(folder: CheckpointFolder, weights: list[Weight]) -> list[Place]:
+    """Where each tensor goes, in the order of the files."""
+    places, used = [], set()
+    for weight in weights:
+        first = 0
+        for source in weight.sources:
+            stored = _checked(folder, source)
+            used.add(source.name)
+            places.append(Place(stored, source, weight, first))
+            whole = source.rearrange is None
+            first += math.prod(source.shape) if whole else _size_of(source)
+        assert first <= weight.shape.numel(), f"{weight.attribute} has room for its sources"
+    ignored = getattr(family_of(folder), "IGNORED", ())
+    for name in folder.tensors:
+        is_tied_head = name == "lm_head.weight"
+        if name in used or is_tied_head or name.startswith(ignored) or name.endswith(IGNORED_ENDS):
+            continue
+        raise ValueError(
+            f"tensor {name} of {folder.tensors[name].path.name} has no place in a "
+            f"{folder.config.values['architectures'][0]} of this config"  # type: ignore[index]  # a list with a name
+        )
+    return sorted(places, key=lambda place: (place.stored.path, place.stored.begin))
+
+
+def _size_of(source: Source) -> int:
+    """How many numbers a rearranged tensor has: those of one of the same shape without memory."""
+    assert source.rearrange is not None
+    return source.rearrange(torch.empty(source.shape, device="meta")).numel()
+
+
+def _checked(folder: CheckpointFolder, source: Source) -> Stored:
+    stored = folder.tensors.get(source.name)
+    if stored is None:
+        raise ValueError(f"tensor {source.name} is missing in {folder.path}")
+    if stored.shape != source.shape:
+        raise ValueError(
+            f"tensor {source.name} of {stored.path.name} is {list(stored.shape)}: by "
+            f"{folder.config.source} it must be {list(source.shape)}"
+        )
+    if stored.dtype not in DTYPES:
+        raise ValueError(
+            f"tensor {source.name} of {stored.path.name} is of {stored.dtype}: this engine serves "
+            f"{', '.join(DTYPES)}"
+        )
+    return stored
+
+
+def _memory_for(weight: Weight, device: torch.device) -> torch.Tensor:
+    num_filled = sum(
+        math.prod(source.shape) if source.rearrange is None else _size_of(source)
+        for source in weight.sources
+    )
+    make = torch.empty if num_filled == weight.shape.numel() else torch.zeros
+    return make(weight.shape, dtype=weight.dtype, device=device)
+
+
+def _fill(numbers: torch.Tensor, place: Place, stream: TensorStream) -> None:
+    """Fills a part of a weight's `numbers`, in place if they are what is stored."""
+    stored, source, weight = place.stored, place.source, place.weight
+    is_computed = source.rearrange is not None or weight.shift or weight.scale != 1.0
+    if not is_computed and DTYPES[stored.dtype] == weight.dtype:
+        part = numbers[place.first : place.first + math.prod(stored.shape)]
+        stream.read_into(stored, part.view(torch.uint8))
+        return
+    values = stream.read(stored)
+    if source.rearrange is not None:
+        values = source.rearrange(values)
+    if weight.dtype == torch.float32:
+        values = values.float()
+        if weight.shift or weight.scale != 1.0:
+            values = (values + weight.shift) * weight.scale
+    values = values.reshape(-1)
+    numbers[place.first : place.first + len(values)].copy_(values)
+
+
+def read_folder(path: str | Path) -> CheckpointFolder:
+    """The folder of a checkpoint. TypeError for what is no path, ValueError for a broken folder."""
+    if not isinstance(path, str | Path):
+        raise TypeError(f"the folder is {path!r}: give the path of a checkpoint's folder")
+    return CheckpointFolder.read(Path(path).expanduser())

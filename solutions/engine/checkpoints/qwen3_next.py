@@ -1,0 +1,165 @@
+"""Qwen3-Next: Gated DeltaNet in most layers, gated attention in the others, experts in all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import torch
+
+from ..model.architecture import Architecture, ExpertShape
+from ..model.config import LayerKind, ModelConfig
+from ..model.experts import Experts
+from ..model.layers import AttentionLayer, GatedDeltaNetLayer
+from ..model.model import Model
+from .attention import ends_of, shape_of
+from .fields import Fields
+from .folder import CheckpointFolder
+from .ropes import rope_of
+from .weights import Rearrange, Source, Weight, one, rows
+
+ARCHITECTURES = ("Qwen3NextForCausalLM",)
+KINDS: dict[str, LayerKind] = {"linear_attention": "gdn", "full_attention": "flex"}
+IGNORED = ("mtp.",)
+"""Its layers that draft tokens, which are not served."""
+
+
+def model_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
+    config.expect("hidden_act", ["silu"])
+    config.expect("attention_bias", [False])
+    config.expect("decoder_sparse_step", [1])
+    config.expect("mlp_only_layers", [[]])
+    shape = shape_of(config)
+    types = config.texts("layer_types", int(shape["num_layers"]))
+    for index, kind in enumerate(types):
+        if kind not in KINDS:
+            raise ValueError(
+                f"{config.source}: layer_types has {kind!r} at layer {index}: this engine serves "
+                f"{' and '.join(KINDS)} there"
+            )
+    experts = ExpertShape(
+        num_experts=config.count("num_experts"),
+        experts_per_token=config.count("num_experts_per_tok"),
+        expert_size=config.count("moe_intermediate_size"),
+        shared_size=config.count("shared_expert_intermediate_size"),
+        normalised=config.flag("norm_topk_prob", True),
+    )
+    rope = rope_of(config, int(shape["head_size"]), default_share=0.25)
+    return ModelConfig(
+        **shape,  # type: ignore[arg-type]  # counts, and one number
+        dtype=dtype,
+        pattern=tuple(KINDS[kind] for kind in types),
+        gdn_k_heads=config.count("linear_num_key_heads"),
+        gdn_v_heads=config.count("linear_num_value_heads"),
+        gdn_head_size=config.count("linear_key_head_dim"),
+        gdn_value_size=config.count("linear_value_head_dim"),
+        gdn_conv_width=config.count("linear_conv_kernel_dim", 4),
+        architecture=Architecture(
+            ropes=(rope,),
+            head_norms=True,
+            gated_attention=True,
+            experts=experts,
+            tied=config.flag("tie_word_embeddings", False),
+        ),
+    )
+
+
+def weights(model: Model, folder: CheckpointFolder) -> Iterator[Weight]:
+    config = model.config.model
+    yield from ends_of(model, "model.", shift=1.0)
+    for index, layer in enumerate(model.layers.values()):
+        prefix = f"model.layers.{index}."
+        if isinstance(layer, GatedDeltaNetLayer):
+            yield one(layer, "norm", f"{prefix}input_layernorm.weight", shift=1.0)
+            yield from _delta_net(layer, f"{prefix}linear_attn.", config)
+        else:
+            yield one(layer, "attention_norm", f"{prefix}input_layernorm.weight", shift=1.0)
+            yield from _attention(layer, f"{prefix}self_attn.", config)
+        experts = cast(Experts, layer.mlp)
+        yield one(experts, "norm", f"{prefix}post_attention_layernorm.weight", shift=1.0)
+        yield from _experts(experts, f"{prefix}mlp.")
+
+
+def _attention(layer: AttentionLayer, prefix: str, config: ModelConfig) -> Iterator[Weight]:
+    """A head's numbers lie so that those that turn together are half a head apart, as everywhere in
+    this engine. Queries and keys alike, so that their products stay what they are."""
+    size, hidden, heads = config.head_size, config.hidden_size, config.num_heads
+    turned = 2 * sum(frequency > 0 for frequency in config.architecture.ropes[0].frequencies)
+
+    def spread(heads_last: torch.Tensor) -> torch.Tensor:
+        """[heads, size, …]: each half of what is turned, with a half of the rest behind it."""
+        first, second, rest = heads_last.split([turned // 2, turned // 2, size - turned], dim=1)
+        of_first, of_second = (
+            rest.split((size - turned) // 2, dim=1) if turned < size else (rest,) * 2
+        )
+        return torch.cat([first, of_first, second, of_second], 1)
+
+    def part(number: int) -> Rearrange:
+        return lambda stored: stored.view(heads, 2, size, hidden)[:, number]
+
+    of_keys = config.num_kv_heads * size
+    stored = (2 * config.query_size, hidden)
+    name = f"{prefix}q_proj.weight"
+    sources = (
+        Source(name, stored, lambda stored: spread(part(0)(stored))),
+        Source(
+            f"{prefix}k_proj.weight",
+            (of_keys, hidden),
+            lambda stored: spread(stored.view(-1, size, hidden)),
+        ),
+        Source(f"{prefix}v_proj.weight", (of_keys, hidden)),
+        Source(name, stored, part(1)),
+    )
+    yield Weight(layer, "qkv_proj", sources)
+    yield one(layer, "o_proj", f"{prefix}o_proj.weight")
+    for attribute, norm in (("query", "q_norm"), ("key", "k_norm")):
+        source = Source(f"{prefix}{norm}.weight", (size,), lambda stored: spread(stored[None]))
+        yield Weight(layer.attention.norms, attribute, (source,), shift=1.0)
+
+
+def _delta_net(layer: GatedDeltaNetLayer, prefix: str, config: ModelConfig) -> Iterator[Weight]:
+    """The projections are stored key head by key head, each with its value heads: here all queries
+    come first, then all keys, all values, all gates."""
+    net = layer.delta_net
+    gdn, hidden = net.config, config.hidden_size
+    group = gdn.num_v_heads // gdn.num_k_heads
+    sizes = [gdn.head_k_dim, gdn.head_k_dim, group * gdn.head_v_dim, group * gdn.head_v_dim]
+
+    def by_kind(sizes: list[int]) -> Rearrange:
+        def rearrange(stored: torch.Tensor) -> torch.Tensor:
+            parts = stored.view(gdn.num_k_heads, -1, hidden).split(sizes, dim=1)
+            return torch.cat([part.reshape(-1, hidden) for part in parts])
+
+        return rearrange
+
+    for attribute, of_head in (("in_proj_qkvz", sizes), ("in_proj_ba", [group, group])):
+        shape = tuple(getattr(net, attribute).shape)
+        source = Source(f"{prefix}{attribute}.weight", shape, by_kind(of_head))
+        yield Weight(net, attribute, (source,))
+    conv = (gdn.conv_dim, 1, gdn.conv_width)
+    yield Weight(net, "conv_weight", (Source(f"{prefix}conv1d.weight", conv),))
+    yield one(net, "A_log", f"{prefix}A_log")
+    yield one(net, "dt_bias", f"{prefix}dt_bias")
+    yield one(net, "norm_weight", f"{prefix}norm.weight")
+    yield one(net, "out_proj", f"{prefix}out_proj.weight")
+
+
+def _experts(experts: Experts, prefix: str) -> Iterator[Weight]:
+    shape = experts.shape
+    numbers, hidden = range(shape.num_experts), len(experts.norm)
+    yield one(experts, "router", f"{prefix}gate.weight")
+    gates = {
+        f"{prefix}experts.{number}.{name}.weight": shape.expert_size
+        for number in numbers
+        for name in ("gate_proj", "up_proj")
+    }
+    yield rows(experts, "gate_up", gates)
+    down = {f"{prefix}experts.{number}.down_proj.weight": hidden for number in numbers}
+    yield rows(experts, "down", down)
+    shared = {
+        f"{prefix}shared_expert.{name}.weight": shape.shared_size
+        for name in ("gate_proj", "up_proj")
+    }
+    yield rows(experts, "shared_gate_up", shared)
+    yield one(experts, "shared_down", f"{prefix}shared_expert.down_proj.weight")
+    yield one(experts, "shared_gate", f"{prefix}shared_expert_gate.weight")

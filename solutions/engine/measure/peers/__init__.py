@@ -1,0 +1,1 @@
+"""The same checkpoint served by this engine and by transformers, each in a process of its own."""

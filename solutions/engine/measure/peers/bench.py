@@ -1,0 +1,134 @@
+"""The same checkpoint under this engine and under transformers:
+`python -m solutions.engine.measure.peers.bench SHAPE_OR_FOLDER`.
+
+A shape, as qwen3_0.6b or llama_3_8b, is written to disk with random weights first. Each contender
+has a process of its own, so that none meets the memory, caches or compiler of another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from ...checkpoints.folder import CheckpointFolder
+from ...checkpoints.random_folder import SHAPES, write_folder
+from .contenders import CONTENDERS, Load, Served
+
+SECONDS = 150
+"""That one contender has."""
+READ = 16 << 20
+COLUMNS = {
+    "load GB/s": lambda served: f"{served.load_gb_per_s:.2f}",
+    "host GB": lambda served: f"{served.peak_host_gb:.2f}",
+    "first ms": lambda served: f"{served.first_token_ms:.0f}",
+    "tok/s": lambda served: f"{served.tokens_per_s:.0f}",
+    "decode tok/s": lambda served: f"{served.decode_tokens_per_s:.0f}",
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _options(arguments)
+    console = Console()
+    if options.checkpoint not in SHAPES:
+        return _compare(Path(options.checkpoint), options, console)
+    with tempfile.TemporaryDirectory(prefix="checkpoint-", dir=options.scratch) as scratch:
+        folder = write_folder(SHAPES[options.checkpoint], Path(scratch) / options.checkpoint)
+        return _compare(folder, options, console)
+
+
+def _compare(folder: Path, options: argparse.Namespace, console: Console) -> int:
+    """0, or 1 if one of the contenders has failed."""
+    checkpoint = CheckpointFolder.read(folder)
+    load = Load(options.batch, options.prompt_tokens, options.new_tokens, options.runs)
+    found: dict[str, Served] = {}
+    failed: dict[str, str] = {}
+    for name in options.only or CONTENDERS:
+        read_once({tensor.path for tensor in checkpoint.tensors.values()})
+        try:
+            found[name] = run_alone(name, folder, load, options.seconds)
+        except RuntimeError as error:
+            failed[name] = str(error)
+        console.print(f"{name}: {failed.get(name, 'measured')}", markup=False, soft_wrap=True)
+    largest = checkpoint.largest_file / 1e9
+    console.print(f"{folder.name}: its largest file has {largest:.2f} GB; {load}", markup=False)
+    if found:
+        console.print(table_of(found))
+    if options.output:
+        record = {
+            "checkpoint": folder.name,
+            "largest_file_gb": largest,
+            "load": load._asdict(),
+            "contenders": {name: asdict(served) for name, served in found.items()},
+            "failed": failed,
+        }
+        options.output.mkdir(parents=True, exist_ok=True)
+        path = options.output / f"peers_{folder.name}.json"
+        path.write_text(json.dumps(record, indent=2) + "\n")
+        console.print(f"written to {path}", markup=False, soft_wrap=True)
+    return 1 if failed else 0
+
+
+def table_of(found: dict[str, Served]) -> Table:
+    first = next(iter(found.values()))
+    table = Table(title=f"measured on {first.device}")
+    table.add_column("")
+    for heading in ("ratio", *COLUMNS):
+        table.add_column(heading, justify="right")
+    for name, served in found.items():
+        ratio = f"{served.tokens_per_s / first.tokens_per_s:.2f}×"
+        table.add_row(name, ratio, *(cell(served) for cell in COLUMNS.values()))
+    return table
+
+
+def run_alone(name: str, folder: Path, load: Load, seconds: float) -> Served:
+    """What the contender does in a process of its own. RuntimeError with the last line that it
+    said, where it fails or takes too long."""
+    command = [sys.executable, "-m", "solutions.engine.measure.peers.contenders"]
+    try:
+        process = subprocess.run(
+            [*command, name, str(folder), json.dumps(load)],
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"not ready after {seconds:g} s") from None
+    if process.returncode:
+        lines = process.stderr.strip().splitlines() or ["it said nothing"]
+        raise RuntimeError(f"failed: {lines[-1]}")
+    return Served(**json.loads(process.stdout.strip().splitlines()[-1]))
+
+
+def read_once(paths: Iterable[Path]) -> None:
+    """So that all of them find the files in the system's cache."""
+    for path in sorted(paths):
+        with path.open("rb", buffering=0) as file:
+            while file.read(READ):
+                pass
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m solutions.engine.measure.peers.bench", description=__doc__
+    )
+    parser.add_argument("checkpoint", help=f"a folder, or one of {', '.join(SHAPES)}")
+    parser.add_argument("--only", action="append", choices=CONTENDERS)
+    parser.add_argument("--output", type=Path, help="folder for the figures, as JSON")
+    parser.add_argument("--scratch", type=Path, help="where a shape is written; by default /tmp")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of one contender at most")
+    for name, value in Load()._asdict().items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,224 @@
+"""Who serves the checkpoint: this engine with its optimisations and without, and transformers.
+
+`python -m solutions.engine.measure.peers.contenders NAME FOLDER LOAD` measures one in this process
+and prints what it found as a line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+
+from debubble.accelerator import Accelerator, current
+
+from ...checkpoints.folder import CheckpointFolder
+from ...engine import Engine
+from ...optimizations import Optimizations
+from ...requests.request import SamplingParams
+
+
+class Load(NamedTuple):
+    """What is asked of each contender."""
+
+    batch: int = 8
+    prompt_tokens: int = 512
+    new_tokens: int = 128
+    runs: int = 3
+
+
+@dataclass(frozen=True)
+class Served:
+    """What one contender did. Times are medians of the runs."""
+
+    load_s: float
+    """Until all weights are on the device."""
+    ready_s: float
+    """Until it can serve, graphs included."""
+    load_gb_per_s: float
+    peak_host_gb: float
+    """Host memory at its peak while it was loaded, beyond what the process had before."""
+    first_token_ms: float
+    """From the prompts to the first token of each."""
+    tokens_per_s: float
+    """Tokens of answers, prompts included in the time."""
+    decode_tokens_per_s: float
+    """Tokens behind the first ones, in the time behind those."""
+    first_tokens: list[int]
+    """Of the first run: whether all say the same."""
+    device: str
+
+
+class Contender(Protocol):
+    """Loads a checkpoint when it is made, and answers a batch of prompts greedily."""
+
+    loaded_at: float
+    """When all weights were on the device, as time.perf_counter says it."""
+
+    def answer(self, prompts: np.ndarray, new_tokens: int) -> tuple[float, list[int]]:
+        """Seconds until the first token of each prompt [batch, tokens] was known, and those
+        tokens. Returns when all answers are complete."""
+
+
+class Ours:
+    def __init__(
+        self, folder: Path, accelerator: Accelerator, load: Load, optimizations: Optimizations
+    ) -> None:
+        length = load.prompt_tokens + load.new_tokens
+        together = load.batch * load.prompt_tokens
+        self.accelerator = accelerator
+
+        def note(done: int, total: int) -> None:
+            if done == total:
+                accelerator.synchronize()
+                self.loaded_at = time.perf_counter()
+
+        self.engine = Engine.from_pretrained(
+            folder,
+            optimizations,
+            progress=note,
+            max_num_seqs=load.batch,
+            max_num_batched_tokens=together,
+            max_model_len=length,
+            # Twice what a run needs: nothing of the last one need be forgotten first.
+            num_gpu_blocks=1 + 2 * load.batch * -(-length // 16),
+            capture_sizes=(load.batch,),
+        )
+
+    def answer(self, prompts: np.ndarray, new_tokens: int) -> tuple[float, list[int]]:
+        self.engine.reset_prefix_cache()
+        self.accelerator.synchronize()
+        started, first = time.perf_counter(), 0.0
+        names = [
+            self.engine.add_request(prompt.tolist(), SamplingParams(max_tokens=new_tokens))
+            for prompt in prompts
+        ]
+        requests = [self.engine.request(name) for name in names]
+        while self.engine.has_work:
+            self.engine.step()
+            if not first and all(request.generated for request in requests):
+                first = time.perf_counter() - started
+        return first, [request.generated[0] for request in requests]
+
+
+class Transformers:
+    """`generate` of transformers, eagerly, or with its static cache and what it compiles for it."""
+
+    def __init__(self, folder: Path, accelerator: Accelerator, load: Load, compiled: bool) -> None:
+        from transformers import AutoModelForCausalLM
+        from transformers.utils import logging
+
+        logging.set_verbosity_error()
+        self.device = "cpu" if accelerator.modelled else "cuda"
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            folder, dtype="auto", local_files_only=True
+        )
+        self.model = model.to(self.device).eval()
+        accelerator.synchronize()
+        self.loaded_at = time.perf_counter()
+        self.options = {"cache_implementation": "static"} if compiled else {}
+
+    @torch.inference_mode()
+    def answer(self, prompts: np.ndarray, new_tokens: int) -> tuple[float, list[int]]:
+        ids = torch.from_numpy(prompts).to(self.device)
+        started = time.perf_counter()
+        watch = _FirstToken(started)
+        answers = self.model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=new_tokens,
+            min_new_tokens=new_tokens,
+            do_sample=False,
+            pad_token_id=0,
+            logits_processor=[watch],
+            **self.options,
+        )
+        first = answers[:, prompts.shape[1]].tolist()
+        return watch.seconds, first
+
+
+class _FirstToken:
+    """Notes when the first logits are there; it changes none."""
+
+    def __init__(self, started: float) -> None:
+        self.started, self.seconds = started, 0.0
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        if not self.seconds:
+            scores.argmax(-1).tolist()  # The host has it.
+            self.seconds = time.perf_counter() - self.started
+        return scores
+
+
+Make = Callable[[Path, Accelerator, Load], Contender]
+CONTENDERS: dict[str, Make] = {
+    "all": lambda folder, accelerator, load: Ours(folder, accelerator, load, Optimizations()),
+    "none": lambda folder, accelerator, load: Ours(folder, accelerator, load, Optimizations.none()),
+    "transformers": lambda folder, accelerator, load: Transformers(
+        folder, accelerator, load, compiled=False
+    ),
+    "transformers, compiled": lambda folder, accelerator, load: Transformers(
+        folder, accelerator, load, compiled=True
+    ),
+}
+"""By name."""
+
+
+def measure(name: str, folder: Path, load: Load, accelerator: Accelerator) -> Served:
+    """Loads and answers, first once to warm up. The prompts are the same for all contenders."""
+    nbytes = sum(tensor.nbytes for tensor in CheckpointFolder.read(folder).tensors.values())
+    vocab_size = json.loads((folder / "config.json").read_text())["vocab_size"]
+    torch.ones(1, device=accelerator.device)  # The device's own share of the process comes first.
+    accelerator.synchronize()
+    before, started = _peak_host_bytes(), time.perf_counter()
+    contender = CONTENDERS[name](folder, accelerator, load)
+    accelerator.synchronize()
+    ready, peak = time.perf_counter() - started, _peak_host_bytes() - before
+    seconds = contender.loaded_at - started
+    firsts, totals = [], []
+    first_tokens: list[int] = []
+    for run in range(load.runs + 1):
+        random = np.random.default_rng(run)
+        prompts = random.integers(1, vocab_size, (load.batch, load.prompt_tokens))
+        started = time.perf_counter()
+        first, tokens = contender.answer(prompts, load.new_tokens)
+        accelerator.synchronize()
+        if run:
+            firsts.append(first)
+            totals.append(time.perf_counter() - started)
+            first_tokens = first_tokens or tokens
+    first, total = statistics.median(firsts), statistics.median(totals)
+    return Served(
+        load_s=seconds,
+        ready_s=ready,
+        load_gb_per_s=nbytes / seconds / 1e9,
+        peak_host_gb=peak / 1e9,
+        first_token_ms=first * 1e3,
+        tokens_per_s=load.batch * load.new_tokens / total,
+        decode_tokens_per_s=load.batch * (load.new_tokens - 1) / max(total - first, 1e-9),
+        first_tokens=first_tokens,
+        device=accelerator.description,
+    )
+
+
+def _peak_host_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def main() -> None:
+    name, folder, load = sys.argv[1:]
+    served = measure(name, Path(folder), Load(*json.loads(load)), current())
+    print(json.dumps(asdict(served)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Layers of families that differ from a plain decoder in more than their weights."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, cast
+
+import torch
+
+from solutions.common.decoder.add_rms_norm import add_rms_norm
+from solutions.common.decoder.few_rows import linear
+from solutions.common.decoder.layer import Hidden, Mlp
+from solutions.common.decoder.silu_and_mul import silu_and_mul
+from solutions.common.decoder.weights import norm_weight, projection
+from solutions.flex_graph import Limits
+from solutions.flex_graph.steps.inputs import ModelInputs
+
+from .architecture import Architecture
+from .config import ModelConfig
+from .experts import mlp_of
+from .layers import AttentionLayer
+
+
+class GatedAttentionLayer(AttentionLayer):
+    """What attention gives is multiplied by the sigmoid of a gate, as in Qwen3-Next. Between the
+    halves: [T, qkv_size + query_size], queries, keys, values and gates; then [T, query_size]."""
+
+    def __init__(
+        self,
+        kind: Literal["flex", "spans"],
+        config: ModelConfig,
+        limits: Limits,
+        cos_sin: torch.Tensor,
+        window: int | None = None,
+    ) -> None:
+        super().__init__(kind, config, limits, cos_sin, window)
+        self.qkv_size = config.qkv_size
+        rows = config.qkv_size + config.query_size
+        self.qkv_proj = projection(rows, config.hidden_size, config, cos_sin.device)
+        self.mlp = mlp_of(config, cos_sin.device)  # type: ignore[assignment]  # forward alone is used
+
+    def mix(
+        self, qkv_and_gate: torch.Tensor, inputs: ModelInputs, metadata: object
+    ) -> torch.Tensor:
+        qkv, gate = qkv_and_gate.split([self.qkv_size, self.mixed_size], dim=1)
+        return self.attention.forward(qkv, inputs, cast(Any, metadata)) * gate.sigmoid()
+
+
+class SandwichMlp(Mlp):
+    """An MLP between two norms, the second one before the sum, and with its own activation."""
+
+    def __init__(self, config: ModelConfig, device: torch.device) -> None:
+        super().__init__(config, device)
+        self.activation = config.architecture.activation
+        self.norm_behind = norm_weight(config, device)
+
+    def forward(self, hidden: Hidden) -> Hidden:
+        normed = add_rms_norm(hidden.residual, hidden.update, self.norm, self.eps)
+        gated = silu_and_mul(linear(normed, self.gate_up_proj), self.activation)
+        update = linear(gated, self.down_proj)
+        return Hidden(hidden.residual, add_rms_norm(update, None, self.norm_behind, self.eps))
+
+
+class SandwichLayer(AttentionLayer):
+    """Attention and MLP each stand between two norms, as in Gemma 3."""
+
+    def __init__(
+        self,
+        kind: Literal["flex", "spans"],
+        config: ModelConfig,
+        limits: Limits,
+        cos_sin: torch.Tensor,
+        window: int | None = None,
+    ) -> None:
+        super().__init__(kind, config, limits, cos_sin, window)
+        self.norm_behind = norm_weight(config, cos_sin.device)
+        self.mlp = SandwichMlp(config, cos_sin.device)
+
+    def after_mixing(self, hidden: Hidden, mixed: torch.Tensor) -> Hidden:
+        update = linear(mixed, self.o_proj)
+        update = add_rms_norm(update, None, self.norm_behind, self.eps)
+        return self.mlp.forward(Hidden(hidden.residual, update))
+
+
+def attention_layer_of(architecture: Architecture) -> type[AttentionLayer]:
+    """The class of a model's attention layers."""
+    if architecture.sandwich_norms:
+        return SandwichLayer
+    return GatedAttentionLayer if architecture.gated_attention else AttentionLayer

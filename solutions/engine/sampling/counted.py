@@ -1,0 +1,73 @@
+"""Requests whose tokens the device counts: told of them once, it counts on by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from solutions.sync_free.model.ngram_batch import NgramBatch
+
+from ..requests.request import Request
+from ..requests.step_batch import StepBatch
+from .choose import RequestTables
+
+if TYPE_CHECKING:
+    from ..run.sides import StepSide
+
+
+class CountedRequests:
+    """Who is counted in which slot. A request that is new there, or comes back, is counted from the
+    start; in steps in which nobody is, nothing is uploaded."""
+
+    def __init__(self, side: StepSide, tables: RequestTables) -> None:
+        self.side = side
+        # The last row is nobody's.
+        self.tables = RequestTables(*(table[:-1] for table in tables))
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """The device may have counted what nobody knows: it is told of all again."""
+        self._in_slots: dict[int, Request] = {}
+        self._rows: Mapping[str, int] | None = None
+
+    def update(self, batch: StepBatch) -> None:
+        """Before a step: tells the device of those that it doesn't know."""
+        new = {
+            request.slot: request
+            for request in (row.request for row in batch.rows)
+            if request.slot is not None
+            and request.sampling.has_penalties
+            and self._in_slots.get(request.slot) is not request
+        }
+        if not new:
+            return
+        names = {slot: f"{slot}: {request.request_id}" for slot, request in self._in_slots.items()}
+        of_new = {slot: f"{slot}: {request.request_id}" for slot, request in new.items()}
+        self._in_slots |= new
+        num_slots, max_len = self.tables.token_ids.shape
+        tokens, lengths = np.zeros((num_slots, max_len), np.int32), np.zeros(num_slots, np.int32)
+        for slot, request in self._in_slots.items():
+            known = request.tokens
+            tokens[slot, : len(known)], lengths[slot] = known, len(known)
+        all_names = names | of_new
+        ids = [all_names.get(slot, f"{slot}") for slot in range(num_slots)]
+        arrived = {name for name in ids if self._rows is None or name not in self._rows}
+        self._rows = self.side.update_ngram(
+            NgramBatch(ids, tokens, lengths),
+            self.tables.token_ids,
+            self.tables.num_tokens,
+            self._rows,
+            arrived | set(of_new.values()),
+        )
+        slots = np.array(list(new), np.int64)
+        prompts = np.array([len(request.prompt) for request in new.values()], np.int32)
+        self.side.bincount(
+            slots,
+            self.tables.token_ids,
+            prompts,
+            lengths[slots],
+            self.tables.prompt_bin_mask,
+            self.tables.output_bin_counts,
+        )

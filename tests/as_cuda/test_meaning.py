@@ -1,0 +1,182 @@
+"""What "cuda" means in a block of as_cuda, in each of its threads, and behind it."""
+
+import threading
+import warnings
+
+import pytest
+import torch
+
+import debubble
+from debubble.sim.as_cuda.refusing import NotSimulated, RunsOtherwise
+
+pytestmark = pytest.mark.sim
+
+
+@pytest.fixture
+def cuda(accelerator):
+    with debubble.as_cuda():
+        yield accelerator
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.zeros(3, device="cuda"),
+        lambda: torch.zeros(3, device=torch.device("cuda", 0)),
+        lambda: torch.tensor([1, 2], device="cuda:0"),
+        lambda: torch.as_tensor([1, 2], device="cuda"),
+        lambda: torch.arange(3, device="cuda"),
+        lambda: torch.linspace(0, 1, 3, device="cuda"),
+        lambda: torch.eye(3, device="cuda"),
+        lambda: torch.tril_indices(3, 3, device="cuda"),
+        lambda: torch.randint(3, (2,), device="cuda"),
+        lambda: torch.randperm(3, device="cuda"),
+        lambda: torch.ones(3).cuda(),
+        lambda: torch.ones(3).cuda(0),
+        lambda: torch.ones(3).to("cuda"),
+        lambda: torch.ones(3).to("cuda:0", torch.float16),
+        lambda: torch.ones(3).to(device="cuda", non_blocking=True),
+        lambda: torch.ones(3).to(0),
+        lambda: torch.empty_like(torch.ones(3), device="cuda"),
+        lambda: torch.ones(3).new_zeros(3, device="cuda"),
+        lambda: torch.ones(3, device="cuda").new_tensor([1.0]),
+        lambda: torch.ones(3).to(torch.ones(3, device="cuda")),
+        lambda: torch.cuda.HalfTensor(2, 2),
+        lambda: torch.nn.Linear(2, 2).cuda().weight,
+        lambda: torch.nn.Linear(2, 2).to("cuda").weight,
+        lambda: torch.nn.LSTM(2, 2, device="cuda").weight_hh_l0,
+        lambda: torch.ones(3, device="cuda")[1:].clone(),
+    ],
+)
+def test_each_way_of_saying_it_gives_a_tensor_that_says_so(cuda, make):
+    tensor = make()
+    assert tensor.is_cuda and tensor.device == torch.device("cuda", 0)
+    assert tensor.device.type == "cuda" and "device='cuda:0'" in repr(tensor)
+
+
+def test_what_is_there_already_is_no_copy(cuda):
+    x = torch.ones(3, device="cuda")
+    places = ("cuda", "cuda:0", torch.device("cuda"), torch.device("cuda", 0), x.device)
+    with debubble.record(cuda) as timeline:
+        assert all(x.to(place) is x for place in places) and x.cuda() is x
+        torch.as_tensor(x, device="cuda:0")
+    assert not timeline.events
+
+
+def test_another_thread_says_it_too(cuda):
+    made = []
+    thread = threading.Thread(target=lambda: made.append(torch.ones(2).cuda() + 1))
+    thread.start()
+    thread.join()
+    assert made[0].is_cuda
+
+
+def test_another_gpu_is_refused_in_cudas_words(cuda):
+    for make in (
+        lambda: torch.zeros(2, device="cuda:1"),
+        lambda: torch.ones(2).cuda(1),
+        lambda: torch.cuda.set_device(3),
+        lambda: torch.cuda.Stream(device=1),
+    ):
+        with pytest.raises(RuntimeError, match="invalid device ordinal"):
+            make()
+
+
+@pytest.mark.parametrize("name", ["utilization", "memory_snapshot", "MemPool", "clock_rate"])
+def test_what_can_not_be_simulated_says_so_in_one_sentence(cuda, name):
+    with pytest.raises(NotSimulated, match=rf"^torch\.cuda\.{name} can't be simulated: .+\.$"):
+        getattr(torch.cuda, name)()
+
+
+def test_no_name_of_torch_cuda_asks_for_a_gpu(cuda):
+    """Whatever is public there answers, or refuses in a sentence."""
+    for name in torch.cuda.__all__:
+        value = getattr(torch.cuda, name)
+        if not callable(value) or isinstance(value, type):
+            continue
+        try:
+            value()
+        except NotSimulated as error:
+            assert str(error).startswith(f"torch.cuda.{name} can't be simulated: ")
+        except TypeError as error:
+            assert "argument" in str(error), "it takes more than nothing"
+
+
+def test_what_runs_otherwise_is_said_once(cuda):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert torch.compile(len)("abc") == torch.compile(mode="max-autotune")(len)("abc") == 3
+    (warning,) = said
+    assert warning.category is RunsOtherwise and warning.filename == __file__
+
+
+def test_elapsed_time_needs_what_it_needs_on_a_gpu(cuda):
+    x = torch.ones(512, 512, device="cuda")
+    plain, begin, end = torch.cuda.Event(), *(torch.cuda.Event(enable_timing=True) for _ in "ab")
+    with pytest.raises(ValueError, match="enable_timing=True"):
+        plain.elapsed_time(end)
+    with pytest.raises(ValueError, match="must be recorded"):
+        begin.elapsed_time(end)
+    torch.cuda.synchronize()
+    begin.record()
+    for _ in range(20):
+        x = x @ x
+    end.record()
+    with pytest.raises(RuntimeError, match="device not ready"):
+        begin.elapsed_time(end)
+    end.synchronize()
+    assert 0 < begin.elapsed_time(end) < 10
+
+
+def test_no_host_syncs_rules_what_torch_cuda_waits_for(cuda):
+    event = torch.cuda.Event()
+    event.record()
+    for wait in (
+        torch.cuda.synchronize,
+        event.synchronize,
+        torch.cuda.current_stream().synchronize,
+    ):
+        with debubble.no_host_syncs(), pytest.raises(debubble.HostSyncError):
+            wait()
+
+
+def test_behind_the_block_everything_is_as_it_was(accelerator):
+    before = {name: vars(torch.cuda)[name] for name in ("Stream", "is_available", "synchronize")}
+    with debubble.as_cuda(), debubble.as_cuda():
+        x = torch.ones(2, device="cuda")
+        assert torch.cuda.is_available() and torch.version.cuda
+    assert {name: vars(torch.cuda)[name] for name in before} == before
+    assert x.device == accelerator.device == torch.device("sim", 0) and not x.is_cuda
+    assert "cuda" not in vars(torch.Tensor)
+    assert not torch.cuda.is_available()
+    with pytest.raises((AssertionError, RuntimeError)):
+        torch.ones(2, device="cuda")
+
+
+def test_a_generator_draws_by_its_seed(cuda):
+    generator = torch.Generator(device="cuda").manual_seed(7)
+    again = torch.Generator("cuda").manual_seed(7)
+    assert generator.device.type == "cuda"
+    first = torch.rand(3, device="cuda", generator=generator)
+    torch.testing.assert_close(first, torch.rand(3, device="cuda", generator=again))
+
+
+def test_autocast_is_on_for_who_asks(cuda):
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        assert torch.is_autocast_enabled("cuda") and torch.is_autocast_enabled()
+        assert torch.get_autocast_dtype("cuda") == torch.bfloat16
+        assert torch.nn.Linear(2, 2, device="cuda")(torch.ones(1, 2).cuda()).dtype == torch.bfloat16
+    assert not torch.is_autocast_enabled("cuda")
+
+
+def test_the_profiler_sees_the_host_and_says_so(cuda):
+    kinds = torch.profiler.ProfilerActivity
+    both = torch.profiler.profile(activities=[kinds.CPU, kinds.CUDA])
+    with pytest.warns(RunsOtherwise, match="debubble.record"), both as profile:
+        torch.ones(2, device="cuda")
+    assert profile.key_averages()
+
+
+def test_nccl_is_refused_before_it_waits_for_others(cuda):
+    with pytest.raises(NotSimulated, match="'nccl' can't be simulated"):
+        torch.distributed.init_process_group("nccl")

@@ -1,0 +1,84 @@
+"""Scripts that say "cuda" in the usual ways, unchanged: on sim, and the same ones on a GPU.
+
+What is expected stands beside the lines of `scripts/`: `# waits: a value x3`.
+"""
+
+import re
+import sys
+import warnings
+from collections import Counter
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import torch
+
+import debubble
+from debubble.detector.script import Script
+
+SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.py"))
+EXPECTED = re.compile(r"# waits: (?P<what>[a-z ]+?)(?: x(?P<times>\d+))?$")
+
+
+def expected(script: Path) -> Counter:
+    """How often each line waits for what."""
+    waits: Counter = Counter()
+    for number, line in enumerate(script.read_text().splitlines(), 1):
+        if found := EXPECTED.search(line):
+            waits[number, found["what"]] += int(found["times"] or 1)
+    return waits
+
+
+def run(script: Path) -> debubble.SyncReport:
+    with debubble.find_host_syncs() as report:
+        ended_by = Script.read(script).run([])
+    if ended_by is not None:
+        raise ended_by
+    return report
+
+
+@pytest.fixture
+def cuda(accelerator, monkeypatch):
+    """On a GPU "cuda" means what it says."""
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    with debubble.as_cuda() if accelerator.modelled else nullcontext(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+        torch.set_default_device(None)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_a_script_runs_unchanged_and_its_waits_are_found(script, cuda):
+    report = run(script)
+    found: Counter = Counter()
+    for finding in report.findings:
+        assert finding.source is not None and finding.source.file == str(script), finding
+        found[finding.source.line, finding.what] += finding.count
+    assert found == expected(script)
+
+
+KERNEL = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def add_one(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) + 1, mask=at < n)
+
+x = torch.zeros(10, device="cuda")
+y = torch.empty_like(x)
+add_one[(triton.cdiv(10, 4),)](x, y, 10, BLOCK=4, num_warps=1)
+add_one[lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),)](y, x, 10, BLOCK=4)
+assert x.sum().item() == 20  # waits: a value
+"""
+
+
+def test_a_kernel_of_tritons_is_launched_as_on_a_gpu(cuda, tmp_path):
+    script = tmp_path / "kernel.py"
+    script.write_text(KERNEL)
+    report = run(script)
+    assert report.timeline.counts()["kernels"] == 4, "zeros, two launches, the sum"
+    assert [(f.what, f.count) for f in report.findings] == [("a value", 1)]

@@ -1,0 +1,46 @@
+"""The chapters as data: what is read of them, and what a reader sees in which order."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+READERS = sorted((ROOT / "chapters").glob("*.ipynb"))
+REFERENCES = sorted((ROOT / "tests/chapters").glob("*.ipynb"))
+HIDDEN = "source_hidden"
+QUESTION = "Predict: "
+
+
+@dataclass(frozen=True)
+class Cell:
+    id: str
+    kind: str
+    """ "markdown" or "code"."""
+    source: str
+    shown: str
+    """All text that it shows, "" in a reader's notebook below the first question."""
+    metadata: dict
+
+    @property
+    def is_collapsed(self) -> bool:
+        """Whether JupyterLab shows its code only to whoever asks."""
+        return bool(self.metadata.get("jupyter", {}).get(HIDDEN))
+
+    @property
+    def asks(self) -> bool:
+        return self.shown.startswith(QUESTION) or f"\n{QUESTION}" in self.shown
+
+
+def cells_of(path: Path) -> list[Cell]:
+    return [cell_of(cell) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+
+
+def cell_of(cell: dict) -> Cell:
+    shown = []
+    for output in cell.get("outputs", ()):
+        shown.append("".join(output.get("text", "")))
+        shown.append("".join(output.get("data", {}).get("text/plain", "")))
+    text = "\n".join(filter(None, shown))
+    return Cell(cell["id"], cell["cell_type"], "".join(cell["source"]), text, cell["metadata"])

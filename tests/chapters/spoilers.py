@@ -1,0 +1,170 @@
+"""Answers that a reader could see before committing: in text, outputs, tables and asserts.
+
+A reader goes from the top, and runs each cell: above the cell that answers a question all is seen,
+what the cells show as well. Below it the rest of the section lies within sight, but shows nothing
+yet. A collapsed cell shows nothing of its code.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from .notebooks import Cell
+from .terms import prose
+
+WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+SMALL = 10
+"""Below it a number says nothing without what it counts."""
+NOUNS = {
+    "waits": ("wait", "waits", "host sync", "host syncs", "host_syncs", "syncs"),
+    "host syncs": ("wait", "waits", "host sync", "host syncs", "host_syncs", "syncs"),
+    "uploads": ("upload", "uploads", "h2d_pinned", "h2d_pageable"),
+    "graphs": ("graph", "graphs", "graph launches", "graph_launches"),
+    "copies": ("copy", "copies", "h2d_pinned"),
+    "pages": ("page", "pages"),
+    "things": ("thing", "things"),
+    "bytes": ("byte", "bytes"),
+    "tokens": ("right",),
+    "calls": ("call", "calls"),
+    "chunks": ("chunk", "chunks"),
+}
+"""What else a unit is called; any other is called what it is."""
+NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?!\w)")
+DEFINED = re.compile(r"^(\w+) = predict\w*\(", re.MULTILINE)
+Sight = Iterator[tuple[Cell, str, str]]
+"""(cell, "text", "code" or "output", what one reads)"""
+
+
+@dataclass(frozen=True)
+class Question:
+    name: str
+    asked: int
+    answered: int
+    """Both are places of cells."""
+    answer: str
+    """The first line of what the answer shows."""
+
+    @property
+    def number(self) -> float | None:
+        found = NUMBER.match(self.answer)
+        return float(found[0].replace(",", "")) if found else None
+
+    @property
+    def nouns(self) -> tuple[str, ...]:
+        unit = self.answer.partition(" ")[2]
+        return NOUNS.get(unit, (unit,) if unit else ())
+
+
+def questions(cells: Sequence[Cell]) -> Iterator[Question]:
+    """ValueError for a question that no cell answers."""
+    for place, cell in enumerate(cells):
+        defined = DEFINED.search(cell.source) if cell.kind == "code" else None
+        if not defined:
+            continue
+        name = defined[1]
+        asks = re.compile(rf"^{name}\.compare\(", re.MULTILINE)
+        later = range(place + 1, len(cells))
+        answered = next((n for n in later if asks.search(cells[n].source)), None)
+        if answered is None:
+            raise ValueError(f"{name}, asked in {cell.id}, is never answered")
+        answer = cells[answered].shown.strip().splitlines() or [""]
+        yield Question(name, place, answered, answer[0])
+
+
+def within_sight(cells: Sequence[Cell], question: Question) -> Sight:
+    """What one can read before one commits."""
+    for cell in cells[: question.answered]:
+        yield from seen(cell)
+        yield cell, "output", cell.shown
+    for cell in cells[question.answered + 1 :]:
+        if re.search(r"^##? ", cell.source, re.MULTILINE) and cell.kind == "markdown":
+            head = re.split(r"^##? ", cell.source, maxsplit=1, flags=re.MULTILINE)[0]
+            yield cell, "text", head
+            return
+        yield from seen(cell)
+
+
+def seen(cell: Cell) -> Sight:
+    if cell.kind == "markdown":
+        headings = "\n".join(re.findall(r"^#.*$", cell.source, re.MULTILINE))
+        yield cell, "text", f"{headings}\n{prose(cell)}"
+    elif not cell.is_collapsed:
+        yield cell, "code", cell.source
+
+
+def spoilers(cells: Sequence[Cell]) -> Iterator[tuple[str, str, str]]:
+    """(question, id of the cell, what gives the answer away there). A number that each machine has
+    its own of can't be given away: where it stands elsewhere, that is chance."""
+    for question in questions(cells):
+        value = question.number
+        if value is None or "nbval-ignore-output" in cells[question.answered].metadata.get(
+            "tags", ()
+        ):
+            continue
+        for cell, kind, text in within_sight(cells, question):
+            found = "".join(
+                asserted(text, value, question) if kind == "code" else said(text, value, question)
+            )
+            if found:
+                yield question.name, cell.id, found
+
+
+def said(text: str, value: float, question: Question) -> Iterator[str]:
+    """A large number by itself; a small one beside what it counts, or in a table of that."""
+    if value >= SMALL:
+        if any(float(found[0].replace(",", "")) == value for found in NUMBER.finditer(text)):
+            yield f"{value:g}"
+        return
+    names = "|".join(map(re.escape, question.nouns))
+    if not names:
+        return
+    numeral = rf"(?:{value:g}|{WORDS[int(value)]})"
+    for pattern in (
+        rf"(?<![\w.,]){numeral} (?:\w+ ){{0,2}}(?:{names})\b",
+        rf"\b(?:{names})['\"]?\s?[=:]\s?{value:g}\b",
+    ):
+        for found in re.finditer(pattern, text, re.IGNORECASE):
+            yield found[0]
+    yield from in_a_table(text, value, names)
+
+
+def in_a_table(text: str, value: float, names: str) -> Iterator[str]:
+    """A column under one of the names that holds the value."""
+    columns: list[tuple[int, str]] = []
+    for line in text.splitlines():
+        heads = [(found.end(), found[0]) for found in re.finditer(rf"\b(?:{names})\b", line)]
+        if heads and "  " in line:
+            columns = heads
+            continue
+        for end, name in columns:
+            for found in NUMBER.finditer(line):
+                if abs(found.end() - end) <= 1 and float(found[0].replace(",", "")) == value:
+                    yield f"{name} {value:g} in a table"
+
+
+def asserted(source: str, value: float, question: Question) -> Iterator[str]:
+    """Asserts that compare with the value; a small one only if it is of what is counted."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Assert):
+            continue
+        words = ast.unparse(node)
+        if value < SMALL and not any(name in words for name in question.nouns if "_" in name):
+            continue
+        if any(constant(part) == value for part in ast.walk(node)):
+            yield words
+
+
+def constant(node: ast.AST) -> float | None:
+    """The value of a number, or of an expression of numbers."""
+    if not isinstance(node, ast.expr) or any(
+        isinstance(part, ast.Name | ast.Call | ast.Attribute) for part in ast.walk(node)
+    ):
+        return None
+    try:
+        value = eval(compile(ast.Expression(node), "", "eval"), {"__builtins__": {}})
+    except Exception:
+        return None
+    return float(value) if isinstance(value, int | float) and value is not True else None

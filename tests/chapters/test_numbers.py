@@ -1,0 +1,104 @@
+"""Each number in a chapter's prose was measured, counted or asserted, or there is a reason."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from debubble.assets import ASSETS
+from debubble.timeline import Timeline
+from solutions.measure.stored import calibration, figures
+
+from .notebooks import REFERENCES, Cell, cells_of
+from .numbers import stray_numbers
+from .terms import prose
+
+
+def config(name: str, preset: str, field: str) -> float:
+    return figures(name)["presets"][preset]["config"][field]
+
+
+def kernels(system: str, variant: str) -> int:
+    """Of the recording that lies in assets, its load among them."""
+    path = ASSETS / "timelines/nvidia-h200" / f"{system}_{variant}.json"
+    return Timeline.load(path).counts()["kernels"]
+
+
+LINK = lambda: calibration()["h2d_bandwidth"]
+FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
+    ("00", "55"): lambda: LINK() / 1e3,
+    ("02", "256"): lambda: config("sync_free", "serving", "num_requests"),
+    ("04", "440"): lambda: 50 * calibration()["launch_us"],
+    ("04", "1,280"): lambda: 80 * 16,
+    ("04", "79"): lambda: 80 - 1,
+    ("04", "102"): lambda: 4 * 256 * 100_000 / 1e6,
+    ("04", "201"): lambda: kernels("flex_graph", "eager"),
+    ("04", "151"): lambda: kernels("flex_graph", "full"),
+    ("04", "768"): lambda: config("flex_graph", "small", "hidden_size"),
+    ("05", "335"): lambda: 40_960 * 8192 / 1e6,
+    ("05", "33.6"): lambda: 4096 * 8192 / 1e6,
+    ("05", "610"): lambda: 4096 * 8192 / LINK(),
+}
+"""(chapter, number): what it is worked out from, where no cell shows it."""
+REASONS = {
+    ("03", "63"): "a length beside the size of a chunk, that a test tries",
+    ("04", "8.45"): "GiB, as upstream's pull request says",
+    ("04", "1.2"): "seconds, as upstream measured on a B200",
+    ("04", "0.81"): "seconds, as upstream measured on a B200",
+    ("05", "51,828"): "descriptors, as the report of a driver's crash says",
+}
+every_chapter = pytest.mark.parametrize("path", REFERENCES, ids=lambda path: path.stem)
+
+
+def strays(path):
+    return [(path.name[:2], number) for _, number in stray_numbers(cells_of(path))]
+
+
+@every_chapter
+def test_every_number_in_prose_is_from_somewhere(path):
+    assert [found for found in strays(path) if found not in FROM_DATA | REASONS] == []
+
+
+@pytest.mark.parametrize("place", FROM_DATA | REASONS, ids=" ".join)
+def test_what_has_a_reason_is_in_its_chapter(place):
+    chapter, number = place
+    (path,) = (path for path in REFERENCES if path.name.startswith(chapter))
+    assert any(re.search(rf"\b{re.escape(number)}\b", prose(cell)) for cell in cells_of(path))
+
+
+@pytest.mark.parametrize("place", FROM_DATA, ids=" ".join)
+def test_what_is_worked_out_is_what_the_chapter_says(place):
+    said = float(place[1].replace(",", ""))
+    assert FROM_DATA[place]() == pytest.approx(said, rel=0.01)
+
+
+def cells(text, source="", shown=""):
+    return [Cell("text", "markdown", text, "", {}), Cell("code", "code", source, shown, {})]
+
+
+@pytest.mark.parametrize(
+    "text, source, shown",
+    [
+        ("It takes 38.6 milliseconds.", "", "took 38.63"),
+        ("192 kernels are gone.", "assert gone == 8 * 24", ""),
+        ("There are 1,050 waits.", "", "before 1050"),
+        ("Chapter 04, section 3, #38794, on an H200", "", ""),
+        ("`x[512]` and request 7", "", ""),
+    ],
+)
+def test_a_number_that_a_cell_holds_is_left_alone(text, source, shown):
+    assert list(stray_numbers(cells(text, source, shown))) == []
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("It takes 38.5 milliseconds.", "took 38.63"),
+        ("73 waits", "72 waits"),
+        ("1,051 waits", "1050"),
+        ("6 percent", "7%"),
+    ],
+)
+def test_another_number_is_found(text, shown):
+    ((cell, _),) = stray_numbers(cells(text, "", shown))
+    assert cell == "text"

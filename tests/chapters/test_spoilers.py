@@ -1,0 +1,121 @@
+"""No question of a chapter can be answered by looking: not in text, outputs, tables or asserts."""
+
+import pytest
+
+from .notebooks import REFERENCES, Cell, cells_of
+from .spoilers import questions, spoilers
+
+every_chapter = pytest.mark.parametrize("path", REFERENCES, ids=lambda path: path.stem)
+
+OF_A_SITE = "what a site sends by itself, or the step sent before: asked is the planned step"
+OF_A_COPY = "of a single copy: asked is how two servers differ"
+INNOCENT = {
+    **{
+        ("02", "uploads", f"cell-{cell}"): OF_A_SITE
+        for cell in ("10", "12", "24", "27a", "30", "31a", "37")
+    },
+    ("03", "uploads", "cell-13"): "of the step before, where the tables come on top of it",
+    ("03", "uploads", "cell-14"): "of the step before, where the tables come on top of it",
+    ("04", "group_pages", "cell-35"): "the number of a block",
+    ("04", "short_capture", "cell-64"): "the question's own words",
+    ("05", "merged", "cell-09"): "the number of a block",
+    ("05", "copies", "cell-05"): "asks why it is not one copy of all bytes",
+    ("05", "copies", "cell-17"): "another copy, of one large piece",
+    ("05", "last", "cell-22"): "pageable uploads of a batch, which had none",
+    ("05", "more_syncs", "cell-22"): OF_A_COPY,
+    ("05", "more_syncs", "cell-45"): OF_A_COPY,
+    ("05", "more_syncs", "cell-48c"): OF_A_COPY,
+}
+"""(chapter, question, cell): why what the check finds there is no answer."""
+
+
+@every_chapter
+def test_no_answer_is_within_sight_before_one_commits(path):
+    found = [
+        (question, cell, what)
+        for question, cell, what in spoilers(cells_of(path))
+        if (path.name[:2], question, cell) not in INNOCENT
+    ]
+    assert found == []
+
+
+@every_chapter
+def test_every_question_is_answered_once_and_later(path):
+    cells = cells_of(path)
+    asked = [cell for cell in cells if cell.asks]
+    assert len(list(questions(cells))) == len(asked) >= 2
+
+
+@every_chapter
+def test_a_cell_that_explains_an_answer_is_collapsed(path):
+    cells = cells_of(path)
+    for question in questions(cells):
+        cell = cells[question.answered]
+        explains = len(cell.shown.strip().splitlines()) > 1
+        assert cell.is_collapsed or not explains, cell.id
+        # JupyterLab shows the first line of a cell that is collapsed.
+        assert not cell.is_collapsed or cell.source.startswith("# What happened.\n"), cell.id
+
+
+def test_what_is_called_innocent_is_found():
+    found = {
+        (path.name[:2], question, cell)
+        for path in REFERENCES
+        for question, cell, _ in spoilers(cells_of(path))
+    }
+    assert set(INNOCENT) <= found
+
+
+def code(name, source, shown="", collapsed=False):
+    metadata = {"jupyter": {"source_hidden": True}} if collapsed else {}
+    return Cell(name, "code", source, shown, metadata)
+
+
+def text(source):
+    return Cell("text", "markdown", source, "", {})
+
+
+ASKS = code("asks", 'waits = predict("how many?", "waits")\nwaits', "Predict: how many?")
+ANSWERS = code("answers", 'waits.compare(n, "Each.")', "72 waits\nEach.", collapsed=True)
+FEW = code("answers", "waits.compare(n)", "3 waits", collapsed=True)
+
+
+@pytest.mark.parametrize(
+    "above, answer, below",
+    [
+        ([code("run", "run()", "before   72   41.92")], ANSWERS, []),
+        ([text("It waits 72 times.")], ANSWERS, []),
+        ([text("## The 72 waits")], ANSWERS, []),
+        ([], ANSWERS, [code("check", 'assert counts["host_syncs"] == 3 * 24')]),
+        ([], ANSWERS, [text("So there are 72.")]),
+        ([code("run", "run()", "host_syncs=3")], FEW, []),
+        ([code("run", "run()", "        waits  graphs\neager       3       0")], FEW, []),
+        ([text("In all three waits.")], FEW, []),
+        ([text("There are 3 long waits.")], FEW, []),
+        ([], FEW, [code("check", 'assert counts["host_syncs"] == 3')]),
+    ],
+)
+def test_an_answer_within_sight_is_found(above, answer, below):
+    assert list(spoilers([*above, ASKS, answer, *below]))
+    assert list(spoilers([ASKS, *above, answer, *below]))
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [ASKS, ANSWERS],
+        [text("24 layers, and 3 things in each"), ASKS, ANSWERS],
+        [ASKS, ANSWERS, code("show", "show()", "72")],
+        [ASKS, ANSWERS, text("# Next\n\nThose 72 waits")],
+        [text("3 layers"), ASKS, FEW],
+        [code("run", "assert layers == 3"), ASKS, FEW],
+        [code("run", "f()", "        waits  graphs\neager       4       3"), ASKS, FEW],
+    ],
+)
+def test_what_gives_nothing_away_is_left_alone(cells):
+    assert list(spoilers(cells)) == []
+
+
+def test_a_question_that_is_never_answered_is_an_error():
+    with pytest.raises(ValueError, match="waits, asked in asks, is never answered"):
+        list(questions([ASKS]))

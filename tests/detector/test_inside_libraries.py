@@ -1,0 +1,171 @@
+"""Waits inside installed packages: the caller's line, and the library's own."""
+
+import importlib
+import json
+import sys
+
+import pytest
+import torch
+
+import debubble
+from debubble.contract import source_line
+from debubble.detector.annotations import github, sarif
+from debubble.detector.baseline import Baseline, NoBaseline
+from debubble.views.syncs import text
+
+LIBRARY = """
+def generate(x):
+    return pick(x)
+
+def pick(x):
+    return x.sum().item()  # the wait
+
+def chosen(x, keep):
+    return x[keep]  # another
+"""
+
+
+@pytest.fixture
+def x(accelerator):
+    return torch.ones(4, 4, device=accelerator.device)
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    """A package as pip installs one."""
+    package = tmp_path / "site-packages" / "somebodys_models"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(LIBRARY)
+    monkeypatch.syspath_prepend(str(package.parent))
+    yield importlib.import_module("somebodys_models")
+    del sys.modules["somebodys_models"]
+    source_line._included.clear()
+    source_line._whose.clear()
+
+
+def waits(call):
+    with debubble.find_host_syncs() as report:
+        call()
+    return report
+
+
+def test_a_library_is_named_below_the_line_that_calls_it(x, library):
+    report = waits(lambda: library.generate(x))  # the caller
+    (finding,) = report.findings
+    assert "# the caller" in finding.source.text
+    assert [line.function for line in finding.source.inside] == ["generate", "pick"]
+    assert "# the wait" in finding.innermost.text
+    printed = str(report)
+    assert "in somebodys_models/__init__.py:6: return x.sum().item()  # the wait" in printed
+    assert "return pick(x)" not in printed
+    assert "return pick(x)" in text(report.timeline, report.findings, [], stack=True)
+
+
+def test_two_waits_of_one_call_are_two_findings(x, library):
+    def both():
+        library.generate(x), library.chosen(x, x > 0)
+
+    found = waits(both).findings
+    assert {finding.innermost.line for finding in found} == {6, 9}
+
+
+def test_a_package_that_is_included_counts_as_ones_own(x, library):
+    source_line.include_packages(["somebodys_models"])
+    (finding,) = waits(lambda: library.generate(x)).findings
+    assert "# the wait" in finding.source.text and not finding.source.inside
+
+
+def test_an_installed_package_alone_is_not_dropped(x, library):
+    """As of a thread, or of a program, in which nothing but installed code runs."""
+    import threading
+
+    thread = threading.Thread(target=library.generate, args=(x,), name="theirs")
+
+    def run():
+        thread.start()
+        thread.join()
+
+    (finding,) = waits(run).findings
+    assert "# the wait" in finding.source.text
+
+
+def test_no_host_syncs_names_both(x, library):
+    with debubble.no_host_syncs(), pytest.raises(debubble.HostSyncError) as caught:
+        library.generate(x)  # the caller
+    assert "# the caller" in caught.value.source.text
+    assert str(caught.value).endswith(
+        "in somebodys_models/__init__.py:6: return x.sum().item()  # the wait"
+    )
+
+
+def test_statements_on_one_line_are_told_apart(x):
+    def twice():
+        return x.sum().item(), x.mean().item()
+
+    first, second = waits(twice).findings
+    assert first.source.line == second.source.line
+    assert {first.count, second.count} == {1}
+    assert first.source.column != second.source.column
+
+
+def test_waits_stand_before_uploads_that_do_not_wait(x, accelerator):
+    def step():
+        for _ in range(5):
+            torch.ones(100_000).to(accelerator.device, non_blocking=True)
+        x.sum().item()
+
+    kinds = [finding.kind for finding in waits(step).findings]
+    assert kinds == ["value", "staged_upload"]
+
+
+@pytest.mark.parametrize(
+    ("call", "instead"),
+    [
+        (lambda x: torch.tensor([1, 2], device=x.device), "pin_memory=True).to(device, non_blo"),
+        (lambda x: x.repeat_interleave(torch.tensor([1, 2, 1, 1]).to(x.device), 0), "output_size"),
+        (lambda x: x.sum().item() if x.any() else 0, ""),
+    ],
+)
+def test_each_finding_says_what_to_write_instead(x, call, instead):
+    found = waits(lambda: call(x)).findings
+    assert found and all(finding.instead for finding in found)
+    assert any(instead in finding.instead for finding in found)
+
+
+def test_annotations_stand_at_the_users_lines(x, library, monkeypatch, tmp_path):
+    report = waits(lambda: library.generate(x))
+    (finding,) = report.findings
+    (command,) = github(report.findings)
+    assert command.startswith("::warning file=") and f"line={finding.source.line}" in command
+    assert "somebodys_models" in command and "\n" not in command
+    log = json.loads(json.dumps(sarif(report.findings)))
+    (run,) = log["runs"]
+    (result,) = run["results"]
+    assert result["ruleId"] in {rule["id"] for rule in run["tool"]["driver"]["rules"]}
+    region = result["locations"][0]["physicalLocation"]["region"]
+    assert region["startLine"] == finding.source.line
+    assert len(result["stacks"][0]["frames"]) == 3
+
+
+def test_what_a_baseline_has_is_not_new_even_if_lines_move(x, tmp_path):
+    def program(lines_above: int) -> None:
+        code = "\n" * lines_above + "def f(x):\n    x.sum().item()\n    return x\n"
+        names: dict = {}
+        exec(compile(code, str(tmp_path / "program.py"), "exec"), names)
+        (tmp_path / "program.py").write_text(code)
+        __import__("linecache").checkcache()
+        names["f"](x)
+
+    known = waits(lambda: program(0))
+    (tmp_path / "known.json").write_text(json.dumps(known.as_dict()))
+    baseline = Baseline.read(tmp_path / "known.json")
+    assert baseline.new(waits(lambda: program(7)).findings) == []
+    other = waits(lambda: x.cpu())
+    assert baseline.new(other.findings) == other.findings
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"findings": [1]}', '{"findings": [{}]}'])
+def test_what_is_no_baseline_is_one_sentence(tmp_path, content):
+    (tmp_path / "known.json").write_text(content)
+    with pytest.raises(NoBaseline, match="holds no findings: write it with"):
+        Baseline.read(tmp_path / "known.json")

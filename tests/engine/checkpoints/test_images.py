@@ -1,0 +1,88 @@
+"""Prompts with images, Gemma-3-shaped: the same tokens as transformers."""
+
+import pytest
+import torch
+
+from solutions.engine import NAMES, Engine, Optimizations, SamplingParams
+
+from .tiny import make, prompt_of
+
+pytest.importorskip("transformers")
+IMAGE = [91, *[90] * 4, 92]
+"""As a processor puts it: a beginning, as many tokens as the image has, and an end."""
+SIZES = {"max_model_len": 64, "max_num_seqs": 2, "max_num_batched_tokens": 16}
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    return make("gemma3", tmp_path_factory.mktemp("gemma3"))
+
+
+def pixels(count, seed=0):
+    return torch.randn(count, 3, 32, 32, generator=torch.Generator().manual_seed(seed))
+
+
+@torch.no_grad()
+def right_answer(checkpoint, ids, images, num_tokens):
+    types = torch.tensor([[int(token == 90) for token in ids]])
+    model = checkpoint.model
+    answer = model.generate(
+        torch.tensor([ids]),
+        pixel_values=images,
+        token_type_ids=types,
+        max_new_tokens=num_tokens,
+        do_sample=False,
+    )
+    return answer[0, len(ids) :].tolist()
+
+
+def answer(engine, ids, images, num_tokens):
+    prompt = engine.image_prompt(ids, images)
+    sampling = SamplingParams(max_tokens=num_tokens)
+    name = engine.add_request(prompt.tokens, sampling, images=prompt.images)
+    (output,) = (each for each in engine.run() if each.request_id == name)
+    return output
+
+
+@pytest.mark.deep(3)
+@pytest.mark.parametrize(
+    "optimizations", [Optimizations(), *(Optimizations(**{name: False}) for name in NAMES[:2])],
+    ids=str,
+)  # fmt: skip
+def test_a_prompt_with_images_is_answered_as_by_transformers(
+    accelerator, checkpoint, optimizations
+):
+    """Its windows are shorter than the prompt, and an image lies across the end of one."""
+    engine = Engine.from_pretrained(checkpoint.folder, optimizations, **SIZES)
+    ids = [*prompt_of(7), *IMAGE, *prompt_of(5, 1), *IMAGE, *prompt_of(4, 2)]
+    images = pixels(2)
+    right = right_answer(checkpoint, ids, images, 8)
+    assert answer(engine, ids, images, 8).token_ids == right
+    assert right != right_answer(checkpoint, ids, pixels(2, 5), 8), "images matter"
+
+
+def test_an_image_that_is_known_is_found_and_another_in_its_place_is_not(accelerator, checkpoint):
+    engine = Engine.from_pretrained(checkpoint.folder, **SIZES)
+    tower = engine.images
+    tower._first_ids = tower._first_ids[:1]
+    ids = [*prompt_of(3), *IMAGE, *prompt_of(20, 1)]
+    first = answer(engine, ids, pixels(1), 4)
+    again = answer(engine, ids, pixels(1), 4)
+    assert (first.num_cached, again.num_cached) == (0, 16)
+    assert again.token_ids == first.token_ids == right_answer(checkpoint, ids, pixels(1), 4)
+    other = answer(engine, ids, pixels(1, 7), 4)
+    assert other.num_cached == 0
+    assert other.token_ids == right_answer(checkpoint, ids, pixels(1, 7), 4)
+    prompt = engine.image_prompt(ids, pixels(1, 7))
+    engine.add_request(prompt.tokens, SamplingParams(max_tokens=4), images=prompt.images)
+    with pytest.raises(ValueError, match="1 images are in use"):
+        engine.image_prompt(ids, pixels(1, 8))
+    engine.run()
+
+
+def test_what_does_not_fit_is_refused(accelerator, checkpoint):
+    engine = Engine.from_pretrained(checkpoint.folder, **SIZES)
+    with pytest.raises(ValueError, match=r"1 images for runs of \[3\] image tokens"):
+        engine.image_prompt([1, 90, 90, 90, 2], pixels(1))
+    with pytest.raises(ValueError, match=r"2 images for runs of \[4\]"):
+        engine.image_prompt(IMAGE, pixels(2))

@@ -1,0 +1,156 @@
+"""Text in and text out: parts that come as they are certain, stop strings, and the command."""
+
+import json
+
+import pytest
+
+from solutions.engine import Engine, EngineConfig, SamplingParams
+from solutions.engine.generate import main
+from solutions.engine.text.answer import AnswerText
+
+from .plain_folder import PlainFolder
+
+WORDS = [f"w{number}" for number in range(90)]
+TEMPLATE = (
+    "{% for m in messages %}{% if m['role'] != 'user' %}{{ raise_exception('only users') }}"
+    "{% endif %}w1 {{ m['content'] }} w2{% endfor %}"
+)
+
+
+class Bytes:
+    """A tokenizer whose ids are bytes of UTF-8."""
+
+    def decode(self, ids):
+        return bytes(ids).decode("utf-8", errors="replace")
+
+
+def said(data, stop=(), size=1):
+    text = AnswerText(Bytes(), stop)
+    parts = [text.add(data[at : at + size]) for at in range(0, len(data), size)]
+    return [*parts, text.end()], text.stopped_by
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_half_characters_wait_for_their_other_half(size):
+    data = "häßlich → 漢字 🙂!".encode()
+    parts, _ = said(data, size=size)
+    assert "".join(parts) == data.decode()
+    assert not any("\ufffd" in part for part in parts)
+
+
+def test_what_stays_half_at_the_end_is_said_as_it_is():
+    parts, _ = said("a→".encode()[:-1])
+    assert "".join(parts) == "a\ufffd"
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 40])
+@pytest.mark.parametrize(
+    "text, stop, right, stopped",
+    [
+        ("one. two. three", ["two"], "one. ", "two"),
+        ("aab aaab", ["aaab"], "aab ", "aaab"),
+        ("ababac!", ["abac", "c!"], "ab", "abac"),
+        ("no end</e", ["</end>"], "no end</e", None),
+        ("x\n\ny", ["\n\n", "y"], "x", "\n\n"),
+    ],
+)
+def test_nothing_of_a_stop_string_is_said_and_nothing_else_is_kept_back(
+    size, text, stop, right, stopped
+):
+    parts, by = said(text.encode(), stop, size)
+    assert ("".join(parts), by) == (right, stopped)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    tokenizers = pytest.importorskip("tokenizers")
+    pytest.importorskip("transformers")
+    folder = PlainFolder.of(tmp_path_factory.mktemp("text") / "checkpoint")
+    folder.config["eos_token_id"] = 95
+    folder.write()
+    vocabulary = {word: number for number, word in enumerate(WORDS)} | {"?": 90}
+    model = tokenizers.models.WordLevel(vocabulary, unk_token="?")
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    tokenizer.save(str(folder.path / "tokenizer.json"))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": TEMPLATE}
+    (folder.path / "tokenizer_config.json").write_text(json.dumps(settings))
+    return folder.path
+
+
+@pytest.fixture(scope="module")
+def engine(accelerator, folder):
+    return Engine.from_pretrained(folder, max_model_len=48, max_num_seqs=2)
+
+
+def test_a_stream_says_what_generate_answers(engine):
+    ids = engine.generate([[5, 6, 7]], SamplingParams(max_tokens=6))[0]
+    parts = list(engine.stream("w5 w6 w7", SamplingParams(max_tokens=6)))
+    assert len(parts) > 1
+    assert "".join(parts).split() == engine.tokenizer.decode(ids).split()
+    assert not engine.requests and engine.step() == []
+
+
+def test_messages_go_through_the_chat_template(engine):
+    right = list(engine.stream("w1 w9 w2", SamplingParams(max_tokens=3)))
+    messages = [{"role": "user", "content": "w9"}]
+    assert list(engine.stream(messages, SamplingParams(max_tokens=3))) == right
+    with pytest.raises(ValueError, match=r"chat template of .* fails: only users"):
+        next(engine.stream([{"role": "system", "content": "w9"}]))
+
+
+def test_a_stop_string_ends_an_answer_and_its_request(engine):
+    words = "".join(engine.stream("w5 w6 w7", SamplingParams(max_tokens=6))).split()
+    stop = words[3]
+    text = "".join(engine.stream("w5 w6 w7", SamplingParams(max_tokens=6), stop=[stop]))
+    assert text.split() == words[: words.index(stop)]
+    assert not engine.requests
+
+
+def test_who_stops_to_read_cancels_and_others_are_reported(engine):
+    other = engine.add_request([3, 4], SamplingParams(max_tokens=2))
+    parts = engine.stream("w5", SamplingParams(max_tokens=30))
+    next(parts)
+    parts.close()
+    assert [request.request_id for request in engine.requests] in ([], [other])
+    assert [output.request_id for output in engine.run()] == [other]
+
+
+@pytest.mark.parametrize(
+    "stop, error", [("end", TypeError), ([3], TypeError), ([""], ValueError)], ids=repr
+)
+def test_what_are_no_stop_strings_is_refused(engine, stop, error):
+    with pytest.raises(error, match="stop"):
+        next(engine.stream("w5", stop=stop))
+    assert not engine.requests
+
+
+def test_an_engine_with_random_weights_has_no_tokenizer(accelerator):
+    with pytest.raises(ValueError, match="random weights"):
+        list(Engine(EngineConfig.tiny()).stream("hello"))
+
+
+@pytest.mark.parametrize("contents", [None, "{", '{"model": 3}'], ids=str)
+def test_a_broken_tokenizer_is_refused_by_its_file(accelerator, tmp_path, contents):
+    pytest.importorskip("transformers")
+    folder = PlainFolder.of(tmp_path / "folder").write()
+    if contents is not None:
+        (folder / "tokenizer.json").write_text(contents)
+    engine = Engine.from_pretrained(folder, max_model_len=32, max_num_seqs=1)
+    with pytest.raises(ValueError, match=r"tokenizer\.json") as refusal:
+        engine.stream("hello").__next__()
+    assert "\n" not in str(refusal.value)
+    assert engine.generate([[1]], SamplingParams(max_tokens=1))
+
+
+def test_the_command_answers_with_any_switch_and_says_what_is_wrong(folder, capsys):
+    words = [str(folder), "w9", "--max-tokens", "4", "--max-model-len", "32"]
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert said.out.strip() and "ready after" in said.err
+    assert main([*words, "--without", "sync_free", "--without", "flex_full_graph"]) == 0
+    assert capsys.readouterr().out == said.out
+    assert main([*words, "--temperature", "-1"]) == 1
+    assert "temperature is -1.0" in capsys.readouterr().err
+    assert main([str(folder / "nowhere"), "hello"]) == 1
+    assert "nowhere is not there" in capsys.readouterr().err

@@ -1,0 +1,118 @@
+"""The sixth bubble: steps with prompts as graphs, by buckets of tokens, whatever is in them."""
+
+from dataclasses import replace
+
+import pytest
+
+import debubble
+from solutions.engine import SamplingParams
+from solutions.engine.model.config import default_prefill_sizes
+from solutions.flex_graph import Limits
+
+from .setting import ALL, NONE, WITHOUT, Setting, add, mixed_requests, serve, small, tokens_of
+
+SIZES = (8, 24, 40)
+
+
+def graphed(config):
+    return replace(config, prefill_sizes=SIZES)
+
+
+@pytest.fixture(scope="module")
+def crowded(accelerator):
+    """5 blocks: requests are preempted, share steps, and go on from the prefixes of others."""
+    limits = {"num_gpu_blocks": 6, "max_num_batched_tokens": 40}
+    return Setting.of(small(limits=limits, num_cpu_blocks=32), accelerator)
+
+
+@pytest.fixture(scope="module")
+def right(crowded):
+    return crowded.answers(mixed_requests(crowded.config.model, 12, seed=4))
+
+
+@pytest.mark.deep(4)
+@pytest.mark.parametrize(
+    "optimizations",
+    [NONE, ALL, WITHOUT["gdn_precompute"], WITHOUT["flex_full_graph"]],
+    ids=str,
+)
+def test_steps_with_prompts_in_graphs_say_the_same(accelerator, crowded, right, optimizations):
+    engine = crowded.engine(optimizations, graphed(crowded.config))
+    asked = mixed_requests(crowded.config.model, 12, seed=4)
+    with debubble.record(accelerator) as timeline:
+        outputs = serve(engine, asked)
+    assert tokens_of(outputs) == right
+    assert timeline.hazards == []
+
+
+def record_prefill(accelerator, setting, config, images=(), num_tokens=20):
+    engine = setting.engine(ALL, config)
+    for seed in (1, 2):
+        add(engine, setting.asked(num_tokens // 2, seed, images, max_tokens=2))
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        engine.step()
+    engine.run()
+    return timeline
+
+
+@pytest.mark.sim
+def test_a_step_with_prompts_is_one_upload_and_one_graph(accelerator, hybrid):
+    before = record_prefill(accelerator, hybrid, hybrid.config)
+    after = record_prefill(accelerator, hybrid, graphed(hybrid.config))
+    counts = after.counts()
+    assert before.counts()["graph_launches"] == 0
+    assert before.counts()["h2d_pinned"] == 2, "the step, and its chunks"
+    assert (counts["graph_launches"], counts["host_syncs"]) == (1, 0)
+    assert (counts["h2d_pinned"], counts["h2d_pageable"]) == (1, 0)
+    host = [max(e.end for e in t.events if not e.on_device) for t in (before, after)]
+    assert host[1] < host[0] / 4
+
+
+@pytest.mark.sim
+def test_images_are_one_upload_more(accelerator, attention_only):
+    config = graphed(attention_only.config)
+    counts = record_prefill(accelerator, attention_only, config, [(2, 7)]).counts()
+    assert (counts["graph_launches"], counts["h2d_pinned"], counts["host_syncs"]) == (1, 2, 0)
+
+
+@pytest.mark.sim
+def test_what_no_graph_can_hold_runs_between_them(accelerator, hybrid):
+    engine = hybrid.engine(WITHOUT["gdn_precompute"], graphed(hybrid.config))
+    prompts = engine.runner.captured_prefills[8]
+    assert prompts.eager_kinds == ["gdn"]
+    assert len(prompts.graphs) == 1 + hybrid.config.model.num_layers_of("gdn")
+    assert engine.runner.captured[4].eager_kinds == []
+
+
+def test_a_step_that_is_too_large_runs_as_before(accelerator, hybrid):
+    config = replace(hybrid.config, prefill_sizes=(8,))
+    engine = hybrid.engine(ALL, config)
+    asked = [hybrid.asked(30, 5, max_tokens=3)]
+    assert tokens_of(serve(engine, asked)) == hybrid.answers(asked)
+
+
+@pytest.mark.parametrize("sizes", [(0,), (65,), (8.5,)], ids=str)
+def test_sizes_that_no_step_has_are_refused(sizes):
+    with pytest.raises(ValueError, match=r"a graph for .* tokens"):
+        replace(small("flex"), prefill_sizes=sizes)
+
+
+@pytest.mark.parametrize(
+    "most, right",
+    [(16, (16,)), (64, (64,)), (300, (64, 128, 256, 300)), (8192, (64, 128, 256, 512))],
+)
+def test_default_sizes(most, right):
+    limits = Limits(max_num_seqs=4, max_num_batched_tokens=most, max_model_len=64, num_gpu_blocks=9)
+    assert default_prefill_sizes(limits) == right
+
+
+def test_wishes_hold_in_prefill_graphs_too(attention_only):
+    chance = {"temperature": 1.1, "presence_penalty": 0.4}
+    answers = []
+    for config in (attention_only.config, graphed(attention_only.config)):
+        engine = attention_only.engine(ALL, config)
+        sampling = SamplingParams(max_tokens=4, seed=5, **chance)
+        answers.append(engine.generate([[1, 2, 3], [4, 5]], sampling, n=2))
+    assert answers[0] == answers[1]
+    assert len(answers[0]) == 4 and answers[0][0] != answers[0][1]

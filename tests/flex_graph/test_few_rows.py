@@ -1,0 +1,98 @@
+"""Products of few tokens with a large weight, against PyTorch in double precision."""
+
+import pytest
+import torch
+
+from solutions.common.decoder import few_rows
+from solutions.common.decoder.few_rows import COLUMNS, MOST_ROWS, ROWS, few_rows_linear, linear
+from tests.sync_free import claims
+
+TOLERANCE = {torch.bfloat16: 8e-3, torch.float16: 1e-3}
+"""Relative to the largest result."""
+
+
+def random_factors(accelerator, num_tokens, rows, columns, dtype=torch.bfloat16):
+    random = torch.Generator().manual_seed(1)
+    shapes = (num_tokens, columns), (rows, columns)
+    return [torch.randn(s, generator=random).to(dtype).to(accelerator.device) for s in shapes]
+
+
+def expect_right(inputs, weight, call=few_rows_linear):
+    right = inputs.cpu().double() @ weight.cpu().double().T
+    found = call(inputs, weight)
+    assert found.dtype == inputs.dtype
+    assert found.shape == right.shape
+    assert (found.cpu() - right).abs().max() <= TOLERANCE[found.dtype] * right.abs().max()
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("num_tokens", [1, 7, MOST_ROWS])
+def test_it_is_the_product(accelerator, num_tokens, dtype):
+    expect_right(*random_factors(accelerator, num_tokens, 3 * ROWS, 2 * COLUMNS, dtype))
+
+
+def test_what_a_token_gets_does_not_depend_on_the_others(accelerator):
+    inputs, weight = random_factors(accelerator, MOST_ROWS, ROWS, 2 * COLUMNS)
+    together = few_rows_linear(inputs, weight).cpu()
+    for rows in (slice(0, 1), slice(3, 8)):
+        assert few_rows_linear(inputs[rows].contiguous(), weight).cpu().equal(together[rows])
+
+
+def test_one_launch_and_nobody_waits(accelerator):
+    factors = random_factors(accelerator, 3, ROWS, COLUMNS)
+    call = lambda: few_rows_linear(*factors)
+    claims.expect_no_wait(accelerator, call, pinned_uploads=0)
+    assert claims.counts_of(accelerator, call)["kernels"] == 1
+
+
+def test_small_weights_and_many_tokens_are_left_to_pytorch(accelerator, monkeypatch):
+    called = []
+    monkeypatch.setattr(few_rows, "few_rows_linear", lambda *factors: called.append(factors))
+    for num_tokens, rows, dtype in (
+        (3, ROWS, torch.bfloat16),
+        (MOST_ROWS + 1, 32_768, torch.bfloat16),
+        (3, 32_768, torch.float32),
+        (3, 32_769, torch.bfloat16),
+    ):
+        inputs, weight = random_factors(accelerator, num_tokens, rows, COLUMNS, dtype)
+        assert linear(inputs, weight).shape == (num_tokens, rows)
+    assert called == []
+
+
+@pytest.mark.gpu
+def test_a_large_weight_is_read_by_the_kernel(accelerator):
+    inputs, weight = random_factors(accelerator, 8, 32_768, COLUMNS)
+    expect_right(inputs, weight, linear)
+    assert claims.counts_of(accelerator, lambda: linear(inputs, weight))["kernels"] == 1
+    assert linear(inputs, weight).equal(few_rows_linear(inputs, weight))
+
+
+@pytest.mark.gpu
+@pytest.mark.gpu_memory(6)
+def test_a_weight_may_have_more_numbers_than_32_bits_count(accelerator):
+    rows, columns = 2**31 // COLUMNS + ROWS, COLUMNS
+    weight = torch.zeros(rows, columns, dtype=torch.bfloat16, device=accelerator.device)
+    weight[-1] = 1
+    inputs = torch.ones(2, columns, dtype=torch.bfloat16, device=accelerator.device)
+    found = few_rows_linear(inputs, weight)
+    assert found[:, -1].tolist() == [columns, columns]
+    assert not found[:, :-1].any()
+
+
+REFUSED = {
+    "types": (lambda i, w: (i.float(), w), "inputs are torch.float32 and weight is torch.bfloat16"),
+    "no half": (lambda i, w: (i.float(), w.float()), "make both bfloat16, or both float16"),
+    "dimensions": (lambda i, w: (i[0], w), r"inputs has shape \[256\]"),
+    "strides": (lambda i, w: (i, w[:, ::2]), r"weight has shape \[64, 128\]: make it contiguous"),
+    "nobody": (lambda i, w: (i[:0], w), "0 tokens: give 1 to 16"),
+    "too many": (lambda i, w: (i.repeat(6, 1), w), "18 tokens"),
+    "columns": (lambda i, w: (i[:, :128].contiguous(), w), "128 columns and weight 256"),
+    "rows": (lambda i, w: (i, w[:33]), "33 x 256: make its rows a multiple of 32"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_factors_that_do_not_fit_are_refused(accelerator, case):
+    change, message = REFUSED[case]
+    with pytest.raises(ValueError, match=message):
+        few_rows_linear(*change(*random_factors(accelerator, 3, 2 * ROWS, 2 * COLUMNS)))

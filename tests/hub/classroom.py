@@ -1,0 +1,97 @@
+"""A real hub on this host, in folders of its own, started as a team lead starts it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import requests
+
+from workshop.hub.proxy import OLDEST_NODE
+
+from .learner import Learner
+
+ROOT = Path(__file__).parents[2]
+CLASS_PASSWORD = "the class has this one"
+PATIENCE = 300
+
+
+def why_not() -> str:
+    """A reason why no hub can be started here, or ""."""
+    if os.geteuid() != 0:
+        return "a hub needs root"
+    node = shutil.which("node")
+    if node is None:
+        return "JupyterHub's proxy needs Node.js"
+    said = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
+    if int(said.lstrip("v").partition(".")[0]) < OLDEST_NODE:
+        return f"JupyterHub's proxy needs Node.js {OLDEST_NODE}, and here is {said.strip()}"
+    return ""
+
+
+class Classroom:
+    """`make hub` for learners learner1, learner2, ... on a port of its own."""
+
+    def __init__(self, folder: Path, learners: int, port: int = 8321) -> None:
+        self.folder, self.port = folder, port
+        self.address = f"http://127.0.0.1:{port}"
+        self.names = [f"learner{n}" for n in range(1, learners + 1)]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "names.txt").write_text("\n".join(self.names))
+        self.log = folder / "hub.log"
+        self.process: subprocess.Popen | None = None
+
+    def start(self) -> None:
+        around = {name: text for name, text in os.environ.items() if not name.startswith("MAKE")}
+        around |= {
+            "HUB": str(self.folder),
+            "NAMES": str(self.folder / "names.txt"),
+            "PORT": str(self.port),
+            "HUB_PASSWORD": CLASS_PASSWORD,
+        }
+        around.pop("VENV", None)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                ["make", "hub"],
+                cwd=ROOT,
+                env=around,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            assert self.process.poll() is None, self.log.read_text()[-3000:]
+            try:
+                if requests.get(f"{self.address}/hub/login", timeout=5).ok:
+                    return
+            except requests.RequestException:
+                pass
+            time.sleep(0.5)
+        raise AssertionError(f"no hub in time: {self.log.read_text()[-3000:]}")
+
+    def kill_hub(self) -> None:
+        """As a crash does: the hub and its services, and nothing else."""
+        if self.process and self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def end(self) -> None:
+        self.kill_hub()
+        around = os.environ | {"HUB": str(self.folder), "PORT": str(self.port)}
+        around.pop("VENV", None)
+        subprocess.run(["make", "hub-end"], cwd=ROOT, env=around, capture_output=True, check=False)
+
+    def come_in(self, name: str) -> Learner:
+        """For the first time, or again."""
+        learner = Learner(self.address, name)
+        own = f"a word of {name}"
+        answer = learner.log_in(own)
+        if answer.status_code == 403:
+            answer = learner.log_in(CLASS_PASSWORD, own)
+        assert answer.status_code == 302, answer.text
+        return learner

@@ -1,0 +1,129 @@
+"""A learner who comes to the hub as a browser does: logs in, starts their server, works in it."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from dataclasses import dataclass, field
+
+import requests
+import websocket
+
+PATIENCE = 600
+
+
+@dataclass
+class Learner:
+    hub: str
+    """http://127.0.0.1:8000"""
+    name: str
+    session: requests.Session = field(default_factory=requests.Session)
+    headers: dict = field(default_factory=dict)
+
+    def log_in(self, password: str, own: str = "") -> requests.Response:
+        form = self.session.get(f"{self.hub}/hub/login", timeout=PATIENCE)
+        form.raise_for_status()
+        fields = {
+            "username": self.name,
+            "password": password,
+            "own": own,
+            "_xsrf": self.session.cookies.get("_xsrf", path="/hub/"),
+        }
+        return self.session.post(
+            f"{self.hub}/hub/login", data=fields, timeout=PATIENCE, allow_redirects=False
+        )
+
+    def start_server(self) -> None:
+        """Returns once it answers. AssertionError, with what the hub said, if it doesn't."""
+        xsrf = {"_xsrf": self.session.cookies.get("_xsrf", path="/hub/")}
+        made = self.session.post(
+            f"{self.hub}/hub/api/users/{self.name}/tokens",
+            params=xsrf,
+            json={"note": "a test"},
+            timeout=PATIENCE,
+        )
+        assert made.status_code == 201, made.text
+        self.headers = {"Authorization": f"token {made.json()['token']}"}
+        asked = self.ask("POST", f"/hub/api/users/{self.name}/server")
+        assert asked.status_code in (201, 202), asked.text
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            server = self.ask("GET", f"/hub/api/users/{self.name}").json()["servers"].get("", {})
+            if server.get("ready"):
+                return
+            assert server or asked.status_code == 202, "the server did not start"
+            time.sleep(1)
+        raise AssertionError("the server was not ready in time")
+
+    def ask(self, method: str, path: str, **about) -> requests.Response:
+        """With this learner's token."""
+        about.setdefault("timeout", PATIENCE)
+        return requests.request(
+            method, f"{self.hub}{path}", headers=self.headers, allow_redirects=False, **about
+        )
+
+    def start_kernel(self, path: str = "chapters/00_reading_a_timeline.ipynb") -> Kernel:
+        """The kernel of a notebook, as JupyterLab starts it."""
+        asked = {"path": path, "type": "notebook", "name": path, "kernel": {"name": "python3"}}
+        made = self.ask("POST", f"/user/{self.name}/api/sessions", json=asked)
+        assert made.status_code == 201, made.text
+        return Kernel(self, made.json()["kernel"]["id"])
+
+    def cells_of(self, path: str) -> list[str]:
+        found = self.ask("GET", f"/user/{self.name}/api/contents/{path}")
+        assert found.status_code == 200, found.text
+        cells = found.json()["content"]["cells"]
+        return [cell["source"] for cell in cells if cell["cell_type"] == "code"]
+
+
+@dataclass
+class Kernel:
+    learner: Learner
+    id: str
+
+    def __enter__(self) -> Kernel:
+        base = self.learner.hub.replace("http", "ws", 1)
+        address = f"{base}/user/{self.learner.name}/api/kernels/{self.id}/channels"
+        header = [f"{name}: {text}" for name, text in self.learner.headers.items()]
+        self.socket = websocket.create_connection(address, header=header, timeout=PATIENCE)
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.socket.close()
+
+    def run(self, code: str) -> str:
+        """What the cell prints. AssertionError, with its traceback, where it fails."""
+        message = uuid.uuid4().hex
+        header = {
+            "msg_id": message,
+            "msg_type": "execute_request",
+            "username": "",
+            "session": self.id,
+            "version": "5.3",
+        }
+        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
+        asked = {
+            "header": header,
+            "parent_header": {},
+            "metadata": {},
+            "content": content,
+            "channel": "shell",
+        }
+        self.socket.send(json.dumps(asked))
+        printed, replied, idle = [], False, False
+        while not (replied and idle):
+            frame = self.socket.recv()
+            if isinstance(frame, bytes):
+                continue  # A picture of a widget.
+            heard = json.loads(frame)
+            if heard.get("parent_header", {}).get("msg_id") != message:
+                continue
+            kind, content = heard["msg_type"], heard["content"]
+            if kind == "stream":
+                printed.append(content["text"])
+            elif kind == "error":
+                raise AssertionError("\n".join(content["traceback"]))
+            replied |= kind == "execute_reply"
+            idle |= kind == "status" and content["execution_state"] == "idle"
+        return "".join(printed)

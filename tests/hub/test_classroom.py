@@ -1,0 +1,275 @@
+"""Twelve learners on a real hub: all work at once, none can read or end what another has.
+
+`make test-hub` runs this by itself; it takes minutes, 2.5 GB of disk and half a GB of memory each.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import requests
+import websocket
+
+from workshop.hub.limits import Cgroups
+
+from .classroom import Classroom, why_not
+from .learner import Learner
+
+pytestmark = [pytest.mark.deep, pytest.mark.sim, pytest.mark.timeout(3000)]
+
+LEARNERS = int(os.environ.get("DEBUBBLE_TEST_LEARNERS", "12"))
+CHAPTER = "my/chapters/00_reading_a_timeline.ipynb"
+KATA = "keep_it_on_the_device"
+SOLVE = f"""
+import inspect, os, pathlib
+from solutions.first_steps import habits
+home = pathlib.Path(os.environ["HOME"], "debubble")
+answer = home / "my/katas/first_steps/{KATA}.py"
+assert answer.exists()
+_ = answer.write_text("import torch\\n\\n\\n" + inspect.getsource(habits.mean_loss))
+"""
+
+
+@pytest.fixture(scope="module")
+def classroom():
+    reason = why_not()
+    if reason:
+        pytest.skip(reason)
+    # Learners must be able to reach it, and pytest's own folders are for their owner alone.
+    folder = Path(os.environ.get("DEBUBBLE_TEST_HUB") or tempfile.mkdtemp(dir="/srv"))
+    room = Classroom(folder, LEARNERS)
+    try:
+        room.start()
+        yield room
+    finally:
+        room.end()
+        for name in ("workspaces", "state", "scripts"):
+            shutil.rmtree(folder / name, ignore_errors=True)
+        if "DEBUBBLE_TEST_HUB" not in os.environ:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def learners(classroom) -> list[Learner]:
+    """All of them, with their servers, started at once."""
+
+    def comes(name: str) -> Learner:
+        learner = classroom.come_in(name)
+        learner.start_server()
+        return learner
+
+    with ThreadPoolExecutor(LEARNERS) as all_at_once:
+        return list(all_at_once.map(comes, classroom.names))
+
+
+def test_all_run_a_chapter_and_solve_a_kata_at_once(learners):
+    def works(learner: Learner) -> tuple[str, str]:
+        with learner.start_kernel(CHAPTER) as kernel:
+            for cell in learner.cells_of(CHAPTER):
+                kernel.run(cell)
+            kernel.run(f"!debubble next {KATA}")
+            before = kernel.run(f"!debubble run {KATA}")
+            kernel.run(SOLVE)
+            return before, kernel.run(f"!debubble run {KATA}")
+
+    with ThreadPoolExecutor(LEARNERS) as all_at_once:
+        verdicts = list(all_at_once.map(works, learners))
+    for before, after in verdicts:
+        assert "1 failed" in before or "failed" in before, before
+        assert "4 passed" in after and "failed" not in after, after
+        assert "took longer than" not in before + after, "a neighbour's load is nobody's fault"
+    peaks = [Cgroups().memory_of(learner.name) for learner in learners]
+    if all(peak is not None for peak in peaks):
+        print(f"\nmemory: {max(peaks) / 1e9:.2f} GB at most")
+        assert max(peaks) <= 1.5e9
+
+
+@pytest.fixture(scope="module")
+def two(learners):
+    """A kernel of the first learner, who has a secret, and one of the second, who is curious."""
+    first, second = learners[:2]
+    with first.start_kernel("one.ipynb") as one, second.start_kernel("two.ipynb") as other:
+        one.run(
+            "import os, subprocess\n"
+            "open(os.path.expanduser('~/secret.txt'), 'w').write('mine')\n"
+            "sleeper = subprocess.Popen(['sleep', '1000'])\n"
+        )
+        server = int(one.run("print(os.getppid())"))
+        sleeper = int(one.run("print(sleeper.pid)"))
+        other.run("import os, subprocess, signal")
+        yield first, second, one, other, server, sleeper
+
+
+TRIES = """
+def tries(what):
+    try:
+        what()
+    except PermissionError:
+        return "refused"
+    except Exception as error:
+        return repr(error)
+    return "done"
+"""
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "os.listdir('{folder}/workspaces/learner1')",
+        "os.listdir('{folder}/workspaces')",
+        "open('{folder}/workspaces/learner1/secret.txt').read()",
+        "open('{folder}/state/hub.sqlite', 'rb').read()",
+        "open('{folder}/state/cookie_secret').read()",
+        "open('{folder}/state/proxy_token').read()",
+        "open('{folder}/state/passwords.json').read()",
+        "open('{folder}/environment/x', 'w')",
+        "open('{folder}/scripts/x', 'w')",
+        "os.listdir('/run/debubble/{uid}')",
+        "open('/proc/{server}/environ').read()",
+        "os.readlink('/proc/{server}/fd/0')",
+        "os.kill({server}, signal.SIGTERM)",
+        "os.kill({sleeper}, signal.SIGKILL)",
+        "os.setuid({uid})",
+        "os.setuid(0)",
+    ],
+)
+def test_nobody_reads_or_ends_anothers(two, classroom, what):
+    _, _, _, other, server, sleeper = two
+    other.run(TRIES)
+    uid = os.stat(f"/proc/{server}").st_uid
+    asked = what.format(folder=classroom.folder, server=server, sleeper=sleeper, uid=uid)
+    assert other.run(f"print(tries(lambda: {asked}))").strip() == "refused"
+
+
+def test_what_the_first_learner_has_is_still_there(two):
+    _, _, one, _, _, _ = two
+    assert one.run("print(sleeper.poll(), open(os.path.expanduser('~/secret.txt')).read())") == (
+        "None mine\n"
+    )
+
+
+def test_a_token_opens_ones_own_server_only(two, classroom):
+    first, second, *_ = two
+    for path in ("api/contents", "api/kernels", "api/terminals", "lab"):
+        answer = second.ask("GET", f"/user/{first.name}/{path}")
+        assert answer.status_code in (302, 403, 404), (path, answer.status_code)
+        assert "one.ipynb" not in answer.text
+    assert second.ask("GET", f"/hub/api/users/{first.name}").status_code in (403, 404)
+    assert second.ask("DELETE", f"/hub/api/users/{first.name}/server").status_code in (403, 404)
+
+
+def test_a_port_answers_nobody_without_a_token(two, classroom):
+    """The servers' own ports, the proxy's and the hub's: all on 127.0.0.1, open to each process."""
+    _, _, one, other, _, _ = two
+    port = one.run(
+        "from urllib.parse import urlparse\n"
+        "print(urlparse(os.environ['JUPYTERHUB_SERVICE_URL']).port)"
+    ).strip()
+    look = (
+        "import urllib.request, urllib.error\n"
+        "def asks(url):\n"
+        "    try:\n"
+        "        return urllib.request.urlopen(url, timeout=30).status\n"
+        "    except urllib.error.HTTPError as error:\n"
+        "        return error.code\n"
+    )
+    other.run(look)
+    for path in (f"{port}/user/learner1/api/contents", f"{port}/user/learner1/api/kernels"):
+        assert other.run(f"print(asks('http://127.0.0.1:{path}'))").strip() in ("403", "404")
+    proxy = classroom.port + 82
+    assert other.run(f"print(asks('http://127.0.0.1:{proxy}/api/routes'))").strip() == "403"
+    listening = one.run(
+        "print(sum(int(line.split()[7]) == os.getuid() and line.split()[3] == '0A'"
+        " for line in list(open('/proc/net/tcp'))[1:]))"
+    )
+    assert listening.strip() == "1", "a kernel of the first learner listens on a port"
+
+
+def test_the_hub_dies_and_nobodys_work_does(two, classroom):
+    first, _, one, _, server, _ = two
+    one.run("kept = 42")
+    classroom.kill_hub()
+    assert one.run("print(kept)") == "42\n", "the proxy and the server go on without the hub"
+    classroom.start()
+    assert one.run("print(kept)") == "42\n"
+    assert int(one.run("print(os.getppid())")) == server
+    known = first.ask("GET", f"/hub/api/users/{first.name}").json()["servers"][""]
+    assert known["ready"]
+    progress = Path(classroom.folder, "workspaces", first.name, "debubble/my/progress.jsonl")
+    assert '"verdict": "passed"' in progress.read_text()
+
+
+def test_one_who_forks_without_end_or_fills_the_memory_harms_nobody_else(two, classroom):
+    _, second, one, _, _, _ = two
+    with second.start_kernel("greedy.ipynb") as greedy:
+        forks = (
+            "import subprocess\nheld = []\n"
+            "try:\n"
+            "    while len(held) < 5000:\n"
+            "        held.append(subprocess.Popen(['sleep', '300']))\n"
+            "except OSError as error:\n"
+            "    print(error.strerror)\n"
+        )
+        assert "temporarily unavailable" in greedy.run(forks)
+        assert (
+            one.run("print(subprocess.run(['echo', 'fine'], capture_output=True).returncode)")
+            == "0\n"
+        )
+        greedy.run("for process in held: process.kill()\nfor process in held: _ = process.wait()")
+    fills = "held = [bytearray(b'x' * 2**28) for _ in range(64)]"
+    try:
+        with second.start_kernel("greedier.ipynb") as greedy:
+            greedy.socket.settimeout(60)
+            said = greedy.run(f"try:\n    {fills}\nexcept MemoryError:\n    print('no more')")
+    except (OSError, websocket.WebSocketException):
+        said = "its kernel was ended"
+    assert said in ("no more\n", "its kernel was ended")
+    assert one.run("print(kept)") == "42\n"
+
+
+def test_a_workspace_that_was_deleted_is_made_anew(classroom, learners):
+    last = learners[-1]
+    with last.start_kernel("last.ipynb") as kernel:
+        kernel.run("import shutil, os\nshutil.rmtree(os.path.expanduser('~/debubble/my/chapters'))")
+        kernel.run("os.remove(os.path.expanduser('~/debubble/Makefile'))")
+    assert last.ask("DELETE", f"/hub/api/users/{last.name}/server").status_code in (202, 204)
+    again = classroom.come_in(last.name)
+    again.start_server()
+    assert len(again.cells_of(CHAPTER)) > 10
+    kept = [p.name for p in Path(classroom.folder, "workspaces", last.name).glob("debubble-*")]
+    assert len(kept) == 1, "what was left of the old one is kept beside it"
+
+
+def test_the_board_shows_all_without_names(classroom, learners):
+    page = learners[0].session.get(f"{classroom.address}/services/board/", timeout=60)
+    assert "The board" in page.text
+    data = learners[0].session.get(f"{classroom.address}/services/board/data", timeout=60).json()
+    assert len(data["learners"]) == LEARNERS
+    assert not any(one["is_named"] for one in data["learners"])
+    assert sum("solved" in one["states"].values() for one in data["learners"]) >= LEARNERS - 1
+    refused = learners[0].session.post(
+        f"{classroom.address}/services/board/reveal",
+        headers={"X-Board": "reveal"},
+        json={"key": "k", "answer": "a"},
+        timeout=60,
+    )
+    assert refused.status_code == 403
+
+
+def test_a_password_is_guessed_more_and_more_slowly(classroom):
+    answers = [
+        Learner(classroom.address, "learner3").log_in(f"guess {n}").status_code for n in range(8)
+    ]
+    assert answers[:5] == [403] * 5
+    assert 429 in answers[5:]
+    said = Learner(classroom.address, "learner3").log_in("another guess")
+    assert said.status_code == 429
+    assert "Too many wrong passwords: wait" in said.text
+    others = Learner(classroom.address, "learner4").log_in("a word of learner4")
+    assert others.status_code == 302, "somebody else is not held up"
+    assert requests.get(f"{classroom.address}/hub/login", timeout=60).ok

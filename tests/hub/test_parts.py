@@ -1,0 +1,158 @@
+"""What the hub is made of, without a hub: settings, numbers of learners, limits, ports."""
+
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from workshop.hub.limits import GIB, Cgroups, Limits, become
+from workshop.hub.refusal import Refusal
+from workshop.hub.settings import settings
+from workshop.hub.workspaces import FIRST_UID, Workspaces, end_processes_of
+
+pytestmark = pytest.mark.sim
+LIMITS = Limits(memory_gb=1.5, processes=100, cores=0)
+
+
+@pytest.fixture
+def ours(monkeypatch, tmp_path):
+    for name in [
+        name for name in os.environ if name.startswith("HUB") or name in ("PORT", "USERS")
+    ]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HUB", str(tmp_path))
+    monkeypatch.setenv("HUB_RUN", str(tmp_path / "run"))
+    return settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("HUB_MEMORY_GB", "much", "HUB_MEMORY_GB=much is no number: write HUB_MEMORY_GB=2"),
+        ("HUB_MEMORY_GB", "0.1", "HUB_MEMORY_GB=0.1 is out of reach"),
+        ("PORT", "70000", "PORT=70000 is out of reach"),
+        ("PORT", "nan", "PORT=nan is out of reach"),
+        ("USERS", "everybody", "write USERS=list or USERS=host"),
+        ("HUB_CERT", "/nowhere.pem", "TLS needs both HUB_CERT and HUB_KEY"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(ours, monkeypatch, name, text, said):
+    monkeypatch.setenv(name, text)
+    with pytest.raises(Refusal, match=said):
+        settings()
+
+
+def test_a_learners_number_stays_theirs_whoever_comes_and_goes(ours):
+    ours.state.mkdir()
+    Workspaces(ours)._number(["ada", "grace"])
+    Workspaces(ours)._number(["edsger", "grace"])
+    workspaces = Workspaces(ours)
+    found = {name: workspaces.learner(name).uid - FIRST_UID for name in ("ada", "grace", "edsger")}
+    assert found == {"ada": 0, "grace": 1, "edsger": 2}
+    with pytest.raises(Refusal, match="mallory is not on the list"):
+        workspaces.learner("mallory")
+
+
+def test_a_host_user_who_does_not_exist_is_named(ours):
+    with pytest.raises(Refusal, match="nobody-of-this-name is no user of this host"):
+        Workspaces(replace(ours, host_users=True)).learner("nobody-of-this-name")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a disk that is full")
+def test_a_full_disk_is_one_sentence_and_no_half_workspace(ours, tmp_path):
+    workspaces = Workspaces(ours)
+    for folder in (ours.state, ours.workspaces):
+        folder.mkdir()
+    workspaces._number(["ada"])
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=777", "tmpfs", str(ours.workspaces)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        tmp_path.chmod(0o755)
+        source = tmp_path / "source"
+        source.mkdir()
+        (source / "Makefile").write_bytes(os.urandom(3_000_000))
+        git = ["git", "-C", str(source), "-c", "user.name=n", "-c", "user.email=e"]
+        for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
+            subprocess.run([*git, *command], check=True)
+        workspaces.bundle = tmp_path / "checkout.bundle"
+        create = [*git, "bundle", "create", "-q", str(workspaces.bundle), "HEAD"]
+        subprocess.run(create, check=True, capture_output=True)
+        for above in workspaces.bundle.parents[:2]:
+            above.chmod(0o755)
+        ada = workspaces.learner("ada")
+        with pytest.raises(Refusal, match=r"The workspace of ada can't be made: .*GB are free"):
+            workspaces.make(ada)
+        assert not (ada.checkout / "Makefile").exists()
+    finally:
+        subprocess.run(["umount", str(ours.workspaces)], check=True)
+
+
+def test_processes_of_the_hosts_own_users_are_never_ended():
+    assert end_processes_of(0) == 0
+
+
+def test_cgroups_of_version_2_hold_memory_processes_and_cores(tmp_path):
+    (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids")
+    groups = Cgroups(tmp_path)
+    assert groups.kind == "v2"
+    (tmp_path / "debubble" / "ada").mkdir()
+    files = ("memory.max", "memory.swap.max", "pids.max", "cpu.max", "memory.oom.group")
+    for name in files:
+        (tmp_path / "debubble" / "ada" / name).touch()
+    joins = groups.make("ada", replace(LIMITS, cores=1.5))
+    found = {name: (tmp_path / "debubble" / "ada" / name).read_text() for name in files}
+    assert found["memory.max"] == str(int(1.5 * GIB)) and found["pids.max"] == "100"
+    assert found["cpu.max"] == "150000 100000"
+    assert joins == [tmp_path / "debubble" / "ada" / "cgroup.procs"]
+
+
+def test_a_host_without_cgroups_is_held_by_rlimits(tmp_path):
+    assert Cgroups(tmp_path).kind == ""
+    look = (
+        "import resource as r; print(r.getrlimit(r.RLIMIT_DATA)[1], r.getrlimit(r.RLIMIT_CORE)[1])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", look],
+        preexec_fn=become(os.getuid(), os.getgid(), LIMITS, []),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == [str(int(1.5 * GIB)), "0"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+def test_a_server_has_no_right_that_its_learner_has_not():
+    look = (
+        "import os\n"
+        "print(os.getresuid(), os.getresgid(), os.getgroups())\n"
+        "lines = open('/proc/self/status').readlines()\n"
+        "print([line for line in lines if line.startswith(('CapEff', 'NoNew'))])\n"
+        "try:\n    os.setuid(0)\nexcept PermissionError:\n    print('refused')\n"
+    )
+    done = subprocess.run(
+        ["/usr/bin/python3", "-c", look],
+        preexec_fn=become(71_000, 71_000, LIMITS, []),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd="/",
+    )
+    assert "(71000, 71000, 71000) (71000, 71000, 71000) []" in done.stdout
+    assert "CapEff:\\t0000000000000000" in done.stdout and "NoNewPrivs:\\t1" in done.stdout
+    assert done.stdout.endswith("refused\n")
+
+
+def test_a_taken_port_is_named_with_the_way_out(ours, monkeypatch):
+    main = pytest.importorskip("workshop.hub.__main__")
+    monkeypatch.setattr(main, "TRIES", 1)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(Refusal, match=f"Port {port} of 127.0.0.1 can't be had .*PORT="):
+            main.refuse_taken_ports(replace(ours, port=port - 81))

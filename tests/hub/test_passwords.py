@@ -1,0 +1,129 @@
+"""Who comes in: by a class password once, then by their own, and guessing gets slower."""
+
+import json
+import re
+import stat
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from workshop.hub import passwords as module
+from workshop.hub.names import login_name, read_names
+from workshop.hub.passwords import Passwords, Patience
+from workshop.hub.refusal import Refusal
+
+pytestmark = pytest.mark.sim
+
+
+@pytest.fixture(autouse=True)
+def quick_hash(monkeypatch):
+    monkeypatch.setattr(module, "_scrypt", lambda word, salt: (word.encode() + salt)[:32])
+
+
+@pytest.fixture
+def known(tmp_path):
+    passwords = Passwords(tmp_path)
+    passwords.prepare("teacher", "the class")
+    return passwords
+
+
+def test_what_was_set_is_said_once_and_kept_as_a_hash_for_its_owner_alone(tmp_path):
+    passwords = Passwords(tmp_path)
+    new = passwords.prepare("teacher", "")
+    assert set(new) == {"class", "teacher"} and len(new["class"]) >= 20
+    assert passwords.is_class(new["class"]) and passwords.is_own("teacher", new["teacher"])
+    assert passwords.prepare("teacher", "") == {}
+    assert stat.S_IMODE((tmp_path / "passwords.json").stat().st_mode) == 0o600
+
+
+def test_a_short_class_password_is_refused(tmp_path):
+    with pytest.raises(Refusal, match="HUB_PASSWORD has 4 letters: it needs 8"):
+        Passwords(tmp_path).prepare("teacher", "1234")
+
+
+def test_who_chose_a_password_is_nobody_elses_to_be(known):
+    assert known.choose("ada", "my own word")
+    assert not known.choose("ada", "somebody else's")
+    assert known.is_own("ada", "my own word") and not known.is_own("ada", "somebody else's")
+    assert known.forget("ada") and not known.has_own("ada")
+
+
+def test_a_whole_class_chooses_at_once(known):
+    names = [f"learner{n}" for n in range(60)]
+    with ThreadPoolExecutor(20) as several:
+        list(several.map(lambda name: known.choose(name, f"word of {name}"), names))
+    assert all(known.is_own(name, f"word of {name}") for name in names)
+    assert json.loads(known.file.read_text())["own"].keys() == {*names, "teacher"}
+
+
+def test_a_wrong_password_costs_more_each_time_and_only_who_guesses():
+    now = [0.0]
+    patience = Patience(clock=lambda: now[0])
+    for _ in range(4):
+        patience.failed("ada", "10.0.0.1")
+    assert patience.wait_for("ada", "10.0.0.1") == 0
+    waits = []
+    for _ in range(12):
+        patience.failed("ada", "10.0.0.1")
+        waits.append(patience.wait_for("ada", "10.0.0.2"))
+    assert waits[:3] == [2.0, 4.0, 8.0] and waits[-1] == 300.0
+    assert patience.wait_for("grace", "10.0.0.1") == 0, "a neighbour behind the same address"
+    now[0] += 301
+    assert patience.wait_for("ada", "10.0.0.1") == 0
+    patience.succeeded("ada")
+    patience.failed("ada", "10.0.0.1")
+    assert patience.wait_for("ada", "10.0.0.1") == 0
+
+
+def test_one_address_that_tries_all_names_is_slowed_down_too():
+    patience = Patience(clock=lambda: 0.0)
+    for n in range(100):
+        patience.failed(f"name{n}", "10.0.0.1")
+    assert patience.wait_for("another", "10.0.0.1") > 0
+    assert patience.wait_for("another", "10.0.0.2") == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("Ada Lovelace", "ada-lovelace"),
+        ("  Zoë van Dijk ", "zoe-van-dijk"),
+        ("o'brien", "o-brien"),
+        ("../../etc/passwd", "etc-passwd"),
+        ("42", ""),
+        ("李", ""),
+        ("x" * 80, "x" * 32),
+    ],
+)
+def test_a_name_becomes_one_to_log_in_by(written, name):
+    assert login_name(written) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Ada\nGrace\n\nada # again\n", "lines 1 and 4: both are 'ada' to log in by"),
+        ("Ada\n!!!\n", "line 2: '!!!' has no letter of a to z"),
+        ("# nobody\n\n", "has no names"),
+        ("Teacher\n", "line 1: 'teacher' is whoever teaches"),
+    ],
+)
+def test_a_list_that_cannot_be_meant_is_refused_with_its_line(tmp_path, text, said):
+    path = tmp_path / "names.txt"
+    path.write_text(text)
+    with pytest.raises(Refusal, match=re.escape(said)):
+        read_names(path)
+
+
+def test_a_list_that_is_missing_or_no_text_is_refused(tmp_path):
+    with pytest.raises(Refusal, match="is not there: write a name on each of its lines"):
+        read_names(tmp_path / "names.txt")
+    (tmp_path / "names.xlsx").write_bytes(b"PK\x03\x04\xff\xfe")
+    with pytest.raises(Refusal, match="save it as plain text"):
+        read_names(tmp_path / "names.xlsx")
+
+
+def test_three_hundred_names_are_read_with_a_mark_of_windows(tmp_path):
+    path = tmp_path / "names.txt"
+    path.write_text("\ufeff" + "\r\n".join(f"Learner {n}" for n in range(300)))
+    assert len(read_names(path)) == 300

@@ -1,0 +1,70 @@
+"""How the kernels of `solutions.engine` are launched."""
+
+from functools import partial
+
+from solutions.engine.model import experts
+from solutions.engine.sampling import choose, wishes
+
+from .arguments import pointers
+
+
+def choices(dtype: str, vocab_size: int, *, shared_memory: int) -> dict:
+    """The kernel that chooses a token for each row of logits."""
+    tables = pointers("i32", "wishes slots token_ids prompt_bin_mask output_bin_counts")
+    outputs = pointers("i64", "tokens last_tokens") | {"logits": f"*{dtype}"}
+    block = min(1 << (vocab_size - 1).bit_length(), choose.TILE)
+    return {
+        "arguments": outputs
+        | tables
+        | dict.fromkeys(("num_rows", "logits_stride", "max_len"), "i32"),
+        "aligned": [*outputs, "token_ids", "prompt_bin_mask", "output_bin_counts"],
+        "constants": {
+            "VOCAB_SIZE": vocab_size,
+            "WIDTH": wishes.WIDTH,
+            "ROUND": wishes.FIRST,
+            "ROWS": choose.TILE // block,
+            "BLOCK": block,
+        },
+        "options": {"num_warps": 8},
+    }
+
+
+def of_experts(
+    dtype: str, num_experts: int, rows: int, columns: int, gathers: bool, *, shared_memory: int
+) -> dict:
+    """The kernel that multiplies each token by the weights of its experts."""
+    tensors = pointers(dtype, "output x weight weights") | pointers("i64", "rows starts tile_ends")
+    return {
+        "arguments": tensors | {"tokens_of": "i32"},
+        "aligned": [*tensors],
+        "constants": {
+            "EXPERTS": num_experts,
+            "EXPERTS_PADDED": 1 << (num_experts - 1).bit_length(),
+            "N": rows,
+            "K": columns,
+            "GATHERS": gathers,
+            "UPCAST": False,
+            "BLOCK_M": experts.BLOCK_M,
+            "BLOCK_N": experts.BLOCK_N,
+            "BLOCK_K": experts.BLOCK_K,
+        },
+        "options": {"num_warps": 4},
+        "tensor_cores": dtype != "fp32",
+    }
+
+
+LAUNCHES = {
+    "solutions.engine.sampling.choose:choose_kernel": {
+        "bf16, 128256": partial(choices, "bf16", 128_256),
+        "fp32, 96": partial(choices, "fp32", 96),
+    },
+    "solutions.engine.model.experts:expert_linear_kernel": {
+        "bf16, 512 experts": partial(of_experts, "bf16", 512, 1024, 2048, True),
+        "bf16, back": partial(of_experts, "bf16", 512, 2048, 512, False),
+        "fp32, 5 experts": partial(of_experts, "fp32", 5, 48, 32, True),
+    },
+}
+VARIES = {
+    "solutions.engine.sampling.choose:choose_kernel": (["num_rows"], ["wishes", "slots"]),
+    "solutions.engine.model.experts:expert_linear_kernel": (["tokens_of"], []),
+}

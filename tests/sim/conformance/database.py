@@ -1,0 +1,66 @@
+"""PyTorch's database of operators, as it stands on a machine with a GPU.
+
+Which types CUDA has for an operator depends there on the GPU; this reads the table of a recent one,
+on whatever machine it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import islice
+from typing import Any
+
+import torch
+
+MOST_SAMPLES = 24
+"""Of an operator and a type: the first ones. A few operators come with hundreds."""
+
+
+@cache
+def operators() -> dict[str, Any]:
+    """By name and variant, as `add` or `nn.functional.interpolate-bilinear`."""
+    _be_a_recent_gpu()
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    return {"-".join(filter(None, (op.name, op.variant_test_name))): op for op in op_db}
+
+
+def _be_a_recent_gpu() -> None:
+    from torch.testing._internal import common_cuda
+
+    for name in dir(common_cuda):
+        if name.startswith("SM") and name.endswith("OrLater"):
+            setattr(common_cuda, name, True)
+    common_cuda._get_torch_cuda_version = lambda: (13, 0)
+
+
+def types_of(op: Any) -> tuple[set[torch.dtype], set[torch.dtype]]:
+    """(those that CUDA has for it, those that only the CPU has)."""
+    on_cuda = set(op.supported_dtypes("cuda"))
+    return on_cuda, set(op.supported_dtypes("cpu")) - on_cuda
+
+
+def samples(op: Any, dtype: torch.dtype, requires_grad: bool = False) -> Iterator[Any]:
+    """On the CPU, the same ones each time."""
+    torch.manual_seed(0)
+    return islice(op.sample_inputs("cpu", dtype, requires_grad=requires_grad), MOST_SAMPLES)
+
+
+def mapped(value: Any, change: Any) -> Any:
+    """The same structure with `change` of each tensor, and of each type, in it."""
+    if isinstance(value, (torch.Tensor, torch.dtype)):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: mapped(item, change) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*[mapped(item, change) for item in value])
+    if isinstance(value, (list, tuple)):
+        return type(value)([mapped(item, change) for item in value])
+    return value
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    mapped(value, lambda item: found.append(item) if isinstance(item, torch.Tensor) else None)
+    return found

@@ -1,0 +1,294 @@
+"""The site in a real Chromium, opened from files and from a web server, without a network."""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tests.browser.chromium import chromium, need
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+
+ROOT = Path(__file__).parents[2]
+CHAPTER = "00_made_up.html"
+MOST_BYTES = 1_500_000
+"""Of a page and all that it loads."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The pages of a made-up chapter, and the katas', the glossary's and the reference's."""
+    need("nbconvert", "playwright")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DEBUBBLE_STORING", "1")
+        from scripts.site import chapters, glossary, katas, reference
+        from scripts.site.__main__ import index
+        from scripts.site.files import write_static
+        from scripts.site.page import write_all
+
+        from .chapter import made_up_chapter
+
+        made = tmp_path_factory.mktemp("chapters")
+        nbformat.write(made_up_chapter(), made / "00_made_up.ipynb")
+        more = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# 01 · More")])
+        nbformat.write(more, made / "01_more.ipynb")
+    of_chapters = [chapters.page_of(path) for path in sorted(made.glob("*.ipynb"))]
+    of_katas = katas.pages(ROOT)
+    others = [*glossary.pages(ROOT), reference.page_of("debubble")]
+    folder = tmp_path_factory.mktemp("site")
+    write_static(folder)
+    pages = [index(ROOT, of_chapters, of_katas, others), *of_chapters, *of_katas[:4], *others]
+    write_all(pages, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(site):
+    handler = functools.partial(Quiet, directory=str(site))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def opened(browser, site):
+    """opened(path) gives a page from a file; at the end nothing may have gone wrong or outside."""
+    yield from pages_at(browser, site.as_uri())
+
+
+@pytest.fixture
+def served(browser, server):
+    """The same from a web server."""
+    yield from pages_at(browser, server)
+
+
+def pages_at(browser, base):
+    page = browser.new_page(viewport={"width": 1100, "height": 900})
+    page.set_default_timeout(10_000)
+    trouble = []
+    page.on("console", lambda message: trouble.append(message.text))
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    inside = (base, "data:", "blob:")
+    page.on("request", lambda r: r.url.startswith(inside) or trouble.append(r.url))
+
+    def go(path: str):
+        page.goto(f"{base}/{path}")
+        return page
+
+    yield go
+    page.close()
+    assert trouble == []
+
+
+def awake(page, view: str, number: int = 0):
+    figure = page.locator(f".live[data-view={view}]").nth(number)
+    figure.scroll_into_view_if_needed()
+    figure.locator("xpath=self::*[contains(@class, 'awake')]").wait_for()
+    settle(page)
+    return figure
+
+
+def settle(page) -> None:
+    page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
+
+
+def open_everything(page) -> None:
+    page.get_by_role("button", name="Open everything").click()
+
+
+def test_a_timeline_lives_it_zooms_and_answers(opened):
+    page = opened(CHAPTER)
+    figure = awake(page, "timeline")
+    canvas, root = figure.locator("canvas"), figure.locator(".debubble-timeline")
+    everything = root.get_attribute("data-end")
+    canvas.hover(position={"x": 300, "y": 84})
+    assert "kernel" in figure.locator(".tip").inner_text()
+    canvas.focus()
+    page.keyboard.press("+")
+    settle(page)
+    assert float(root.get_attribute("data-end")) < float(everything)
+    assert figure.locator(".still").is_hidden()
+
+
+def test_what_follows_a_question_is_kept_back_until_one_commits(opened):
+    page = opened(CHAPTER)
+    hidden = page.get_by_text("One a layer.")
+    assert hidden.is_hidden()
+    assert page.get_by_role("heading", name="The end").is_hidden()
+    field = page.get_by_label("I say").first
+    assert field.input_value() == ""
+    page.get_by_role("button", name="Commit").first.click()
+    assert "The field is empty" in page.locator(".verdict").first.inner_text()
+    field.fill("several")
+    page.keyboard.press("Enter")
+    assert "is no answer" in page.locator(".verdict").first.inner_text()
+    assert hidden.is_hidden()
+    field.fill("1000 to 1,100")
+    page.keyboard.press("Enter")
+    assert hidden.is_visible()
+    assert page.get_by_text("It is within what you said: 1000 to 1,100.").is_visible()
+    assert page.get_by_role("heading", name="The end").is_hidden(), "another question is open"
+    page.get_by_label("y < 3").check()
+    page.get_by_role("button", name="Commit").last.click()
+    assert page.get_by_text("You said y < 3.").is_visible()
+    rows = page.locator(".summary tbody tr").all_inner_texts()
+    assert [row.split("\t")[1:] for row in rows] == [
+        ["1000 to 1,100", "1,032 waits"],
+        ["y < 3", "x.item()"],
+    ]
+
+
+def test_a_prediction_outlives_a_reload_and_can_be_declined(opened):
+    page = opened(CHAPTER)
+    page.evaluate("sessionStorage.clear()")
+    page.get_by_role("button", name="Show it without").first.click()
+    assert page.get_by_text("One a layer.").is_visible()
+    page.reload()
+    assert page.get_by_text("One a layer.").is_visible()
+    assert page.get_by_text("Shown without a prediction.").is_visible()
+
+
+def test_an_explorers_slider_changes_the_timeline_on_one_axis(opened):
+    page = opened(CHAPTER)
+    open_everything(page)
+    figure = awake(page, "explorer")
+    slider = figure.get_by_role("slider", name="layers")
+    assert slider.get_attribute("aria-valuetext") == "3"
+    counts, root = figure.locator(".counts"), figure.locator(".debubble-timeline")
+    assert "12 kernels" in counts.inner_text()
+    end = root.get_attribute("data-end")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    settle(page)
+    assert "16 kernels" in counts.inner_text()
+    page.keyboard.press("Home")
+    settle(page)
+    assert "4 kernels" in counts.inner_text()
+    assert root.get_attribute("data-end") == end
+
+
+def test_a_drawings_sliders_show_the_picture_of_what_they_say(opened):
+    page = opened(CHAPTER)
+    open_everything(page)
+    figure = awake(page, "drawing")
+    image = figure.locator("div:not(.still) > img")
+    assert image.get_attribute("alt") == "a bar of 2 by 1"
+    wide, high = figure.get_by_role("slider").all()
+    wide.focus()
+    page.keyboard.press("End")
+    assert image.get_attribute("alt") == "a bar of 4 by 1"
+    high.focus()
+    page.keyboard.press("End")
+    assert image.get_attribute("alt") == "a bar of 2 by 2"
+    assert wide.get_attribute("aria-valuetext") == "2", "the others go back, and say so"
+    size = image.evaluate("(image) => image.decode().then(() => image.naturalWidth)")
+    assert size > 0
+
+
+def test_without_scripts_pictures_keep_their_words_and_nothing_is_kept_back(browser, site):
+    page = browser.new_context(java_script_enabled=False).new_page()
+    page.goto(f"{site.as_uri()}/{CHAPTER}")
+    alts = [image.get_attribute("alt") for image in page.locator(".still img").all()]
+    assert len(alts) == 4 and all(alts)
+    assert "32 kernels" in alts[0] and "modelled on NVIDIA H200" in alts[0]
+    assert page.get_by_text("One a layer.").is_visible()
+    assert page.locator("pre", has_text="Predict: how many waits?").is_visible()
+    page.context.close()
+
+
+def test_a_web_server_gives_the_same(served):
+    page = served(CHAPTER)
+    assert awake(page, "timeline").locator("canvas").is_visible()
+    page.get_by_label("I say").first.fill("3")
+    page.keyboard.press("Enter")
+    assert page.get_by_text("One a layer.").is_visible()
+    open_everything(page)
+    figure = awake(page, "explorer")
+    figure.get_by_role("slider", name="layers").press("End")
+    settle(page)
+    assert "20 kernels" in figure.locator(".counts").inner_text()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1100), ("dark", 400)])
+def test_nothing_keeps_people_out(browser, site, scheme, width):
+    from tests.browser.axe import violations
+
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    for path in PAGES:
+        page.goto((site / path).as_uri())
+        for button in page.get_by_role("button", name="Open everything").all():
+            button.click()
+        for figure in page.locator(".live").all():
+            figure.scroll_into_view_if_needed()
+        settle(page)
+        for name in ("Show the events as a table", "Mark what is seen and add it up"):
+            for button in page.get_by_role("button", name=name).all():
+                button.click()
+        settle(page)
+        assert violations(page) == [], path
+        overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert overflow <= 0, f"{path} is {overflow} pixels wider than its window"
+    context.close()
+
+
+PAGES = (
+    CHAPTER,
+    "index.html",
+    "katas/first_steps/keep_it_on_the_device.html",
+    "reference/debubble.html",
+)
+
+
+def test_links_lead_to_pages_that_there_are(site):
+    for path in site.rglob("*.html"):
+        for target in re.findall(r'href="([^"#:]+)(?:#[^"]*)?"', path.read_text()):
+            assert (path.parent / target).exists(), f"{path.name} leads to {target}"
+    page = (site / CHAPTER).read_text()
+    assert 'href="01_more.html"' in page
+    assert 'href="katas/first_steps/keep_it_on_the_device.html"' in page
+    assert "<span title=" in page, "a file of the repository has no page: its name stays as words"
+
+
+def test_a_katas_page_has_its_task_its_hints_folded_and_the_command(opened):
+    page = opened("katas/first_steps/keep_it_on_the_device.html")
+    assert page.get_by_text("it asks the device for every single loss").is_visible()
+    assert "debubble watch keep_it_on_the_device" in page.locator("pre").first.inner_text()
+    first = page.locator("details").first
+    assert first.get_by_text("is one download and one host sync").is_hidden()
+    first.locator("summary").click()
+    assert first.get_by_text("is one download and one host sync").is_visible()
+
+
+def test_the_reference_has_each_public_name(site):
+    import debubble
+
+    words = (site / "reference/debubble.html").read_text()
+    for name in (*debubble.__all__, "Accelerator", "Timeline.bubbles", "Accelerator.launch"):
+        assert re.search(rf"<h[23][^>]*>{re.escape(name)}</h", words), name
+
+
+def test_no_page_and_what_it_loads_is_large(site):
+    shared = sum(path.stat().st_size for path in (site / "static").iterdir())
+    for path in site.rglob("*.html"):
+        assert path.stat().st_size + shared <= MOST_BYTES, path.name

@@ -1,0 +1,224 @@
+"""Questions before answers: what a reader may say, and when a chapter says what it is."""
+
+import json
+
+import pytest
+
+from debubble.views.prediction import (
+    predict,
+    predict_line,
+    predict_stretch,
+    show_predictions,
+)
+from debubble.views.prediction.question import AT_ONCE, WITHHELD, Question
+from debubble.views.prediction.stretch import Stretch
+
+LINES = ("loss.item()", "loss += 1")
+
+
+@pytest.fixture(autouse=True)
+def a_reader_and_no_workspace(monkeypatch, tmp_path):
+    monkeypatch.delenv(AT_ONCE, raising=False)
+    monkeypatch.setattr(Question, "asked", [])
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What `compare` puts on the page, in order."""
+    pages = []
+    monkeypatch.setattr("debubble.views.prediction.question.display", pages.append)
+    return pages
+
+
+def verdict(question):
+    return question.children[-1].children[-1].value
+
+
+def say(question, value):
+    question.field.value = value
+    question.children[-1].children[0].click()
+
+
+def test_the_field_is_empty():
+    question = predict("how many waits?")
+    assert question.field.value == ""
+    say(question, "")
+    assert question.guess is None and verdict(question).startswith("The field is empty")
+
+
+@pytest.mark.parametrize(
+    "words, low, high",
+    [
+        ("7", 7, 7),
+        (" 40,960 ", 40960, 40960),
+        ("5-9", 5, 9),
+        ("5 to 9", 5, 9),
+        ("-3", -3, -3),
+        ("1.5 – 2", 1.5, 2),
+        ("from 5 to 9", 5, 9),
+    ],
+)
+def test_a_number_or_a_range_is_an_answer(words, low, high):
+    question = predict("how many?")
+    say(question, words)
+    assert (question.guess.low, question.guess.high) == (low, high)
+
+
+@pytest.mark.parametrize("words", ["many", "9 to 5", "7 or 8", "1,,", "5-"])
+def test_anything_else_is_refused_in_a_sentence(words):
+    question = predict("how many?")
+    say(question, words)
+    assert question.guess is None
+    assert verdict(question).endswith(".")
+
+
+def test_the_answer_is_kept_back_until_one_commits(shown):
+    question = predict("how many?", "waits")
+    question.compare(768, "One for each request.")
+    (reveal,) = shown
+    for text in (reveal.value, repr(reveal), reveal._repr_mimebundle_()[0]["text/plain"]):
+        assert WITHHELD in text and "768" not in text and "request" not in text
+    say(question, "700 to 800")
+    assert "768 waits" in reveal.value and "One for each request." in reveal.value
+    assert repr(reveal) == "768 waits\nOne for each request."
+
+
+def test_where_nobody_reads_the_answer_is_shown_at_once(shown, monkeypatch):
+    monkeypatch.setenv(AT_ONCE, "at once")
+    predict("how many?").compare(3)
+    assert repr(shown[0]) == "3" and "3" in shown[0].value
+
+
+@pytest.mark.parametrize(
+    "said, sentence",
+    [
+        ("3", "You said 3. It is 3, as you said."),
+        ("2 to 4", "You said 2 to 4. It is: 3."),
+        ("5", "You said 5. It is 3. What did you not count on?"),
+    ],
+)
+def test_the_verdict_says_how_they_go_together(shown, said, sentence):
+    question = predict("how many?")
+    question.compare(3)
+    say(question, said)
+    assert verdict(question) == sentence
+
+
+def test_what_one_commits_to_after_the_answer_ran_counts_the_same(shown):
+    early, late = predict("early?"), predict("late?")
+    say(early, "3")
+    for question in (early, late):
+        question.compare(3)
+    say(late, "3")
+    assert shown[0].value == shown[1].value
+
+
+def test_a_line_is_chosen_and_none_is_chosen_beforehand(shown):
+    question = predict_line("which waits?", LINES)
+    assert question.field.value is None
+    say(question, None)
+    assert question.guess is None and "Nothing is chosen" in verdict(question)
+    question.compare(LINES[0])
+    say(question, LINES[1])
+    assert "It is loss.item()" in verdict(question)
+
+
+def test_an_answer_that_is_none_of_the_choices_is_refused():
+    with pytest.raises(ValueError, match="none of the choices"):
+        predict_line("which waits?", LINES).compare("loss.cpu()")
+
+
+def test_a_stretch_is_drawn_and_what_happened_appears_on_the_drawing(shown):
+    question = predict_stretch("where does it idle?", 8, {"sleep": (0, 2)})
+    drawing = question.children[1]
+    assert "sleep from 0 to 2 ms" in drawing.value
+    say(question, (0.0, 0.0))
+    assert question.guess is None and "Nothing is marked" in verdict(question)
+    question.field.value = (2.0, 4.0)
+    assert "your mark from 2.00 to 4.00 ms" in drawing.value
+    question.compare((2.0, 3.0))
+    assert "what happened" not in drawing.value
+    say(question, (2.0, 4.0))
+    assert "what happened from 2.00 to 3.00 ms" in drawing.value
+    assert "The two have 50% in common." in verdict(question)
+
+
+def test_a_stretchs_text_has_no_times_of_this_machine(shown, monkeypatch):
+    monkeypatch.setenv(AT_ONCE, "at once")
+    question = predict_stretch("where does it idle?", 8, {})
+    question.compare((2.0, 3.217), "Behind the copy.")
+    assert not any(digit in repr(shown[0]) for digit in "0123456789")
+
+
+def test_the_table_at_the_end_shows_what_was_committed_to(shown):
+    first, second, third = predict("first?"), predict("second?"), predict("third?")
+    say(first, "3")
+    first.compare(3)
+    second.compare(72)
+    summary = show_predictions()
+    assert "It is 3, as you said." in summary.value
+    assert "commit first" in summary.value and "72" not in summary.value
+    assert "its cells have not run" in summary.value
+    say(second, "70")
+    assert "It is 72." in summary.value
+    assert third in summary.questions and not any(n in repr(summary) for n in ("72", "70"))
+
+
+def test_a_question_asked_again_takes_the_place_of_the_first():
+    predict("how many?")
+    again = predict("how many?")
+    assert show_predictions().questions == [again]
+
+
+@pytest.fixture
+def workspace(tmp_path, monkeypatch):
+    """A reader's copies, in a folder beside their progress."""
+    (tmp_path / "chapters").mkdir()
+    progress = tmp_path / "progress.jsonl"
+    progress.write_text('{"debubble": "progress", "version": 1}\n')
+    monkeypatch.chdir(tmp_path / "chapters")
+    monkeypatch.setenv("JPY_SESSION_NAME", "my/chapters/01_pinned_h2d.ipynb")
+    return progress
+
+
+def test_predictions_are_kept_in_the_workspace_and_come_back(workspace, shown):
+    say(predict("how many?", "waits"), "5 to 9")
+    say(predict_line("which?", LINES), LINES[1])
+    say(predict_stretch("where?", 8, {}), (1.0, 2.0))
+    kept = [json.loads(line) for line in workspace.read_text().splitlines()[1:]]
+    assert [event["value"] for event in kept] == ["5 to 9 waits", "loss += 1", "1.00 to 2.00 ms"]
+    assert {event["chapter"] for event in kept} == {"01"}
+
+    number, line = predict("how many?", "waits"), predict_line("which?", LINES)
+    assert (number.guess.low, number.guess.high) == (5, 9)
+    assert line.guess == LINES[1]
+    assert predict_stretch("where?", 8, {}).guess == Stretch(1.0, 2.0)
+    number.compare(7)
+    assert "7 waits" in shown[0].value
+
+
+@pytest.mark.parametrize("line", ["not json", '{"kind": "prediction"}', "[1]", ""])
+def test_a_damaged_line_of_progress_is_passed_over(workspace, line):
+    with workspace.open("a") as progress:
+        progress.write(line + "\n")
+    say(predict("how many?"), "4")
+    assert predict("how many?").guess.low == 4
+
+
+def test_what_a_question_no_longer_offers_is_forgotten(workspace):
+    say(predict_line("which?", LINES), LINES[0])
+    assert predict_line("which?", LINES[1:]).guess is None
+
+
+def test_elsewhere_nothing_is_written(tmp_path):
+    say(predict("how many?"), "4")
+    assert predict("how many?").guess is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_each_question_has_words_for_pages_without_a_kernel():
+    for question in (predict("one?"), predict_line("two?", LINES), predict_stretch("3?", 2, {})):
+        data, _ = question._repr_mimebundle_()
+        assert data["text/plain"].startswith("Predict: ")
+        assert "application/vnd.jupyter.widget-view+json" in data

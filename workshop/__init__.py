@@ -1,0 +1,1 @@
+"""What a workshop needs beside the workbook: a hub for many learners on one host, and the kit."""

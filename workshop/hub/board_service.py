@@ -1,0 +1,59 @@
+"""The board as a service of the hub: learners see it, and whoever teaches reveals answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from urllib.parse import urlparse
+
+from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated
+from tornado import web
+
+from debubble.commands.board.group import Group
+from debubble.commands.board.server import Board, Handler, application
+from debubble.workshop.kata_files.catalogue import Catalogue
+
+from .settings import CHECKOUT, Settings, settings
+from .workspaces import Workspaces
+
+
+class OfTheHub(HubOAuthenticated, Handler):
+    """Each answer is for somebody whom the hub knows; its administrators teach."""
+
+    @web.authenticated
+    def prepare(self) -> None:
+        pass
+
+    def teaches(self) -> bool:
+        user = self.current_user
+        return bool(user and user.get("admin"))
+
+
+class LearnersOfTheHub(Group):
+    """Their files must be theirs, and are looked for where their homes are."""
+
+    def __init__(self, ours: Settings) -> None:
+        super().__init__(ours.workspaces, Catalogue(CHECKOUT).katas, owners={})
+        self.numbers = Workspaces(ours).numbers
+
+    def look(self) -> None:
+        self.owners = json.loads(self.numbers.read_text()) if self.numbers.exists() else {}
+        super().look()
+
+
+async def serve(ours: Settings) -> None:
+    os.environ["DEBUBBLE_GPU_QUEUE"] = str(ours.gpu_queue)
+    prefix = os.environ["JUPYTERHUB_SERVICE_PREFIX"]
+    board = Board(LearnersOfTheHub(ours), ours.state / "revealed.json")
+    app = application(
+        board, OfTheHub, prefix, more=[(f"{prefix}oauth_callback", HubOAuthCallbackHandler)]
+    )
+    app.settings["cookie_secret"] = os.urandom(32)
+    address = urlparse(os.environ["JUPYTERHUB_SERVICE_URL"])
+    app.listen(address.port, address.hostname)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(settings()))

@@ -1,0 +1,79 @@
+"""What JupyterHub is told: `python -m workshop.hub` starts it with this file."""
+
+import sys
+
+from workshop.hub.limits import Limits
+from workshop.hub.login import ClassAuthenticator
+from workshop.hub.names import TEACHER, read_names
+from workshop.hub.settings import settings
+from workshop.hub.spawner import KEPT, LearnerSpawner
+from workshop.hub.workspaces import Workspaces
+
+TERMINALS = '{"shell_command": ["bash", "-c", "exec bash --rcfile \\"$DEBUBBLE_TERMINAL\\""]}'
+
+c = get_config()  # noqa: F821
+ours = settings()
+names = read_names(ours.names)
+scheme = "https" if ours.certificate else "http"
+
+# Who comes in.
+if ours.host_users:
+    c.JupyterHub.authenticator_class = "pam"
+else:
+    c.JupyterHub.authenticator_class = ClassAuthenticator
+    c.ClassAuthenticator.state = str(ours.state)
+c.Authenticator.allowed_users = set(names)
+c.Authenticator.admin_users = {TEACHER}
+c.JupyterHub.admin_access = False
+
+# Where it listens.
+c.JupyterHub.bind_url = f"{scheme}://{ours.address}:{ours.port}"
+c.JupyterHub.hub_bind_url = f"http://127.0.0.1:{ours.hub_port}"
+c.JupyterHub.ssl_cert, c.JupyterHub.ssl_key = ours.certificate, ours.key
+c.ConfigurableHTTPProxy.should_start = False  # It goes on while the hub is started anew.
+c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{ours.hub_port + 1}"
+c.ConfigurableHTTPProxy.auth_token = ours.proxy_token.read_text()
+
+# What a restart of the hub must not lose: servers go on, and are found again.
+c.JupyterHub.cleanup_servers = False
+c.JupyterHub.db_url = f"sqlite:///{ours.state}/hub.sqlite"
+c.JupyterHub.cookie_secret_file = str(ours.state / "cookie_secret")
+
+# What a learner gets.
+c.JupyterHub.spawner_class = LearnerSpawner
+c.LearnerSpawner.workspaces = Workspaces(ours)
+c.LearnerSpawner.limits = Limits(ours.memory_gb, ours.processes, ours.cores)
+c.Spawner.env_keep = list(KEPT)
+c.Spawner.default_url = "/lab/tree/my/chapters/00_reading_a_timeline.ipynb"
+c.Spawner.start_timeout = c.Spawner.http_timeout = 600
+c.Spawner.args = [
+    # A kernel's sockets are files that nobody else can open, instead of ports that everybody can.
+    "--KernelManager.transport=ipc",
+    f"--ServerApp.terminado_settings={TERMINALS}",
+]
+c.Spawner.environment = {"OMP_NUM_THREADS": "1"}
+c.JupyterHub.concurrent_spawn_limit = 0  # A whole class comes at once: nobody is sent away.
+
+# What else runs beside it.
+c.JupyterHub.load_roles = [
+    {
+        "name": "culler",
+        "scopes": ["list:users", "read:users:activity", "read:servers", "delete:servers"],
+        "services": ["culler"],
+    },
+    {"name": "board", "scopes": ["list:users", "read:users:name"], "services": ["board"]},
+    {"name": "user", "scopes": ["self", "access:services!service=board"]},
+]
+WITH_HUB = [sys.executable, "-m", "workshop.hub.ends_with_hub", sys.executable, "-m"]
+c.JupyterHub.services = [
+    {
+        "name": "culler",
+        "command": [*WITH_HUB, "jupyterhub_idle_culler", f"--timeout={ours.idle_minutes * 60}"],
+    },
+    {
+        "name": "board",
+        "url": f"http://127.0.0.1:{ours.hub_port + 2}",
+        "command": [*WITH_HUB, "workshop.hub.board_service"],
+        "oauth_no_confirm": True,
+    },
+]

@@ -1,0 +1,132 @@
+"""What one learner may take of the host, so that nobody else is affected.
+
+Where the host has cgroups that root may make (version 2, or version 1 as here and there), all
+processes of a learner share one limit of memory and of processes, and get the same share of the
+cores as everybody who wants one. Where it has none, rlimits hold for each process, and the number
+of processes for the user.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+NAME = "debubble"
+GIB = 2**30
+LARGEST_FILE = 4 * GIB
+OPEN_FILES = 4096
+NO_NEW_PRIVILEGES = 38
+"""Of prctl: no program that these processes start gets more rights than they have."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    memory_gb: float
+    processes: int
+    cores: float
+    """0: as many as are free."""
+
+
+class Cgroups:
+    """Of the host, as far as root may make them; `kind` is "v2", "v1" or ""."""
+
+    def __init__(self, root: Path = ROOT) -> None:
+        self.root = root
+        self.kind = self._find()
+
+    def make(self, name: str, limits: Limits) -> list[Path]:
+        """The files of which a process writes its own number to be held by the limits."""
+        memory, processes = int(limits.memory_gb * GIB), limits.processes
+        if self.kind == "v2":
+            group = self.root / NAME / name
+            group.mkdir(parents=True, exist_ok=True)
+            _write(group / "memory.max", memory)
+            _write(group / "memory.swap.max", 0)
+            _write(group / "memory.oom.group", 0)
+            _write(group / "pids.max", processes)
+            if limits.cores:
+                _write(group / "cpu.max", f"{int(limits.cores * 100_000)} 100000")
+            return [group / "cgroup.procs"]
+        if self.kind == "v1":
+            groups = {kind: self.root / kind / NAME / name for kind in ("memory", "pids", "cpu")}
+            for group in groups.values():
+                group.mkdir(parents=True, exist_ok=True)
+            _write(groups["memory"] / "memory.limit_in_bytes", memory)
+            _write(groups["pids"] / "pids.max", processes)
+            if limits.cores:
+                _write(groups["cpu"] / "cpu.cfs_quota_us", int(limits.cores * 100_000))
+            return [group / "cgroup.procs" for group in groups.values()]
+        return []
+
+    def memory_of(self, name: str) -> int | None:
+        """Bytes that a learner has taken at most so far; None where nobody counts."""
+        at = {
+            "v2": self.root / NAME / name / "memory.peak",
+            "v1": self.root / "memory" / NAME / name / "memory.max_usage_in_bytes",
+        }.get(self.kind)
+        try:
+            return int(at.read_text()) if at else None
+        except (OSError, ValueError):
+            return None
+
+    def _find(self) -> str:
+        with contextlib.suppress(OSError):
+            available = (self.root / "cgroup.controllers").read_text().split()
+            if {"memory", "pids", "cpu"} <= set(available):
+                (self.root / NAME).mkdir(exist_ok=True)
+                for folder in (self.root, self.root / NAME):
+                    (folder / "cgroup.subtree_control").write_text("+memory +pids +cpu")
+                return "v2"
+        with contextlib.suppress(OSError):
+            for kind in ("memory", "pids", "cpu"):
+                if not (self.root / kind / "cgroup.procs").exists():
+                    return ""
+                (self.root / kind / NAME).mkdir(exist_ok=True)
+            return "v1"
+        return ""
+
+
+def become(uid: int, gid: int, limits: Limits, groups: list[Path]) -> Callable[[], None]:
+    """What a new process does before it runs anything of the learner's: it joins their limits, and
+    then gives up every right that it had."""
+    library = ctypes.CDLL(None)
+
+    def become_the_learner() -> None:
+        for group in groups:
+            _write(group, os.getpid())
+        for kind, most in _rlimits(limits, counted=bool(groups)).items():
+            _, hard = resource.getrlimit(kind)
+            least = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.setrlimit(kind, (least, least))
+        os.umask(0o077)
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setresgid(gid, gid, gid)
+            os.setresuid(uid, uid, uid)
+        library.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+
+    return become_the_learner
+
+
+def _rlimits(limits: Limits, *, counted: bool) -> dict[int, int]:
+    found = {
+        resource.RLIMIT_NPROC: limits.processes,
+        resource.RLIMIT_FSIZE: LARGEST_FILE,
+        resource.RLIMIT_NOFILE: OPEN_FILES,
+        resource.RLIMIT_CORE: 0,
+    }
+    if not counted:
+        found[resource.RLIMIT_DATA] = int(limits.memory_gb * GIB)
+    return found
+
+
+def _write(path: Path, value: object) -> None:
+    """A limit that this kernel does not know is left out."""
+    with contextlib.suppress(FileNotFoundError):
+        path.write_text(f"{value}")

@@ -1,0 +1,50 @@
+"""The list of names: a line each, `#` begins a comment. A learner logs in by theirs."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from pathlib import Path
+
+from .refusal import Refusal
+
+MOST_LETTERS = 32
+TEACHER = "teacher"
+
+
+def read_names(path: Path) -> list[str]:
+    """The names by which learners log in, in the list's order. Refusal where two are the same, or
+    one has no letter in it."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except FileNotFoundError:
+        raise Refusal(f"{path} is not there: write a name on each of its lines") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refusal(f"{path} can't be read ({error}): save it as plain text in UTF-8") from None
+    found: dict[str, int] = {}
+    for number, line in enumerate(lines, start=1):
+        written = line.partition("#")[0].strip()
+        if not written:
+            continue
+        name = login_name(written)
+        if not name:
+            raise Refusal(f"{path}, line {number}: {written!r} has no letter of a to z in it")
+        if name == TEACHER:
+            raise Refusal(f"{path}, line {number}: {TEACHER!r} is whoever teaches: name a learner")
+        if name in found:
+            raise Refusal(
+                f"{path}, lines {found[name]} and {number}: both are {name!r} to log in by: tell "
+                "them apart by another letter"
+            )
+        found[name] = number
+    if not found:
+        raise Refusal(f"{path} has no names: write one on each line")
+    return list(found)
+
+
+def login_name(written: str) -> str:
+    """`Zoë van Dyk` is `zoe-van-dyk`: lower case, no accents, no spaces; "" where nothing is
+    left."""
+    plain = unicodedata.normalize("NFKD", written).encode("ascii", "ignore").decode().lower()
+    joined = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:MOST_LETTERS].strip("-")
+    return joined if re.search("[a-z]", joined) else ""

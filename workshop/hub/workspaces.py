@@ -1,0 +1,227 @@
+"""Each learner's home: a user id of their own, a checkout to work in, and a front of the
+environment.
+
+    workspaces/NAME/            their home, which nobody else can look into
+    workspaces/NAME/debubble/   the checkout, as it was when they came first
+
+No user is added to the host: a number is enough to keep files and processes apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .refusal import Refusal
+from .settings import CHECKOUT, FIRST_UID, MOST_LEARNERS, Settings
+
+MAKE_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Learner:
+    name: str
+    uid: int
+    gid: int
+    home: Path
+
+    @property
+    def checkout(self) -> Path:
+        return self.home / "debubble"
+
+    @property
+    def command(self) -> Path:
+        return self.checkout / ".venv" / "bin"
+
+
+class Workspaces:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.bundle = settings.workspaces / "checkout.bundle"
+        self.numbers = settings.state / "learners.json"
+
+    def prepare(self, names: Iterable[str]) -> None:
+        """The folders, everybody's number, and the checkout as it is committed, for all to
+        clone."""
+        for folder, mode in (
+            (self.settings.folder, 0o755),
+            (self.settings.state, 0o700),
+            (self.settings.workspaces, 0o711),
+            (self.settings.runtime, 0o711),
+            (self.settings.gpu_queue, 0o1777),
+        ):
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(mode)
+        self._number(names)
+        # It may be anybody's folder: git is to trust it for this command alone.
+        git = ["git", "-c", "safe.directory=*", "-C", str(CHECKOUT)]
+        made = subprocess.run(
+            [*git, "bundle", "create", "--quiet", str(self.bundle), "HEAD"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if made.returncode:
+            raise Refusal(
+                f"{CHECKOUT} is no clone that git can read ({made.stderr.strip()}): clone the "
+                "repository, and run `make hub` there"
+            )
+        self.bundle.chmod(0o644)
+        # Learners' own copies of these may be of an older version, or theirs.
+        shutil.rmtree(self.settings.scripts, ignore_errors=True)
+        shutil.copytree(CHECKOUT / "scripts", self.settings.scripts)
+        for path in (self.settings.scripts, *self.settings.scripts.rglob("*")):
+            path.chmod(path.stat().st_mode | 0o055 if path.is_dir() else 0o644)
+
+    def learner(self, name: str) -> Learner:
+        if self.settings.host_users:
+            try:
+                user = pwd.getpwnam(name)
+            except KeyError:
+                raise Refusal(
+                    f"{name} is no user of this host: `useradd {name}`, or USERS=list"
+                ) from None
+            return Learner(name, user.pw_uid, user.pw_gid, Path(user.pw_dir))
+        uid = self._known().get(name)
+        if uid is None:
+            raise Refusal(f"{name} is not on the list that the hub was started with")
+        return Learner(name, uid, uid, self.settings.workspaces / name)
+
+    def make(self, learner: Learner) -> None:
+        """Their home and checkout, as far as they are not there. What is theirs stays as it is.
+
+        Refusal, a sentence, where it can't be made: the disk may be full.
+        """
+        if not self.settings.host_users:
+            learner.home.mkdir(exist_ok=True)
+            os.chown(learner.home, learner.uid, learner.gid)
+            learner.home.chmod(0o700)
+        runtime = self.settings.runtime / str(learner.uid)
+        runtime.mkdir(parents=True, exist_ok=True)
+        os.chown(runtime, learner.uid, learner.gid)
+        runtime.chmod(0o700)
+        whole = learner.checkout / "Makefile"
+        if not self._as(learner, "test", "-f", str(whole)):
+            # Beside it first, so that a clone that was cut short is never taken for a whole one.
+            half = learner.home / ".debubble-half"
+            self._as(learner, "rm", "-rf", str(half))
+            self._must(learner, "git", "clone", "--quiet", str(self.bundle), str(half))
+            self._as(learner, "git", "-C", str(half), "remote", "remove", "origin")
+            if not self._as(learner, "mv", "-T", str(half), str(learner.checkout)):
+                # They deleted the better part of it: what is left is kept beside.
+                kept = f"{learner.checkout}-{time.strftime('%Y%m%d-%H%M%S')}"
+                self._must(learner, "mv", "-T", str(learner.checkout), kept)
+                self._must(learner, "mv", "-T", str(half), str(learner.checkout))
+        python = str(self.settings.environment / "bin" / "python")
+        front = ["--front-of", str(learner.checkout)]
+        self._must(learner, python, "-B", str(self.settings.scripts / "environment"), *front)
+        # Their copies of the chapters, which is where predictions are kept.
+        command = str(learner.command / "debubble")
+        self._must(learner, "env", "-C", str(learner.checkout), command, "chapters")
+
+    def environment_of(self, learner: Learner) -> dict[str, str]:
+        """Variables of everything that runs as this learner."""
+        return {
+            "HOME": str(learner.home),
+            "USER": learner.name,
+            "LOGNAME": learner.name,
+            "SHELL": "/bin/bash",
+            "VENV": str(self.settings.environment),
+            "PYTHON": "",
+            "VIRTUAL_ENV": str(learner.command.parent),
+            "PATH": f"{learner.command}:/usr/local/bin:/usr/bin:/bin",
+            "TMPDIR": str(self.settings.runtime / str(learner.uid)),
+            "JUPYTER_RUNTIME_DIR": str(self.settings.runtime / str(learner.uid)),
+            "DEBUBBLE_TERMINAL": str(learner.checkout / "scripts" / "terminal"),
+            "DEBUBBLE_DEVICE": "sim",
+            "DEBUBBLE_GPU_QUEUE": str(self.settings.gpu_queue),
+            "DEBUBBLE_LEARNER": learner.name,
+            **self._shared_gpu(),
+        }
+
+    def _shared_gpu(self) -> dict[str, str]:
+        if not self.settings.gpu_memory_gib:
+            return {}
+        return {"DEBUBBLE_GPU_MEMORY": f"{self.settings.gpu_memory_gib:g}"}
+
+    def remove(self, learner: Learner) -> None:
+        shutil.rmtree(learner.home, ignore_errors=True)
+
+    def _number(self, names: Iterable[str]) -> None:
+        """All at once and before anybody comes. A number is given once and never again: files of
+        somebody who left stay nobody else's."""
+        known = self._known()
+        for name in names:
+            known.setdefault(name, FIRST_UID + len(known))
+        if len(known) > MOST_LEARNERS:
+            raise Refusal(
+                f"{len(known)} learners are known, {MOST_LEARNERS} may be: name another HUB folder"
+            )
+        beside = self.numbers.with_suffix(".new")
+        beside.write_text(json.dumps(known, indent=1))
+        beside.replace(self.numbers)
+
+    def _known(self) -> dict[str, int]:
+        return json.loads(self.numbers.read_text()) if self.numbers.exists() else {}
+
+    def _as(self, learner: Learner, *command: str) -> bool:
+        return self._run(learner, command).returncode == 0
+
+    def _must(self, learner: Learner, *command: str) -> None:
+        done = self._run(learner, command)
+        if done.returncode:
+            said = (done.stderr or done.stdout).strip().splitlines() or ["it did not say why"]
+            free = shutil.disk_usage(self.settings.workspaces).free / 1e9
+            full = f"; {free:.1f} GB are free on the disk" if free < 1 else ""
+            raise Refusal(f"The workspace of {learner.name} can't be made: {said[-1]}{full}")
+
+    def _run(self, learner: Learner, command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+        """As the learner, never as root: what lies in their home may be links that lead
+        elsewhere."""
+        apart = os.geteuid() == 0
+        return subprocess.run(
+            command,
+            cwd="/",
+            env=self.environment_of(learner) | {"PATH": "/usr/local/bin:/usr/bin:/bin"},
+            user=learner.uid if apart else None,
+            group=learner.gid if apart else None,
+            extra_groups=[] if apart else None,
+            umask=0o077,
+            capture_output=True,
+            text=True,
+            timeout=MAKE_SECONDS,
+            check=False,
+        )
+
+
+def end_processes_of(uid: int) -> int:
+    """All of them, however they were started; returns how many there were."""
+    if uid < 1000:
+        return 0
+    ended = 0
+    for _ in range(20):
+        found = [int(path.name) for path in Path("/proc").glob("[0-9]*") if _owner(path) == uid]
+        if not found:
+            break
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                ended += 1
+        time.sleep(0.05)
+    return ended
+
+
+def _owner(path: Path) -> int:
+    try:
+        return path.stat().st_uid
+    except OSError:
+        return -1
