@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import cached_property
@@ -35,6 +35,7 @@ from .requests.new_request import new_request, seeds_apart
 from .requests.request import Request, RequestOutput, SamplingParams
 from .requests.step_batch import ScheduledRequest, StepBatch
 from .run.data_parallel import DataParallelRanks
+from .run.pooling import checked_starts, pool
 from .run.sampler import SampledStep
 from .runner import EngineRunner
 from .scheduler import Scheduler
@@ -336,6 +337,27 @@ class Engine:
         streamed = [each for each in self._unreported if each.request_id == request_id]
         self.num_streamed = sum(len(request.generated) for request in streamed)
         self._unreported = [each for each in self._unreported if each.request_id != request_id]
+
+    def pool(
+        self, prompts: Iterable[Sequence[int]], text_starts: Mapping[int, int] | None = None
+    ) -> torch.Tensor:
+        """[prompts, hidden_size] on the host: what the model makes of each prompt's last token, in
+        front of its head. A model with token types is told where the second text of some prompts
+        begins: `text_starts`, by the prompt's number. ValueError or TypeError for prompts that one
+        step can't hold, for starts that are none, and while requests are being served."""
+        if self._is_busy:
+            raise ValueError("requests are being served: let them end before you pool")
+        sampling = SamplingParams(max_tokens=1)
+        requests = [
+            new_request(str(number), prompt, (), sampling, self.config)
+            for number, prompt in enumerate(prompts)
+        ]
+        starts = checked_starts(text_starts, requests, self.config)
+        if not requests:
+            return torch.empty(0, self.config.model.hidden_size, dtype=self.config.model.dtype)
+        with self._change():
+            self.runner.counted.begin_anew()
+            return pool(self.runner, self.scheduler.blocks, self.config, requests, starts)
 
     def cancel(self, request_id: str) -> None:
         """Ends a request; its blocks come back, and the next `step` reports what it said so far.

@@ -3,6 +3,10 @@ they are small enough and an engine is asked for that; all else eagerly."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import torch
+
 from solutions.flex_graph.steps.limits import (
     checked_capture_sizes,
     default_capture_sizes,
@@ -15,8 +19,12 @@ from .requests.step_view import StepView
 from .run.backends import backends_of
 from .run.captured_step import CapturedStep, Sampled
 from .run.sampler import SampledStep, Sampler
+from .run.sides import Awaited
 from .sampling.counted import CountedRequests
 from .seams import Seams
+
+ROWS_TOGETHER = 8
+"""Rows that eager steps compute to the end are a multiple of it."""
 
 
 class EngineRunner:
@@ -32,6 +40,8 @@ class EngineRunner:
         self.backends = backends_of(model, seams)
         self.sampler = Sampler(seams.step, self.inputs)
         self.counted = CountedRequests(seams.step, self.inputs.tables)
+        most_rows = -(-limits.max_num_seqs // ROWS_TOGETHER) * ROWS_TOGETHER
+        self._logits_rows = torch.zeros(most_rows, dtype=torch.int32, device=model.device)
         sizes = config.capture_sizes
         if sizes is None:
             sizes = default_capture_sizes(limits, limits.max_num_seqs)
@@ -75,10 +85,43 @@ class EngineRunner:
         self.counted.begin_anew()
 
     def _run_eagerly(self, batch: StepBatch, view: StepView) -> Sampled:
+        inputs = self.inputs.model_inputs(batch.num_tokens)
+        num_rows = len(batch.sampling_rows)
+        rows = self._rows_to_the_end(num_rows)
+        logits = self.model.forward(inputs, self._metadata(view), rows)[:num_rows]
+        return Sampled(logits, self.inputs.choose(logits))
+
+    def pool(self, batch: StepBatch, text_starts: Mapping[int, int]) -> Awaited:
+        """[R, hidden_size], on its way to the host: what the model makes of the last token of each
+        of the R requests, all of whose tokens are in the batch. `text_starts`: for some of them, by
+        row, where their second text begins."""
+        self.inputs.upload(batch)
+        num_rows = len(batch.rows)
+        step = self.seams.step
+        types = None
+        if self.model.config.model.architecture.token_types:
+            lengths = torch.from_numpy(batch.seq_lens)
+            on_device = self.inputs.seq_lens
+            kwargs = step.init_model_kwargs(text_starts, on_device, lengths, num_rows)
+            types = kwargs["token_type_ids"]
+        inputs, metadata = (
+            self.inputs.model_inputs(batch.num_tokens),
+            self._metadata(StepView.of(batch)),
+        )
+        hidden = self.model.hidden(inputs, metadata, self._rows_to_the_end(num_rows), types)
+        return step.read_back(self.model.normed(hidden)[:num_rows])
+
+    def _metadata(self, view: StepView) -> dict[str, object]:
         metadata: dict[str, object] = {}
         for backend in self.backends.values():
             metadata |= backend.build(view, self.inputs)
-        logits_rows = self.inputs.logits_rows[: len(batch.sampling_rows)]
-        inputs = self.inputs.model_inputs(batch.num_tokens)
-        logits = self.model.forward(inputs, metadata, logits_rows)
-        return Sampled(logits, self.inputs.choose(logits))
+        return metadata
+
+    def _rows_to_the_end(self, num_rows: int) -> torch.Tensor:
+        """The tokens that are computed behind the last mixing: those that sample, and the last one
+        of them again, so that products meet few numbers of rows."""
+        if not num_rows:
+            return self._logits_rows[:0]
+        padded = -(-num_rows // ROWS_TOGETHER) * ROWS_TOGETHER
+        indices = self.inputs.logits_rows[:num_rows]
+        return self.seams.step.logits_rows(self._logits_rows, indices, padded)

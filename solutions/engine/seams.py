@@ -21,17 +21,23 @@ from solutions.offload import SingleDirectionOffloadingHandler
 from solutions.offload import before as offload_before
 from solutions.sync_free import (
     ReadBack,
+    _init_model_kwargs,
+    _prepare_kv_sharing_fast_prefill,
     _run_ar,
     apply_bad_words,
     bincount,
+    causal_conv1d_fn,
     gather_specific_token_logprobs,
     update_ngram_gpu_tensors_incremental,
 )
 from solutions.sync_free.before import bad_words as bad_words_before
+from solutions.sync_free.before import causal_conv1d as conv_before
 from solutions.sync_free.before import data_parallel as data_parallel_before
+from solutions.sync_free.before import kv_sharing as kv_sharing_before
 from solutions.sync_free.before import logprobs as logprobs_before
 from solutions.sync_free.before import ngram as ngram_before
 from solutions.sync_free.before import penalties as penalties_before
+from solutions.sync_free.before import token_types as token_types_before
 
 from .memory.offloader import LoadingHandler
 from .model.config import EngineConfig
@@ -68,6 +74,10 @@ SYNC_FREE = Seam(
         run_ar=data_parallel_before._run_ar,
         update_ngram=ngram_before.update_ngram_gpu_tensors_incremental,
         bincount=penalties_before.bincount,
+        causal_conv1d_fn=conv_before.causal_conv1d_fn,
+        conv_can_be_captured=False,
+        logits_rows=kv_sharing_before._prepare_kv_sharing_fast_prefill,
+        init_model_kwargs=token_types_before._init_model_kwargs,
         steps_ahead=0,
     ),
     after=StepSide(
@@ -78,6 +88,10 @@ SYNC_FREE = Seam(
         run_ar=_run_ar,
         update_ngram=update_ngram_gpu_tensors_incremental,
         bincount=bincount,
+        causal_conv1d_fn=causal_conv1d_fn,
+        conv_can_be_captured=True,
+        logits_rows=_prepare_kv_sharing_fast_prefill,
+        init_model_kwargs=_init_model_kwargs,
         steps_ahead=1,
     ),
 )

@@ -30,9 +30,10 @@ def right(crowded):
     return crowded.answers(mixed_requests(crowded.config.model, 12, seed=4))
 
 
+@pytest.mark.deep(4)
 @pytest.mark.parametrize(
     "optimizations",
-    [ALL, WITHOUT["gdn_precompute"], WITHOUT["flex_full_graph"], NONE],
+    [NONE, ALL, WITHOUT["gdn_precompute"], WITHOUT["flex_full_graph"]],
     ids=str,
 )
 def test_steps_with_prompts_in_graphs_say_the_same(accelerator, crowded, right, optimizations):

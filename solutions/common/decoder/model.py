@@ -40,8 +40,12 @@ class DecoderModel(Generic[Layer]):
     def finish(self, hidden: Hidden, logits_rows: torch.Tensor | None = None) -> torch.Tensor:
         """The logits [rows, vocab_size] of what the last layer gives: behind the tokens
         `logits_rows` [rows] int32, or behind all."""
+        return linear(self.normed(hidden, logits_rows), self.lm_head)
+
+    def normed(self, hidden: Hidden, rows: torch.Tensor | None = None) -> torch.Tensor:
+        """[rows, hidden_size]: the same in front of the head."""
         residual, update = hidden
-        if logits_rows is not None:
-            update = None if update is None else update.index_select(0, logits_rows)
-            residual = residual.index_select(0, logits_rows)
-        return linear(add_rms_norm(residual, update, self.final_norm, self.eps), self.lm_head)
+        if rows is not None:
+            update = None if update is None else update.index_select(0, rows)
+            residual = residual.index_select(0, rows)
+        return add_rms_norm(residual, update, self.final_norm, self.eps)

@@ -59,6 +59,8 @@ class Architecture:
     """What the embeddings of text are multiplied by (Gemma 3)."""
     experts: ExpertShape | None = None
     """In place of each layer's MLP (Qwen3-Next)."""
+    token_types: int = 0
+    """Kinds of text that a pooling model tells apart by an embedding of their own; 0 is none."""
     tied: bool = False
     """Whether the head is the embedding."""
 

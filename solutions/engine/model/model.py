@@ -43,6 +43,8 @@ class Model(DecoderModel[Layer]):
 
         super().__init__(model, model.num_ids, make_layer, device)
         self.tie()
+        shape = (model.architecture.token_types, model.hidden_size)
+        self.token_types = torch.randn(shape, dtype=model.dtype, device=device)
         self.mask_of = {
             name: mask_of_window(model.window_of_layer(index))
             for index, (name, layer) in enumerate(self.layers.items())
@@ -88,11 +90,29 @@ class Model(DecoderModel[Layer]):
     ) -> torch.Tensor:
         """[rows, vocab_size]: the logits behind the tokens `logits_rows` [rows] int32, or behind
         all. `metadata` is by layer name."""
-        hidden = self.begin(inputs)
+        return self.finish(self.hidden(inputs, metadata, logits_rows))
+
+    def hidden(
+        self,
+        inputs: ModelInputs,
+        metadata: Mapping[str, object],
+        rows: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+    ) -> Hidden:
+        """What the last layer gives for the tokens `rows` [rows] int32, or for all: behind its
+        mixing, which all tokens take part in, no others are computed. `token_type_ids` [T] int32:
+        rows of `token_types`, which are added to the embeddings."""
+        hidden, last = self.begin(inputs), [*self.layers][-1]
+        if token_type_ids is not None:
+            hidden.residual.add_(F.embedding(token_type_ids, self.token_types))
         for name, layer in self.layers.items():
             mixed = layer.mix(layer.before_mixing(hidden), inputs, metadata[name])
+            if name == last and rows is not None:
+                # The sum up to here is in `residual`: the norm in front has taken it.
+                hidden = Hidden(hidden.residual.index_select(0, rows), None)
+                mixed = mixed.index_select(0, rows)
             hidden = layer.after_mixing(hidden, mixed)
-        return self.finish(hidden, logits_rows)
+        return hidden
 
     def begin(self, inputs: ModelInputs) -> Hidden:
         embedded = F.embedding(inputs.token_ids, self.embedding)

@@ -18,7 +18,7 @@ from ..model.config import LayerKind
 from ..model.model import Model
 from ..requests.step_view import StepView
 from ..seams import Seams
-from .sides import ChunkSide, ImageRanges, MaskSide
+from .sides import ChunkSide, ImageRanges, MaskSide, StepSide
 from .step_inputs import DeviceInputs
 
 
@@ -111,17 +111,18 @@ class GdnBackend:
     can_be_captured = True
     """Decodes need no chunk tables."""
 
-    def __init__(self, model: Model, side: ChunkSide) -> None:
+    def __init__(self, model: Model, side: ChunkSide, step: StepSide) -> None:
         limits = model.config.limits
         self.names = model.names_of("gdn")
         ring = StagingRing((_most_bytes(limits),), torch.uint8, STEPS_IN_FLIGHT)
         self.builder = GDNAttentionMetadataBuilder(model.device, side.tables, ring)
-        # A rule that makes its tables for itself asks the device for them.
-        self.can_capture_prefills = side.tables is not None
+        # A rule that makes its tables for itself asks the device for them, and a convolution too.
+        self.can_capture_prefills = side.tables is not None and step.conv_can_be_captured
         self.builder_in_graphs = GDNAttentionMetadataBuilder(model.device, "device")
         for layer in model.layers.values():
             if layer.kind == "gdn":
                 layer.delta_net.chunk_gated_delta_rule = side.rule
+                layer.delta_net.causal_conv1d_fn = step.causal_conv1d_fn
 
     def build(self, view: StepView, inputs: DeviceInputs) -> dict[str, object]:
         rows = view.num_rows
@@ -150,7 +151,7 @@ def backends_of(model: Model, seams: Seams) -> dict[LayerKind, Backend]:
     make: dict[LayerKind, Callable[[], Backend]] = {
         "flex": lambda: FlexBackend(model, seams.mask),
         "spans": lambda: SpansBackend(model, seams.ranges(model.config, model.device)),
-        "gdn": lambda: GdnBackend(model, seams.chunks),
+        "gdn": lambda: GdnBackend(model, seams.chunks, seams.step),
     }
     return {kind: make[kind]() for kind in make if model.config.model.num_layers_of(kind)}
 

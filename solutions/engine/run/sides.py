@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from solutions.pinned_h2d.model.model import PrefixMetadata
     from solutions.sync_free import DataParallelGroup, LogprobsTensors
     from solutions.sync_free.model.ngram_batch import NgramBatch
+    from solutions.sync_free.packed.conv_metadata import ConvMetadata
     from solutions.sync_free.sites.bad_words import BadWordsTokenIds
 
 
@@ -76,6 +77,31 @@ class UpdateNgram(Protocol):
     ) -> Mapping[str, int] | None: ...
 
 
+class Conv1d(Protocol):
+    """The convolution of several sequences, whose states go on in their slots."""
+
+    def __call__(
+        self,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        conv_states: torch.Tensor,
+        query_start_loc: torch.Tensor,
+        cache_indices: torch.Tensor,
+        has_initial_state: torch.Tensor,
+        activation: str | None,
+        metadata: ConvMetadata | None = None,
+    ) -> torch.Tensor: ...
+
+
+FillTail = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
+"""Given a buffer, indices [n], and how many are wanted: so many of the buffer, the indices first,
+then the last one again and again."""
+TokenTypes = Callable[[Mapping[int, int], torch.Tensor, torch.Tensor, int], dict[str, torch.Tensor]]
+"""Given where the second text of some requests starts, the lengths of all on the device and on the
+host, and how many there are: {"token_type_ids": [tokens of all] int32}."""
+
+
 class BinCount(Protocol):
     """Counts the tokens of some rows of `all_token_ids` anew."""
 
@@ -109,6 +135,14 @@ class StepSide:
     """Brings the tokens of requests to the device, by their rows."""
     bincount: BinCount
     """Counts what is in their prompts, and what they have said since, for penalties."""
+    causal_conv1d_fn: Conv1d
+    """The short convolution of Gated DeltaNet layers in steps with prompts."""
+    conv_can_be_captured: bool
+    """Whether a graph can hold it."""
+    logits_rows: FillTail
+    """The rows that a step computes to the end, in a buffer whose tail holds valid ones too."""
+    init_model_kwargs: TokenTypes
+    """Which of its texts each token of a pooling request belongs to."""
     steps_ahead: int
     """Steps that are queued before the tokens of one are read."""
 

@@ -51,6 +51,8 @@ class GDNLayer:
         self.config = config
         self.chunk_gated_delta_rule = chunk_gated_delta_rule
         """The rule for prefills: another function of the same signature may take its place."""
+        self.causal_conv1d_fn = causal_conv1d_fn
+        """The short convolution of prefills, likewise."""
 
         def weight(*shape: int, scale: float, dtype: torch.dtype = config.dtype) -> torch.Tensor:
             return torch.randn(shape, dtype=dtype, device=device).mul_(scale)
@@ -146,7 +148,7 @@ class GDNLayer:
         slots, starts = metadata.non_spec_state_indices, metadata.non_spec_query_start_loc
         has_initial_state = metadata.has_initial_state
         assert slots is not None and starts is not None and has_initial_state is not None
-        qkv = causal_conv1d_fn(
+        qkv = self.causal_conv1d_fn(
             inputs.qkv,
             self.conv_weight,
             None,

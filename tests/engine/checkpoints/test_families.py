@@ -44,17 +44,28 @@ def error(found, right):
     return ((found - right).norm() / right.norm()).item()
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_logits_and_greedy_tokens_are_those_of_transformers(accelerator, tiny, family):
-    checkpoint = tiny(family)
+def expect_the_same(checkpoint, num_decodes):
+    """A prompt in chunks, and so many decode steps."""
     prompt = prompt_of(45)
     engine = Engine.from_pretrained(checkpoint.folder, **SIZES)
-    tokens, logits = logits_of(engine, prompt, 65)
+    tokens, logits = logits_of(engine, prompt, 1 + num_decodes)
     right = checkpoint.logits([*prompt, *tokens])[len(prompt) - 1 : -1]
     assert error(logits[: len(right)], right) < 1e-3
-    assert tokens == checkpoint.greedy(prompt, 65)
+    assert tokens == checkpoint.greedy(prompt, 1 + num_decodes)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_logits_and_greedy_tokens_are_those_of_transformers(accelerator, tiny, family):
+    expect_the_same(tiny(family), num_decodes=8)
+
+
+@pytest.mark.deep(4)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_they_still_are_after_64_decode_steps(accelerator, tiny, family):
+    expect_the_same(tiny(family), num_decodes=64)
+
+
+@pytest.mark.deep(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_in_bfloat16_logits_are_those_of_the_same_weights_in_float32(
     accelerator, tiny, family, tmp_path

@@ -44,6 +44,7 @@ def answer(engine, ids, images, num_tokens):
     return output
 
 
+@pytest.mark.deep(3)
 @pytest.mark.parametrize(
     "optimizations", [Optimizations(), *(Optimizations(**{name: False}) for name in NAMES[:2])],
     ids=str,

@@ -28,7 +28,7 @@ def right(tmp_path_factory):
     return of
 
 
-@pytest.mark.deep(32)
+@pytest.mark.deep(43)
 @pytest.mark.parametrize(
     "family, optimizations", product(FAMILIES, Optimizations.combinations()), ids=str
 )

@@ -1,0 +1,87 @@
+"""Requests of a pooling model: no answer, but what the model makes of a text as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+
+from solutions.common.host_integers import is_integer
+
+from ..memory.block_manager import BlockManager
+from ..model.config import EngineConfig
+from ..requests.request import Request
+from ..requests.step_batch import ScheduledRequest, StepBatch
+from ..runner import EngineRunner
+
+
+def pool(
+    runner: EngineRunner,
+    blocks: BlockManager,
+    config: EngineConfig,
+    requests: Sequence[Request],
+    text_starts: Mapping[int, int],
+) -> torch.Tensor:
+    """[len(requests), hidden_size] on the host. All tokens of a request are in one step; nobody
+    else may be served meanwhile, and nothing of them is found later. `text_starts`: where some
+    requests' second text begins, by their number."""
+    answers, first = [], 0
+    for together in _steps(config, requests):
+        starts = {
+            number - first: start
+            for number, start in text_starts.items()
+            if first <= number < first + len(together)
+        }
+        for slot, request in enumerate(together):
+            request.slot = slot
+            request.blocks = blocks.allocate(config.limits.pages_of(len(request.prompt)))
+        rows = [ScheduledRequest(request, range(len(request.prompt)), True) for request in together]
+        try:
+            answers.append(runner.pool(StepBatch.of(rows), starts))
+        finally:
+            for request in together:
+                blocks.release(request.blocks)
+        first += len(together)
+    return torch.cat([answer.read() for answer in answers])
+
+
+def checked_starts(
+    text_starts: Mapping[int, int] | None, requests: Sequence[Request], config: EngineConfig
+) -> dict[int, int]:
+    """A copy. ValueError, naming the prompt, for a start that is no position of it, for starts
+    where the model has no token types, and for a prompt that one step can't hold."""
+    most = config.limits.max_num_batched_tokens
+    for number, request in enumerate(requests):
+        if len(request.prompt) > most:
+            raise ValueError(
+                f"prompt {number} has {len(request.prompt)} tokens: a pooling step has at most "
+                f"{most}"
+            )
+    starts = dict(text_starts or {})
+    if starts and config.model.architecture.token_types < 2:
+        raise ValueError("text_starts is given, and this model has no token types: leave it out")
+    for number, start in starts.items():
+        if not is_integer(number) or not 0 <= number < len(requests):
+            raise ValueError(f"text_starts names prompt {number!r}: there are {len(requests)}")
+        length = len(requests[number].prompt)
+        if not is_integer(start) or not 0 <= start <= length:
+            raise ValueError(
+                f"text_starts has {start!r} for prompt {number}: give a position from 0 to {length}"
+            )
+    return {int(number): int(start) for number, start in starts.items()}
+
+
+def _steps(config: EngineConfig, requests: Sequence[Request]) -> Iterator[list[Request]]:
+    """The requests in groups that one step has room for."""
+    limits = config.limits
+    together: list[Request] = []
+    for request in requests:
+        group = [*together, request]
+        num_tokens = sum(len(each.prompt) for each in group)
+        num_blocks = sum(limits.pages_of(len(each.prompt)) for each in group)
+        fits = len(group) <= limits.max_num_seqs and num_tokens <= limits.max_num_batched_tokens
+        if together and not (fits and num_blocks < limits.num_gpu_blocks):
+            yield together
+            group = [request]
+        together = group
+    yield together
