@@ -292,6 +292,18 @@ PAGES = (
 )
 
 
+def test_views_that_were_stored_without_their_data_are_counted(tmp_path, monkeypatch):
+    from scripts.site import chapters
+
+    from .chapter import made_up_chapter
+
+    path = tmp_path / "00_made_up.ipynb"
+    for storing, number in (("1", 0), ("0", 5)):
+        monkeypatch.setenv("DEBUBBLE_STORING", storing)
+        nbformat.write(made_up_chapter(), path)
+        assert chapters.stills(chapters.page_of(path)) == number
+
+
 def test_links_lead_to_pages_that_there_are(site):
     for path in site.rglob("*.html"):
         for target in re.findall(r'href="([^"#:]+)(?:#[^"]*)?"', path.read_text()):
