@@ -33,7 +33,12 @@ class Bar:
 STORY = """# 00 · Made up
 
 See [the next one](01_more.ipynb), [a kata](../katas/first_steps/keep_it_on_the_device.py) and
-[a file](../solutions/engine/engine.py)."""
+[a file](../solutions/engine/engine.py).
+
+| | |
+|---|---|
+| Time | 5 minutes |
+"""
 CHOICES = "Predict: which line?\n  ( ) x.item()\n  ( ) y < 3"
 SUMMARY = "Your predictions against what happened: 2 questions"
 

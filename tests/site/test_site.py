@@ -215,7 +215,7 @@ def test_a_dashboard_shows_the_run_that_its_controls_say(opened):
     figure.get_by_label("One pinned upload").check()
     settle(page)
     assert status.inner_text() == "Shown: batch 4, layers 2, on: pinned"
-    assert "before 8 → 0 host syncs" in counts.inner_text()
+    assert "8 → 0 host syncs" in counts.inner_text()
     row = figure.locator(".debubble-figures tr", has_text="host syncs")
     assert row.inner_text().split("\t") == ["host syncs", "8", "0", "−8"]
     figure.get_by_role("slider", name="layers").press("End")
