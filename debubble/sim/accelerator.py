@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +21,7 @@ from .clock.graph import SimGraph
 from .clock.streams import SimEvent, SimStream
 from .flex.flex_attention import FlexAttention
 from .kernels.address_copies import AddressCopies
-from .kernels.launches import Launches, LeftOut
+from .kernels.launches import Launches
 from .memory import pinning
 from .memory.address_map import AddressMap
 from .operators import backend
@@ -91,16 +91,16 @@ class SimAccelerator:
             return self._launches(kernel, grid, args, meta, work)
 
     @contextmanager
-    def schedule_only(self, left_out: LeftOut = "computing") -> Iterator[None]:
-        """Some Triton kernels are launched, timed and recorded as ever, and not run: what they
-        would write stays as it was. Those that compute with floating-point numbers, or all; tables
-        of integers are what times may rest on. For pictures of a step: most of sim's own time is
-        arithmetic on which no event depends."""
-        before, self._launches.left_out = self._launches.left_out, left_out
+    def schedule_only(self, run: Collection[str] = ()) -> Iterator[None]:
+        """Triton kernels are launched, timed and recorded as ever, and only those that `run` names
+        are run: what another one would write stays as it was. For pictures of a step: most of
+        sim's own time is arithmetic on which no event depends. Name those that make what the host
+        or a time depends on: tokens, tables."""
+        before, self._launches.only = self._launches.only, frozenset(run)
         try:
             yield
         finally:
-            self._launches.left_out = before
+            self._launches.only = before
 
     def memory_at(self, address: int) -> MemoryRange | None:
         with self._device.lock:

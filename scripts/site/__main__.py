@@ -19,6 +19,8 @@ def main() -> None:
     folder = parser.parse_args().folder
     shutil.rmtree(folder, ignore_errors=True)
     written = build(folder)
+    if still := sum(map(chapters.stills, chapters.pages(ROOT))):
+        print(f"{still} views stand still: make store-chapters stores what they need to live")
     print(f"{written} pages in {folder}: open {folder / 'index.html'}")
 
 

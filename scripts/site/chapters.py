@@ -9,8 +9,11 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from debubble.views.embedding import MIME
+
 from .page import Page
 
+WIDGET = "application/vnd.jupyter.widget-view+json"
 QUESTION = "Predict: "
 SUMMARY = "Your predictions against what happened"
 CHOICE = re.compile(r"^  \( \) (.*)$", re.MULTILINE)
@@ -32,6 +35,15 @@ def page_of(path: Path) -> Page:
     questions = mark_questions(notebook.cells)
     name = f"{path.stem}.html"
     return Page(name, title, notebook, f"chapters/{path.name}", {"questions": questions})
+
+
+def stills(page: Page) -> int:
+    """How many live views of a chapter were stored without their data, and so stand still."""
+    return sum(
+        {"image/png", WIDGET} <= set(output.get("data", ())) and MIME not in output.data
+        for cell in page.notebook.cells
+        for output in cell.get("outputs", ())
+    )
 
 
 def mark_questions(cells: list[NotebookNode]) -> int:

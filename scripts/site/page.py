@@ -18,6 +18,9 @@ HERE = Path(__file__).parent
 SHOWN = ["text/html", "text/markdown", "image/svg+xml", "image/png", "image/jpeg", "text/plain"]
 LINK = re.compile(r'<a href="(?!https?:|#|mailto:)([^"#]*)(#[^"]*)?">(.*?)</a>', re.DOTALL)
 
+# Markdown has no tables without a heading, and an empty one is read out as a heading.
+EMPTY_HEADING = re.compile(r"<th([^>]*)></th>")
+
 
 @dataclass
 class Page:
@@ -75,4 +78,4 @@ def relinked(html: str, page: Page, find: Callable[[str], Page | None]) -> str:
                 return f'<a href="{page.to_root}{found.path}{anchor}">{words}</a>'
         return f'<span title="{target}: in the repository">{words}</span>'
 
-    return LINK.sub(link, html)
+    return EMPTY_HEADING.sub(r"<td\1></td>", LINK.sub(link, html))

@@ -449,15 +449,25 @@ def test_the_time_from_end_to_end_leads_and_says_what_became_of_it(show):
     assert "6.26 × as long" in view.page.locator(".headline").inner_text()
 
 
-def test_a_load_in_front_is_named_and_no_speed_is_claimed_of_it(show):
-    loaded = Recording()
-    loaded.kernel(0, 900, loaded.launch(0, 1), name="sleep")
-    loaded.kernel(950, 1000, loaded.launch(2, 3))
+def loaded_by(microseconds, then):
+    """A kernel that loads the queue, and one behind it that is done `then` microseconds later."""
+    recording = Recording()
+    end = float(microseconds)
+    recording.kernel(0, end, recording.launch(0, 1), name="sleep")
+    recording.kernel(end + 1, end + then, recording.launch(2, 3))
+    return recording.timeline
+
+
+def test_a_load_in_front_is_named_and_is_no_part_of_the_time(show):
+    view = show(loaded_by(900, 100), before=loaded_by(800, 300))
+    assert view.page.locator(".headline").inner_text() == (
+        "100.0 µs end to end behind a load of 900.0 µs, before 300.0 µs: 3.00 × as quick"
+    )
     other = Recording()
     other.kernel(0, 10)
-    view = show(loaded.timeline, before=other.timeline)
+    view.update(loaded_by(900, 100), other.timeline)
     words = view.page.locator(".headline").inner_text()
-    assert "of it a load of 900.0 µs that queues in front" in words and "×" not in words
+    assert words.endswith("before 10.0 µs: under another load")
 
 
 def test_a_ghost_answers_the_pointer_where_it_stands_out(show):

@@ -8,10 +8,12 @@ import nbformat
 from matplotlib.figure import Figure
 from nbformat import NotebookNode
 
+from debubble.views.dashboard import Dashboard
 from debubble.views.drawing import Drawing
 from debubble.views.explorer import explore
 from debubble.views.timeline.widget import TimelineWidget
 from tests.timeline.recordings import transformer_step
+from tests.views.held_jobs import SLIDERS, TOGGLES, HeldJobs, run
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,12 @@ class Bar:
 STORY = """# 00 · Made up
 
 See [the next one](01_more.ipynb), [a kata](../katas/first_steps/keep_it_on_the_device.py) and
-[a file](../solutions/engine/engine.py)."""
+[a file](../solutions/engine/engine.py).
+
+| | |
+|---|---|
+| Time | 5 minutes |
+"""
 CHOICES = "Predict: which line?\n  ( ) x.item()\n  ( ) y < 3"
 SUMMARY = "Your predictions against what happened: 2 questions"
 
@@ -41,6 +48,7 @@ def made_up_chapter() -> NotebookNode:
     after, before = transformer_step(0), transformer_step(4)
     bars = Drawing(Bar, width=("how wide", (1, 2, 4), 2), height=("how high", (1, 2), 1))
     layers = explore("layers", range(1, 6), lambda n: transformer_step(1, layers=n))
+    panel = Dashboard(TOGGLES, SLIDERS, run, start=((), {"batch": 4}), jobs=HeldJobs())
     cells = [
         text(STORY),
         code("before.show()", data=TimelineWidget(before)._repr_mimebundle_()),
@@ -54,6 +62,7 @@ def made_up_chapter() -> NotebookNode:
         text("## The end"),
         code("layers", data=layers._repr_mimebundle_()),
         code("bars", data=bars._repr_mimebundle_()),
+        code("panel", data=panel._repr_mimebundle_()),
         code("show_predictions()", data=words(SUMMARY)),
     ]
     return nbformat.v4.new_notebook(cells=cells)

@@ -205,11 +205,43 @@ def test_a_drawings_sliders_show_the_picture_of_what_they_say(opened):
     assert size > 0
 
 
+def test_a_dashboard_shows_the_run_that_its_controls_say(opened):
+    page = opened(CHAPTER)
+    open_everything(page)
+    figure = awake(page, "dashboard")
+    status, counts = figure.locator(".debubble-status"), figure.locator(".counts")
+    assert status.inner_text() == "Shown: batch 4, layers 2, nothing on"
+    assert "8 host syncs" in counts.inner_text()
+    figure.get_by_label("One pinned upload").check()
+    settle(page)
+    assert status.inner_text() == "Shown: batch 4, layers 2, on: pinned"
+    assert "8 → 0 host syncs" in counts.inner_text()
+    row = figure.locator(".debubble-figures tr", has_text="host syncs")
+    assert row.inner_text().split("\t") == ["host syncs", "8", "0", "−8"]
+    figure.get_by_role("slider", name="layers").press("End")
+    settle(page)
+    assert status.inner_text() == "Shown: batch 4, layers 8, on: pinned"
+    assert "8 → 32 kernels" in counts.inner_text()
+
+
+def test_a_control_that_leads_to_what_was_not_recorded_goes_back(opened):
+    page = opened(CHAPTER)
+    open_everything(page)
+    figure = awake(page, "dashboard")
+    figure.get_by_label("One graph").check()
+    figure.get_by_role("slider", name="batch").press("End")
+    settle(page)
+    words = figure.locator(".debubble-status").inner_text()
+    assert words.startswith("That was not recorded for this page. Shown: batch 4")
+    slider = figure.get_by_role("slider", name="batch")
+    assert slider.get_attribute("aria-valuetext") == "4"
+
+
 def test_without_scripts_pictures_keep_their_words_and_nothing_is_kept_back(browser, site):
     page = browser.new_context(java_script_enabled=False).new_page()
     page.goto(f"{site.as_uri()}/{CHAPTER}")
     alts = [image.get_attribute("alt") for image in page.locator(".still img").all()]
-    assert len(alts) == 4 and all(alts)
+    assert len(alts) == 5 and all(alts)
     assert "32 kernels" in alts[0] and "modelled on NVIDIA H200" in alts[0]
     assert page.get_by_text("One a layer.").is_visible()
     assert page.locator("pre", has_text="Predict: how many waits?").is_visible()
@@ -258,6 +290,18 @@ PAGES = (
     "katas/first_steps/keep_it_on_the_device.html",
     "reference/debubble.html",
 )
+
+
+def test_views_that_were_stored_without_their_data_are_counted(tmp_path, monkeypatch):
+    from scripts.site import chapters
+
+    from .chapter import made_up_chapter
+
+    path = tmp_path / "00_made_up.ipynb"
+    for storing, number in (("1", 0), ("0", 5)):
+        monkeypatch.setenv("DEBUBBLE_STORING", storing)
+        nbformat.write(made_up_chapter(), path)
+        assert chapters.stills(chapters.page_of(path)) == number
 
 
 def test_links_lead_to_pages_that_there_are(site):

@@ -6,9 +6,10 @@ import sys
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
-from debubble.views.timeline.merging import join_by_share, join_close
+from debubble.views.timeline.merging import join_by_share, shade
 from debubble.views.timeline.palette import EVENT_STYLES
 from debubble.views.timeline.picture import alt_text, draw_figure, draw_png
 from debubble.views.timeline.words import format_time
@@ -52,9 +53,9 @@ def test_before_is_ghosted_paler_than_after_and_stands_out_behind_it():
 def test_twenty_thousand_events_are_no_more_boxes_than_pixels():
     timeline = transformer_step(10, layers=530)
     assert len(timeline.events) > 20_000
-    (axes,) = draw_figure(timeline).axes
-    pixels_wide = axes.bbox.width
-    assert all(len(boxes.get_paths()) < pixels_wide for boxes in axes.collections)
+    figure = draw_figure(timeline)
+    (axes,) = figure.axes
+    assert all(len(boxes.get_paths()) < figure.bbox.width for boxes in axes.collections)
 
 
 def test_an_empty_timeline_has_a_picture_and_words():
@@ -90,12 +91,34 @@ def test_drawing_leaves_pyplot_alone():
     assert result.stdout.strip() == "False", result.stderr
 
 
-def test_spans_closer_than_half_a_pixel_are_joined():
-    assert join_close([(5, 6), (0, 1), (1.4, 2)], pixel=1) == [(0, 2.4), (5, 6)]
+def test_a_stream_that_is_mostly_idle_looks_so():
+    """Each kernel had a pixel at least, and a stream that was 93 % idle looked busy."""
+    recording = Recording()
+    for number in range(20_000):
+        recording.kernel(10.0 * number, 10.0 * number + 0.7)
+    figure = draw_figure(recording.timeline)
+    (axes,) = figure.axes
+    blue = to_rgb(EVENT_STYLES["kernel"][1])
+    drawn = [
+        (path.get_extents().width, colour[3])
+        for boxes in axes.collections
+        for path, colour in zip(boxes.get_paths(), boxes.get_facecolors(), strict=True)
+        if tuple(colour[:3]) == blue and path.get_extents().height > 0.5
+    ]
+    assert sum(width * opacity for width, opacity in drawn) / 200_000 == pytest.approx(
+        0.07, abs=0.01
+    )
 
 
-def test_a_span_shorter_than_a_pixel_becomes_one():
-    assert join_close([(3.0, 3.01)], pixel=1) == [(3.0, 4.0)]
+def test_short_spans_shade_pixels_and_long_ones_stay():
+    assert shade([(0, 0.25), (0.5, 0.75), (1, 1.5), (5, 8)], pixel=1) == [
+        (5, 8, 1.0),
+        (0, 2, 0.5),
+    ]
+
+
+def test_a_span_without_duration_is_there_and_fills_nothing():
+    assert shade([(3.5, 3.5)], pixel=1) == [(3, 4, 0.0)]
 
 
 @pytest.mark.parametrize(("length", "drawn"), [(0.3, []), (0.7, [(0, 10)])])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -25,15 +25,13 @@ from .interpreting import ready_once
 from .kernel_run import KernelRun
 from .reach import Reach
 
-LeftOut = Literal["none", "computing", "all"]
-"""Triton kernels with floating-point tensors are "computing"; the others make tables."""
-
 
 class Launches:
     def __init__(self, device: SimDevice, addresses: AddressMap) -> None:
         self.device, self.addresses = device, addresses
-        self.left_out: LeftOut = "none"
-        """Which kernels are launched, timed and recorded, and not run."""
+        self.only: frozenset[str] | None = None
+        """Names of the Triton kernels that run; the others are launched, timed and recorded alone.
+        None: all run."""
 
     def __call__(
         self,
@@ -57,8 +55,7 @@ class Launches:
         action = _action(name, work, inputs, reach)
         call = partial(kernel, *cpu_args, **cpu_meta)
         if grid is not None:
-            computes = any(tensor.is_floating_point() for tensor in inputs)
-            call = partial(self._run, computes, kernel, grid, cpu_args, cpu_meta)
+            call = partial(self._run, name, kernel, grid, cpu_args, cpu_meta)
         is_only_on_device = reach is None and not on_host
         if is_only_on_device or (self.device.capturing is not None and grid is None):
             operation = Operation(
@@ -86,15 +83,10 @@ class Launches:
         return on_sim(run.result, self.device)
 
     def _run(
-        self,
-        computes: bool,
-        kernel: Any,
-        grid: tuple[int, ...],
-        args: tuple,
-        meta: dict[str, Any],
+        self, name: str, kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str, Any]
     ) -> None:
-        """Asked when it runs, in each replay of a graph too. computes: with floating point."""
-        if self.left_out == "none" or (self.left_out == "computing" and not computes):
+        """Asked when it runs, in each replay of a graph too."""
+        if self.only is None or name in self.only:
             _run_guarded(kernel, grid, args, meta)
 
 

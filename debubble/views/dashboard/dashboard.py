@@ -14,7 +14,9 @@ from debubble.assets import slug
 from debubble.timeline.perfetto import save_perfetto
 
 from ..controls.slider import Slider
+from ..embedding import Bundle, with_embedding
 from ..timeline.widget import TimelineWidget
+from .embedded import embedded
 from .queue import LastWanted
 from .run import Run, RunCall
 from .settings import Choices, Settings
@@ -53,7 +55,7 @@ class Dashboard(ipywidgets.VBox):
         if jobs is None:
             check_that_it_can_be_sent(run)
         self._choices = Choices(toggles, sliders)
-        settings = self._choices.settings(*start)
+        settings = self._start = self._choices.settings(*start)
         self._runs = LastWanted(run, jobs or shared_worker(), settings)
         self._after = Shown(settings, self._runs.wait(PATIENCE))
         self._before: Shown | None = None
@@ -193,9 +195,11 @@ class Dashboard(ipywidgets.VBox):
         lines = [f"before: {self._before.settings}", f"after: {self._after.settings}"]
         return "\n".join([*lines, repr(self.timeline)])
 
-    def _repr_mimebundle_(self, **kwargs: dict) -> tuple[dict, dict]:
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+    def _repr_mimebundle_(self, **kwargs: dict) -> Bundle:
+        live = super()._repr_mimebundle_(**kwargs)
+        data, metadata = with_embedding(
+            live, "dashboard", lambda: embedded(self._choices, self._start, self._runs.take)
+        )
         still, described = self.timeline._repr_mimebundle_()
         picture = {"text/plain": repr(self), "image/png": still["image/png"]}
         return {**data, **picture}, {**metadata, **described}

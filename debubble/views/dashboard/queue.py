@@ -70,6 +70,15 @@ class LastWanted:
                 error.add_note(self.failure.details)
             raise error
 
+    def take(self, settings: Settings) -> Run:
+        """The run of other settings than are wanted, made if need be; RuntimeError if it fails."""
+        if settings not in self.kept:
+            outcome = outcome_of(self._jobs.submit(perform, self._run, settings))
+            if not isinstance(outcome, Run):
+                raise RuntimeError(outcome.told_of(settings))
+            self.kept[settings] = outcome
+        return self.kept[settings]
+
     def _go_on(self) -> None:
         if self.running is None and not self.settled:
             self._start()

@@ -53,6 +53,33 @@ def groups(after: Run, before: Run | None) -> list[Group]:
     return [{"heading": heading, "rows": rows} for heading, rows in parts.items() if rows]
 
 
+class PlainGroup(TypedDict):
+    """Rows of (label, text, number): what changes between two runs is in `unit`."""
+
+    heading: str
+    unit: str
+    rows: list[tuple[str, str, float]]
+
+
+def plain_groups(run: Run) -> list[PlainGroup]:
+    """The same figures of one run alone, for a page that compares by itself."""
+    found = {group["heading"]: group["rows"] for group in groups(run, None)}
+    numbers: list[tuple[str, str, list[float]]] = [
+        ("", "%", [float(value) for value in run.figures.values()]),
+        ("device idle, share of its time", " points", [100 * share for _, share in _shares(run)]),
+        ("how often, in all steps", "", [float(n) for n in run.timeline.counts().values()]),
+    ]
+    return [
+        {
+            "heading": heading,
+            "unit": unit,
+            "rows": [(row[0], row[2], n) for row, n in zip(found[heading], values, strict=True)],
+        }
+        for heading, unit, values in numbers
+        if heading in found
+    ]
+
+
 def caption(after: Run, before: Run | None) -> str:
     """What the numbers are; a run before that was something else says so."""
     if before is None or before.source == after.source:

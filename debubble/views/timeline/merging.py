@@ -1,22 +1,45 @@
-"""Fewer boxes for the same picture: what is narrower than a pixel is joined."""
+"""Fewer boxes for the same picture: of what is narrower than two pixels, how full each pixel is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
+from typing import NamedTuple
 
 Span = tuple[float, float]
+SHADES = 32
 
 
-def join_close(spans: Iterable[Span], pixel: float) -> list[Span]:
-    """Spans sorted, each at least a `pixel` long, those less than half of one apart joined."""
-    joined: list[Span] = []
-    for start, end in sorted(spans):
-        end = max(end, start + pixel)
-        if joined and start - joined[-1][1] < pixel / 2:
-            joined[-1] = joined[-1][0], max(joined[-1][1], end)
-        else:
-            joined.append((start, end))
-    return joined
+class Shaded(NamedTuple):
+    """A stretch of which `share` (0 to 1) is filled."""
+
+    start: float
+    end: float
+    share: float
+
+
+def shade(spans: Iterable[Span], pixel: float) -> list[Shaded]:
+    """Spans of two pixels or more as they are. Of shorter ones each pixel that they touch, with the
+    share of it that they fill, so that a stream that is mostly idle looks so at any width; equal
+    neighbours are joined, and a span without duration has share 0."""
+    shaded: list[Shaded] = []
+    filled: dict[int, float] = {}
+    for start, end in spans:
+        if end - start >= 2 * pixel:
+            shaded.append(Shaded(start, end, 1.0))
+            continue
+        for column in range(int(start / pixel), int(end / pixel) + 1):
+            share = max(min(end / pixel, column + 1) - max(start / pixel, column), 0.0)
+            if share > 0 or start == end:
+                filled[column] = filled.get(column, 0.0) + share
+    levels = [(column, round(min(filled[column], 1.0) * SHADES)) for column in sorted(filled)]
+    # Adjacent columns of one level: the column minus its place in the list stays the same.
+    for _, run in groupby(enumerate(levels), lambda one: (one[1][0] - one[0], one[1][1])):
+        parts = [part for _, part in run]
+        first, level = parts[0]
+        last, _ = parts[-1]
+        shaded.append(Shaded(first * pixel, (last + 1) * pixel, level / SHADES))
+    return shaded
 
 
 def join_by_share(spans: Iterable[Span], pixel: float) -> list[Span]:
@@ -24,14 +47,11 @@ def join_by_share(spans: Iterable[Span], pixel: float) -> list[Span]:
 
     So a thousand gaps of a tenth of a pixel don't look like one gap.
     """
-    long: list[Span] = []
-    filled: dict[int, float] = {}
-    for start, end in spans:
-        if end - start >= 2 * pixel:
-            long.append((start, end))
-            continue
-        for column in range(int(start / pixel), int(end / pixel) + 1):
-            share = min(end / pixel, column + 1) - max(start / pixel, column)
-            filled[column] = filled.get(column, 0.0) + share
-    short = [(c * pixel, (c + 1) * pixel) for c, share in filled.items() if share >= 0.5]
-    return join_close([*long, *short], pixel)
+    kept = sorted((part.start, part.end) for part in shade(spans, pixel) if part.share >= 0.5)
+    joined: list[Span] = []
+    for start, end in kept:
+        if joined and start - joined[-1][1] < pixel / 2:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        else:
+            joined.append((start, end))
+    return joined

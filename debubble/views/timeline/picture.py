@@ -19,7 +19,7 @@ from debubble.timeline.bubbles import CAUSES
 from debubble.timeline.comparison import COUNT_WORDS
 from debubble.timeline.data import TimelineData
 
-from .merging import Span, join_by_share, join_close
+from .merging import Span, join_by_share, shade
 from .palette import CAUSE_STYLES, EVENT_STYLES
 from .words import format_share, format_tick, format_time, ordered_lanes
 
@@ -36,6 +36,8 @@ TALL = (0.1, 0.9)
 GHOSTED = (0.1, 0.68)
 GHOST = (0.1, 0.95)
 GHOST_ALPHA = 0.25
+MARK = 0.06
+"""Of a row: how high the line is that says that there is anything, however short."""
 
 Box = list[tuple[float, float]]
 """Its corners, in microseconds and rows."""
@@ -92,19 +94,18 @@ def draw_events(
     for layer, (key, (_, colour, _)) in enumerate(EVENT_STYLES.items()):
         low, high = GHOST if ghost else HEIGHTS.get(key, TALL)
         high = min(high, GHOSTED[1]) if ghosted else high
-        boxes = []
+        boxes, shares, marks = [], [], []
         for row, lane in enumerate(reversed(rows)):
-            for start, end in join_close(spans.get((key, lane), ()), pixel):
-                boxes.append(rectangle(start - origin, end - origin, row + low, row + high))
+            seen = [(start - origin, end - origin) for start, end in spans.get((key, lane), ())]
+            for start, end, share in shade(seen, pixel):
+                boxes.append(rectangle(start, end, row + low, row + high))
+                shares.append(share)
+                if share < 1:
+                    marks.append(rectangle(start, end, row + low, row + low + MARK))
         hatch = "////" if key == "sync" and not ghost else None
-        add_boxes(
-            axes,
-            boxes,
-            colour,
-            GHOST_ALPHA if ghost else 1.0,
-            2 if ghost else 4 + layer * 0.1,
-            hatch,
-        )
+        alpha, order = (GHOST_ALPHA, 2.0) if ghost else (1.0, 4 + layer * 0.1)
+        add_boxes(axes, boxes, colour, alpha, order, hatch, shares)
+        add_boxes(axes, marks, colour, alpha, order)
 
 
 def draw_bubbles(
@@ -139,15 +140,16 @@ def add_boxes(
     alpha: float,
     order: float,
     hatch: str | None = None,
+    shares: Sequence[float] | None = None,
 ) -> None:
+    """shares: how full each box is, by default quite full."""
     if boxes:
         edge = GROUND if hatch else colour
         axes.add_collection(
             PolyCollection(
                 boxes,
-                alpha=alpha,
                 zorder=order,
-                facecolors=colour,
+                facecolors=[(colour, alpha * share) for share in shares or [1.0] * len(boxes)],
                 edgecolors=edge,
                 linewidths=0,
                 hatch=hatch,

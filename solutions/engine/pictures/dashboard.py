@@ -35,6 +35,10 @@ SLIDERS: dict[str, Sequence[int]] = {
     "layers": Amounts((4, 8, 12), "layers"),
 }
 
+TOKENS = {"choose_kernel"}
+"""The kernels that make what the host reads."""
+TABLES = {"needed_pages_kernel", "packed_pages_kernel", "request_tables_kernel"}
+"""Those that make tables from which FlexAttention takes how much it has to read."""
 BLOCKS_OF_A_REQUEST = 8
 """KV blocks for the longest of those that only decode."""
 
@@ -95,12 +99,12 @@ def record_moment(
         between()
         moment.run()  # compiles
         between()
-    with sim.schedule_only("all") if sim else nullcontext():
+    with sim.schedule_only(TOKENS) if sim else nullcontext():
         moment.prepare()
     between()
     with (
         no_garbage(),
-        sim.schedule_only() if sim else nullcontext(),
+        sim.schedule_only(TOKENS | TABLES) if sim else nullcontext(),
         debubble.record(accelerator) as timeline,
     ):
         seen = moment.run()

@@ -1,16 +1,19 @@
 // What is said of the recordings beside the drawing: times, counts, legend, idle shares.
 import { add, percent, time } from "../words.js";
 
-/** The time from end to end leads, since a share can get worse where the whole gets better. */
+/** [what it took, what it took before, what became of that]. The time from end to end leads, since a
+ * share can get worse where the whole gets better; a load that queues in front is no part of it. */
 export function endToEnd({ after, before }) {
-  const load = after.load || before?.load;
-  const behind = load ? `, of it a load of ${time(after.load)} that queues in front` : "";
-  if (!before || before.modelled !== after.modelled) return [`${time(after.length)} end to end${behind}`];
-  const [then, now] = [before.length, after.length];
+  const took = ({ length, load }) => length - load;
+  const now = took(after);
+  const words = `${time(now)} end to end${after.load ? ` behind a load of ${time(after.load)}` : ""}`;
+  if (!before || before.modelled !== after.modelled) return [words];
+  const then = took(before);
+  if (Boolean(before.load) !== Boolean(after.load)) return [words, time(then), "under another load"];
   const ratio = Math.max(then, now) / Math.max(Math.min(then, now), 1e-9);
-  const words = ratio < 1.005 ? "as long as before" : `${ratio.toFixed(ratio < 10 ? 2 : 0)} × as `;
-  const change = ratio < 1.005 ? words : words + (then > now ? "quick" : "long");
-  return [`${time(now)} end to end`, time(then), load ? behind.slice(2) : change];
+  if (ratio < 1.005) return [words, time(then), "as long as before"];
+  const change = then > now ? "quick" : "long";
+  return [words, time(then), `${ratio.toFixed(ratio < 10 ? 2 : 0)} × as ${change}`];
 }
 
 export function idleWords(facts) {

@@ -1,0 +1,77 @@
+"""What a page without a kernel has of a dashboard: some of its runs, made while it is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import product
+
+from ..embedding import Embedded
+from ..timeline.widget import TimelineWidget
+from .run import Run
+from .settings import Choices, Settings
+from .table import plain_groups
+
+MOST_OF_ALL = 24
+"""Settings of a dashboard of which every combination is kept."""
+
+
+def embedded(choices: Choices, start: Settings, take: Callable[[Settings], Run]) -> Embedded:
+    """`take` gives the run of settings, and may have to make it; one that fails is left out."""
+    runs, states = {}, []
+    for settings in settings_to_keep(choices, start):
+        try:
+            run = take(settings)
+        except RuntimeError:
+            continue
+        runs[key_of(settings)] = {
+            "state": len(states),
+            "on": settings.on,
+            "values": [value for _, value in settings.values],
+            "words": str(settings),
+            "source": run.source,
+            "groups": plain_groups(run),
+        }
+        states.append(TimelineWidget(run.timeline).state)
+    sliders = [
+        {
+            "label": name,
+            "options": list(values),
+            "value": dict(start.values)[name],
+            "unit": getattr(values, "unit", ""),
+        }
+        for name, values in choices.sliders.items()
+    ]
+    about = {
+        "toggles": choices.toggles, "sliders": sliders, "start": key_of(start), "runs": runs
+    }  # fmt: skip
+    return about, states
+
+
+def key_of(settings: Settings) -> str:
+    """As JSON.stringify writes [toggles that are on, values of the sliders]."""
+    values = [value for _, value in settings.values]
+    return json.dumps([settings.on, values], separators=(",", ":"), ensure_ascii=False)
+
+
+def settings_to_keep(choices: Choices, start: Settings) -> Iterator[Settings]:
+    """All, where they are few. Else, with the sliders as at the start: no toggle, each alone, all
+    but each, and all; and with none or all of the toggles each slider moved alone."""
+    names, first = tuple(choices.toggles), dict(start.values)
+    sizes = 2 ** len(names)
+    for values in choices.sliders.values():
+        sizes *= len(values)
+    if sizes <= MOST_OF_ALL:
+        every = product(*([False, True] for _ in names), *choices.sliders.values())
+        for chosen in every:
+            on = [name for name, is_on in zip(names, chosen, strict=False) if is_on]
+            yield choices.settings(on, dict(zip(first, chosen[len(names) :], strict=True)))
+        return
+    some = [(), names, *((name,) for name in names)]
+    some += [tuple(other for other in names if other != name) for name in names]
+    kept = [choices.settings(on, first) for on in (start.on, *some)]
+    for slider, values in choices.sliders.items():
+        kept += [
+            choices.settings(on, {**first, slider: value}) for value in values for on in ((), names)
+        ]
+    yield from dict.fromkeys(kept)
