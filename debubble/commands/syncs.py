@@ -119,7 +119,7 @@ def show(report: SyncReport, stack: bool = False) -> None:
         console.print()
         console.print("Instead:")
         for remedy in remedies(report.findings):
-            console.print(Text(remedy))
+            console.print(Text(remedy), soft_wrap=True)
         console.print()
     if report.allowed:
         console.print("Allowed:")

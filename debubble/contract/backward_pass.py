@@ -110,5 +110,38 @@ def install(around: Callable[[], AbstractContextManager[object]] | None = None) 
 
 
 def learners_line() -> SourceLine | None:
-    """Of this thread, or of the one that waits for the gradients which it computes."""
-    return source_line() or waiting_line()
+    """Of this thread, or of the one that waits for the gradients which it computes; with the line
+    whose gradients they are, if it was watched."""
+    line = source_line() or waiting_line()
+    return with_forward(line) if UNDER_WAY else line
+
+
+def with_forward(line: SourceLine | None) -> SourceLine | None:
+    running = current()
+    if line is None or running is None:
+        return line
+    node = torch._C._current_autograd_node()
+    if node is None:
+        return line
+    forward = _forwards.get((running.thread, node._sequence_nr()))
+    return line if forward is None else line._replace(forward=forward)
+
+
+def note_forward(line: SourceLine | None, since: int | None = None) -> None:
+    """What is computed now, or since a number of `next_node`, is computed at this line: its
+    gradient, if there will be one, is that line's."""
+    if line is None or not torch.is_grad_enabled():
+        return
+    after, thread = next_node(), threading.get_ident()
+    for number in range(max(after - MOST_NODES, after - 1 if since is None else since), after):
+        _forwards[thread, number] = line
+    while len(_forwards) > MOST_FORWARDS:
+        _forwards.pop(next(iter(_forwards)), None)
+
+
+next_node: Callable[[], int] = torch._C._autograd._get_sequence_nr
+"""The number of the node that this thread will make next for a backward pass."""
+_forwards: dict[tuple[int, int], SourceLine] = {}
+"""By thread and number of the node."""
+MOST_FORWARDS, MOST_NODES = 100_000, 64
+"""That are kept, and that one call makes."""

@@ -33,7 +33,8 @@ class SourceLine(NamedTuple):
     `code` is the line's text where it is known already, as in a timeline that was loaded from a
     file; None means that it is read from `file` when asked for. `column` is where in the line the
     call begins, which tells two of them apart. `inside` are the lines of libraries that were
-    called from there, the innermost last.
+    called from there, the innermost last. In a backward pass `forward` is the line whose gradient
+    is computed, where that was watched.
     """
 
     file: str
@@ -42,6 +43,7 @@ class SourceLine(NamedTuple):
     code: str | None = None
     column: int | None = None
     inside: tuple[SourceLine, ...] = ()
+    forward: SourceLine | None = None
 
     @property
     def text(self) -> str:
@@ -62,8 +64,11 @@ class SourceLine(NamedTuple):
 
     @property
     def whole(self) -> str:
-        """With the innermost line of the libraries that it called, if it did."""
-        return f"{self}, in {self.inside[-1].in_library}" if self.inside else str(self)
+        """With the innermost line of the libraries that it called, and the line whose gradient it
+        computes, where there are such."""
+        inside = f", in {self.inside[-1].in_library}" if self.inside else ""
+        forward = f", for the gradient of {self.forward}" if self.forward else ""
+        return f"{self}{inside}{forward}"
 
     @property
     def in_library(self) -> str:

@@ -27,13 +27,14 @@ class Baseline:
 
     @classmethod
     def read(cls, path: Path) -> Baseline:
+        if not path.is_file():
+            raise NoBaseline(f"{path} can't be read: there is no such file.")
         try:
-            with path.open("rb") as file:
-                content = file.read(MOST_BYTES + 1)
+            if path.stat().st_size > MOST_BYTES:
+                raise NoBaseline(f"{path} is too large: {MOST_BYTES >> 20} MiB are read at most.")
+            content = path.read_bytes()
         except OSError as error:
             raise NoBaseline(f"{path} can't be read: {error.strerror or error}.") from None
-        if len(content) > MOST_BYTES:
-            raise NoBaseline(f"{path} is too large: {MOST_BYTES // 2**20} MiB are read at most.")
         try:
             findings = json.loads(content)["findings"]
             return cls(Counter(_identity(finding) for finding in findings))

@@ -69,6 +69,7 @@ def _row(finding: Finding) -> dict[str, object]:
     return {
         **_place(source),
         "inside": [_place(line) for line in (source.inside if source else ())],
+        "forward": _place(source.forward) if source and source.forward else None,
         "what": finding.what,
         "is_a_wait": finding.is_a_wait,
         "instead": finding.instead,

@@ -122,6 +122,7 @@ TABLE: dict[str, Rule] = {
     "one_hot": one_hot,
     "isin.Tensor_Tensor": isin,
     "_efficientzerotensor": NOTHING,
+    "conj_physical_": ONE_KERNEL,
     "eye": Effects(kernels=2),
     "pow.Scalar": Effects(kernels=2),
     "sort": sort,

@@ -85,9 +85,8 @@ def _is_cudnns(data: torch.Tensor, weight: torch.Tensor | None) -> bool:
 def convolution(args: tuple, kwargs: dict) -> Effects:
     """The weights are put in the order of an image that has its channels last."""
     image, weight, bias = args[:3]
-    return Effects(
-        kernels=1 + (bias is not None) + (_channels_last(image) > _channels_last(weight))
-    )
+    reorders = _channels_last(image) and not _channels_last(weight)
+    return Effects(kernels=1 + (bias is not None) + reorders)
 
 
 def _channels_last(tensor: torch.Tensor) -> bool:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from itertools import islice
 from os import PathLike
 
+from ..contract.source_line import SourceLine
 from .data import TimelineData
 from .event import HOST_LANE, Event
 from .trace_file import write_whole
@@ -15,54 +18,34 @@ BUBBLE_LANE = "bubbles"
 
 def save_perfetto(timeline: TimelineData, path: str | PathLike[str]) -> None:
     """`path` is either whole or as it was. ValueError for times that JSON has no numbers for."""
-    trace = chrome_trace(timeline)
-    write_whole(json.dumps(trace, separators=(",", ":"), allow_nan=False), path)
+    write_whole(_as_json(timeline), path)
+
+
+def _as_json(timeline: TimelineData) -> Iterator[str]:
+    """Some rows at a time: of a long recording there are millions."""
+    opening = _encoded({**_header(timeline), "traceEvents": []})
+    yield opening.removesuffix("]}")
+    rows, comma = _rows(timeline), ""
+    while some := list(islice(rows, ROWS_AT_A_TIME)):
+        yield comma + _encoded(some)[1:-1]
+        comma = ","
+    yield "]}"
+
+
+ROWS_AT_A_TIME = 4096
+
+
+def _encoded(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def chrome_trace(timeline: TimelineData) -> dict[str, object]:
     """Slices on one track a lane, arrows from each launch to what it started, a bubble track."""
-    lanes = sorted({event.lane for event in timeline.events if event.on_device}, key=lane_order)
-    threads = {lane: number for number, lane in enumerate([*lanes, BUBBLE_LANE], 1)}
-    rows = [
-        process_name(HOST_PROCESS, f"host ({timeline.label})"),
-        process_name(DEVICE_PROCESS, f"device ({timeline.label})"),
-        thread_name(HOST_PROCESS, 1, HOST_LANE),
-        *(thread_name(DEVICE_PROCESS, thread, lane) for lane, thread in threads.items()),
-    ]
-    for index, event in enumerate(timeline.events):
-        process = DEVICE_PROCESS if event.on_device else HOST_PROCESS
-        track = {"pid": process, "tid": threads[event.lane] if event.on_device else 1}
-        rows.append(
-            {
-                "ph": "X",
-                "cat": event.kind,
-                "name": event.name,
-                "ts": event.start,
-                "dur": event.duration,
-                "args": arguments(event),
-                **track,
-            }
-        )
-        launch = timeline.launch_of(event)
-        if launch is not None:
-            flow = {"cat": "launch", "name": "launch", "id": index}
-            rows.append({"ph": "s", "ts": launch.start, "pid": HOST_PROCESS, "tid": 1, **flow})
-            rows.append({"ph": "f", "bp": "e", "ts": event.start, **track, **flow})
-    for bubble in timeline.bubbles():
-        rows.append(
-            {
-                "ph": "X",
-                "cat": "bubble",
-                "name": bubble.cause,
-                "ts": bubble.start,
-                "dur": bubble.duration,
-                "pid": DEVICE_PROCESS,
-                "tid": threads[BUBBLE_LANE],
-                "args": {"look at": str(bubble.source)} if bubble.source else {},
-            }
-        )
+    return {**_header(timeline), "traceEvents": list(_rows(timeline))}
+
+
+def _header(timeline: TimelineData) -> dict[str, object]:
     return {
-        "traceEvents": rows,
         "displayTimeUnit": "ms",
         "otherData": {
             "written by": "debubble",
@@ -71,6 +54,45 @@ def chrome_trace(timeline: TimelineData) -> dict[str, object]:
             **timeline.counts(),
         },
     }
+
+
+def _rows(timeline: TimelineData) -> Iterator[dict[str, object]]:
+    lanes = sorted({event.lane for event in timeline.events if event.on_device}, key=lane_order)
+    threads = {lane: number for number, lane in enumerate([*lanes, BUBBLE_LANE], 1)}
+    yield process_name(HOST_PROCESS, f"host ({timeline.label})")
+    yield process_name(DEVICE_PROCESS, f"device ({timeline.label})")
+    yield thread_name(HOST_PROCESS, 1, HOST_LANE)
+    for lane, thread in threads.items():
+        yield thread_name(DEVICE_PROCESS, thread, lane)
+    said: dict[SourceLine, str] = {}
+    for index, event in enumerate(timeline.events):
+        process = DEVICE_PROCESS if event.on_device else HOST_PROCESS
+        track = {"pid": process, "tid": threads[event.lane] if event.on_device else 1}
+        yield {
+            "ph": "X",
+            "cat": event.kind,
+            "name": event.name,
+            "ts": event.start,
+            "dur": event.duration,
+            "args": arguments(event, said),
+            **track,
+        }
+        launch = timeline.launch_of(event)
+        if launch is not None:
+            flow = {"cat": "launch", "name": "launch", "id": index}
+            yield {"ph": "s", "ts": launch.start, "pid": HOST_PROCESS, "tid": 1, **flow}
+            yield {"ph": "f", "bp": "e", "ts": event.start, **track, **flow}
+    for bubble in timeline.bubbles():
+        yield {
+            "ph": "X",
+            "cat": "bubble",
+            "name": bubble.cause,
+            "ts": bubble.start,
+            "dur": bubble.duration,
+            "pid": DEVICE_PROCESS,
+            "tid": threads[BUBBLE_LANE],
+            "args": {"look at": str(bubble.source)} if bubble.source else {},
+        }
 
 
 def lane_order(lane: str) -> tuple[str, int, str]:
@@ -89,8 +111,13 @@ def thread_name(process: int, thread: int, name: str) -> dict[str, object]:
     return {"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": args}
 
 
-def arguments(event: Event) -> dict[str, object]:
-    args: dict[str, object] = {"source": str(event.source)} if event.source else {}
+def arguments(event: Event, said: dict[SourceLine, str]) -> dict[str, object]:
+    """`said` keeps what each line reads as: many events have the same one."""
+    args: dict[str, object] = {}
+    if event.source:
+        if event.source not in said:
+            said[event.source] = event.source.whole
+        args["source"] = said[event.source]
     if event.copy_kind:
         args |= {"copy": event.copy_kind, "bytes": event.bytes}
     return args

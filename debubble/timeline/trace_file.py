@@ -46,6 +46,8 @@ OPTIONAL_COLUMNS = {"pageable": False, "allowed": False, "thread": None}
 NAMES = ("kind", "name", "lane", "copy_kind", "thread")
 """Columns of names: each name is written once, and a row holds its number."""
 REPOSITORY = Path(__file__).resolve().parents[2]
+BYTES_AT_A_TIME = 2**20
+"""A larger buffer would be there as a whole for the smallest file."""
 MOST_INSIDES = 1_000_000
 MOST_BYTES = 256 * 2**20
 """Of a file that is read: several million events."""
@@ -57,8 +59,9 @@ class TraceFileError(ValueError):
 
 class SavedTimeline(TypedDict):
     """The object of a file. `sources` are file, line, function and text; `source_columns` where in
-    its line each of them begins, `source_insides` the numbers of those inside it; `hazards` are
-    kind, message and the numbers of two sources; `events` are columns of one length."""
+    its line each of them begins, `source_insides` the numbers of those inside it,
+    `source_forwards` the number of the one whose gradient it computes; `hazards` are kind, message
+    and the numbers of two sources; `events` are columns of one length."""
 
     format: str
     version: int
@@ -71,6 +74,7 @@ class SavedTimeline(TypedDict):
     sources: list[tuple[str, int, str, str]]
     source_columns: NotRequired[list[int | None]]
     source_insides: NotRequired[list[list[int]]]
+    source_forwards: NotRequired[list[int | None]]
     hazards: list[tuple[HazardKind, str, int | None, int | None]]
     events: dict[str, list[Any]]
 
@@ -101,13 +105,13 @@ def save_timeline(timeline: TimelineData, path: str | PathLike[str]) -> None:
     write_whole(encode_timeline(timeline), path)
 
 
-def write_whole(text: str, path: str | PathLike[str]) -> None:
-    """Write through a temporary file, so that `path` is either whole or as it was."""
+def write_whole(text: str | Iterable[str], path: str | PathLike[str]) -> None:
+    """Write a text, or its parts, through a temporary file: `path` is either whole or as it was."""
     path = Path(path)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+            file.writelines([text] if isinstance(text, str) else text)
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except BaseException:
@@ -118,8 +122,10 @@ def write_whole(text: str, path: str | PathLike[str]) -> None:
 
 def load_timeline(path: str | PathLike[str]) -> TimelineData:
     try:
+        content = bytearray()
         with open(path, "rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            while len(content) <= MOST_BYTES and (more := file.read(BYTES_AT_A_TIME)):
+                content += more
         if len(content) > MOST_BYTES:
             raise TraceFileError(
                 f"{path} is too large for a timeline: {MOST_BYTES // 2**20} MiB are read at most."
@@ -153,7 +159,7 @@ def encode_timeline(timeline: TimelineData) -> str:
         [hazard.kind, written(hazard.message), sources(hazard.first), sources(hazard.second)]
         for hazard in timeline.hazards
     ]
-    insides = numbers_of_insides(sources)
+    insides, forwards = numbers_of_others(sources)
     parts = {
         "format": FORMAT,
         "version": VERSION,
@@ -174,6 +180,7 @@ def encode_timeline(timeline: TimelineData) -> str:
         ],
         "source_columns": [source.column for source in sources.values],
         **({"source_insides": insides} if any(insides) else {}),
+        **({"source_forwards": forwards} if {*forwards} > {None} else {}),
         "hazards": hazards,
     }
     lines = [f"{json.dumps(key)}: {compact(value)}" for key, value in parts.items()]
@@ -182,13 +189,16 @@ def encode_timeline(timeline: TimelineData) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def numbers_of_insides(sources: Interned[SourceLine]) -> list[list[int]]:
-    """For each source those inside it, which come to the others if they are none of them yet."""
+def numbers_of_others(sources: Interned[SourceLine]) -> tuple[list[list[int]], list[int | None]]:
+    """For each source those inside it, and the forward's, which come to the others if they are none
+    of them yet."""
     insides: list[list[int]] = []
+    forwards: list[int | None] = []
     while len(insides) < len(sources.values):
-        inside = sources.values[len(insides)].inside
-        insides.append([sources.number(line) for line in inside])
-    return insides
+        source = sources.values[len(insides)]
+        insides.append([sources.number(line) for line in source.inside])
+        forwards.append(sources(source.forward))
+    return insides, forwards
 
 
 def written(text: str) -> str:
@@ -289,8 +299,11 @@ def build_sources(data: SavedTimeline) -> list[SourceLine]:
     rows = data["sources"]
     checked_whole([line for _, line, _, _ in rows], 2**31, "the line {} is no line number")
     columns = data.get("source_columns", [None] * len(rows))
-    insides: list[list[int]] = data.get("source_insides", [[] for _ in rows])
-    if not len(columns) == len(insides) == len(rows):
+    none_inside: list[list[int]] = [[] for _ in rows]
+    insides = data.get("source_insides", none_inside)
+    no_forward: list[int | None] = [None for _ in rows]
+    forwards = data.get("source_forwards", no_forward)
+    if not len(columns) == len(insides) == len(forwards) == len(rows):
         raise ValueError("its source columns differ in length")
     known = [column for column in columns if column is not None]
     checked_whole(known, 2**31, "the column {} is no column of a line")
@@ -300,9 +313,14 @@ def build_sources(data: SavedTimeline) -> list[SourceLine]:
     ]
     if sum(map(len, insides)) > MOST_INSIDES:
         raise ValueError(f"it holds more than {MOST_INSIDES:,} lines inside others")
-    return [
+    called = [
         line._replace(inside=tuple(checked_inside(plain, inside))) if inside else line
         for line, inside in zip(plain, insides, strict=True)
+    ]
+    of_forward = pick(called, forwards)
+    return [
+        line if forward is None else line._replace(forward=forward)
+        for line, forward in zip(called, of_forward, strict=True)
     ]
 
 

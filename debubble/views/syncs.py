@@ -48,13 +48,19 @@ def table(findings: Sequence[Finding], stack: bool = False) -> tuple[Row, list[R
                 printable(str(finding.source or "(no line known)")),
             )
         )
-        inside = finding.source.inside if finding.source else ()
         nothing = ("",) * (len(headings) - 1)
-        rows += [
-            (*nothing, f"  in {printable(line.in_library)}")
-            for line in (inside if stack else inside[-1:])
-        ]
+        rows += [(*nothing, printable(line)) for line in _below(finding, stack)]
     return headings, rows
+
+
+def _below(finding: Finding, stack: bool) -> list[str]:
+    """What is said of a line below it: where a library waits, and whose gradient it is."""
+    source = finding.source
+    if source is None:
+        return []
+    inside = source.inside if stack else source.inside[-1:]
+    forward = [f"  for the gradient of {source.forward}"] if source.forward else []
+    return [*(f"  in {line.in_library}" for line in inside), *forward]
 
 
 def remedies(findings: Sequence[Finding]) -> list[str]:
@@ -102,7 +108,7 @@ def sentences(
             "The recording was full before the end, and what came later is not listed: "
             "look at fewer steps, or raise the limit."
         )
-    return said
+    return [*map(printable, said)]
 
 
 def _sum(findings: Sequence[Finding]) -> str:

@@ -174,14 +174,18 @@ def accelerator(pytestconfig: pytest.Config) -> Accelerator:
 
 @pytest.fixture
 def kata(request: pytest.FixtureRequest) -> Iterator[KataCode]:
-    """The implementation under test: its functions and classes are attributes. It may not poll."""
+    """The implementation under test: its functions and classes are attributes. It may not poll, nor
+    keep for good what it makes in each call."""
+    code = _code_under_test(request)
     if "accelerator" not in request.fixturenames:
-        yield _code_under_test(request)
+        yield code
         return
+    from .teaching.keeping import must_not_keep
     from .teaching.polling import polling_is_refused
 
     with polling_is_refused(request.getfixturevalue("accelerator")):
-        yield _code_under_test(request)
+        yield code
+    must_not_keep(code.loaded)
 
 
 def _code_under_test(request: pytest.FixtureRequest) -> KataCode:

@@ -4,7 +4,13 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal, in_a_row, no_pinned_memory
+from debubble.workshop import (
+    expect,
+    expect_equal,
+    in_a_row,
+    left_as_they_were,
+    no_pinned_memory,
+)
 
 TOKEN_IDS = [11, 7, 5, 3, 2, 13, 17, 19]
 LONG = 2000
@@ -24,7 +30,8 @@ OVERWRITTEN = (
 
 
 def test_the_ids_arrive(kata, accelerator):
-    ids = kata.upload_tokens(TOKEN_IDS)
+    with left_as_they_were(token_ids=TOKEN_IDS):
+        ids = kata.upload_tokens(TOKEN_IDS)
     expect_equal(ids, torch.tensor(TOKEN_IDS), call=f"upload_tokens({TOKEN_IDS})")
 
 

@@ -4,7 +4,13 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import Diagnosis, KataFailure, expect, expect_equal
+from debubble.workshop import (
+    Diagnosis,
+    KataFailure,
+    expect,
+    expect_equal,
+    left_as_they_were,
+)
 
 ROWS, COLUMNS = 4, 8
 SLICE = (
@@ -82,7 +88,8 @@ def claim(holds, expected, did, why):
 @of_any_shape
 def test_the_values_arrive(kata, accelerator, room, shape):
     src = numbers(accelerator, shape)
-    view = kata.copy_to_persistent(buffer_of(accelerator, room), src)
+    with left_as_they_were(src=src):
+        view = kata.copy_to_persistent(buffer_of(accelerator, room), src)
     expect_equal(view, src.cpu(), call=call_of(room, shape), likely=SLICE, contiguous=False)
 
 

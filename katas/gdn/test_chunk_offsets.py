@@ -73,6 +73,11 @@ def test_chunks_may_be_of_another_size(kata, accelerator, chunk_size):
     expect_offsets(kata, accelerator, lengths, chunk_size)
 
 
+def test_all_digits_of_large_numbers_are_there(kata, accelerator):
+    """float32 holds integers up to 2**24, and int16 those below 2**15."""
+    expect_offsets(kata, accelerator, [64 * 2**24 + 1, 64 * 2**20, 5])
+
+
 def test_they_are_on_the_device(kata, accelerator):
     expect_equal(
         kata.prepare_chunk_offsets(on_device(accelerator, [65])).device.type,

@@ -4,7 +4,11 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal
+from debubble.workshop import (
+    expect,
+    expect_equal,
+    left_as_they_were,
+)
 
 FEW, MANY = 4, 64
 NO_TRITON = (
@@ -100,7 +104,8 @@ def expect_tables(tables, lengths, chunk_size=64, where="", likely=None):
 
 def make(kata, accelerator, lengths, *chunk_size):
     cu_seqlens = starts_of(lengths).to(accelerator.device)
-    return kata.search_chunk_tables(cu_seqlens, sum(lengths), *chunk_size)
+    with left_as_they_were(cu_seqlens=cu_seqlens):
+        return kata.search_chunk_tables(cu_seqlens, sum(lengths), *chunk_size)
 
 
 @pytest.mark.parametrize(

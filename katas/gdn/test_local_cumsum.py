@@ -4,7 +4,11 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal
+from debubble.workshop import (
+    expect,
+    expect_equal,
+    left_as_they_were,
+)
 
 HEADS = 3
 NO_TRITON = (
@@ -89,7 +93,9 @@ def expect_sums(sums, lengths, chunk_size, likely, heads=HEADS):
     "lengths", [[5], [16], [17], [20, 3], [32, 0, 40], [1, 15, 16, 1]], ids=str
 )
 def test_sums_begin_anew_in_each_chunk(kata, accelerator, lengths):
-    sums = kata.chunk_local_cumsum(*on_device(accelerator, lengths, 16))
+    g, chunk_size, starts, table = on_device(accelerator, lengths, 16)
+    with left_as_they_were(g=g, cu_seqlens=starts, chunk_indices=table):
+        sums = kata.chunk_local_cumsum(g, chunk_size, starts, table)
     expect_sums(sums, lengths, 16, ANEW)
 
 

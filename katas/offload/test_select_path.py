@@ -200,6 +200,13 @@ def test_each_list_is_chosen_for(kata, accelerator):
     expect_equal(taken, ["dma", "kernel", "dma", "kernel"], value=value, likely=EACH_CALL)
 
 
+def test_lists_of_one_length_may_take_other_paths(kata, accelerator):
+    copies = Copies(kata, accelerator, PAGE)
+    taken = [copies.run(apart(24, nbytes)) for nbytes in (64, 4096, 64)]
+    value = "the paths of 3 lists, one after another, of 24 pieces of 64, 4096 and 64 bytes"
+    expect_equal(taken, ["kernel", "dma", "kernel"], value=value, likely=EACH_CALL)
+
+
 @pytest.mark.parametrize("place", ["first", "last"])
 def test_the_mean_size_decides(kata, accelerator, place):
     short, (source, target, nbytes) = apart(32, 64), (16384, 16384, 8192)

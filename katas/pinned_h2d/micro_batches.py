@@ -5,7 +5,7 @@ are keyed by the request's index in the whole step; row 0 of a micro-batch is it
 The function below gets that right, with an upload for each micro-batch.
 
 Lay the rows of all micro-batches one behind the other, upload them once, and give each micro-batch
-its part.
+its part, as a view.
 
 You need to know views of tensors, and the padded tensor of `padded_ranges`.
 

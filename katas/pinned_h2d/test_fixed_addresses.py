@@ -4,7 +4,14 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal, in_a_row, no_pinned_memory, same_objects
+from debubble.workshop import (
+    expect,
+    expect_equal,
+    in_a_row,
+    left_as_they_were,
+    no_pinned_memory,
+    same_objects,
+)
 
 SEQUENCES, RANGES = 8, 2
 MOVED = (
@@ -66,7 +73,8 @@ STEPS = [
 def test_each_step_has_its_rows(kata, accelerator):
     buffer = buffer_of(kata, accelerator)
     for ranges, num_seqs in STEPS:
-        tensor = buffer.update(ranges, num_seqs)
+        with left_as_they_were(ranges=ranges):
+            tensor = buffer.update(ranges, num_seqs)
         expect_equal(
             tensor,
             rows_of(ranges, num_seqs),

@@ -25,6 +25,16 @@ PADDING = (
 )
 
 
+VIEWS = (
+    "Rows that lie one behind the other can be cut out as views: slicing and `split` copy nothing. "
+    "An index made of a list is uploaded first, and the host waits for it; and what is gathered or "
+    "cloned is a kernel and a copy, for each micro-batch."
+)
+ALWAYS = (
+    "`upload` is what decides that a step has no tensor, and what a graph reads then: it may have "
+    "to write zeros where the last step left ranges. So it is called once in every step: with None "
+    "where no range matters."
+)
 STALE = (
     "Did you keep the tensors of an earlier step? The engine changes its dict in place when a "
     "request comes or goes, so the same dict does not mean the same ranges."
@@ -43,8 +53,10 @@ class Upload:
 
     def __init__(self, accelerator):
         self.accelerator = accelerator
+        self.calls = []
 
     def __call__(self, ranges, num_seqs):
+        self.calls.append((ranges, num_seqs))
         rows = [list((ranges or {}).get(row, ())) for row in range(num_seqs)]
         if not any(rows):
             return None
@@ -130,19 +142,17 @@ def test_nobody_waits(kata, accelerator):
     with debubble.record(accelerator) as timeline:
         accelerator.sleep(1.0)
         tensors = kata.range_tensors_by_micro_batch({3: [(2, 5)]}, batches, Upload(accelerator))
-    expect(timeline).counts(
-        host_syncs=0,
-        why="Rows that lie one behind the other can be cut out as views: slicing and `split` copy "
-        "nothing. An index made of a list is uploaded first, and the host waits for it.",
-    )
+    expect(timeline).counts(host_syncs=0, why=VIEWS)
+    expect(timeline).counts(kernels=1, d2d=0, why=VIEWS)  # 1: what all was queued behind
     del tensors
 
 
 def test_a_step_that_only_decodes_uploads_nothing(kata, accelerator):
     batches = [Batch(0, [DECODE] * 2), Batch(2, [DECODE] * 2)]
     ranges = {request: [(2, 5)] for request in range(4)}
+    upload = Upload(accelerator)
     with debubble.record(accelerator) as timeline:
-        tensors = kata.range_tensors_by_micro_batch(ranges, batches, Upload(accelerator))
+        tensors = kata.range_tensors_by_micro_batch(ranges, batches, upload)
     uploads = [event for event in timeline.events if (event.copy_kind or "").startswith("h2d")]
     expect(timeline).that(
         not uploads,
@@ -152,3 +162,5 @@ def test_a_step_that_only_decodes_uploads_nothing(kata, accelerator):
         "step any more. `touches(spans, positions)` says so, with `batch.scheduled`.",
     )
     expect_equal(tensors, [None, None], call="range_tensors_by_micro_batch of a decode step")
+    value = "what `upload` is called with in a decode step of 4 requests"
+    expect_equal(upload.calls, [(None, 4)], value=value, likely=ALWAYS)

@@ -3,7 +3,11 @@
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal
+from debubble.workshop import (
+    expect,
+    expect_equal,
+    left_as_they_were,
+)
 
 LAYERS, REQUESTS = 48, 4
 PER_LAYER = (
@@ -84,8 +88,9 @@ def expect_rows(layers, rows, likely=""):
 
 
 def test_every_layer_has_the_ranges(kata, accelerator):
-    layers = layers_of()
-    kata._set_mm_prefix_range_for_metadata(layers, {1: [(2, 5)]}, Upload(accelerator))
+    layers, ranges = layers_of(), {1: [(2, 5)]}
+    with left_as_they_were(ranges=ranges):
+        kata._set_mm_prefix_range_for_metadata(layers, ranges, Upload(accelerator))
     expect_rows(layers, [[0, 0], [2, 5], [0, 0], [0, 0]], NOT_SET)
 
 

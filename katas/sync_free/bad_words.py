@@ -6,7 +6,8 @@ it sets is a number that travels to the device, and the host waits for its arriv
 
 Set them all without a wait, and go on refusing ids that the vocabulary lacks. What is sent, if
 anything, is the matches, in one upload from memory pinned by `pin_memory=current().pin_memory`: a
-mask would have a number for every logit. Where no word matches, leave the device alone.
+mask would have a number for every logit, and no kernel passes over all of them. Where no word
+matches, leave the device alone.
 
 You need to know `index_put_` and `masked_fill_`, and which of their arguments have to travel.
 

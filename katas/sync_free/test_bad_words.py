@@ -5,6 +5,9 @@ import torch
 
 import debubble
 from debubble.workshop import (
+    DeviceTraffic,
+    Diagnosis,
+    KataFailure,
     expect,
     expect_equal,
     expect_refusal,
@@ -41,6 +44,10 @@ TOGETHER = (
 SMALL = (
     "A mask says one thing for every logit: rows times vocabulary. With 256 requests and 150,000 "
     "ids these are 38 MB a step, most of them zeros. A match is a row and an id."
+)
+WHOLE = (
+    "A mask has a value for every logit, also one that is made on the device: 38 million of them, "
+    "written by one kernel and read by another, for a few that change. Write those few."
 )
 NOTHING = "In most steps no bad word is about to be completed. They need no upload and no kernel."
 PART = (
@@ -182,10 +189,12 @@ def test_what_was_refused_is_refused(kata, accelerator):
 @pytest.mark.parametrize("matches", [1, ROWS])
 def test_logits_of_half_precision_are_logits_too(kata, accelerator, dtype, matches):
     logits = logits_on(accelerator).to(dtype)
+    logits[0].fill_(float("inf"))
     words = {row: [[row]] for row in range(matches)}
     kata.apply_bad_words(logits, words, [[]] * ROWS)
     right = with_forbidden([(row, row) for row in range(matches)]).to(dtype)
-    value = f"the logits, {dtype}, with {matches} matches"
+    right[0, 1:] = float("inf")
+    value = f"the logits, {dtype} and infinite in row 0, with {matches} matches"
     expect_equal(logits, right, value=value, likely=HALF)
 
 
@@ -230,6 +239,26 @@ def test_all_matches_share_one_upload_or_need_none(kata, accelerator):
 def test_what_travels_is_the_matches_alone(kata, accelerator):
     timeline, _ = record_matches(kata, accelerator)
     expect(timeline).sends_at_most(64 * ROWS, why=SMALL)
+
+
+def test_an_id_may_be_a_large_number(kata, accelerator):
+    vocab, ids = 70_000, [69_999, 40_000, 300, 65_536, 32_768]
+    logits = logits_on(accelerator, rows=1, vocab=vocab)
+    kata.apply_bad_words(logits, {0: [[token_id] for token_id in ids]}, [[]])
+    right = with_forbidden([(0, token_id) for token_id in ids], rows=1, vocab=vocab)
+    expect_equal(logits, right, value=f"the logits of 70,000 ids, with the words {ids}")
+
+
+def test_few_matches_do_not_write_all_logits(kata, accelerator):
+    words = {row: [[row]] for row in range(ROWS)}
+    kata.apply_bad_words(logits_on(accelerator), words, [[]] * ROWS)
+    logits = logits_on(accelerator)
+    with DeviceTraffic() as traffic:
+        kata.apply_bad_words(logits, words, [[]] * ROWS)
+    if traffic.nbytes > ROWS * VOCAB // 2:
+        expected = f"{ROWS} of {ROWS * VOCAB:,} logits to be written"
+        did = f"wrote {traffic.nbytes:,} bytes: the logits have {logits.nbytes:,}"
+        raise KataFailure(Diagnosis(expected, did, traffic.largest(), why=WHOLE))
 
 
 def test_without_a_match_the_device_is_left_alone(kata, accelerator):

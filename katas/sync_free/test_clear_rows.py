@@ -111,6 +111,16 @@ def test_a_table_may_be_a_part_of_a_larger_tensor(kata, accelerator):
     expect_equal(whole, right, value=value, likely=PART)
 
 
+def test_tables_may_have_any_dimensions_and_many_rows(kata, accelerator):
+    shapes, rows = [(40_000,), (40_000, 2, 3)], [39_999, 300, 32_768]
+    tables = [torch.ones(shape, dtype=torch.uint8, device=accelerator.device) for shape in shapes]
+    expected = [cleared(table, rows) for table in tables]
+    kata.clear_rows(rows, tables)
+    for shape, table, right in zip(shapes, tables, expected, strict=True):
+        value = f"a table of {list(shape)} after clear_rows({rows}, tables)"
+        expect_equal(table, right, value=value, likely=in_place_or(ROWS))
+
+
 def test_few_rows_do_not_write_a_whole_table(kata, accelerator):
     shape = (64 * MAX_REQS, 40)
     tables = [torch.ones(shape, dtype=torch.int32, device=accelerator.device) for _ in range(2)]

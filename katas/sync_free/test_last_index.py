@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import debubble
-from debubble.workshop import expect, expect_equal, expect_refusal
+from debubble.workshop import expect, expect_equal, expect_refusal, left_as_they_were
 
 SIZE = 16
 TAIL = (
@@ -59,7 +59,8 @@ def padded(indices, size=SIZE):
 )
 def test_the_last_index_is_repeated(kata, accelerator, indices, num_padded):
     buffer, logits_indices = dirty_buffer(accelerator), on_device(accelerator, indices)
-    returned = kata._prepare_kv_sharing_fast_prefill(buffer, logits_indices, num_padded)
+    with left_as_they_were(logits_indices=logits_indices):
+        returned = kata._prepare_kv_sharing_fast_prefill(buffer, logits_indices, num_padded)
     call = f"_prepare_kv_sharing_fast_prefill(buffer, {indices}, {num_padded})"
     expect_equal(returned, padded(indices, num_padded), call=call, likely=TAIL)
     value = f"the buffer of {SIZE} after {call}"

@@ -1,5 +1,7 @@
 """Tests of the kata `ngram_moves`."""
 
+import math
+
 import pytest
 import torch
 
@@ -91,6 +93,16 @@ def test_rows_move_in_every_table(kata, accelerator, moves):
 @pytest.mark.parametrize("moves", [[(0, 1), (1, 0)], [(4, 2), (2, 7), (7, 4)], [(5, 6), (6, 8)]])
 def test_rows_may_change_places(kata, accelerator, moves):
     expect_moved(kata, accelerator, moves)
+
+
+def test_tables_may_have_any_dimensions_and_many_rows(kata, accelerator):
+    moves = [(39_999, 300), (300, 32_768), (5, 39_999)]
+    for shape in [(40_000,), (40_000, 2, 2)]:
+        table = torch.arange(math.prod(shape), dtype=torch.int32).view(shape).to(accelerator.device)
+        right = moved(table, moves)
+        kata.move_rows([table], moves)
+        value = f"a table of {list(shape)} after move_rows([table], {moves})"
+        expect_equal(table, right, value=value, likely=OVERWRITTEN)
 
 
 def test_a_table_may_be_a_part_of_a_larger_tensor(kata, accelerator):

@@ -33,6 +33,10 @@ ONE_BY_ONE = (
     "that is a millisecond in which the device waits for the host. Compute the ids on the host, or "
     "those of all requests by the same few kernels."
 )
+OPTIMISTIC = (
+    "The tensor has an id for each token that the host has planned for: `optimistic_seq_lens_cpu` "
+    "says how many these are. What the device has may be less, and is not asked."
+)
 REFUSED = (
     "A start of a request that is not in the batch is a mistake of the caller, and a dict that is "
     "never asked for it says nothing. The check that was there costs no wait: keep it."
@@ -89,6 +93,25 @@ def test_ones_begin_at_the_start(kata, accelerator, lengths, starts):
         value=f"the `device.type` of the ids with the starts {starts}",
         likely="The model reads the ids there, also when all of them are 0.",
     )
+
+
+def test_the_lengths_are_those_that_the_host_has(kata, accelerator):
+    """Under speculative decoding the device has smaller ones."""
+    lengths, starts = [5, 3], {0: 2, 1: 1}
+    starts, seq_lens, seq_lens_cpu, num_reqs = arguments(accelerator, lengths, starts)
+    seq_lens[:2] = torch.tensor([4, 2], dtype=torch.int32).to(accelerator.device)
+    ids = kata._init_model_kwargs(starts, seq_lens, seq_lens_cpu, num_reqs)["token_type_ids"]
+    value = (
+        "`token_type_ids` of 5 and 3 tokens by the host's count, of which the device has 4 and 2,"
+    )
+    expect_equal(ids, ids_of(lengths, starts), value=value, likely=OPTIMISTIC)
+
+
+def test_a_prompt_may_be_long(kata, accelerator):
+    lengths, starts = [40_000, 300], {0: 33_000, 1: 7}
+    ids = kata._init_model_kwargs(*arguments(accelerator, lengths, starts))["token_type_ids"]
+    value = f"`token_type_ids` of {lengths} tokens, with the starts {starts},"
+    expect_equal(ids, ids_of(lengths, starts), value=value, likely=WHERE)
 
 
 def test_objects_that_changed_have_other_ids(kata, accelerator):

@@ -97,4 +97,14 @@ def summary(root: Path, base: Path, torch: Torch) -> str:
         f"Torch is {torch_version(root)} for {kind}, since {torch.why} "
         f"(TORCH={other} for the other).\n"
         f"It downloads about {download} where nothing is cached, and takes {disk} of disk."
+        f"{without_triton()}"
+    )
+
+
+def without_triton() -> str:
+    if sys.platform.startswith("linux"):
+        return ""
+    return (
+        f"\nTriton does not exist on {sys.platform}: the katas that launch its kernels say so, and "
+        "workshop/container has all of it."
     )

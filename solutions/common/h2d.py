@@ -9,6 +9,8 @@ import torch
 
 from debubble.accelerator import current
 
+from .shown import shown
+
 
 def async_tensor_h2d(
     data: Sequence | np.ndarray | torch.Tensor,
@@ -21,10 +23,15 @@ def async_tensor_h2d(
     Converted to `dtype` on the host (default: that of `out`, else of `data`). With `out`, a
     contiguous device tensor of the same shape, the copy goes there, and `out` is returned.
     `data` may be changed or dropped at once. ValueError if `out` has another shape or dtype, or
-    if a number does not fit into `dtype`, as 1.5 does not fit into integers.
+    if a number does not fit into `dtype`, as 1.5 does not fit into integers, and for what are no
+    numbers.
     """
     dtype = dtype or (out.dtype if out is not None else None)
     values = _on_host(data, dtype)
+    if out is not None and (not out.is_contiguous() or out.device.type != device.type):
+        raise ValueError(
+            f"out has strides {list(out.stride())} on {out.device}: make it contiguous, on {device}"
+        )
     if out is not None and (out.shape != values.shape or out.dtype != values.dtype):
         raise ValueError(
             f"out is {out.dtype} {list(out.shape)}, and the data {values.dtype} "
@@ -42,7 +49,10 @@ def async_tensor_h2d(
 def _on_host(data: Sequence | np.ndarray | torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
     if isinstance(data, torch.Tensor) and data.device.type != "cpu":
         raise ValueError(f"the data is on {data.device} already: use it there")
-    values = torch.as_tensor(data)
+    try:
+        values = torch.as_tensor(data)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise ValueError(f"the data is {shown(data)}: give numbers that torch has") from None
     if dtype is None or values.dtype == dtype:
         return values
     converted = values.to(dtype)

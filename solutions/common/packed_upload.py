@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from debubble.accelerator import current
+from solutions.common.shown import shown
 from solutions.common.staging_ring import StagingRing
 
 HostArrays = Mapping[str, np.ndarray]
@@ -56,6 +57,7 @@ def upload_plans(
     The pinned memory is fresh, or a slot of `ring`, a StagingRing of uint8. ValueError if the
     plans take more bytes than such a slot has. Dtypes: those of numpy that torch has.
     """
+    _check_arrays(plans)
     places, total = _layout(plans)
     if ring is None:
         staged = torch.empty(total, dtype=torch.uint8, pin_memory=current().pin_memory)
@@ -73,6 +75,15 @@ def upload_plans(
         plan: {name: _view(packed, places[plan, name], array) for name, array in arrays.items()}
         for plan, arrays in plans.items()
     }
+
+
+def _check_arrays(plans: Mapping[str, HostArrays]) -> None:
+    for plan, arrays in plans.items():
+        if not isinstance(arrays, Mapping):
+            raise TypeError(f"plan {plan!r} is {shown(arrays)}: give a dict of numpy arrays")
+        for name, array in arrays.items():
+            if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
+                raise TypeError(f"{name!r} is {shown(array)}: give a numpy array of numbers")
 
 
 def _layout(plans: Mapping[str, HostArrays]) -> tuple[dict[tuple[str, str], slice], int]:

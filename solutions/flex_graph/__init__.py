@@ -3,6 +3,7 @@ that changes, and in which order to read the files."""
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
 from debubble.contract.triton_mode import missing_triton
+from solutions.common.refusals import refuse_wrong_types
 
 from .buffers import (
     FlexAttentionMetadata,
@@ -50,6 +51,8 @@ __all__ = [
     "physical_to_logical_mapping",
     "sliding_window",
 ]
+
+refuse_wrong_types(globals(), __all__)
 
 
 def __getattr__(name: str) -> object:

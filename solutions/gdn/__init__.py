@@ -4,6 +4,7 @@ README.md says in which order to read the files.
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
 from debubble.contract.triton_mode import missing_triton
+from solutions.common.refusals import refuse_wrong_types
 
 from .host_tables import (
     plan_chunk_tables,
@@ -61,6 +62,8 @@ __all__ = [
     "solve_tril",
     "upload_chunk_tables",
 ]
+
+refuse_wrong_types(globals(), __all__)
 
 
 def __getattr__(name: str) -> object:

@@ -4,6 +4,7 @@
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
 from debubble.contract.triton_mode import missing_triton
+from solutions.common.refusals import refuse_wrong_types
 
 from .choice.crossover import Crossover, cache_path
 from .choice.presets import MIN_N, NUM_SMS, THRESHOLD_BYTES, UPSTREAM, Preset
@@ -53,6 +54,8 @@ __all__ = [
     "swap_blocks_batch",
     "swap_with_preset",
 ]
+
+refuse_wrong_types(globals(), {*__all__} - {"Descriptors", "Transfer"})
 
 
 def __getattr__(name: str) -> object:

@@ -5,6 +5,7 @@ the images of a prompt lie. README.md says in which order to read the files, whi
 
 # First, since it settles whether Triton compiles or interprets: it must know before its import.
 from debubble.contract.triton_mode import missing_triton
+from solutions.common.refusals import refuse_wrong_types
 from solutions.common.staging_ring import StagingRing
 
 from .metadata import ModelRunner, TritonAttentionMetadata
@@ -41,6 +42,8 @@ __all__ = [
     "prefix_attention",
     "range_tensors_by_micro_batch",
 ]
+
+refuse_wrong_types(globals(), {*__all__} - {"TritonAttentionMetadata"})
 
 
 def __getattr__(name: str) -> object:

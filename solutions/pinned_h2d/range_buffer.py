@@ -52,7 +52,8 @@ class PrefixRangeBuffer:
     """[max_num_seqs, max_ranges, 2] int32 on the device, with the capacity of the largest step.
 
     A captured graph reads this memory in every replay. So with `for_graphs` a step without ranges
-    writes zeros to it; otherwise `update` gives None for such a step, and uploads nothing.
+    writes zeros to it; otherwise `update` gives None for such a step, and uploads nothing. As many
+    steps as `steps_in_flight` may be queued before `update` waits for the first of them.
     """
 
     def __init__(

@@ -350,6 +350,26 @@ def test_a_hook_may_allow_itself_to_wait(x):
         (x @ weight).sum().backward()
 
 
+def test_a_wait_in_a_backward_pass_names_the_forward_that_made_it(x):
+    weight = torch.ones(4, 4, device=x.device, requires_grad=True)
+
+    def step():
+        hidden = x @ weight  # the forward
+        hidden.register_hook(lambda gradient: bool(gradient.any()) and None)  # the hook
+        return (hidden * 2).sum()
+
+    with debubble.find_host_syncs() as report:
+        step().backward()
+    finding = only(report.findings)
+    assert "# the hook" in finding.source.text
+    assert "# the forward" in finding.source.forward.text
+    assert "for the gradient of" in str(report) and "# the forward" in str(report)
+    refused = pytest.raises(debubble.HostSyncError, match="# the forward")
+    with refused as caught, debubble.no_host_syncs():
+        step().backward()
+    assert "# the hook" in caught.value.source.text
+
+
 def test_what_waits_in_a_backward_pass_itself_is_refused_at_the_line_that_runs_it(x):
     weight = torch.ones(4, 4, device=x.device, requires_grad=True)
     loss = weight[x > 0].sum()

@@ -23,7 +23,7 @@ from .learner import Learner
 pytestmark = [pytest.mark.deep, pytest.mark.sim, pytest.mark.timeout(3000)]
 
 LEARNERS = int(os.environ.get("DEBUBBLE_TEST_LEARNERS", "12"))
-CHAPTER = "chapters/00_reading_a_timeline.ipynb"
+CHAPTER = "my/chapters/00_reading_a_timeline.ipynb"
 KATA = "keep_it_on_the_device"
 SOLVE = f"""
 import inspect, os, pathlib
@@ -235,7 +235,7 @@ def test_one_who_forks_without_end_or_fills_the_memory_harms_nobody_else(two, cl
 def test_a_workspace_that_was_deleted_is_made_anew(classroom, learners):
     last = learners[-1]
     with last.start_kernel("last.ipynb") as kernel:
-        kernel.run("import shutil, os\nshutil.rmtree(os.path.expanduser('~/debubble/chapters'))")
+        kernel.run("import shutil, os\nshutil.rmtree(os.path.expanduser('~/debubble/my/chapters'))")
         kernel.run("os.remove(os.path.expanduser('~/debubble/Makefile'))")
     assert last.ask("DELETE", f"/hub/api/users/{last.name}/server").status_code in (202, 204)
     again = classroom.come_in(last.name)

@@ -24,6 +24,7 @@ def ours(monkeypatch, tmp_path):
     ]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HUB", str(tmp_path))
+    monkeypatch.setenv("HUB_RUN", str(tmp_path / "run"))
     return settings()
 
 
@@ -58,6 +59,36 @@ def test_a_learners_number_stays_theirs_whoever_comes_and_goes(ours):
 def test_a_host_user_who_does_not_exist_is_named(ours):
     with pytest.raises(Refusal, match="nobody-of-this-name is no user of this host"):
         Workspaces(replace(ours, host_users=True)).learner("nobody-of-this-name")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a disk that is full")
+def test_a_full_disk_is_one_sentence_and_no_half_workspace(ours, tmp_path):
+    workspaces = Workspaces(ours)
+    for folder in (ours.state, ours.workspaces):
+        folder.mkdir()
+    workspaces._number(["ada"])
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=777", "tmpfs", str(ours.workspaces)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        tmp_path.chmod(0o755)
+        source = tmp_path / "source"
+        source.mkdir()
+        (source / "Makefile").write_bytes(os.urandom(3_000_000))
+        git = ["git", "-C", str(source), "-c", "user.name=n", "-c", "user.email=e"]
+        for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
+            subprocess.run([*git, *command], check=True)
+        workspaces.bundle = tmp_path / "checkout.bundle"
+        create = [*git, "bundle", "create", "-q", str(workspaces.bundle), "HEAD"]
+        subprocess.run(create, check=True, capture_output=True)
+        for above in workspaces.bundle.parents[:2]:
+            above.chmod(0o755)
+        ada = workspaces.learner("ada")
+        with pytest.raises(Refusal, match=r"The workspace of ada can't be made: .*GB are free"):
+            workspaces.make(ada)
+        assert not (ada.checkout / "Makefile").exists()
+    finally:
+        subprocess.run(["umount", str(ours.workspaces)], check=True)
 
 
 def test_processes_of_the_hosts_own_users_are_never_ended():

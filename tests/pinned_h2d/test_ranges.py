@@ -32,7 +32,7 @@ BAD = [
     ({1.0: [(0, 3)]}, TypeError, r"request 1.0: a request index must be an integer"),
     ({True: [(0, 3)]}, TypeError, r"request True: a request index must be an integer"),
     ({"a": [(0, 3)]}, TypeError, r"request 'a': a request index must be an integer"),
-    ([(0, 3)], TypeError, r"prefix ranges \[\(0, 3\)\]: expected a dict"),
+    ([(0, 3)], TypeError, "ranges is a list: give a dict or None"),
 ]
 bad_ranges = pytest.mark.parametrize(("ranges", "error", "text"), BAD, ids=lambda v: repr(v)[:40])
 

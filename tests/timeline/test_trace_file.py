@@ -3,13 +3,16 @@
 import json
 import os
 import random
+import tracemalloc
 from copy import deepcopy
+from dataclasses import replace
 from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from debubble import SyncReport
 from debubble.timeline import COPY_KINDS, Event, Hazard, SourceLine, Timeline, TraceFileError
 from debubble.timeline.data import TimelineData
 from debubble.timeline.event import HOST_KINDS, EventKind
@@ -20,7 +23,7 @@ from debubble.views.timeline.tables import bubble_rows
 from tests.timeline.recordings import Recording, transformer_step
 
 
-def lines(inside):
+def lines(inside, forward):
     return st.builds(
         SourceLine,
         st.sampled_from(["a.py", "solutions/pinned_h2d/before.py"]),
@@ -29,10 +32,13 @@ def lines(inside):
         st.text(max_size=40),
         st.none() | st.integers(0, 200),
         inside,
+        forward,
     )
 
 
-sources = lines(st.lists(lines(st.just(())), max_size=2).map(tuple))
+plain = lines(st.just(()), st.none())
+calling = lines(st.lists(plain, max_size=2).map(tuple), st.none())
+sources = lines(st.lists(plain, max_size=2).map(tuple), st.none() | calling)
 times = st.floats(0, 1e7).map(lambda value: round(value, 3))
 
 
@@ -222,9 +228,21 @@ NASTY = (
 )
 
 
+def with_libraries() -> Timeline:
+    """A recording whose lines call a library, for the gradient of another one."""
+    timeline = transformer_step(1)
+    line = SourceLine("lib.py", 7, "pick", "x.item()", 4)
+    more = {"column": 2, "inside": (line,), "forward": line}
+    timeline.events = [
+        replace(event, source=event.source and event.source._replace(**more))
+        for event in timeline.events
+    ]
+    return timeline
+
+
 def damaged(chance: random.Random) -> str:
     """A recording in which one to three values, at any depth, are others."""
-    data = json.loads(encode_timeline(transformer_step(1)))
+    data = json.loads(encode_timeline(with_libraries()))
     for _ in range(chance.randint(1, 3)):
         parent, place, inner = {"": data}, "", data
         while isinstance(inner, (dict, list)) and inner and chance.random() < 0.9:
@@ -245,20 +263,56 @@ def test_of_a_damaged_file_it_tells_or_shows_what_is_there(seed, tmp_path):
     """200 files each: one sentence, or a timeline that can be shown, exported and saved."""
     chance, path, shown = random.Random(seed), tmp_path / "strange.json", 0
     for _ in range(200):
-        text = damaged(chance)
+        text = damaged(chance).encode(errors="surrogatepass")
+        if chance.random() < 0.2:
+            at = chance.randrange(len(text) + 1)
+            text = text[:at] + chance.randbytes(chance.randint(1, 3)) + text[at + 1 :]
+        path.write_bytes(text)
         try:
-            timeline = Timeline(**vars(decode_timeline(text, path)))
+            timeline = Timeline.load(path)
         except TraceFileError as refusal:
             assert "\n" not in str(refusal) and len(str(refusal)) < 300 + len(str(path))
             continue
         shown += 1
         rows = bubble_rows(timeline.bubbles(), timeline.span)
-        printed = "\n".join([text_lanes(timeline), *map(" ".join, rows)])
+        found = str(SyncReport.of(timeline))
+        printed = "\n".join([text_lanes(timeline), *map(" ".join, rows), found])
         assert all(line.isprintable() for line in printed.split("\n"))
         json.loads(json.dumps(chrome_trace(timeline), allow_nan=False))
         again = decode_timeline(encode_timeline(timeline), path)
         assert decode_timeline(encode_timeline(again), path) == again
     assert 0 < shown < 200
+
+
+def test_lines_inside_others_are_checked():
+    data = json.loads(encode_timeline(with_libraries()))
+    for key, value, says in (
+        ("source_columns", [-1] * len(data["sources"]), "the column -1 is no column of a line"),
+        ("source_columns", [1], "its source columns differ in length"),
+        ("source_insides", [[99]] * len(data["sources"]), "a line inside points outside a table"),
+        ("source_insides", [[0] * 400_000] * len(data["sources"]), "more than 1,000,000 lines"),
+    ):
+        with pytest.raises(TraceFileError, match=says):
+            decode_timeline(json.dumps({**data, key: value}), "strange.json")
+
+
+def peak_of(call) -> int:
+    """Bytes that a call holds at most at one time, on top of what is there."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_reading_and_exporting_take_memory_by_the_file(tmp_path):
+    path, exported = tmp_path / "long.json", tmp_path / "long.perfetto.json"
+    timeline = transformer_step(4, layers=100)
+    timeline.save(path)
+    assert peak_of(lambda: Timeline.load(path)) < 40 * path.stat().st_size
+    assert peak_of(lambda: timeline.to_perfetto(exported)) < 3 * exported.stat().st_size
+    assert json.loads(exported.read_text()) == json.loads(json.dumps(chrome_trace(timeline)))
 
 
 def test_wrong_values_in_the_columns_are_named():

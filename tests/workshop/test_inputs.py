@@ -47,6 +47,16 @@ def test_results_are_copied_behind_their_calls(accelerator):
     assert timeline.counts()["host_syncs"] == 0
 
 
+def test_an_input_that_was_changed_for_a_while_is_told(accelerator):
+    starts = torch.arange(4, device=accelerator.device)
+    with pytest.raises(KataFailure) as failure, left_as_they_were(starts=[starts]):
+        starts[1:].add_(1)
+        starts[1:].sub_(1)
+    assert "wrote to it, and then what was there before" in said(failure)
+    with left_as_they_were(starts=[starts]):
+        starts.add(1)
+
+
 def test_a_ring_without_events_is_caught_however_deep(accelerator):
     if not accelerator.pin_memory:
         pytest.skip("nothing can be in flight")

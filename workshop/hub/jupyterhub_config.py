@@ -44,7 +44,7 @@ c.JupyterHub.spawner_class = LearnerSpawner
 c.LearnerSpawner.workspaces = Workspaces(ours)
 c.LearnerSpawner.limits = Limits(ours.memory_gb, ours.processes, ours.cores)
 c.Spawner.env_keep = list(KEPT)
-c.Spawner.default_url = "/lab/tree/chapters/00_reading_a_timeline.ipynb"
+c.Spawner.default_url = "/lab/tree/my/chapters/00_reading_a_timeline.ipynb"
 c.Spawner.start_timeout = c.Spawner.http_timeout = 600
 c.Spawner.args = [
     # A kernel's sockets are files that nobody else can open, instead of ports that everybody can.

@@ -106,7 +106,7 @@ class Workspaces:
             os.chown(learner.home, learner.uid, learner.gid)
             learner.home.chmod(0o700)
         runtime = self.settings.runtime / str(learner.uid)
-        runtime.mkdir(exist_ok=True)
+        runtime.mkdir(parents=True, exist_ok=True)
         os.chown(runtime, learner.uid, learner.gid)
         runtime.chmod(0o700)
         whole = learner.checkout / "Makefile"
@@ -124,6 +124,9 @@ class Workspaces:
         python = str(self.settings.environment / "bin" / "python")
         front = ["--front-of", str(learner.checkout)]
         self._must(learner, python, "-B", str(self.settings.scripts / "environment"), *front)
+        # Their copies of the chapters, which is where predictions are kept.
+        command = str(learner.command / "debubble")
+        self._must(learner, "env", "-C", str(learner.checkout), command, "chapters")
 
     def environment_of(self, learner: Learner) -> dict[str, str]:
         """Variables of everything that runs as this learner."""

@@ -148,17 +148,17 @@ def predictions(
             said[key][words] += 1
     found = []
     for (chapter, question), counts in sorted(said.items()):
-        key = key_of(chapter, question)
-        is_revealed = key in revealed
+        name = key_of(chapter, question)
+        is_revealed = name in revealed
         shows = teaches or is_revealed
         found.append(
             {
-                "key": key,
+                "key": name,
                 "chapter": chapter,
                 "question": question,
                 "count": counts.total(),
                 "revealed": is_revealed,
-                "answer": revealed.get(key, ""),
+                "answer": revealed.get(name, ""),
                 "said": sorted(counts.items(), key=_by_number) if shows else [],
             }
         )

@@ -8,7 +8,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from debubble.contract.backward_pass import UNDER_WAY, note_forward
 from debubble.contract.host_syncs import refuse, syncs_are_forbidden
+from debubble.contract.source_line import source_line
 from debubble.rules.action import SYNC, Action, copy, kernel
 from debubble.rules.composition import name_of, parts_of
 from debubble.rules.copies import download, nbytes_of, upload
@@ -49,6 +51,8 @@ class _Operators(TorchDispatchMode):
             if parts is not None and func._overloadname not in NUMBERS_FOR_TENSORS:
                 with self:
                     return parts(*args, **kwargs)
+            if not UNDER_WAY:
+                note_forward(source_line())
             name = name_of(func)
             reason = refusal(name, actions_of(func, name, args, kwargs))
             if reason:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
+from debubble.contract.backward_pass import UNDER_WAY, next_node, note_forward, with_forward
 from debubble.contract.host_syncs import syncs_are_allowed
 from debubble.contract.source_line import SourceLine, source_line
 from debubble.timeline.threads import ANOTHER, name_of
@@ -72,7 +73,8 @@ class Marks:
     def here(self) -> AbstractContextManager[object]:
         if self.is_over or not self._has_room():
             return nullcontext()
-        mark = Mark(source_line(), syncs_are_allowed())
+        line = source_line()
+        mark = Mark(with_forward(line) if UNDER_WAY else line, syncs_are_allowed())
         if mark.line is None:
             return nullcontext()
         number = self._numbers.get(mark)
@@ -120,8 +122,12 @@ class _Calls(TorchFunctionMode):
         self.marks = marks
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
+        before = next_node()
         with self.marks.here():
-            return func(*args, **(kwargs or {}))
+            out = func(*args, **(kwargs or {}))
+        if next_node() != before and not UNDER_WAY:
+            note_forward(source_line(), since=before)
+        return out
 
 
 _recording = threading.local()

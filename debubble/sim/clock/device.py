@@ -11,7 +11,14 @@ from typing import Any
 
 import torch
 
-from debubble.contract.backward_pass import current, learners_line, waiting_line
+from debubble.contract.backward_pass import (
+    UNDER_WAY,
+    current,
+    learners_line,
+    note_forward,
+    waiting_line,
+    with_forward,
+)
 from debubble.contract.capture_error import CaptureError, waits
 from debubble.contract.host_syncs import refuse, syncs_are_forbidden
 from debubble.contract.source_line import SourceLine, source_line
@@ -151,6 +158,8 @@ class SimDevice:
 
     def check(self, name: str, actions: Iterable[Action]) -> None:
         """Refuses actions that this moment rules out, before anything was changed."""
+        if not UNDER_WAY and self.recorder is None and self.rules_out_waits:
+            note_forward(source_line())
         reason = refusal(name, actions) if self.rules_out_waits else None
         if reason:
             self._refuse(reason)
@@ -295,7 +304,12 @@ class SimDevice:
         ):
             return None
         # learners_line(), without one more call for each operator.
-        return source_line() or waiting_line()
+        line = source_line() or waiting_line()
+        if UNDER_WAY:
+            return with_forward(line)
+        if self.recorder is not None:
+            note_forward(line)
+        return line
 
     def start_recording(self, most_calls: int | None = None) -> Recorder:
         """What happens from now on is noted there; the device finishes what it has before."""

@@ -17,8 +17,8 @@ from .. import tensor
 from ..clock.device import SimDevice
 from ..memory import pinning
 from . import factories
-from .features import data_parallel, dlpack, generator, handles, lazy_layers, loading, unfused_flex
 from .dispatch import Dispatcher
+from .features import data_parallel, dlpack, generator, handles, lazy_layers, loading, unfused_flex
 
 
 def register(device: SimDevice) -> Dispatcher:

@@ -109,7 +109,9 @@ class Computation:
         call: Callable[[], Any] = partial(self.func, *cpu_args, **cpu_kwargs)
         if self.widened and any(t.dtype in self.widened for t in inputs):
             to = [tensor.data_on_cpu for tensor in written]
-            call = partial(in_wider_types, self.func, to, cpu_args, cpu_kwargs)
+            call = partial(
+                in_wider_types, self.func, to, self.returns_written, cpu_args, cpu_kwargs
+            )
         elif self.name in IN_FLOAT32 and _is_large_in_halves(on_device):
             call = partial(_in_float32, self.func, cpu_args, cpu_kwargs)
         elif self.name in WRITTEN:

@@ -14,12 +14,13 @@ from debubble.rules.copies import nbytes_of
 from debubble.rules.operators import TAKEN_APART_ELSEWHERE
 
 from ..tensor import SimTensor
-from .features import autocast
-from .in_one_piece.attention import attention
+from .differences import half_fft
+from .differences.other_means import LEAVES_OUT
 from .dispatch import Dispatcher
 from .execution import Operation, execute
+from .features import autocast
+from .in_one_piece.attention import attention
 from .in_one_piece.gradient import ANSWERED_BY_THE_HOST, differentiable
-from .differences.other_means import LEAVES_OUT
 
 IMPLICIT = torch.DispatchKey.CompositeImplicitAutograd
 _library: torch.library.Library | None = None
@@ -79,6 +80,9 @@ def install(dispatcher: Dispatcher) -> None:
     for name in (*TAKEN_APART_ELSEWHERE, *LEAVES_OUT, "_local_scalar_dense"):
         func = _overload(name)
         _library.impl(name, partial(_in_one_piece, dispatcher, func), "PrivateUse1")
+        if name in LEAVES_OUT:
+            run = partial(_in_one_piece, dispatcher, func)
+            _library.impl(name, run, "AutogradPrivateUse1")
         if name in TAKEN_APART_ELSEWHERE and has_kernel(func, IMPLICIT):
             _library.impl(name, partial(differentiable, dispatcher, func), "AutogradPrivateUse1")
     for name in ANSWERED_BY_THE_HOST:
@@ -92,6 +96,7 @@ def install(dispatcher: Dispatcher) -> None:
     _fallback.fallback(lambda func, *args, **kwargs: dispatcher(func, args, kwargs), "PrivateUse1")
     for key, kind in WITHOUT_MEMORY.items():
         _fallback.fallback(partial(_refuse, kind), key)
+    half_fft.install(_library)
     autocast.install(_library, _fallback)
 
 

@@ -99,6 +99,11 @@ class KataCode:
                 return getattr(module, name)
         raise AttributeError(f"{self.implementation.shown_path} has no {name!r}")
 
+    @property
+    def loaded(self) -> list[ModuleType]:
+        """Its modules, if a test has asked for one of its names."""
+        return self._modules or []
+
     def __repr__(self) -> str:
         return f"<kata {self.implementation.kata.name}: {self.implementation.label}>"
 

@@ -10,11 +10,13 @@ from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 import debubble
 from debubble.timeline.timeline import Timeline
 
 from .claims import expect_equal
+from .diagnosis import Diagnosis, KataFailure
 
 if TYPE_CHECKING:
     from debubble.accelerator import Accelerator
@@ -27,6 +29,10 @@ taken in turn without asking."""
 BUSY_MS = 40.0
 """A real host queues some hundred uploads meanwhile, or else the first dozens of them."""
 MODELLED_BUSY_MS = 10.0
+IN_PLACE = (
+    "`+=`, methods whose name ends with `_`, and assignments to an index change the object that "
+    "they are given. Make a new one instead."
+)
 BESIDE = 77
 """What lies beside a part of a larger tensor."""
 
@@ -61,18 +67,22 @@ def same_objects(steps: Iterable[Arguments]) -> Iterator[Arguments]:
 
 @contextmanager
 def left_as_they_were(**inputs: object) -> Iterator[None]:
-    """KataFailure behind the block if one of these tensors, dicts and lists has changed in it. It
-    waits for the device: record inside of it, and not around it."""
+    """KataFailure behind the block if one of these tensors, dicts and lists has changed in it, even
+    for a while. It waits for the device: record inside of it, and not around it."""
     before = {name: _own(value) for name, value in inputs.items()}
+    writes = {name: _writes_to(value) for name, value in inputs.items()}
     yield
     for name, value in inputs.items():
-        expect_equal(
-            value,
-            before[name],
-            value=f"`{name}`, which belongs to the caller, after the call",
-            likely="`+=`, methods whose name ends with `_`, and assignments to an index change the "
-            "object that they are given. Make a new one instead.",
-        )
+        theirs = f"`{name}`, which belongs to the caller,"
+        expect_equal(value, before[name], value=f"{theirs} after the call", likely=IN_PLACE)
+        if _writes_to(value) != writes[name]:
+            raise KataFailure(
+                Diagnosis(
+                    expected=f"{theirs} to be left alone",
+                    did="wrote to it, and then what was there before",
+                    why=f"{IN_PLACE} Whoever else reads it meanwhile finds other values.",
+                )
+            )
 
 
 def part_of(values: torch.Tensor, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -83,6 +93,11 @@ def part_of(values: torch.Tensor, device: torch.device) -> tuple[torch.Tensor, t
     part = whole[:, 1 : columns + 1]
     part.copy_(values)
     return part, whole
+
+
+def _writes_to(value: object) -> list[int]:
+    """How often PyTorch has written to each of the tensors in it."""
+    return [leaf._version for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def _used(value: Any) -> Any:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from solutions.common.host_integers import is_integer
+from solutions.common.shown import shown
 from solutions.pinned_h2d.ranges import Span, check_span
 
 from ..model.config import EngineConfig
@@ -51,7 +52,7 @@ def _owned(request_id: str, sampling: SamplingParams) -> SamplingParams:
     """The same wishes, in lists that nobody else has."""
     if not isinstance(sampling, SamplingParams):
         raise TypeError(
-            f"request {request_id!r}: its sampling is {_shown(sampling)}: give SamplingParams"
+            f"request {request_id!r}: its sampling is {shown(sampling)}: give SamplingParams"
         )
     wanted, words = sampling.logprobs, _listed(request_id, "bad_words", sampling.bad_words)
     seed = sampling.seed
@@ -78,19 +79,13 @@ def _listed(request_id: str, what: str, values: object) -> list:
     a device, where to read them is to wait."""
     if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes):
         return list(values)
-    raise TypeError(f"request {request_id!r}: {what} is {_shown(values)}: give a list of ids")
-
-
-def _shown(value: object) -> str:
-    """A number or a text itself; of all else its class, since to print a tensor is to read it."""
-    is_plain = value is None or isinstance(value, int | float | str | bytes)
-    return repr(value) if is_plain else f"a {type(value).__name__}"
+    raise TypeError(f"request {request_id!r}: {what} is {shown(values)}: give a list of ids")
 
 
 def _checked_images(request_id: str, images: Sequence[Span]) -> list[Span]:
     if not isinstance(images, Sequence) or isinstance(images, str | bytes):
         raise TypeError(
-            f"request {request_id!r}: images is {_shown(images)}: give a list of (first, last)"
+            f"request {request_id!r}: images is {shown(images)}: give a list of (first, last)"
         )
     images = list(images)
     for span in images:

@@ -35,7 +35,8 @@ class DataParallelRanks:
         size = size_for(num_tokens, capture_sizes) if batch and batch.is_decode else None
         mode = EAGER if batch and size is None else GRAPH
         padded = max(size or 0, num_tokens, int(has_work))
-        state = self.run_ar(False, num_tokens, padded, mode, self.group).read()
+        with self.group.answered_in_time():
+            state = self.run_ar(False, num_tokens, padded, mode, self.group).read()
         agreement = agreement_of(state)
         self.others_have_work = agreement.num_tokens > 0
         return agreement.num_tokens if agreement.cudagraph_mode == GRAPH else 0

@@ -85,26 +85,28 @@ class StaticDecoder:
 
     def __init__(self, shape: PeerShape, device: str) -> None:
         self.shape, requests = shape, len(shape.cached)
-        of_layer = dict(dtype=torch.bfloat16, device=device)
         heads, kv_heads, size = shape.num_heads, shape.num_kv_heads, shape.head_size
         hidden, gates = shape.hidden_size, shape.intermediate_size
 
         def weight(rows: int, columns: int) -> torch.Tensor:
-            return torch.randn(rows, columns, **of_layer).mul_(columns**-0.5)
+            numbers = torch.randn(rows, columns, dtype=torch.bfloat16, device=device)
+            return numbers.mul_(columns**-0.5)
 
-        self.embedding, self.head = (
-            weight(shape.vocab_size, hidden),
-            weight(shape.vocab_size, hidden),
-        )
-        self.norm = torch.ones(hidden, **of_layer)
+        def cache() -> torch.Tensor:
+            size_of_all = (requests, kv_heads, shape.max_model_len, size)
+            return torch.zeros(size_of_all, dtype=torch.bfloat16, device=device)
+
+        self.embedding = weight(shape.vocab_size, hidden)
+        self.head = weight(shape.vocab_size, hidden)
+        self.norm = torch.ones(hidden, dtype=torch.bfloat16, device=device)
         self.layers = [
             (
                 weight((heads + 2 * kv_heads) * size, hidden),
                 weight(hidden, heads * size),
                 weight(2 * gates, hidden),
                 weight(hidden, gates),
-                torch.zeros(requests, kv_heads, shape.max_model_len, size, **of_layer),
-                torch.zeros(requests, kv_heads, shape.max_model_len, size, **of_layer),
+                cache(),
+                cache(),
             )
             for _ in range(shape.num_layers)
         ]

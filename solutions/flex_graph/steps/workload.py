@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from solutions.common.host_integers import is_integer
+
 from .limits import Limits
 from .scheduled import ScheduledBatch
 
@@ -33,6 +35,9 @@ class Requests:
         ValueError where blocks or positions run out.
         """
         by_request = scheduled if isinstance(scheduled, Mapping) else dict(enumerate(scheduled))
+        for request, part in by_request.items():
+            if not is_integer(request) or not isinstance(part, range):
+                raise ValueError(f"request {request!r} runs {part!r}: give a range of positions")
         by_request = {request: part for request, part in by_request.items() if len(part)}
         for request, part in by_request.items():
             self._allocate(request, part.stop)

@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 
 from debubble.accelerator import Work, launch
+from solutions.common.one_device import check_one_device
 from solutions.sync_free.kernels.causal_conv1d import BLOCK_DIM, check_shapes
 
 from ..rule.state_slots import check_state_slots, first_slot, slot_behind, store_zeros, tokens_of
@@ -161,6 +162,9 @@ def causal_conv1d_update(
         {"state_indices": state_indices},
         num_accepted_tokens,
     )
+    tensors = {"x": x, "weight": weight, "bias": bias, "conv_states": conv_states}
+    of_batch = {"state_indices": state_indices, "query_start_loc": query_start_loc}
+    check_one_device(tensors | of_batch | {"num_accepted_tokens": num_accepted_tokens})
     if not num_seqs:
         return torch.zeros(num_tokens, dim, dtype=x.dtype, device=x.device)
     output = torch.empty(num_tokens, dim, dtype=x.dtype, device=x.device)

@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 
 from debubble.accelerator import Work, launch
+from solutions.common.one_device import check_one_device
 
 from .arguments import check_tokens, is_dense
 from .state_slots import check_state_slots, first_slot, slot_behind, store_zeros, tokens_of
@@ -190,6 +191,9 @@ def fused_recurrent_gated_delta_rule(
         num_accepted_tokens,
     )
     _check_states(initial_state, num_seqs, ssm_state_indices, q, v)
+    of_batch = {"cu_seqlens": cu_seqlens, "ssm_state_indices": ssm_state_indices}
+    states_of = {"initial_state": initial_state, "num_accepted_tokens": num_accepted_tokens}
+    check_one_device({"q": q} | of_batch | states_of)
     _, num_tokens, num_heads, key_size = q.shape
     num_value_heads, value_size = v.shape[2:]
     if not num_seqs:

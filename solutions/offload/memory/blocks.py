@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solutions.common.host_integers import is_integer
+from solutions.common.shown import shown
+
 from ..paths.descriptors import Descriptors, merge_adjacent
 from .kv_tensors import KVGroup, Layout
 
@@ -44,8 +47,10 @@ def checked_blocks(
     ValueError, naming the group and the block, for lists whose lengths don't fit, ids out of range,
     and a destination that is named twice.
     """
-    skips = [skip] * len(groups) if isinstance(skip, int) else list(skip)
+    skips = [skip] * len(groups) if isinstance(skip, int | np.integer) else skip
     for name, lists in (("gpu_blocks", gpu_blocks), ("cpu_blocks", cpu_blocks), ("skip", skips)):
+        if not isinstance(lists, Sequence | np.ndarray) or isinstance(lists, str | bytes):
+            raise ValueError(f"{name} is {shown(lists)}: give a list with one for each group")
         if len(lists) != len(groups):
             raise ValueError(f"{name} has {len(lists)} entries for {len(groups)} groups: give each")
     checked = []
@@ -62,7 +67,12 @@ def checked_blocks(
 
 
 def _ids(side: str, blocks: Blocks, num_blocks: int) -> np.ndarray:
-    ids = np.asarray(blocks)
+    if not isinstance(blocks, Sequence | np.ndarray) or isinstance(blocks, str | bytes):
+        raise ValueError(f"{side} blocks are {shown(blocks)}: give a list of whole numbers")
+    try:
+        ids = np.asarray(blocks)
+    except ValueError:  # of lists of different lengths
+        raise ValueError(f"{side} blocks are lists: give a list of whole numbers") from None
     if ids.ndim != 1 or (ids.dtype.kind not in "iu" and ids.size):
         raise ValueError(
             f"{side} blocks are {ids.dtype} {list(ids.shape)}: give a list of whole numbers"
@@ -76,9 +86,9 @@ def _ids(side: str, blocks: Blocks, num_blocks: int) -> np.ndarray:
 
 
 def _check_lengths(num_gpu: int, num_cpu: int, skip: int, factor: int) -> None:
-    if not 0 <= skip < factor:
+    if not is_integer(skip) or not 0 <= skip < factor:
         raise ValueError(
-            f"a skip of {skip} sub-blocks: a CPU block has {factor}, skip fewer than that"
+            f"a skip of {shown(skip)} sub-blocks: a CPU block has {factor}, skip fewer than that"
         )
     needed = -(-(skip + num_gpu) // factor) if num_gpu else 0
     if num_cpu != needed:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solutions.common.shown import shown
+
 
 def prefix_hashes(tokens: Sequence[int], block_size: int) -> list[bytes]:
     """A hash for each full block of `block_size` tokens: of its tokens and of all before them.
@@ -20,12 +22,23 @@ def prefix_hashes(tokens: Sequence[int], block_size: int) -> list[bytes]:
     """
     if block_size < 1:
         raise ValueError(f"blocks of {block_size} tokens: they need at least 1")
-    ids = np.asarray(tokens, dtype="<i8")
+    ids = _whole_numbers(tokens)
     hashes, previous = [], b""
     for end in range(block_size, len(ids) + 1, block_size):
         previous = hashlib.sha256(previous + ids[end - block_size : end].tobytes()).digest()
         hashes.append(previous)
     return hashes
+
+
+def _whole_numbers(tokens: Sequence[int]) -> np.ndarray:
+    """The tokens as int64 [n]. ValueError for fractions, which would be cut, and for all else."""
+    try:
+        ids = np.asarray(tokens)
+    except ValueError:  # of lists of different lengths
+        ids = np.array(None)
+    if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+        raise ValueError(f"tokens is {shown(tokens)} of {ids.dtype}: give a list of whole numbers")
+    return ids.astype("<i8")
 
 
 class StorePlan(NamedTuple):

@@ -13,6 +13,7 @@ import triton.language as tl
 
 from debubble.accelerator import Work, launch
 from solutions.common.decoder.shape import FLOATS
+from solutions.common.one_device import check_one_device
 
 from ..ranges import RangeState
 from .batch import Batch
@@ -40,10 +41,12 @@ def prefix_attention(
     `clamp_to_window` a range reaches no further than the window. ValueError for ranges and an
     output of other shapes, types or strides.
     """
+    check_shapes(query, key_cache, value_cache, window, clamp_to_window)
     _, num_heads, head_size = query.shape
     _, page, num_kv_heads, _ = key_cache.shape
-    check_shapes(query, key_cache, value_cache, window, clamp_to_window)
     ranges = checked_ranges(ranges, batch.num_seqs)
+    tensors = {"query": query, "key_cache": key_cache, "value_cache": value_cache, "ranges": ranges}
+    check_one_device(tensors | {"output": output})
     group = num_heads // num_kv_heads
     if output is None:
         output = torch.empty_like(query, memory_format=torch.contiguous_format)
@@ -281,12 +284,21 @@ def check_shapes(
     window: int | None,
     clamp_to_window: bool,
 ) -> None:
+    for name, tensor, shape in (
+        ("query", query, "[num_tokens, num_heads, head_size]"),
+        ("key_cache", key_cache, "[num_blocks, block_size, num_kv_heads, head_size]"),
+    ):
+        if tensor.dim() != shape.count(",") + 1 or 0 in tensor.shape[1:]:
+            raise ValueError(f"{name} is of shape {list(tensor.shape)}: make it {shape}")
     _, num_heads, head_size = query.shape
     num_kv_heads = key_cache.shape[2]
     if query.dtype not in FLOATS:
         raise TypeError(f"queries of {query.dtype}: use bfloat16, float16 or float32")
     if key_cache.dtype != query.dtype or value_cache.dtype != query.dtype:
-        raise TypeError(f"a cache of {key_cache.dtype} for queries of {query.dtype}: use one type")
+        raise TypeError(
+            f"a cache of {key_cache.dtype} and {value_cache.dtype} for queries of {query.dtype}: "
+            "use one type"
+        )
     if not 16 <= head_size <= 256:
         raise ValueError(f"head size {head_size}: this kernel holds 16 to 256")
     if num_heads % num_kv_heads:
@@ -299,7 +311,10 @@ def check_shapes(
     if query.stride()[1:] != (head_size, 1):
         raise ValueError(f"query strides {query.stride()}: each token's heads must be contiguous")
     if not (key_cache.is_contiguous() and value_cache.is_contiguous()):
-        raise ValueError("the caches must be contiguous")
+        raise ValueError(
+            f"key_cache has strides {key_cache.stride()}, and value_cache {value_cache.stride()}: "
+            "both must be contiguous"
+        )
     if window is not None and window < 1:
         raise ValueError(f"window {window}: must be at least 1, or None")
     if clamp_to_window and window is None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from ..ranges import MOST_SEQUENCES
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
@@ -73,6 +75,13 @@ class PagedRequests:
     ) -> Batch:
         """The batch that runs positions `scheduled[i]` of request first_request + i; its rows are
         padded to `num_seqs` if given. ValueError if there are more requests than rows."""
+        if first_request < 0 or first_request + len(scheduled) > len(self.blocks):
+            raise ValueError(
+                f"requests {first_request} to {first_request + len(scheduled) - 1}: there are "
+                f"{len(self.blocks)}, from 0"
+            )
+        if num_seqs is not None and num_seqs > MOST_SEQUENCES:
+            raise ValueError(f"num_seqs is {num_seqs}: a step has at most {MOST_SEQUENCES}")
         requests = range(first_request, first_request + len(scheduled))
         padding = (num_seqs or len(scheduled)) - len(scheduled)
         if padding < 0:

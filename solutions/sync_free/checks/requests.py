@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from solutions.common.host_integers import HostIntegers, host_integers, is_integer
+from solutions.common.shown import shown
 
 BadWordsTokenIds = Mapping[int, Sequence[Sequence[int]]]
 """{row: the sequences of token ids that are forbidden there}."""
@@ -57,12 +58,18 @@ def check_token_types(
     return lengths
 
 
-def check_bad_words(bad_words_token_ids: BadWordsTokenIds, num_rows: int, vocab_size: int) -> None:
-    """Raises ValueError with the first row, sequence or id that can't be right."""
+def check_bad_words(bad_words_token_ids: BadWordsTokenIds, *shape: int) -> None:
+    """Raises ValueError with the first row, sequence or id that can't be right for logits of this
+    `shape`, which is (rows, ids of the vocabulary)."""
+    if len(shape) != 2:
+        raise ValueError(f"logits of shape {list(shape)}: make them [rows, vocabulary]")
+    num_rows, vocab_size = shape
     for row, sequences in bad_words_token_ids.items():
         if not is_integer(row) or not 0 <= row < num_rows:
             raise ValueError(f"bad words for row {row!r}: the logits have {num_rows} rows")
+        _check_list(f"the bad words of row {row}", sequences)
         for sequence in sequences:
+            _check_list(f"a bad word of row {row}", sequence)
             if not len(sequence):
                 raise ValueError(f"an empty bad word for row {row}: it needs at least one id")
             for token_id in sequence:
@@ -81,7 +88,9 @@ def check_past_tokens(past_tokens_ids: Sequence[Sequence[int]], num_rows: int) -
             "give every row a list, be it empty"
         )
     for row, past in enumerate(past_tokens_ids):
-        if isinstance(past, torch.Tensor) and past.device.type != "cpu":
+        if not isinstance(past, torch.Tensor):
+            _check_list(f"the past tokens of row {row}", past)
+        elif past.device.type != "cpu":
             raise ValueError(
                 f"the past tokens of row {row} are on {past.device}, where to read them is to "
                 "wait: give them on the host"
@@ -96,9 +105,17 @@ def check_requested(requested: Mapping[int, Sequence[int]], num_rows: int, vocab
                 f"row {row!r} asks for log-probabilities: this batch has {num_rows} rows, "
                 "counted from 0"
             )
+        _check_list(f"what row {row} asks for", token_ids)
         for token_id in token_ids:
             if not is_integer(token_id) or not 0 <= token_id < vocab_size:
                 raise ValueError(
                     f"row {row} asks for the log-probability of token {token_id!r}: ids must "
                     f"be in [0, {vocab_size})"
                 )
+
+
+def _check_list(what: str, values: object) -> None:
+    """TypeError for what is no list: to go through a tensor of the device is to wait."""
+    on_host = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes)
+    if not on_host and not (isinstance(values, torch.Tensor) and values.is_cpu and values.dim()):
+        raise TypeError(f"{what} is {shown(values)}: give a list of ids")

@@ -7,13 +7,24 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from solutions.common.host_integers import host_integers
+from solutions.common.shown import shown
+
 Integers = Sequence[int] | np.ndarray
 """One-dimensional integers on the host."""
 
 
 def _integers(name: str, numbers: Integers) -> np.ndarray:
-    """[n] int64. ValueError, which calls them `name`, for fractions, masks and words."""
-    array = np.asarray(numbers) if len(numbers) else np.empty(0, np.int64)
+    """[n] int64. ValueError, which calls them `name`, for fractions, masks and words, and for
+    tensors of the device."""
+    if isinstance(numbers, torch.Tensor):
+        return host_integers(name, numbers)
+    if not isinstance(numbers, np.ndarray) and bool in {*map(type, numbers)}:
+        raise ValueError(f"{name} is bool [{len(numbers)}]: it must be integers in one dimension")
+    try:
+        array = np.asarray(numbers) if len(numbers) else np.empty(0, np.int64)
+    except ValueError:  # of lists of different lengths
+        raise ValueError(f"{name} is {shown(numbers)} of lists: it must be integers") from None
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ValueError(
             f"{name} is {array.dtype} {list(array.shape)}: it must be integers in one dimension"
@@ -33,7 +44,10 @@ def check_rows(rows: Integers, max_reqs: int, name: str = "rows") -> None:
 def check_moves(moves: Sequence[tuple[int, int]], num_rows: int) -> None:
     """`moves`: (source, target) pairs. ValueError for what are no integers, for a row that is not
     there, and for two moves to one row."""
-    sources, targets = _integers("moves", np.array(moves).reshape(-1)).reshape(-1, 2).T
+    if any(len(move) != 2 for move in moves):
+        raise ValueError(f"moves {list(moves)}: each must be a pair, (source, target)")
+    flat = [row for move in moves for row in move]
+    sources, targets = _integers("moves", flat).reshape(-1, 2).T
     for rows in (sources, targets):
         outside = (rows < 0) | (rows >= num_rows)
         if outside.any():
@@ -87,7 +101,7 @@ def check_indices(buffer: torch.Tensor, logits_indices: torch.Tensor, num_padded
             f"{num_indices} logits indices: there must be one at least, for the tail repeats the "
             "last of them"
         )
-    if buffer.dim() != 1 or buffer.dtype != torch.int32:
+    if buffer.dim() != 1 or buffer.dtype != torch.int32 or not buffer.is_contiguous():
         raise ValueError(
             f"a buffer of {buffer.dtype} {list(buffer.shape)}: make it torch.int32 [max_tokens]"
         )

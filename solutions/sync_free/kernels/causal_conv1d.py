@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 
 from debubble.accelerator import Work, launch
+from solutions.common.one_device import check_one_device
 
 from ..packed.conv_metadata import CHUNK_TOKENS, ConvMetadata
 
@@ -163,6 +164,9 @@ def convolve(
     """
     width = weight.shape[-1]
     _check_metadata(metadata, x.shape[0], len(cache_indices), len(conv_states))
+    tensors = {"x": x, "weight": weight, "bias": bias, "conv_states": conv_states}
+    of_batch = {"query_start_loc": query_start_loc, "cache_indices": cache_indices}
+    check_one_device(tensors | of_batch | {"has_initial_state": has_initial_state})
     num_tokens, dim = x.shape
     output = torch.empty(num_tokens, dim, dtype=x.dtype, device=x.device)
     launch(
@@ -227,6 +231,10 @@ def check_shapes(
             f"conv_states of shape {list(conv_states.shape)}: make them "
             f"[num_slots, {state[0]}, {state[1]}]"
         )
+    if len(conv_states) > 1 and not conv_states.stride(0):
+        raise ValueError(
+            f"conv_states of strides {conv_states.stride()}: each slot needs memory of its own"
+        )
     if conv_states.dtype != x.dtype:
         raise ValueError(
             f"conv_states of {conv_states.dtype} for inputs of {x.dtype}: use one type"
@@ -242,7 +250,11 @@ def check_batch(
 
     The host knows shapes and types. For values it would have to ask the device, and wait.
     """
-    num_seqs = cache_indices.numel()
+    if cache_indices.dim() != 1:
+        raise ValueError(
+            f"cache_indices is of shape {list(cache_indices.shape)}: make it [num_seqs]"
+        )
+    num_seqs = len(cache_indices)
     for name, tensor, size, dtype in (
         ("query_start_loc", query_start_loc, num_seqs + 1, torch.int32),
         ("cache_indices", cache_indices, num_seqs, torch.int32),

@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 
 from debubble.accelerator import Work, launch
+from solutions.common.one_device import check_one_device
 
 TILE = 8192
 """Logits that one program reads, all of one row if it has so many. Few rows still make enough
@@ -148,6 +149,9 @@ def score_tokens(
             f"token ids of shape {list(token_ids.shape)} for logits of {list(logits.shape)}: "
             "there must be a row for each row of logits, and a column at least"
         )
+    check_one_device({"logits": logits, "token_ids": token_ids})
+    if token_ids.dtype not in (torch.int32, torch.int64):
+        raise ValueError(f"token_ids of {token_ids.dtype}: use int32 or int64")
     num_rows, vocab_size = logits.shape
     width = token_ids.shape[1]
     if token_ids.stride(1) != 1:
@@ -219,6 +223,8 @@ def compute_token_ranks(logits: torch.Tensor, token_ids: torch.Tensor) -> torch.
     So the most likely token has rank 1, and two that share the first place have rank 2 both.
     Upstream first counted those strictly greater, from 0, and later settled on this.
     """
+    if token_ids.dim() != 1:
+        raise ValueError(f"token_ids of shape {list(token_ids.shape)}: give one for each row")
     return score_tokens(logits, token_ids.unsqueeze(1))[1]
 
 
@@ -234,7 +240,10 @@ def check_logits(logits: torch.Tensor, sampled: torch.Tensor | None = None) -> N
         raise ValueError(f"logits of {logits.dtype}: use float32, bfloat16 or float16")
     if logits.shape[1] > 1 and logits.stride(1) != 1:
         raise ValueError(f"logits of strides {logits.stride()}: each row must be contiguous")
-    if sampled is not None and sampled.shape != logits.shape[:1]:
+    if sampled is None:
+        return
+    check_one_device({"logits": logits, "sampled": sampled})
+    if sampled.shape != logits.shape[:1]:
         raise ValueError(
             f"sampled tokens of shape {list(sampled.shape)} for logits of {list(logits.shape)}: "
             "there must be one for each row"

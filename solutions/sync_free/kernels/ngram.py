@@ -91,5 +91,8 @@ def check_tables(batch: NgramBatch, token_ids: torch.Tensor, num_tokens: torch.T
         raise ValueError(
             f"tables on {token_ids.device} and {num_tokens.device}: both must be on the accelerator"
         )
-    if token_ids.stride(1) != 1:
-        raise ValueError(f"table strides {token_ids.stride()}: each row must be contiguous")
+    if token_ids.stride(1) != 1 or 0 in (token_ids.stride(0), num_tokens.stride(0)):
+        raise ValueError(
+            f"token_ids has strides {token_ids.stride()}, and num_tokens {num_tokens.stride()}: "
+            "each row must be contiguous, and memory of its own"
+        )

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
 import torch
 import torch.distributed as dist
 import triton
 import triton.language as tl
 
 from debubble.accelerator import current, launch
+from solutions.common.host_integers import is_integer
 
 from ..sites.data_parallel import _run_ar
+from .exchanges import GRACE_S, sum_in_step, unanswered, who_is_missing
 from .ranks import Row
 
 INT32_MAX = 2**31 - 1
@@ -54,6 +62,11 @@ class DataParallelGroup:
     model an exchange would wait as long as on the model's stream. None means a single rank.
     ValueError if `size`, or the limit `max_num_tokens`, is not the same on all ranks: every rank
     raises it, with the same words.
+
+    Exchanges are counted, and each says which one it is: ranks that are not at the same one all
+    raise, and nobody takes another step's numbers for its own. If a rank dies, hangs or stays away,
+    all others raise within `timeout_s` seconds, with its number and that of the exchange; at the
+    start, where each rank compiles, as soon as the process group gives up.
     """
 
     def __init__(
@@ -61,18 +74,29 @@ class DataParallelGroup:
         process_group: dist.ProcessGroup | None,
         size: int,
         max_num_tokens: int = INT32_MAX,
+        timeout_s: float = 300.0,
     ) -> None:
-        check_that_ranks_agree(
-            process_group,
-            {"rows": len(Row), "data parallel size": size, "max_num_tokens": max_num_tokens},
-        )
+        check_timeout(timeout_s)
+        self.process_group, self.timeout_s = process_group, timeout_s
+        self.exchanges = 0
+        """How many this rank has begun."""
+        self._has_started = False
+        self._began = time.monotonic()
+        """When this rank began its last exchange."""
+        self._broken = ""
+        """Why no exchange can be done any more."""
+        self._grace_s = min(GRACE_S, timeout_s / 4)
+        with self._all_there():
+            check_that_ranks_agree(
+                process_group,
+                {"rows": len(Row), "data parallel size": size, "max_num_tokens": max_num_tokens},
+            )
         ranks = 1 if process_group is None else dist.get_world_size(process_group)
         if size != ranks:
             raise ValueError(
                 f"data parallel size {size}, and {ranks} ranks in the process group: they must be "
                 "the same number"
             )
-        self.process_group = process_group
         self.rank = 0 if process_group is None else dist.get_rank(process_group)
         self.size = size
         self.max_num_tokens = min(max_num_tokens, INT32_MAX)
@@ -81,6 +105,10 @@ class DataParallelGroup:
         # What only a first time costs: a compiler, connections, pinned memory for each step.
         for pending in [_run_ar(False, 0, 0, 0, self) for _ in range(STEPS_IN_FLIGHT)]:
             pending.read()
+        self._has_started = True
+        if process_group is not None and not self._is_nccl:
+            # NCCL's own timeout ends the process: there `answered_in_time` sees to it.
+            process_group.set_timeout(timedelta(seconds=timeout_s - self._grace_s))
 
     @classmethod
     def alone(cls, max_num_tokens: int = INT32_MAX) -> DataParallelGroup:
@@ -92,11 +120,14 @@ class DataParallelGroup:
     ) -> torch.Tensor:
         """[4, size] int32 on the device: this rank's column, and zeros. One kernel.
 
-        The numbers are the kernel's arguments, so there is nothing to upload. ValueError, before
-        anything is launched, for what no rank can run; the others then wait for this one until
-        their process group gives up.
+        The numbers are the kernel's arguments, so there is nothing to upload. ValueError for what
+        no rank can run: the others are told in this exchange, and raise too.
         """
-        check_column(original_tokens, padded_tokens, cudagraph_mode, self.max_num_tokens)
+        try:
+            check_column(original_tokens, padded_tokens, cudagraph_mode, self.max_num_tokens)
+        except (TypeError, ValueError):
+            self._refuse()
+            raise
         # Memory of the current stream's, and used on no other one: it may be dropped at any time.
         state = torch.empty(len(Row), self.size, dtype=torch.int32, device=self.device)
         launch(
@@ -115,21 +146,93 @@ class DataParallelGroup:
         return state
 
     def all_reduce(self, state: torch.Tensor) -> None:
-        """Sums `state` over all ranks, in place, on the current stream."""
-        if self.process_group is not None:
-            launch(sum_over_ranks, None, state, self.process_group)
+        """Sums `state` over all ranks, in place, on the current stream. `agreement_of` finds where
+        that can't be: a rank has refused, or is at another exchange. RuntimeError if a rank stays
+        away for too long, and in each exchange from then on."""
+        self._exchange(state, refused=False)
+
+    @contextmanager
+    def answered_in_time(self) -> Iterator[None]:
+        """In here the host may read what it exchanges: with NCCL, whose work is done some time
+        later, RuntimeError too, where all ranks have not taken part in `timeout_s` seconds."""
+        if not self._is_nccl:
+            yield
+            return
+        gave_up = threading.Event()
+
+        def give_up() -> None:
+            gave_up.set()
+            assert self.process_group is not None, "it is NCCL's"
+            self.process_group.abort()  # Or the kernel would wait for ever, and the host for it.
+
+        timer = threading.Timer(self.timeout_s - self._grace_s, give_up)
+        timer.start()
+        try:
+            with self._all_there():
+                yield
+                if gave_up.is_set():
+                    raise RuntimeError("it was aborted")
+        finally:
+            timer.cancel()
+
+    @property
+    def _is_nccl(self) -> bool:
+        return self.process_group is not None and dist.get_backend(self.process_group) == "nccl"
+
+    def _exchange(self, state: torch.Tensor, refused: bool) -> None:
+        if self.process_group is None:
+            return
+        if self._broken:
+            raise RuntimeError(self._broken)
+        # Counted first: who is stopped between the two is found at another exchange than the rest.
+        number, self.exchanges = self.exchanges, self.exchanges + 1
+        self._began = time.monotonic()
+        with self._all_there():
+            # As a kernel, so that sim can hand its data on the CPU to gloo.
+            launch(sum_in_step, None, state, self.process_group, self.rank, number, refused)
+
+    def _refuse(self) -> None:
+        if self.process_group is not None and not self._broken:
+            state = torch.empty(len(Row), self.size, dtype=torch.int32, device=self.device)
+            self._exchange(state, refused=True)
+
+    @contextmanager
+    def _all_there(self) -> Iterator[None]:
+        """RuntimeError, with the missing ranks and the exchange, for what torch.distributed raises
+        in here."""
+        try:
+            yield
+        except RuntimeError:
+            if self.process_group is None or self._broken:
+                raise
+            number = max(self.exchanges - 1, 0)
+            # Whoever is no neighbour of the missing rank finds out at the end of its own timeout.
+            until = max(self._began + self.timeout_s, time.monotonic() + self._grace_s)
+            missing = who_is_missing(self.process_group, number, until)
+            size = dist.get_world_size(self.process_group)
+            timeout_s = self.timeout_s if self._has_started else None
+            self._broken = unanswered(size, number, missing, timeout_s)
+            raise RuntimeError(self._broken) from None
 
 
-def sum_over_ranks(state: torch.Tensor, process_group: dist.ProcessGroup) -> None:
-    """Sums `state` over all ranks, in place. It is launched as a kernel, so that sim can hand its
-    data on the CPU to gloo."""
-    dist.all_reduce(state, group=process_group)
+def check_timeout(timeout_s: float) -> None:
+    """ValueError for what is no number of seconds above 0."""
+    is_number = isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool)
+    if not is_number or not 0 < timeout_s < 10**6:
+        raise ValueError(f"timeout_s is {timeout_s!r}: give seconds, above 0 and below 1e6")
 
 
 def check_column(
     original_tokens: int, padded_tokens: int, cudagraph_mode: int, max_num_tokens: int
 ) -> None:
     """ValueError for numbers that no rank can run."""
+    for name, number in (
+        ("tokens", original_tokens),
+        ("padded tokens", padded_tokens),
+        ("graph mode", cudagraph_mode),
+    ):
+        if not is_integer(number):
+            raise ValueError(f"{number!r} as {name}: give an integer")
     if original_tokens < 0:
         raise ValueError(f"{original_tokens} tokens: a rank that has nothing to run has 0")
     if padded_tokens < original_tokens:

@@ -10,6 +10,8 @@ import torch
 
 from debubble.accelerator import Stream
 
+from .exchanges import check_in_step
+
 
 class Row(IntEnum):
     """The rows of the exchanged tensor, which has a column for each rank."""
@@ -52,7 +54,14 @@ class Agreement:
 
 
 def agreement_of(state: torch.Tensor) -> Agreement:
-    """What all ranks do, from the numbers they exchanged: [4, size] int32 on the host."""
+    """What all ranks do, from the numbers they exchanged: [4, size] int32 on the host.
+    RuntimeError, on each of them, where a rank has refused or is at another exchange."""
+    if state.dim() != 2 or len(state) != len(Row) or not state.is_cpu or state.is_floating_point():
+        raise ValueError(
+            f"state is {state.dtype} {list(state.shape)} on {state.device}: give what _run_ar "
+            f"reads, int32 [{len(Row)}, ranks] on the host"
+        )
+    check_in_step(state[Row.ORIGINAL_TOKENS].tolist())
     return Agreement(
         num_tokens=int(state[Row.PADDED_TOKENS].max()),
         should_ubatch=bool(state[Row.SHOULD_UBATCH].all()),

@@ -11,7 +11,9 @@ import torch
 from debubble.rules.composition import name_of
 
 from ..features.generator import is_on_sim
+from .cuda_types import ABSENT_ON_CUDA, ONLY_ON_CPU
 
+INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 Operator = Callable[[tuple, dict], Any]
 
 PRODUCTS = {
@@ -28,6 +30,9 @@ PRODUCTS = {
 }
 """Matrix products and convolutions, with the name of the function on CUDA that refuses integers."""
 NAMES = {
+    torch.complex32: "ComplexHalf",
+    torch.float16: "Half",
+    torch.bfloat16: "BFloat16",
     torch.bool: "Bool",
     torch.uint8: "Byte",
     torch.int8: "Char",
@@ -40,9 +45,16 @@ NAMES = {
 
 def refusing_as_cuda(func: Any, run: Operator) -> Operator:
     """The operator, or one that first looks for what CUDA would refuse."""
-    of_cuda = PRODUCTS.get(name_of(func).partition(".")[0].removesuffix("_"))
-    if of_cuda is not None:
-        return partial(_multiply, of_cuda, run)
+    name = name_of(func).partition(".")[0].removesuffix("_")
+    if name in PRODUCTS:
+        return partial(_multiply, PRODUCTS[name], run)
+    if name in ABSENT_ON_CUDA:
+        return partial(_refuse, name)
+    if name in ONLY_ON_CPU:
+        types = frozenset(getattr(torch, dtype) for dtype in ONLY_ON_CPU[name])
+        return partial(_check_type, f"{name}_cuda", types, run)
+    if name == "scatter_reduce":
+        return partial(_reduce, run)
     if any(argument.name == "generator" for argument in func._schema.arguments):
         return partial(_draw, run)
     return run
@@ -51,9 +63,33 @@ def refusing_as_cuda(func: Any, run: Operator) -> Operator:
 def _multiply(of_cuda: str, run: Operator, args: tuple, kwargs: dict) -> Any:
     """Factors of two types are left to PyTorch, which refuses them everywhere."""
     factors = [arg for arg in args if isinstance(arg, torch.Tensor)]
-    name = NAMES.get(factors[0].dtype)
+    name = NAMES.get(factors[0].dtype) if factors[0].dtype in INTEGERS else None
     if name and all(f.dtype == factors[0].dtype and f.numel() for f in factors):
         raise NotImplementedError(f'"{of_cuda}" not implemented for {name!r}')
+    return run(args, kwargs)
+
+
+def _refuse(name: str, args: tuple, kwargs: dict) -> Any:
+    raise NotImplementedError(
+        f"Could not run 'aten::{name}' on sim, since CUDA has no such operator: call it on .cpu()"
+    )
+
+
+def _check_type(
+    of_cuda: str, types: frozenset[torch.dtype], run: Operator, args: tuple, kwargs: dict
+) -> Any:
+    dtype = args[0].dtype
+    if dtype in types and args[0].numel():
+        name = NAMES.get(dtype, str(dtype))
+        raise NotImplementedError(f'"{of_cuda}" not implemented for {name!r}')
+    return run(args, kwargs)
+
+
+def _reduce(run: Operator, args: tuple, kwargs: dict) -> Any:
+    """Truth values can be summed there, and nothing else."""
+    how = args[4] if len(args) > 4 else kwargs["reduce"]
+    if args[0].dtype == torch.bool and how in ("prod", "amin", "amax"):
+        raise NotImplementedError("\"scatter_reduce_cuda\" not implemented for 'Bool'")
     return run(args, kwargs)
 
 

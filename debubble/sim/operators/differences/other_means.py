@@ -9,6 +9,8 @@ import torch
 
 from debubble.rules.composition import name_of
 
+from ...memory.tape import flat_tensors
+
 aten = torch.ops.aten
 INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 
@@ -63,20 +65,35 @@ LEAVES_OUT = {
     "linalg_matrix_rank.out_tol_tensor": "tol_tensor",
     "linalg_matrix_rank.atol_rtol_float_out": "atol_rtol_float",
     "linalg_matrix_rank.atol_rtol_tensor_out": "atol_rtol_tensor",
+    "matmul.out": "default",
+    "mode.values": "default",
+    "_native_batch_norm_legit.out": "default",
 }
-"""Operators that leave `out` as it was if it is of a class of tensors' own, as on sim, with the
-overload whose result belongs there."""
+"""Operators that are wrong about what they are to write to if it is of a class of tensors' own, as
+on sim: they leave it alone, refuse it, or end the process. With the overload whose result belongs
+there."""
 
 
-def writing_out(func: Any) -> Callable[[tuple, dict], torch.Tensor]:
-    """For an operator of LEAVES_OUT: computes the result, and copies it."""
+def writing_out(func: Any) -> Callable[[tuple, dict], Any]:
+    """For an operator of LEAVES_OUT: computes the results, and copies them."""
     without_out = getattr(func.overloadpacket, LEAVES_OUT[name_of(func)])
+    names = [
+        argument.name
+        for argument in func._schema.arguments
+        if argument.kwarg_only and argument.alias_info is not None
+    ]
 
-    def run(args: tuple, kwargs: dict) -> torch.Tensor:
-        out = kwargs["out"]
-        result = without_out(*args, **{k: v for k, v in kwargs.items() if k != "out"})
-        if out.shape != result.shape:
-            out.resize_(result.shape)
-        return out.copy_(result)
+    def run(args: tuple, kwargs: dict) -> Any:
+        results = flat_tensors(without_out(*args, **_without(kwargs, names)))
+        given = [kwargs[name] for name in names]
+        for out, result in zip(given, results, strict=True):
+            if out.shape != result.shape:
+                out.resize_(result.shape)
+            out.copy_(result)
+        return given[0] if len(given) == 1 else tuple(given)
 
     return run
+
+
+def _without(kwargs: dict, names: list[str]) -> dict:
+    return {name: value for name, value in kwargs.items() if name not in names}

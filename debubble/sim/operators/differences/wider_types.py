@@ -25,7 +25,11 @@ def types_to_widen(name: str) -> frozenset[torch.dtype]:
 
 
 def in_wider_types(
-    func: Callable[..., Any], written: Sequence[torch.Tensor], args: list, kwargs: dict[str, Any]
+    func: Callable[..., Any],
+    written: Sequence[torch.Tensor],
+    returns_written: bool,
+    args: list,
+    kwargs: dict[str, Any],
 ) -> Any:
     """Calls `func` with wider copies of its arguments. What it wrote is put into `written`, the
     arguments that it should have written to; other results are rounded to the narrow type."""
@@ -34,12 +38,12 @@ def in_wider_types(
     wide_args = [_widened(arg, copies) for arg in args]
     wide_kwargs = {name: _widened(value, copies) for name, value in kwargs.items()}
     out = func(*wide_args, **wide_kwargs)
-    if written:
-        for tensor in written:
-            wide = copies[id(tensor)]
-            if tensor.shape != wide.shape:
-                tensor.resize_(wide.shape)
-            tensor.copy_(wide)
+    for tensor in written:
+        wide = copies[id(tensor)]
+        if tensor.shape != wide.shape:
+            tensor.resize_(wide.shape)
+        tensor.copy_(wide)
+    if returns_written:
         return written[0] if isinstance(out, torch.Tensor) else tuple(written)
     asked_for = kwargs.get("dtype")
     return _narrowed(out, asked_for if asked_for is not None else narrow)

@@ -1,1 +1,1 @@
-"""What of PyTorch beside its operators knows sim: autocast, generators, streams, lazy layers, files."""
+"""What of PyTorch beside its operators knows sim: autocast, generators, streams, layers, files."""

@@ -1,4 +1,4 @@
-"""`torch.autocast` on sim, by CUDA's lists: which operators run in half precision, which in fp32."""
+"""`torch.autocast` on sim, by CUDA's lists: what runs in half precision, and what in fp32."""
 
 from __future__ import annotations
 
@@ -10,15 +10,20 @@ import torch
 
 from ...memory.tape import flat_tensors, with_tensors
 
-IN_HALF = """
+
+def _names(text: str) -> list[str]:
+    return text.split()
+
+
+IN_HALF = _names("""
     _convolution conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d.input
     conv_transpose3d.input convolution prelu addmm addmv addr matmul einsum mm mv
     linalg_vecdot linear addbmm baddbmm bmm chain_matmul linalg_multi_dot _thnn_fused_lstm_cell
     _thnn_fused_gru_cell lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
     scaled_dot_product_attention lstm.input lstm.data gru.input gru.data
     rnn_tanh.input rnn_tanh.data rnn_relu.input rnn_relu.data
-""".split()
-IN_FP32 = """
+""")
+IN_FP32 = _names("""
     acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan
     pow.Tensor_Scalar pow.Tensor_Tensor pow.Scalar softplus layer_norm native_layer_norm group_norm
     frobenius_norm.dim nuclear_norm nuclear_norm.dim cosine_similarity poisson_nll_loss
@@ -29,15 +34,15 @@ IN_FP32 = """
     _upsample_nearest_exact2d upsample_nearest3d _upsample_nearest_exact3d upsample_linear1d
     upsample_bilinear2d _upsample_bilinear2d_aa upsample_trilinear3d upsample_bicubic2d
     _upsample_bicubic2d_aa norm.Scalar norm.ScalarOpt_dim norm.names_ScalarOpt_dim rms_norm
-""".split()
-SUMMED_IN_FP32 = """
+""")
+SUMMED_IN_FP32 = _names("""
     prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm
     linalg_matrix_norm linalg_matrix_norm.str_ord sum sum.dim_IntList
-""".split()
+""")
 """Told to compute in fp32, by an argument, unless they are told another type."""
-IN_THE_WIDEST = """
+IN_THE_WIDEST = _names("""
     addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add
-""".split()
+""")
 """Their tensors are made of one type."""
 REFUSED = ("binary_cross_entropy",)
 _KEY = "AutocastPrivateUse1"

@@ -1,5 +1,5 @@
-"""`torch.nn.LazyLinear` and its like on sim: where a parameter will lie is remembered until its shape
-is known, since a tensor on sim is an object of another class than an uninitialised one."""
+"""`torch.nn.LazyLinear` and its like on sim: where a parameter will lie is remembered until its
+shape is known, since a tensor on sim is an object of another class than an uninitialised one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`flex_attention` called as it is, on sim: step by step, as PyTorch does on CUDA where the call isn't
-compiled. (`Accelerator.flex_attention` is what compiles it.)"""
+"""`flex_attention` called as it is, on sim: step by step, as PyTorch does on CUDA where the call
+isn't compiled. (`Accelerator.flex_attention` is what compiles it.)"""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from debubble.rules.gradients import effects_of_gradient
 from ...clock.device import SimDevice
 from ...memory.tape import flat_tensors, with_tensors
 from ...tensor import SimTensor
+from ..differences.wider_types import WIDER, types_to_widen
 from ..dispatch import Dispatcher
 from ..execution import Operation, execute
 
@@ -130,6 +131,18 @@ def _compute(ctx: Any, inputs: Any, gradients: tuple) -> list[torch.Tensor | Non
 
 
 def _gradients(ctx: Any, data: list, wanted: list[bool], towards: list) -> list:
+    narrow = types_to_widen(name_of(ctx.func))
+    if any(t.dtype in narrow for t in data):
+        wide = [
+            [t if t is None else t.to(WIDER[t.dtype]) for t in those] for those in (data, towards)
+        ]
+        found = _gradients_of(ctx, wide[0], wanted, wide[1])
+        kinds = (t.dtype for t, w in zip(data, wanted, strict=True) if w)
+        return [t if t is None else t.to(kind) for t, kind in zip(found, kinds, strict=True)]
+    return _gradients_of(ctx, data, wanted, towards)
+
+
+def _gradients_of(ctx: Any, data: list, wanted: list[bool], towards: list) -> list:
     leaves = [t.detach().requires_grad_(w) for t, w in zip(data, wanted, strict=True)]
     state = torch.get_rng_state() if ctx.random_state is not None else None
     if state is not None:

@@ -1,0 +1,18 @@
+"""Tensors that one kernel takes must lie on one device: looked at on the host, which knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+
+def check_one_device(tensors: Mapping[str, torch.Tensor | None]) -> None:
+    """ValueError, naming the tensor, unless all that are there lie where the first one does."""
+    first_name, first = next(iter(tensors.items()))
+    assert first is not None, "the others are compared with it"
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.device != first.device:
+            raise ValueError(
+                f"{name} is on {tensor.device}, and {first_name} on {first.device}: use one device"
+            )

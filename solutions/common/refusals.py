@@ -1,0 +1,187 @@
+"""The door of a system: what its public functions refuse by type alone, in one sentence.
+
+    refuse_wrong_types(globals(), __all__)
+
+in a package's `__init__` wraps its functions, so that an argument of another type than the
+signature says is refused before anything else happens. What an argument's value has to be, each
+function checks itself. A signature is read once; a call costs a microsecond or two.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, NamedTuple, get_args, get_origin
+
+import numpy as np
+import torch
+
+from .host_integers import is_integer
+from .shown import shown
+
+
+class Rule(NamedTuple):
+    """What a value of some type is."""
+
+    holds: Callable[[Any], bool]
+    give: str
+    """What to give instead, as a sentence goes on behind "give"."""
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    return bool(abs(value) <= sys.float_info.max)  # not for nan
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, collections.abc.Sequence) and not isinstance(value, str | bytes)
+
+
+def _is_iterable(value: object) -> bool:
+    return isinstance(value, collections.abc.Iterable) and not isinstance(value, str | bytes)
+
+
+LIMIT = 2**63
+RULES = {
+    "None": Rule(lambda value: value is None, "None"),
+    "int": Rule(lambda value: is_integer(value) and -LIMIT <= value < LIMIT, "an integer"),
+    "float": Rule(_is_number, "a finite number"),
+    "bool": Rule(lambda value: isinstance(value, bool | np.bool_), "True or False"),
+    "str": Rule(lambda value: isinstance(value, str), "a str"),
+    "torch.Tensor": Rule(lambda value: isinstance(value, torch.Tensor), "a tensor"),
+    "torch.device": Rule(lambda value: isinstance(value, torch.device), "a torch.device"),
+    "torch.dtype": Rule(lambda value: isinstance(value, torch.dtype), "a torch.dtype"),
+    "np.ndarray": Rule(lambda value: isinstance(value, np.ndarray), "a numpy array"),
+    "range": Rule(lambda value: isinstance(value, range), "a range"),
+    "tuple": Rule(lambda value: isinstance(value, tuple), "a tuple"),
+    "list": Rule(lambda value: isinstance(value, list), "a list"),
+    "dict": Rule(lambda value: isinstance(value, dict), "a dict"),
+    "Sequence": Rule(_is_list, "a list"),
+    "Iterable": Rule(_is_iterable, "a list"),
+    "Mapping": Rule(lambda value: isinstance(value, collections.abc.Mapping), "a dict"),
+    "AbstractSet": Rule(lambda value: isinstance(value, collections.abc.Set), "a set"),
+}
+"""By the name of a type in a signature."""
+
+
+def refuse_wrong_types(names: dict[str, Any], public: Iterable[str]) -> None:
+    """Puts the door before those functions and classes in `names`, a package's globals(), that are
+    `public`. Of a class it is before `__init__` and before the methods without an underscore."""
+    for name in public:
+        thing = names.get(name)
+        if inspect.isfunction(thing):
+            names[name] = door_of(thing, name)
+        elif inspect.isclass(thing):
+            _before_methods(thing)
+
+
+def _before_methods(owner: type) -> None:
+    for name, method in list(vars(owner).items()):
+        if inspect.isfunction(method) and (name == "__init__" or not name.startswith("_")):
+            what = owner.__name__ if name == "__init__" else f"{owner.__name__}.{name}"
+            setattr(owner, name, door_of(method, what))
+
+
+def door_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """`function`, but TypeError, which calls it `name`, for an argument of another type than its
+    signature says. Arguments whose types are not among RULES, and no classes, come through."""
+    places = list(inspect.signature(function).parameters)
+    rules = {place: rule for place in places if (rule := _rule_of(function, place))}
+
+    @functools.wraps(function)
+    def door(*given: Any, **named: Any) -> Any:
+        for place, value in zip(places, given, strict=False):
+            if place in rules and not rules[place].holds(value):
+                raise _refusal(name, place, value, rules[place])
+        for place, value in named.items():
+            if place in rules and not rules[place].holds(value):
+                raise _refusal(name, place, value, rules[place])
+        return function(*given, **named)
+
+    return door
+
+
+def _refusal(name: str, place: str, value: object, rule: Rule) -> TypeError:
+    return TypeError(f"{name}: {place} is {shown(value)}: give {rule.give}")
+
+
+def _rule_of(function: Callable[..., Any], place: str) -> Rule | None:
+    """Of any of the alternatives that the signature gives; None if one of them is not known."""
+    annotation = function.__annotations__.get(place)
+    if not isinstance(annotation, str):
+        return None
+    found = [_rule_of_type(function, text.strip()) for text in _alternatives(annotation)]
+    if not all(found):
+        return None
+    rules = [rule for several in found if several for rule in several]
+    if len(rules) == 1:
+        return rules[0]
+    holds = tuple(rule.holds for rule in rules)
+    give = " or ".join(dict.fromkeys(rule.give for rule in rules))
+    return Rule(lambda value: any(one(value) for one in holds), give)
+
+
+def _alternatives(annotation: str) -> list[str]:
+    """ "Sequence[int | str] | None" has two."""
+    parts, depth = [""], 0
+    for character in annotation:
+        depth += (character == "[") - (character == "]")
+        if character == "|" and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
+def _rule_of_type(function: Callable[..., Any], text: str) -> list[Rule]:
+    """Those of a type by its name, or of what the name stands for; empty where it is unknown."""
+    name, _, members = text.partition("[")
+    if name == "Sequence" and members:
+        of_member = _rules_of_members(function, members.removesuffix("]"))
+        return [_list_of(of_member[0])] if of_member else [RULES[name]]
+    if name in RULES:
+        return [RULES[name]]
+    return _rules_of(inspect.unwrap(function).__globals__.get(name))
+
+
+def _rules_of_members(function: Callable[..., Any], text: str) -> list[Rule]:
+    """What each member of a list has to be, where that is a tensor or of a class of ours: of such
+    there are few. Lists of numbers are long, and whoever takes them looks at them."""
+    if text not in ("torch.Tensor", "range") and (text in RULES or not text.isidentifier()):
+        return []
+    return _rule_of_type(function, text)
+
+
+def _list_of(member: Rule) -> Rule:
+    return Rule(
+        lambda value: _is_list(value) and all(map(member.holds, value)),
+        f"a list, each member {member.give}",
+    )
+
+
+def _rules_of(stands_for: Any) -> list[Rule]:
+    """Those of a class, of an alias, of a Literal; empty for anything else."""
+    origin = get_origin(stands_for)
+    if origin is Literal:
+        return [Rule(RULES["str"].holds, " or ".join(map(repr, get_args(stands_for))))]
+    if isinstance(origin, type) and origin.__name__ in RULES:
+        return [RULES[origin.__name__]]
+    if get_args(stands_for):
+        found = [_rules_of(each) for each in get_args(stands_for)]
+        return [rule for several in found for rule in several] if all(found) else []
+    if stands_for is type(None):
+        return [RULES["None"]]
+    if not isinstance(stands_for, type) or getattr(stands_for, "_is_protocol", False):
+        return []
+    for rule_name in (
+        stands_for.__name__,
+        f"torch.{stands_for.__name__}",
+        f"np.{stands_for.__name__}",
+    ):
+        if rule_name in RULES:
+            return [RULES[rule_name]]
+    return [Rule(lambda value: isinstance(value, stands_for), f"a {stands_for.__name__}")]

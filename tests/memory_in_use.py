@@ -1,0 +1,33 @@
+"""How much memory this process holds, to see that it stops growing."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable
+
+import pytest
+
+SPARE_BYTES = 2 << 20
+"""That an allocator may take or give back at any time, whatever runs."""
+
+
+def resident_bytes() -> int:
+    gc.collect()
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def expect_flat(call: Callable[[int], object], count: int) -> None:
+    """`call(number)` so many times, and once more as often: the second half takes no memory. It may
+    take 1 % of what the process holds, or a few pages where that is little."""
+    if sys.platform != "linux":
+        pytest.skip("only Linux says how much memory a process holds")
+    for number in range(count):
+        call(number)
+    before = resident_bytes()
+    for number in range(count, 2 * count):
+        call(number)
+    grown = resident_bytes() - before
+    assert grown < max(before // 100, SPARE_BYTES), f"{count} more calls took {grown:,} bytes"

@@ -1,0 +1,58 @@
+"""The page `docs/find_your_waits.md`: its example waits where it says, and what it shows is so."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/find_your_waits.md"
+SHOWN = re.compile(r"<!-- (debubble syncs [^\n]+) -->\n```text\n(.*?)```", re.DOTALL)
+WRITE = "DEBUBBLE_WRITE_DOCS"
+"""Set to write what the commands print today into the page."""
+
+
+def printed(command: str) -> str:
+    """From the table on, as a terminal of 100 columns shows it."""
+    words = command.split()[1:]
+    environment = os.environ | {"COLUMNS": "100", "DEBUBBLE_DEVICE": "sim"}
+    done = subprocess.run(
+        [sys.executable, "-m", "debubble.cli", *words],
+        cwd=ROOT / "docs/examples",
+        env=environment | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    table = done.stdout[done.stdout.index("\n\n") :].strip("\n")
+    return "\n".join(line.rstrip() for line in table.splitlines()) + "\n"
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_page_shows_what_its_commands_print(number):
+    page = PAGE.read_text()
+    command, shown = SHOWN.findall(page)[number]
+    now = printed(command)
+    if os.environ.get(WRITE):
+        place = [*SHOWN.finditer(page)][number]
+        PAGE.write_text(page[: place.start(2)] + now + page[place.end(2) :])
+        shown = now
+    assert now == shown, f"{WRITE}=1 pytest {Path(__file__).name} writes it anew"
+
+
+def test_the_action_names_options_that_there_are():
+    """Of `debubble syncs`, which stand in the example of a GitHub Action."""
+    from typer.testing import CliRunner
+
+    from debubble.cli import app
+
+    help_text = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["syncs", "--help"]).stdout
+    action = PAGE.read_text().partition("```yaml")[2].partition("```")[0]
+    options = set(re.findall(r"--[a-z-]+(?= |$)", action)) - {"--extra-index-url", "--steps"}
+    assert options
+    assert all(option in help_text for option in options), options

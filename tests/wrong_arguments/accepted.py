@@ -1,0 +1,100 @@
+"""Wrong-looking arguments that are right all the same: which are accepted, and why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+LIST = Path(__file__).with_name("accepted.json")
+"""By kind, the arguments for which it is accepted: taken by `python -m tests.wrong_arguments`."""
+
+STRIDES = "it is read by its strides"
+CONVERTED = "its numbers are converted, and none is lost"
+OTHER_SIZE = "of that size it is another batch, pool or table, as right as the first"
+NUMBER = "it is a number that this argument may have"
+EMPTY = "there is nothing to do, or nothing that anybody asks for"
+UNREAD = "only its device or its length is looked at"
+BECAUSE = {
+    "None": "the argument may be left out",
+    "True": "it is a flag",
+    "with True in it": "among numbers it is a 1",
+    "transposed": STRIDES,
+    "with gaps": STRIDES,
+    "expanded": STRIDES,
+    "turned": OTHER_SIZE,
+    "as torch.float64": CONVERTED,
+    "as torch.float16": CONVERTED,
+    "as torch.int64": CONVERTED,
+    "as torch.int32": CONVERTED,
+    "as torch.int8": CONVERTED,
+    "as torch.bool": CONVERTED,
+    "one row more": OTHER_SIZE,
+    "one row short": OTHER_SIZE,
+    "one more": OTHER_SIZE,
+    "one short": OTHER_SIZE,
+    "backwards": "the same numbers, in another order",
+    "beyond int32": NUMBER,
+    "beyond int64": NUMBER,
+    "negative": NUMBER,
+    "very negative": NUMBER,
+    "a fraction": NUMBER,
+    "with a negative in it": NUMBER,
+    "with a list in it": "a row's past that nobody asks about is not looked at",
+    "an empty dict": EMPTY,
+    "an empty list": EMPTY,
+    "an empty word": NUMBER,
+    "a word": NUMBER,
+    "a digit as a word": NUMBER,
+    "with nothing in it": EMPTY,
+    "on another device": UNREAD,
+    "a tensor of meta": UNREAD,
+    "ids of the device": UNREAD,
+    "a number of the device": UNREAD,
+    "fractions of the host": UNREAD,
+    "complex tensor": UNREAD,
+    "as a number": UNREAD,
+    "with a dimension more": UNREAD,
+    "with a dimension less": UNREAD,
+    "a set": "ids that are no request's are left out",
+    "a mask": "flags are numbers of one byte where any numbers may travel",
+    "a list of flags": "flags are numbers of one byte where any numbers may travel",
+    "a list of lists": OTHER_SIZE,
+    "a dict of words": "names that are no request's are left out",
+    "a dict of negatives": "names that are no request's are left out",
+    "a dict of fractions": "names that are no request's are left out",
+}
+"""By kind, what makes it no mistake."""
+
+BY_OTHERS = {
+    "apply_bad_words(logits: as torch.int64)": "filled with -inf, which PyTorch refuses",
+    "apply_bad_words(logits: as torch.int32)": "filled with -inf, which PyTorch refuses",
+    "apply_bad_words(logits: as torch.int8)": "filled with -inf, which PyTorch refuses",
+    "clear_rows(tables: an empty list)": "Python's own sentence: of no tables there is no smallest",
+    "clear_rows(tables: one short)": "Python's own sentence: of no tables there is no smallest",
+    "ReadBack(tensor: a tensor of meta)": "PyTorch's own sentence: it has no data",
+    "PagedRequests(seed: negative)": "numpy's own sentence",
+    "PagedRequests(seed: very negative)": "numpy's own sentence",
+    "swap_blocks_batch(min_n: beyond int32)": "so it is a DMA batch, which names the stream",
+    "range_tensors_by_micro_batch(batches: one more)": "it says how many rows are too many",
+    "prepare_chunk_tables_on_device(num_tokens: beyond int32)": "it says what such tables need",
+    **{
+        f"update_ngram_gpu_tensors_incremental(prev_req_id_to_row: {kind})": (
+            "it names the request that the map lacks"
+        )
+        for kind in (
+            "an empty dict",
+            "a dict of words",
+            "a dict of fractions",
+            "a dict of negatives",
+        )
+    },
+}
+"""Refused, with nothing changed, by who is called, or by what follows from the argument: no
+sentence about itself would say more."""
+UNCHECKED = ("StagingRing.upload", "copy_to_persistent", "physical_to_logical_mapping")
+"""Answers to exercises, short, and in PyTorch's operators alone: these refuse what doesn't fit, and
+say so in their own words."""
+
+
+def accepted() -> dict[str, list[str]]:
+    return json.loads(LIST.read_text())

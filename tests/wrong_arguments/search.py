@@ -1,0 +1,153 @@
+"""Calls with one wrong argument each: what was refused, by which sentence, and what it has cost."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import debubble
+
+from . import kinds
+
+ROOT = str(Path(__file__).parents[2] / "solutions")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A public function, and arguments that are right, made anew for each call."""
+
+    name: str
+    function: Callable[..., Any]
+    right: Callable[[], dict[str, Any]]
+    left_out: tuple[str, ...] = ()
+    """Arguments that hold what the process is made of: no kind of them is a user's mistake."""
+
+    @property
+    def parameters(self) -> list[str]:
+        """Those of the signature, each of which `right` gives."""
+        names = [
+            name
+            for name, parameter in inspect.signature(self.function).parameters.items()
+            if name not in self.left_out and parameter.kind is not parameter.VAR_KEYWORD
+        ]
+        missing = {*names} - self.right().keys()
+        assert not missing, f"{self.name}: say what {missing} should be"
+        return names
+
+
+@dataclass(frozen=True)
+class Outcome:
+    call: str
+    parameter: str
+    kind: str
+    problem: str
+    """What is wrong with how it was refused; empty if nothing is."""
+    accepted: bool
+    sentence: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.call}({self.parameter}: {self.kind})"
+
+
+def outcomes_of(call: Call, accelerator: Any) -> Iterator[Outcome]:
+    """Of each argument of the call, and each kind of wrong value of it."""
+    waits = _waits(accelerator, call, {})
+    for parameter in call.parameters:
+        for kind in kinds.of(call.right()[parameter], accelerator.device):
+            yield outcome_of(call, parameter, kind, accelerator, waits)
+
+
+def outcome_of(
+    call: Call, parameter: str, kind: str, accelerator: Any, right_waits: int
+) -> Outcome:
+    arguments = call.right()
+    wrong = kinds.of(arguments[parameter], accelerator.device)[kind]()
+    arguments[parameter] = wrong
+    before = _values(arguments)
+    accelerator.synchronize()
+    sentence, problem, accepted = "", "", False
+    with debubble.record(accelerator) as timeline:
+        try:
+            call.function(**arguments)
+            accepted = True
+        except Exception as error:  # What it is, is the question.
+            sentence = f"{type(error).__name__}: {error}"
+            problem = _problem(error, parameter, wrong)
+    if accepted:
+        waits = timeline.counts()["host_syncs"]
+        if waits > right_waits:
+            problem = f"{waits} hidden waits"
+    elif timeline.events and not problem:
+        problem = f"it was refused behind {timeline.events[0].name}"
+    if not accepted and not problem:
+        changed = _changed(before, arguments)
+        problem = f"{changed} is changed" if changed else ""
+    return Outcome(call.name, parameter, kind, problem, accepted, sentence)
+
+
+def _problem(error: Exception, parameter: str, wrong: Any) -> str:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    if not isinstance(error, TypeError | ValueError):
+        return f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}"
+    if not place.filename.startswith(ROOT) or not (place.line or "").startswith(("raise", ")")):
+        return f"not refused but stumbled over, at {Path(place.filename).name}:{place.lineno}"
+    if wrong is None:
+        return ""  # The sentence is about the argument that needs this one.
+    words, text = parameter.replace("_", " "), str(error)
+    if parameter in text or words in text or words.rstrip("s") in text or _said(wrong, text):
+        return ""
+    return "its sentence says neither argument nor value"
+
+
+def _said(wrong: Any, text: str) -> bool:
+    """Whether the sentence has the value: of a tensor what is wrong with it, of a list a member or
+    its length, of a dict a key."""
+    if isinstance(wrong, torch.Tensor):
+        about = (wrong.dtype, list(wrong.shape), tuple(wrong.shape), wrong.device, wrong.stride())
+        return any(str(each) in text for each in (*about, *wrong.shape))
+    if isinstance(wrong, np.ndarray):
+        wrong = wrong.tolist()
+    parts: list[Any] = [wrong]
+    if isinstance(wrong, dict):
+        parts += [*wrong, *wrong.values()]
+    if isinstance(wrong, list | tuple | set):
+        parts += [*wrong, len(wrong)]
+    return any(repr(part) in text for part in parts)
+
+
+def _values(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Copies of what a call could change."""
+    copies = {}
+    for name, value in arguments.items():
+        if isinstance(value, torch.Tensor) and value.device.type != "meta":
+            copies[name] = value.clone()
+        elif isinstance(value, np.ndarray):
+            copies[name] = value.copy()
+    return copies
+
+
+def _changed(before: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
+    for name, was in before.items():
+        now = arguments[name]
+        if isinstance(was, np.ndarray):
+            same = was.dtype == object or np.array_equal(was, now, equal_nan=was.dtype.kind == "f")
+        else:
+            same = torch.equal(was.cpu().nan_to_num(), now.cpu().nan_to_num())
+        if not same:
+            return name
+    return ""
+
+
+def _waits(accelerator: Any, call: Call, changes: Mapping[str, Any]) -> int:
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        call.function(**call.right() | changes)
+    return timeline.counts()["host_syncs"]

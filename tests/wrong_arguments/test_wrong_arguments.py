@@ -1,0 +1,120 @@
+"""Every argument of every public function of the five systems, with every kind of wrong value: it
+is refused by a sentence with the argument or the value, before anything has changed or anybody has
+waited; or it is on the list of what is accepted, which says why."""
+
+import inspect
+import warnings
+
+import pytest
+import torch
+
+import debubble
+import solutions.flex_graph
+import solutions.gdn
+import solutions.offload
+import solutions.pinned_h2d
+import solutions.sync_free
+from solutions.common.refusals import door_of
+from solutions.common.shown import shown
+
+from . import kinds
+from .accepted import BECAUSE, BY_OTHERS, UNCHECKED, accepted
+from .all_calls import all_calls
+from .search import outcomes_of
+
+pytestmark = [pytest.mark.sim, pytest.mark.usefixtures("only_launched")]
+NUM_CALLS = 64
+LEAST_CASES = 10_000
+SYSTEMS = (
+    solutions.flex_graph,
+    solutions.gdn,
+    solutions.offload,
+    solutions.pinned_h2d,
+    solutions.sync_free,
+)
+NOT_SEARCHED = {
+    "DataParallelGroup": "its ranks are processes: test_failing_ranks",
+    "allow_waits": "it takes nothing",
+    "copy_batch": "its arguments are those of swap_blocks_batch, which calls it",
+    "swap_with_preset": "upstream's way, kept to be measured beside ours",
+    "launch_swap": "it says that nothing is checked",
+    "pinned_blocks": "sizes of memory alone",
+    "registered": "it takes memory that the caller owns, and tests/offload say how it fails",
+    "paged_mask_mod": "its arguments are made by a builder, and by nobody else",
+}
+
+
+@pytest.fixture(scope="module")
+def calls(accelerator):
+    return all_calls(accelerator)
+
+
+@pytest.mark.deep(12)
+@pytest.mark.parametrize("number", range(NUM_CALLS))
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_wrong_is_refused_or_known_to_be_right(accelerator, calls, number):
+    name = [*calls][number]
+    if name in UNCHECKED:
+        pytest.skip("PyTorch's own operators refuse")
+    outcomes = [*outcomes_of(calls[name], accelerator)]
+    bad = [each for each in outcomes if each.problem and each.id not in BY_OTHERS]
+    assert not bad, "\n".join(f"{each.id}: {each.problem}: {each.sentence}" for each in bad)
+    known = accepted()
+    for each in outcomes:
+        if each.accepted:
+            assert f"{each.call}({each.parameter})" in known.get(each.kind, ()), each.id
+
+
+def test_each_kind_that_is_accepted_has_a_reason():
+    assert accepted().keys() <= BECAUSE.keys()
+
+
+def test_the_search_is_a_wide_one(accelerator, calls):
+    assert len(calls) == NUM_CALLS
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases = sum(
+            len(kinds.of(call.right()[parameter], accelerator.device))
+            for call in calls.values()
+            for parameter in call.parameters
+        )
+    assert cases > LEAST_CASES
+
+
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.__name__.split(".")[-1])
+def test_every_public_function_is_searched(calls, system):
+    functions = {name for name in system.__all__ if inspect.isfunction(getattr(system, name))}
+    assert functions <= calls.keys() | NOT_SEARCHED.keys()
+
+
+def takes(number: int, names: "list[str] | None" = None) -> int:
+    return number
+
+
+takes.__annotations__ = {"number": "int", "names": "Sequence[str] | None", "return": "int"}
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"number": True}, "takes: number is True: give an integer"),
+        ({"number": 10**400}, "takes: number is an int of more than 60 digits: give an integer"),
+        ({"number": 1, "names": "word"}, "takes: names is 'word': give a list or None"),
+    ],
+    ids=["a flag", "a huge one", "a word"],
+)
+def test_the_door_says_function_argument_value_and_what_to_give(given, sentence):
+    door = door_of(takes, "takes")
+    with pytest.raises(TypeError) as refused:
+        door(**given)
+    assert str(refused.value) == sentence
+    assert door(2, names=["a"]) == 2
+    assert inspect.signature(door) == inspect.signature(takes)
+
+
+def test_a_tensor_is_shown_without_being_read(accelerator):
+    number = torch.zeros(2, 3, device=accelerator.device)
+    with debubble.record(accelerator) as timeline:
+        text = shown(number)
+    assert text == f"a torch.float32 tensor [2, 3] on {number.device}"
+    assert timeline.counts()["host_syncs"] == 0
