@@ -37,7 +37,7 @@ every_chapter = pytest.mark.parametrize("path", REFERENCES, ids=lambda path: pat
 every_file = pytest.mark.parametrize(
     "path",
     [*NOTEBOOKS, *REFERENCES],
-    ids=lambda path: f"{path.stem}-{'reference' if path in REFERENCES else 'readers'}",
+    ids=lambda path: f"{path.stem}-reference" if path in REFERENCES else path.stem,
 )
 
 

@@ -21,7 +21,7 @@ from .clock.graph import SimGraph
 from .clock.streams import SimEvent, SimStream
 from .flex.flex_attention import FlexAttention
 from .kernels.address_copies import AddressCopies
-from .kernels.launches import Launches
+from .kernels.launches import Launches, LeftOut
 from .memory import pinning
 from .memory.address_map import AddressMap
 from .operators import backend
@@ -89,6 +89,18 @@ class SimAccelerator:
             return None
         with self._device.locked_for_launch():
             return self._launches(kernel, grid, args, meta, work)
+
+    @contextmanager
+    def schedule_only(self, left_out: LeftOut = "computing") -> Iterator[None]:
+        """Some Triton kernels are launched, timed and recorded as ever, and not run: what they
+        would write stays as it was. Those that compute with floating-point numbers, or all; tables
+        of integers are what times may rest on. For pictures of a step: most of sim's own time is
+        arithmetic on which no event depends."""
+        before, self._launches.left_out = self._launches.left_out, left_out
+        try:
+            yield
+        finally:
+            self._launches.left_out = before
 
     def memory_at(self, address: int) -> MemoryRange | None:
         with self._device.lock:

@@ -43,6 +43,7 @@ def test_the_chapter_runs_and_its_timeline_follows_the_slider(
     cell = notebook.cell_with(SLIDER, TIMELINE)
     timeline = cell.locator(TIMELINE).first
     timeline.scroll_into_view_if_needed()
+    settled_picture(page, timeline)
     expect_whole_tooltips(page, timeline)
     before = settled_picture(page, timeline)
     page.screenshot(path=screenshots / f"{chapter}_before_the_slider.png")
@@ -134,8 +135,8 @@ def expect_whole_tooltips(page, canvas) -> None:
     told = 0
     for x in (0.15, 0.4, 0.65, 0.97):
         for y in (40, box["height"] / 2, box["height"] - 30):
-            page.mouse.move(box["x"] + x * box["width"], box["y"] + y)
-            page.wait_for_timeout(50)
+            canvas.hover(position={"x": x * box["width"], "y": y})
+            page.wait_for_timeout(200)
             tip = page.locator(".debubble-timeline .tip:popover-open")
             if not tip.count():
                 continue

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from debubble.assets import ASSETS
 from debubble.timeline import Event, Timeline
 from debubble.timeline.correction import Clock, as_measured, union, without_load
-from debubble.views.timeline.picture import alt_text, heading
+from debubble.views.timeline.picture import alt_text, origin_of_times
 from solutions.measure.stored import PROFILED, STEPS, measured_cost, recording
 from tests.timeline.recordings import Recording
 
@@ -77,8 +77,14 @@ def test_idle_time_is_scaled_and_work_is_not():
 
 def test_the_picture_says_the_scale():
     corrected = as_measured(step(), 130.0)
-    for words in (heading(corrected, None, False), alt_text(corrected)):
+    for words in (origin_of_times(corrected, None), alt_text(corrected)):
         assert "idle time × 0.5, as it is without a profiler" in words
+
+
+def test_the_picture_says_the_scale_of_the_recording_before_too():
+    slow, quick = as_measured(step(), 50.0), as_measured(step(), 130.0)
+    for words in (origin_of_times(quick, slow), alt_text(quick, slow)):
+        assert "idle time × 0.5," in words and "idle time × 0.1," in words
 
 
 def test_a_step_that_was_measured_at_less_than_its_kernels_is_refused():

@@ -62,7 +62,7 @@ def source(cell):
 def cells_that_differ(path, notebook):
     """How many cells of this reference don't show on sim what it says, and how many do."""
     path.write_text(json.dumps(notebook))
-    options = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "nbval.plugin"]
+    options = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "conftest"]
     options += ["-p", "no:cacheprovider", "-p", "no:python", "--nbval", "--nbval-current-env"]
     python_path = filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
     done = subprocess.run(

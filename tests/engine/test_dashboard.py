@@ -1,7 +1,7 @@
 """What chapter 06's dashboards show: a moment on sim, and what a GPU has recorded."""
 
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 
@@ -24,7 +24,7 @@ def model(accelerator):
 @pytest.fixture(scope="module")
 def runs():
     """By what is on."""
-    values = vars(SMALL)
+    values = {name: getattr(SMALL, name) for name in dashboard.SLIDERS}
     return {
         Optimizations.only(on): dashboard.run(frozenset(on), dict(values)) for on in ((), NAMES)
     }
@@ -53,7 +53,7 @@ def test_there_is_a_switch_for_each_optimisation():
 
 def test_whatever_the_sliders_say_the_request_that_arrives_can_be_served():
     for values in product(*dashboard.SLIDERS.values()):
-        setting = Setting(**dict(zip(dashboard.SLIDERS, values, strict=True)))
+        setting = dashboard.setting_of(dict(zip(dashboard.SLIDERS, values, strict=True)))
         config, prompt = setting.config, arriving_prompt(setting)
         sampling = SamplingParams(max_tokens=config.limits.block_size)
         new_request("arrives", prompt.tokens, prompt.images, sampling, config)
@@ -112,3 +112,32 @@ def test_a_recording_is_kept_for_each_choice_and_found_again(accelerator, narrow
 def test_a_choice_that_no_gpu_has_recorded_is_a_missing_file(recordings):
     with pytest.raises(TraceFileError, match="engine_llama_3_8b_4_sync_free"):
         recorded.recorded(frozenset({"sync_free"}), {"batch": 4})
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("on", [(), NAMES], ids=["none", "all"])
+def test_a_picture_without_arithmetic_is_the_picture_with_it(accelerator, model, on):
+    """Events, times, bytes and lines: no event of a moment rests on a number that is computed."""
+
+    def events(schedule_only):
+        recorded = dashboard.record_moment(
+            accelerator, SMALL, Optimizations.only(on), model, schedule_only=schedule_only
+        )
+        return [
+            (event.kind, event.name, event.lane, event.bytes, round(event.start - first, 6))
+            for first in [recorded.timeline.events[0].start]
+            for event in recorded.timeline.events
+        ]
+
+    assert events(True) == events(False)
+
+
+@pytest.mark.sim
+def test_every_slider_changes_what_is_seen():
+    start = {name: values[1] for name, values in dashboard.SLIDERS.items()}
+    for name, values in dashboard.SLIDERS.items():
+        lengths = [
+            dashboard.run(frozenset(), {**start, name: value}).timeline.length for value in values
+        ]
+        for shorter, longer in pairwise(lengths):
+            assert longer > 1.009 * shorter, (name, lengths)

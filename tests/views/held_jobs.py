@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 
-from debubble.views.dashboard.run import Run
+from debubble.views.dashboard.run import Failure, Run
 from tests.timeline.recordings import transformer_step
 
 TOGGLES = {"pinned": "One pinned upload", "graph": "One graph"}
@@ -17,7 +17,7 @@ class HeldJobs(Executor):
 
     def __init__(self) -> None:
         self.held = False
-        self.begun = 0
+        self.begun = self.ended_early = 0
         self._waiting: list[tuple[Future, Callable, tuple]] = []
 
     def submit(self, job, /, *args):
@@ -27,10 +27,13 @@ class HeldJobs(Executor):
             self.finish()
         return future
 
-    def finish(self) -> None:
-        """The oldest of those that wait."""
+    def end_early(self) -> None:
+        self.ended_early += 1
+
+    def finish(self, as_unwanted: bool = False) -> None:
+        """The oldest of those that wait; one that was ended early notices, or is just done."""
         future, job, args = self._waiting.pop(0)
-        future.set_result(job(*args))
+        future.set_result(Failure("ended", unwanted=True) if as_unwanted else job(*args))
 
 
 def run(on: frozenset[str], values: dict[str, int]) -> Run:

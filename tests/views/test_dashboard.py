@@ -51,7 +51,9 @@ def test_a_control_only_hands_its_settings_over_and_says_so(dashboard, jobs):
     assert jobs.begun == 2
     assert dashboard.timeline.timeline.counts()["host_syncs"] == 8
     assert dashboard.status.line["state"] == "running"
-    assert dashboard.status.line["text"] == "Running … switched on “One pinned upload”"
+    assert dashboard.status.line["text"] == (
+        "Shown: batch 4, layers 2, nothing on\nRunning … switched on “One pinned upload”"
+    )
 
 
 def test_the_run_before_is_ghosted_and_stands_beside_the_new_one(dashboard, jobs):
@@ -62,23 +64,71 @@ def test_the_run_before_is_ghosted_and_stands_beside_the_new_one(dashboard, jobs
     assert dashboard.timeline.timeline.counts()["host_syncs"] == 0
     assert row(dashboard, "host syncs") == ("8", "0", "−8")
     assert row(dashboard, "tokens/s")[2].startswith("+")
-    assert dashboard.status.line["text"] == "Shown: switched on “One pinned upload”"
+    assert dashboard.status.line["text"] == (
+        "Shown: batch 4, layers 2, on: pinned\nAgainst before: switched on “One pinned upload”"
+    )
 
 
 def test_of_settings_that_pile_up_only_the_last_are_run(dashboard, jobs):
     for number in (1, 16, 4, 16):
         dashboard.sliders["batch"].value = number
     dashboard.sliders["layers"].value = 8
-    assert (
-        dashboard.status.line["text"]
-        == "Next … batch 4 → 16; layers 2 → 8 (another run is under way)"
-    )
+    assert dashboard.status.line["text"].splitlines() == [
+        "Shown: batch 4, layers 2, nothing on",
+        "Next … batch 4 → 16; layers 2 → 8 (another run is ending)",
+    ]
     jobs.finish()
     assert layers(dashboard) == 2, "the first of them is wanted no more"
     jobs.finish()
     assert layers(dashboard) == 8
-    assert dashboard.status.line["text"] == "Shown: batch 4 → 16; layers 2 → 8"
+    assert dashboard.status.line["text"].endswith("Against before: batch 4 → 16; layers 2 → 8")
     assert jobs.begun == 3, "the start, the first of those settings, and the last"
+
+
+def old_views(dashboard: Dashboard) -> int:
+    """How many views are marked as of an earlier run than the controls say."""
+    return sum("debubble-old" in v._dom_classes for v in (dashboard.timeline, dashboard.figures))
+
+
+def test_a_picture_is_marked_while_the_controls_say_something_else(dashboard, jobs):
+    assert old_views(dashboard) == 0 and dashboard.canceller.disabled
+    dashboard.sliders["layers"].value = 8
+    assert old_views(dashboard) == 2 and not dashboard.canceller.disabled
+    jobs.finish()
+    assert old_views(dashboard) == 0 and dashboard.canceller.disabled
+
+
+def test_what_is_cancelled_is_ended_and_never_shown(dashboard, jobs):
+    first = dashboard.timeline.timeline
+    dashboard.sliders["layers"].value = 8
+    dashboard.canceller.click()
+    assert dashboard.sliders["layers"].value == 2 and jobs.ended_early == 1
+    assert dashboard.status.line["text"] == "Shown: batch 4, layers 2, nothing on"
+    jobs.finish()
+    assert dashboard.timeline.timeline is first and dashboard.timeline.before is None
+    assert jobs.begun == 2
+
+
+def test_a_value_on_the_way_is_ended_for_the_one_it_leads_to(dashboard, jobs):
+    shown = []
+    dashboard.timeline.observe(lambda change: shown.append(layers(dashboard)), names="facts")
+    for value in (8, 2, 8):
+        dashboard.sliders["layers"].value = value
+    dashboard.sliders["batch"].value = 16
+    assert jobs.ended_early >= 1
+    jobs.finish(as_unwanted=True)
+    jobs.finish()
+    assert shown == [8] and dashboard.status.line["state"] == "shown"
+
+
+def test_a_run_that_was_ended_and_is_wanted_again_is_run_again(dashboard, jobs):
+    dashboard.sliders["layers"].value = 8
+    dashboard.sliders["layers"].value = 2
+    dashboard.sliders["layers"].value = 8
+    jobs.finish(as_unwanted=True)
+    assert jobs.begun == 3
+    jobs.finish()
+    assert layers(dashboard) == 8 and dashboard.status.line["state"] == "shown"
 
 
 def test_going_back_runs_nothing(dashboard, jobs):
@@ -88,7 +138,7 @@ def test_going_back_runs_nothing(dashboard, jobs):
     dashboard.sliders["layers"].value = 2
     assert dashboard.timeline.timeline is first
     assert dashboard.timeline.before.counts()["kernels"] == 32
-    assert dashboard.status.line["text"] == "Shown: layers 8 → 2"
+    assert dashboard.status.line["text"].endswith("Against before: layers 8 → 2")
     assert jobs.begun == 2
 
 
@@ -111,12 +161,12 @@ def test_a_run_that_fails_is_a_sentence_and_the_last_good_one_stays(dashboard, j
     jobs.finish()
     assert dashboard.status.line["state"] == "failed"
     assert dashboard.status.line["text"] == (
-        "Failed with batch 16, layers 2, on: graph. ValueError: a graph of 16 requests. "
-        "The last good run stays shown."
+        "Shown: batch 4, layers 2, on: graph\n"
+        "Failed with batch 16, layers 2, on: graph. ValueError: a graph of 16 requests."
     )
     assert (dashboard.timeline.timeline, dashboard.timeline.before) == (good, shown)
-    dashboard.sliders["batch"].value = 4
-    assert dashboard.status.line["text"] == "Shown: switched on “One graph”"
+    assert dashboard.sliders["batch"].value == 4, "controls say what is shown"
+    assert old_views(dashboard) == 0
 
 
 def test_what_failed_is_tried_again(dashboard, jobs):
@@ -135,7 +185,7 @@ def test_a_failure_of_settings_wanted_no_more_is_not_told(dashboard, jobs):
     dashboard.sliders["batch"].value = 1
     jobs.finish()
     jobs.finish()
-    assert dashboard.status.line["text"] == "Shown: batch 4 → 1"
+    assert dashboard.status.line["text"].endswith("Against before: batch 4 → 1")
 
 
 def test_show_sets_the_controls_waits_and_returns_the_run():

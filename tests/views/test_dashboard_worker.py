@@ -9,7 +9,7 @@ import torch
 
 import debubble
 from debubble.views.dashboard import Dashboard
-from debubble.views.dashboard.run import Run
+from debubble.views.dashboard.run import Run, stop_if_unwanted
 from debubble.views.dashboard.worker import Worker, check_that_it_can_be_sent
 
 SLIDERS = {"reads": (1, 2, 3, 4)}
@@ -48,7 +48,7 @@ def test_a_worker_runs_what_is_shown_and_is_replaced_when_it_ends(worker, monkey
 
     with pytest.raises(RuntimeError, match="has ended"):
         dashboard.show(on={"crash"}, reads=1)
-    assert dashboard.status.line["text"].startswith("Failed with reads 1, on: crash. The process")
+    assert "\nFailed with reads 1, on: crash. The process" in dashboard.status.line["text"]
     assert dashboard.timeline.timeline.counts()["host_syncs"] == 3, "the last good run stays"
     assert dashboard.show(on=(), reads=4).figures["process"] != process
 
@@ -74,3 +74,23 @@ def test_a_run_that_no_other_process_can_import_is_refused_at_once(home, monkeyp
 
 def test_a_function_of_a_module_can_be_sent():
     check_that_it_can_be_sent(run)
+
+
+def endless(on: frozenset[str], values: dict[str, int]) -> Run:
+    """Ends only when it is unwanted, but for one read."""
+    while values["reads"] > 1:
+        stop_if_unwanted()
+    return run(on, values)
+
+
+def test_a_run_under_way_ends_when_another_one_is_wanted(worker, monkeypatch):
+    monkeypatch.setenv("DEBUBBLE_DEVICE", "sim")
+    dashboard = Dashboard({}, SLIDERS, endless, jobs=worker)
+    process = dashboard.show(reads=1).figures["process"]
+    dashboard.sliders["reads"].value = 4
+    assert dashboard.status.line["state"] == "running"
+    assert dashboard.show(reads=1).figures["process"] == process
+    dashboard.sliders["reads"].value = 3
+    dashboard.cancel()
+    assert dashboard.sliders["reads"].value == 1
+    assert worker.submit(os.getpid).result(60) == process, "it was not killed for that"

@@ -11,6 +11,7 @@ from matplotlib.image import imread
 from debubble.views.timeline.merging import join_by_share, join_close
 from debubble.views.timeline.palette import EVENT_STYLES
 from debubble.views.timeline.picture import alt_text, draw_figure, draw_png
+from debubble.views.timeline.words import format_time
 from tests.timeline.recordings import Recording, transformer_step
 
 
@@ -37,8 +38,7 @@ def test_the_picture_says_modelled_or_measured():
     for modelled, word in ((True, "modelled"), (False, "measured")):
         figure = draw_figure(transformer_step(1, modelled=modelled))
         (axes,) = figure.axes
-        assert word in axes.get_title(loc="left")
-        assert axes.get_xlabel() == f"{word} time"
+        assert word in axes.get_xlabel() and axes.get_xlabel().startswith("time: ")
 
 
 def test_before_is_ghosted_paler_than_after_and_stands_out_behind_it():
@@ -106,3 +106,12 @@ def test_short_spans_fill_a_pixel_only_together(length, drawn):
 
 def test_a_long_span_is_drawn_as_it_is():
     assert join_by_share([(0.25, 7.5)], pixel=1) == [(0.25, 7.5)]
+
+
+def test_the_time_from_end_to_end_leads():
+    """A step of a sixth of the time may idle for a larger share of it."""
+    quick, slow = transformer_step(0), transformer_step(4)
+    (axes,) = draw_figure(quick, slow).axes
+    first, second = axes.get_title(loc="left").splitlines()
+    assert first == f"{format_time(quick.length)} end to end, before {format_time(slow.length)}"
+    assert second.startswith("device idle")

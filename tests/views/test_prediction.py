@@ -141,7 +141,7 @@ def test_a_stretch_is_drawn_and_what_happened_appears_on_the_drawing(shown):
     assert "what happened" not in drawing.value
     say(question, (2.0, 4.0))
     assert "what happened from 2.00 to 3.00 ms" in drawing.value
-    assert "50%" in verdict(question)
+    assert "The two have 50% in common." in verdict(question)
 
 
 def test_a_stretchs_text_has_no_times_of_this_machine(shown, monkeypatch):

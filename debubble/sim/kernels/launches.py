@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -25,10 +25,15 @@ from .interpreting import ready_once
 from .kernel_run import KernelRun
 from .reach import Reach
 
+LeftOut = Literal["none", "computing", "all"]
+"""Triton kernels with floating-point tensors are "computing"; the others make tables."""
+
 
 class Launches:
     def __init__(self, device: SimDevice, addresses: AddressMap) -> None:
         self.device, self.addresses = device, addresses
+        self.left_out: LeftOut = "none"
+        """Which kernels are launched, timed and recorded, and not run."""
 
     def __call__(
         self,
@@ -52,7 +57,8 @@ class Launches:
         action = _action(name, work, inputs, reach)
         call = partial(kernel, *cpu_args, **cpu_meta)
         if grid is not None:
-            call = partial(_run_guarded, kernel, grid, cpu_args, cpu_meta)
+            computes = any(tensor.is_floating_point() for tensor in inputs)
+            call = partial(self._run, computes, kernel, grid, cpu_args, cpu_meta)
         is_only_on_device = reach is None and not on_host
         if is_only_on_device or (self.device.capturing is not None and grid is None):
             operation = Operation(
@@ -78,6 +84,18 @@ class Launches:
         )
         run.queue(on_device)
         return on_sim(run.result, self.device)
+
+    def _run(
+        self,
+        computes: bool,
+        kernel: Any,
+        grid: tuple[int, ...],
+        args: tuple,
+        meta: dict[str, Any],
+    ) -> None:
+        """Asked when it runs, in each replay of a graph too. computes: with floating point."""
+        if self.left_out == "none" or (self.left_out == "computing" and not computes):
+            _run_guarded(kernel, grid, args, meta)
 
 
 def _expect_pinned(on_host: list[torch.Tensor], name: str) -> None:

@@ -13,6 +13,7 @@ import ipywidgets
 from debubble.assets import slug
 from debubble.timeline.perfetto import save_perfetto
 
+from ..controls.slider import Slider
 from ..timeline.widget import TimelineWidget
 from .queue import LastWanted
 from .run import Run, RunCall
@@ -21,6 +22,8 @@ from .status import State, Status
 from .table import FigureTable
 from .worker import check_that_it_can_be_sent, shared_worker
 
+OLD = "debubble-old"
+"""The class of views that show an earlier run than the controls say."""
 PATIENCE = 300.0
 """Seconds: a process's first run also imports PyTorch, and on a GPU compiles kernels."""
 
@@ -55,7 +58,10 @@ class Dashboard(ipywidgets.VBox):
         self._after = Shown(settings, self._runs.wait(PATIENCE))
         self._before: Shown | None = None
         self.toggles = {name: _checkbox(label) for name, label in toggles.items()}
-        self.sliders = {name: _slider(name, values) for name, values in sliders.items()}
+        self.sliders = {
+            name: Slider(name, values, values[0], getattr(values, "unit", ""))
+            for name, values in sliders.items()
+        }
         self.status = Status()
         self.timeline = TimelineWidget(self._after.run.timeline)
         self.figures = FigureTable()
@@ -64,10 +70,17 @@ class Dashboard(ipywidgets.VBox):
             tooltip="Write the timeline that is shown to a file for ui.perfetto.dev",
             layout=ipywidgets.Layout(width="max-content"),
         )
+        self.canceller = ipywidgets.Button(
+            description="Cancel",
+            tooltip="Stop the run under way and turn the controls back to what is shown",
+            disabled=True,
+            layout=ipywidgets.Layout(width="max-content"),
+        )
         self._turn_to(settings)
         for control in (*self.toggles.values(), *self.sliders.values()):
             control.observe(self._follow, names="value")
         self.exporter.on_click(self._export)
+        self.canceller.on_click(lambda button: self.cancel())
         super().__init__(self._arranged())
         self.figures.update(self._after.run, None)
         self.status.say(*self._status())
@@ -87,6 +100,12 @@ class Dashboard(ipywidgets.VBox):
         self._turn_to(settings)
         self._runs.want(settings)
         return self._runs.wait(seconds)
+
+    def cancel(self) -> None:
+        """Back to what is shown: the controls at once, and the run under way ends early."""
+        with self._runs.lock:
+            self._turn_to(self._after.settings)
+            self._runs.want(self._after.settings)
 
     def export(self, path: str | PathLike[str] | None = None) -> Path:
         """Writes the shown timeline for Perfetto; by default here, under a name of its settings."""
@@ -114,12 +133,21 @@ class Dashboard(ipywidgets.VBox):
             self._runs.want(self._controls())
 
     def _redraw(self) -> None:
-        wanted = self._runs.wanted
-        if wanted in self._runs.kept and wanted != self._after.settings:
-            self._before, self._after = self._after, Shown(wanted, self._runs.kept[wanted])
+        runs = self._runs
+        if runs.wanted in runs.kept and runs.wanted != self._after.settings:
+            self._before, self._after = self._after, Shown(runs.wanted, runs.kept[runs.wanted])
             self.timeline.update(self._after.run.timeline, self._before.run.timeline)
             self.figures.update(self._after.run, self._before.run)
+        if runs.failure is not None:
+            self._turn_to(self._after.settings)
+        self._mark_as_old(not runs.settled)
         self.status.say(*self._status())
+
+    def _mark_as_old(self, old: bool) -> None:
+        """The picture is paler as long as the controls say something else than it shows."""
+        self.canceller.disabled = not old
+        for view in (self.timeline, self.figures):
+            (view.add_class if old else view.remove_class)(OLD)
 
     def _export(self, button: ipywidgets.Button) -> None:
         with self._runs.lock:
@@ -130,17 +158,19 @@ class Dashboard(ipywidgets.VBox):
             self.status.say(*self._status(), note)
 
     def _status(self) -> tuple[State, str]:
+        """What is shown, first of all and always; then what is under way, or what has changed."""
         runs, after, before = self._runs, self._after.settings, self._before
+        shown = f"Shown: {after}"
         if runs.failure is not None:
-            return "failed", f"{runs.failure.told_of(runs.wanted)} The last good run stays shown."
+            return "failed", f"{shown}\n{runs.failure.told_of(runs.wanted)}"
         if not runs.settled:
             changes = self._choices.changes(after, runs.wanted)
             if runs.running == runs.wanted:
-                return "running", f"Running … {changes}"
-            return "running", f"Next … {changes} (another run is under way)"
+                return "running", f"{shown}\nRunning … {changes}"
+            return "running", f"{shown}\nNext … {changes} (another run is ending)"
         if before is None:
-            return "shown", f"Shown: {after}"
-        return "shown", f"Shown: {self._choices.changes(before.settings, after)}"
+            return "shown", shown
+        return "shown", f"{shown}\nAgainst before: {self._choices.changes(before.settings, after)}"
 
     def _arranged(self) -> list[ipywidgets.Widget]:
         """Controls, status, and below them the timeline beside the figures where there is room."""
@@ -152,7 +182,7 @@ class Dashboard(ipywidgets.VBox):
         ]
         return [
             ipywidgets.Box(controls, layout=row),
-            self.status,
+            ipywidgets.HBox([self.status, self.canceller], layout=row),
             ipywidgets.Box(parts, layout=row),
         ]
 
@@ -178,13 +208,4 @@ def _basis(flex: str) -> ipywidgets.Layout:
 def _checkbox(label: str) -> ipywidgets.Checkbox:
     return ipywidgets.Checkbox(
         description=label, indent=False, layout=ipywidgets.Layout(width="auto", margin="0 4px")
-    )
-
-
-def _slider(label: str, values: Sequence[int]) -> ipywidgets.SelectionSlider:
-    return ipywidgets.SelectionSlider(
-        options=list(values),
-        description=label,
-        style={"description_width": "10em"},
-        layout=ipywidgets.Layout(width="26em"),
     )

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from functools import partial
+from typing import Protocol, runtime_checkable
 
 from .run import Failure, Run, RunCall, in_a_line, perform
 from .settings import Settings
@@ -14,6 +15,13 @@ ENDED = (
     "The process that ran it has ended (it crashed, was killed, or memory ran out): "
     "the next run starts another one"
 )
+
+
+@runtime_checkable
+class EndsEarly(Protocol):
+    """Jobs of which the one under way can be told that nobody waits for it any more."""
+
+    def end_early(self) -> None: ...
 
 
 class LastWanted:
@@ -43,6 +51,8 @@ class LastWanted:
         """Returns at once. What failed before is tried again."""
         with self.lock:
             self.wanted, self.failure = settings, None
+            if self.running not in (None, settings) and isinstance(self._jobs, EndsEarly):
+                self._jobs.end_early()
             self._go_on()
 
     def wait(self, seconds: float) -> Run:
@@ -84,7 +94,7 @@ class LastWanted:
             outcome = outcome_of(future)
             if isinstance(outcome, Run):
                 self.kept[settings] = outcome
-            elif settings == self.wanted:
+            elif settings == self.wanted and not outcome.unwanted:
                 self.failure = outcome
             self._go_on()
 

@@ -28,6 +28,25 @@ class Run:
         return repr(self.timeline)
 
 
+class Unwanted(Exception):
+    """A run that nobody waits for any more: it ends early, and is neither kept nor told of."""
+
+
+_is_unwanted: Callable[[], bool] = lambda: False
+
+
+def watch_for_unwanted(is_unwanted: Callable[[], bool]) -> None:
+    """What `stop_if_unwanted` asks in this process from now on."""
+    global _is_unwanted
+    _is_unwanted = is_unwanted
+
+
+def stop_if_unwanted() -> None:
+    """For a run to call between its parts: raises Unwanted once other settings are wanted."""
+    if _is_unwanted():
+        raise Unwanted("other settings are wanted by now")
+
+
 RunCall = Callable[[frozenset[str], dict[str, int]], Run]
 
 
@@ -37,6 +56,8 @@ class Failure:
 
     error: str
     details: str = ""
+    unwanted: bool = False
+    """It was ended early, since nobody waited for it."""
 
     def told_of(self, settings: Settings) -> str:
         """`Failed with batch 8, on: graph. ValueError: it does not fit.`"""
@@ -49,6 +70,8 @@ def perform(run: RunCall, settings: Settings) -> Run | Failure:
         result = run(frozenset(settings.on), dict(settings.values))
         if not isinstance(result, Run):
             raise TypeError(f"it gave a {type(result).__name__}, and has to give a Run")
+    except Unwanted as error:
+        return Failure(in_a_line(error), unwanted=True)
     except (Exception, SystemExit) as error:
         return Failure(in_a_line(error), traceback.format_exc())
     return result

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+
+class Amounts(tuple[int, ...]):
+    """What a slider can be set to, with the unit of these numbers: "tokens"."""
+
+    unit: str
+
+    def __new__(cls, values: Iterable[int], unit: str) -> Amounts:
+        amounts = super().__new__(cls, values)
+        amounts.unit = unit
+        return amounts
 
 
 @dataclass(frozen=True)

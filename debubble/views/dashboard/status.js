@@ -21,6 +21,7 @@ export default {
 };
 
 const STYLE = `
+.debubble-old { opacity: .5; }
 .debubble-status {
   color: var(--jp-ui-font-color1, var(--vscode-foreground, CanvasText));
   font: 13px/1.45 var(--jp-ui-font-family, system-ui, sans-serif);

@@ -10,7 +10,10 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from functools import cache, partial
+from multiprocessing.synchronize import Event
 from typing import ParamSpec, TypeVar
+
+from .run import watch_for_unwanted
 
 Taken = ParamSpec("Taken")
 Given = TypeVar("Given")
@@ -29,6 +32,8 @@ class Worker(Executor):
     """
 
     def __init__(self) -> None:
+        self._spawn = multiprocessing.get_context("spawn")
+        self._unwanted = self._spawn.Event()
         self._pool: ProcessPoolExecutor | None = None
         self._broken: ProcessPoolExecutor | None = None
         self._lock = threading.Lock()
@@ -36,6 +41,7 @@ class Worker(Executor):
     def submit(
         self, job: Callable[Taken, Given], /, *args: Taken.args, **kwargs: Taken.kwargs
     ) -> Future[Given]:
+        self._unwanted.clear()
         pool = self._pool_of_one()
         try:
             future = pool.submit(job, *args, **kwargs)
@@ -46,6 +52,10 @@ class Worker(Executor):
         future.add_done_callback(partial(self._forget_if_broken, pool))
         return future
 
+    def end_early(self) -> None:
+        """The job under way ends at the next place where it asks (`stop_if_unwanted`)."""
+        self._unwanted.set()
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         with self._lock:
             pool, self._pool = self._pool, None
@@ -55,8 +65,9 @@ class Worker(Executor):
     def _pool_of_one(self) -> ProcessPoolExecutor:
         with self._lock:
             if self._pool is None:
-                spawn = multiprocessing.get_context("spawn")
-                self._pool = ProcessPoolExecutor(1, spawn, initializer=stay_with_the_kernel)
+                self._pool = ProcessPoolExecutor(
+                    1, self._spawn, initializer=stay_with_the_kernel, initargs=(self._unwanted,)
+                )
             return self._pool
 
     def _forget_if_broken(self, pool: ProcessPoolExecutor, future: Future[Given]) -> None:
@@ -71,10 +82,11 @@ class Worker(Executor):
                 self._pool, self._broken = None, pool
 
 
-def stay_with_the_kernel() -> None:
+def stay_with_the_kernel(unwanted: Event) -> None:
     """Interrupting a cell interrupts all processes of the kernel: this one goes on. It ends
     when the kernel does, whichever way that is."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    watch_for_unwanted(unwanted.is_set)
     threading.Thread(target=_end_with, args=[multiprocessing.parent_process()], daemon=True).start()
 
 

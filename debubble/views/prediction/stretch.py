@@ -11,7 +11,7 @@ import ipywidgets
 from .question import Question
 
 WIDTH, LEFT, RIGHT, LANE, AXIS = 640, 60, 620, 34, 58
-WORK, MARK, INK = "#0072b2", "#d55e00", "#1f2933"
+WORK, MARK, INK = "#0072b2", "#b34a00", "#1f2933"
 
 
 class Stretch(NamedTuple):
@@ -44,7 +44,7 @@ class StretchQuestion(Question[Stretch, Stretch]):
             description="from, to (ms)",
             readout_format=".2f",
             tooltip=f"Your answer: {question}",
-            style={"description_width": "6.5em"},
+            style={"description_width": "9em"},
             layout=ipywidgets.Layout(width=f"{WIDTH}px", max_width="100%"),
         )
         self._drawn = ipywidgets.HTML()
@@ -75,7 +75,7 @@ class StretchQuestion(Question[Stretch, Stretch]):
 
     def judge(self, guess: Stretch, answer: Stretch) -> str:
         share = guess.common(answer) / max(guess.length, answer.length, 1e-9)
-        return f"It is {self.guess_in_words(answer)}: {share:.0%} of the longer of the two is both."
+        return f"It is {self.guess_in_words(answer)}. The two have {share:.0%} in common."
 
     def _update(self) -> None:
         super()._update()
@@ -95,7 +95,10 @@ class StretchQuestion(Question[Stretch, Stretch]):
             words.append(f"{name} from {start:g} to {end:g} ms")
         for row, (name, stretch) in enumerate(stretches.items()):
             if stretch.length > 0:
-                parts.append(self._box(*stretch, LANE - 15 + 22 * row, 8, MARK, ""))
+                top = LANE - 15 + 22 * row
+                parts.append(self._box(*stretch, top, 8, MARK, ""))
+                right = self._x(stretch.end) + 4
+                parts.append(f'<text x="{right:.0f}" y="{top + 8}" fill="{MARK}">{name}</text>')
                 words.append(f"{name} from {stretch.start:.2f} to {stretch.end:.2f} ms")
         for tick in range(int(self.milliseconds) + 1):
             x = self._x(tick)

@@ -172,7 +172,7 @@ def dress(
     axes.tick_params(length=0, labelsize=8.5, colors=INK)
     step = axes.get_xlim()[1] / 100  # shorter than from tick to tick
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_tick(value, step)))
-    axes.set_xlabel("modelled time" if timeline.modelled else "measured time", size=8, color=FAINT)
+    axes.set_xlabel(origin_of_times(timeline, before), size=8, color=FAINT)
     for line in range(1, len(rows)):
         axes.axhline(line, color="#e4e7eb", linewidth=0.8, zorder=0)
     for side in ("top", "right", "left"):
@@ -212,9 +212,21 @@ def dress(
 
 
 def heading(timeline: TimelineData, before: TimelineData | None, ignore_sleep: bool) -> str:
-    idle = idle_words(timeline, ignore_sleep)
-    ghost = f" (before, ghosted: {idle_words(before, ignore_sleep)})" if before is not None else ""
-    return f"{timeline.label}: device {idle}{ghost}"
+    """The time from end to end leads: a share can get worse where the whole gets better."""
+    idle = f"device {idle_words(timeline, ignore_sleep)}"
+    time = f"{format_time(timeline.length)} end to end"
+    if before is None:
+        return f"{time}, {idle}"
+    before_idle = f"before, ghosted: {idle_words(before, ignore_sleep)}"
+    return f"{time}, before {format_time(before.length)}\n{idle} ({before_idle})"
+
+
+def origin_of_times(timeline: TimelineData, before: TimelineData | None) -> str:
+    """With the word "modelled" or "measured", and the other recording's where it is another."""
+    words = f"time: {timeline.label}"
+    if before is None or before.label == timeline.label:
+        return words
+    return f"{words}\nbefore, ghosted: {before.label}"
 
 
 def idle_words(timeline: TimelineData, ignore_sleep: bool = False) -> str:
@@ -239,7 +251,7 @@ def alt_text(
     ]
     lanes = ", ".join(ordered_lanes(timeline.events))
     parts = [
-        f"Timeline ({timeline.label}) with the lanes {lanes}",
+        f"Timeline ({timeline.label}) of {format_time(timeline.length)} with the lanes {lanes}",
         ", ".join(counts),
         f"the device is {idle_words(timeline, ignore_sleep)}",
     ]
@@ -251,5 +263,7 @@ def alt_text(
     if causes:
         parts.append("of it " + ", ".join(causes))
     if before is not None:
+        if before.label != timeline.label:
+            parts.append(f"before: {before.label}")
         parts.append(f"ghosted behind, the device before: {idle_words(before, ignore_sleep)}")
     return "; ".join(part for part in parts if part) + "."

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
 import debubble
 from debubble.accelerator import Accelerator
+from debubble.sim.accelerator import SimAccelerator
 from debubble.timeline import Timeline
-from debubble.views.dashboard.run import Run
+from debubble.views.dashboard.run import Run, stop_if_unwanted
+from debubble.views.dashboard.settings import Amounts
 from solutions.measure.benchmark import no_garbage
 
 from ..measure.moment import Moment, Seen, Setting
+from ..model.config import EngineConfig
 from ..model.model import Model
 from ..optimizations import Optimizations
 
@@ -22,12 +28,15 @@ TOGGLES = {
     "flex_full_graph": "Decode: one graph",
     "offload_triton": "Prefix loads: by a kernel",
 }
-SLIDERS = {
-    "batch": (2, 4, 6, 8),
-    "images": (0, 1, 2, 3),
-    "prefix": (0, 32, 64, 96),
-    "layers": (4, 8, 12),
+SLIDERS: dict[str, Sequence[int]] = {
+    "batch": Amounts((2, 4, 8, 16), "requests"),
+    "images": Amounts((0, 1, 3), "a request"),
+    "prefix": Amounts((0, 32, 256, 1024), "tokens"),
+    "layers": Amounts((4, 8, 12), "layers"),
 }
+
+BLOCKS_OF_A_REQUEST = 8
+"""KV blocks for the longest of those that only decode."""
 
 
 class RecordedMoment(NamedTuple):
@@ -42,28 +51,58 @@ class RecordedMoment(NamedTuple):
 def run(on: frozenset[str], values: dict[str, int]) -> Run:
     """Records a moment, on the accelerator of the process in which the dashboard's worker runs."""
     accelerator = debubble.accelerator()
-    setting = Setting(
-        batch=values["batch"],
-        images=values["images"],
-        prefix=values["prefix"],
-        layers=values["layers"],
-    )
+    setting = setting_of(values)
     optimizations = Optimizations.only(on)
-    recorded = record_moment(accelerator, setting, optimizations, _model(setting.layers))
+    recorded = record_moment(
+        accelerator, setting, optimizations, _model(setting.layers), stop_if_unwanted, True
+    )
     timeline = recorded.timeline
     how = "" if accelerator.modelled else "measured on "
     return Run(timeline, figures(timeline, recorded.seen), how + timeline.description)
 
 
+def setting_of(values: Mapping[str, int]) -> Setting:
+    """With an engine that has room for the largest batch and prefix: how much room there is changes
+    no event."""
+    layers, batches, prefixes = values["layers"], SLIDERS["batch"], SLIDERS["prefix"]
+    config = EngineConfig.hybrid(layers)
+    limits = config.limits
+    blocks = -(-max(prefixes) // limits.block_size)
+    roomy = replace(
+        limits,
+        max_num_seqs=max(limits.max_num_seqs, *batches),
+        max_model_len=limits.max_model_len + max(prefixes),
+        num_gpu_blocks=limits.num_gpu_blocks + blocks + BLOCKS_OF_A_REQUEST * max(batches),
+    )
+    engine = replace(config, limits=roomy, num_cpu_blocks=config.num_cpu_blocks + blocks)
+    return Setting(**values, engine=engine)
+
+
 def record_moment(
-    accelerator: Accelerator, setting: Setting, optimizations: Optimizations, model: Model
+    accelerator: Accelerator,
+    setting: Setting,
+    optimizations: Optimizations,
+    model: Model,
+    between: Callable[[], None] = lambda: None,
+    schedule_only: bool = False,
 ) -> RecordedMoment:
+    """between: called between the parts of it, to end it early with an exception. schedule_only:
+    nobody reads its tokens, so that sim may leave out arithmetic; events and times are the same."""
+    sim = accelerator if isinstance(accelerator, SimAccelerator) and schedule_only else None
     moment = Moment(setting, optimizations, model)
     if not accelerator.modelled:
         moment.prepare()
+        between()
         moment.run()  # compiles
-    moment.prepare()
-    with no_garbage(), debubble.record(accelerator) as timeline:
+        between()
+    with sim.schedule_only("all") if sim else nullcontext():
+        moment.prepare()
+    between()
+    with (
+        no_garbage(),
+        sim.schedule_only() if sim else nullcontext(),
+        debubble.record(accelerator) as timeline,
+    ):
         seen = moment.run()
     return RecordedMoment(moment, timeline, seen)
 
@@ -81,4 +120,4 @@ def figures(timeline: Timeline, seen: Seen) -> dict[str, float]:
 
 @cache
 def _model(layers: int) -> Model:
-    return Model(Setting(layers=layers).config, debubble.accelerator().device)
+    return Model(EngineConfig.hybrid(layers), debubble.accelerator().device)

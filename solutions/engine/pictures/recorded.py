@@ -8,6 +8,7 @@ from pathlib import Path
 from debubble.assets import ASSETS
 from debubble.timeline import Timeline
 from debubble.views.dashboard.run import Run
+from debubble.views.dashboard.settings import Amounts
 from solutions.measure.stored import PROFILED
 
 from ..measure.moment import Seen
@@ -16,7 +17,7 @@ from .dashboard import TOGGLES as ALL_TOGGLES
 from .dashboard import figures
 
 TOGGLES = {name: ALL_TOGGLES[name] for name in OPTIMIZATIONS}
-SLIDERS = {"batch": BATCHES}
+SLIDERS = {"batch": Amounts(BATCHES, "requests")}
 FOLDER = ASSETS / "timelines" / "nvidia-h200"
 
 
