@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -253,6 +254,21 @@ def test_the_board_shows_all_without_names(classroom, learners):
         timeout=60,
     )
     assert refused.status_code == 403
+    password = re.findall(r"Password of the teacher: (\S+)", classroom.log.read_text())[-1]
+    teacher = Learner(classroom.address, "teacher")
+    assert teacher.log_in(password).status_code == 302
+    board = f"{classroom.address}/services/board"
+    assert teacher.session.get(f"{board}/data", timeout=60).json()["teaches"]
+    told = teacher.session.post(
+        f"{board}/reveal",
+        headers={
+            "X-Board": "reveal",
+            "X-XSRFToken": teacher.session.cookies.get("_xsrf", path="/services/board/"),
+        },
+        json={"key": "k", "answer": "a"},
+        timeout=60,
+    )
+    assert told.status_code == 200
 
 
 def test_a_password_is_guessed_more_and_more_slowly(classroom):
