@@ -16,6 +16,8 @@ from torch.nn.parameter import (
     is_lazy,
 )
 
+from ...tensor import SimTensor
+
 KEPT = "_will_be_on_sim"
 
 
@@ -44,7 +46,7 @@ def _apply(self: Any, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool 
         for tensor in tensors.values():
             if is_lazy(tensor):
                 like = torch.empty(0, dtype=tensor.dtype, device=_device_of(tensor))
-                setattr(tensor, KEPT, fn(like).device.type == "sim")
+                setattr(tensor, KEPT, isinstance(fn(like), SimTensor))
     waiting = [
         {name: t for name, t in tensors.items() if is_lazy(t) and getattr(t, KEPT)}
         for tensors in (self._parameters, self._buffers)
