@@ -93,9 +93,7 @@ def main() -> None:
     if options.this:
         print(json.dumps(what_it_counts()))
         return
-    print(
-        "| torch | Python | programs with the same counts | unary operators with the CPU's numbers |"
-    )
+    print("| torch | Python | programs with the same counts | unary operators as on the CPU |")
     print("|---|---|---|---|")
     for python in options.pythons:
         print(row(python), flush=True)
