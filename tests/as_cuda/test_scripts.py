@@ -4,6 +4,7 @@ What is expected stands beside the lines of `scripts/`: `# waits: a value x3`.
 """
 
 import re
+import subprocess
 import sys
 import warnings
 from collections import Counter
@@ -82,3 +83,14 @@ def test_a_kernel_of_tritons_is_launched_as_on_a_gpu(cuda, tmp_path):
     report = run(script)
     assert report.timeline.counts()["kernels"] == 4, "zeros, two launches, the sum"
     assert [(f.what, f.count) for f in report.findings] == [("a value", 1)]
+
+
+@pytest.mark.sim
+def test_as_a_command_it_leaves_nothing_behind_on_stderr(tmp_path):
+    """Tensors that live until Python ends are given back without a word."""
+    script = tmp_path / "script.py"
+    script.write_text("import torch\nx = torch.ones(3, device='cuda')\nprint(x.sum().item())\n")
+    command = [sys.executable, "-m", "debubble.cli", "syncs", "--as-cuda", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "a value" in done.stdout

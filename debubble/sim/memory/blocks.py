@@ -53,6 +53,31 @@ class Log(Protocol):
     def follow(self, block: Block) -> None: ...
 
 
+class InUse:
+    """Bytes of device memory that tensors hold, counted as PyTorch's allocator hands them out:
+    only where somebody asks for such figures."""
+
+    def __init__(self) -> None:
+        self.is_counted = False
+        self.now = self.most = self.allocations = 0
+
+    def take(self, nbytes: int) -> int:
+        """How many bytes that many are rounded up to."""
+        rounded = -(-nbytes // ROUNDED_TO) * ROUNDED_TO
+        self.now += rounded
+        self.most = max(self.most, self.now)
+        self.allocations += bool(rounded)
+        return rounded
+
+    def give_back(self, nbytes: int) -> None:
+        self.now -= nbytes
+
+
+ROUNDED_TO = 512
+"""Bytes."""
+IN_USE = InUse()
+
+
 class Block:
     """One allocation. Its watchers hear when the last tensor over it is gone."""
 
@@ -72,6 +97,8 @@ class Block:
         "watchers",
     )
     place: Literal["device", "pinned"]
+    in_use = IN_USE
+    """Asked of the class, since a module's names are gone when Python ends before its tensors."""
 
     def __init__(self) -> None:
         self.last_write: Access | None = None
@@ -127,7 +154,7 @@ class Block:
             ALLOCATIONS.blocks.pop(id(self), None)
             ALLOCATIONS.changes += 1
         if self.counted:
-            IN_USE.give_back(self.counted)
+            self.in_use.give_back(self.counted)
         for watcher in self.watchers or ():
             watcher.freed()
         if self.elsewhere and self.returns is not None:
@@ -182,31 +209,6 @@ class HostBlock(Block):
 
     def hold(self) -> object:
         return self.pages and self.pages()
-
-
-class InUse:
-    """Bytes of device memory that tensors hold, counted as PyTorch's allocator hands them out:
-    only where somebody asks for such figures."""
-
-    def __init__(self) -> None:
-        self.is_counted = False
-        self.now = self.most = self.allocations = 0
-
-    def take(self, nbytes: int) -> int:
-        """How many bytes that many are rounded up to."""
-        rounded = -(-nbytes // ROUNDED_TO) * ROUNDED_TO
-        self.now += rounded
-        self.most = max(self.most, self.now)
-        self.allocations += bool(rounded)
-        return rounded
-
-    def give_back(self, nbytes: int) -> None:
-        self.now -= nbytes
-
-
-ROUNDED_TO = 512
-"""Bytes."""
-IN_USE = InUse()
 
 
 class Allocations:
