@@ -12,6 +12,7 @@ from enum import Enum
 import numpy as np
 
 from solutions.common.host_integers import is_integer
+from solutions.common.shown import shown
 
 Span = tuple[int, int]
 """(start, end), both inside. It counts as a range only if start < end."""
@@ -42,7 +43,7 @@ def check_ranges(ranges: PrefixRanges | None) -> None:
         return
     if not isinstance(ranges, Mapping):
         raise TypeError(
-            f"prefix ranges {ranges!r}: expected a dict from request index to a list of spans"
+            f"ranges is {shown(ranges)}: give a dict or None, by request the list of its spans"
         )
     for request, spans in ranges.items():
         if not is_integer(request):
