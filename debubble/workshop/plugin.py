@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import unittest
 from collections.abc import Generator, Iterator, Sequence
@@ -225,8 +226,11 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     if exercise is None:
         return (yield)
     implementation = _implementation_of(item)
-    if _runs_on_sim(item):
-        prepare("sim", triton=False)  # or PyTorch's first imports would be the code's time
+    if isinstance(item, pytest.Function) and _runs_on_sim(item):
+        # Or PyTorch's first imports would be the code's time, and end half way.
+        prepare("sim", triton=False)
+        if _looks_at_operators(item):
+            importlib.import_module("torch._dynamo")
     with time_limit(_seconds(item, implementation), exercise.name):
         # Where it is not in a fork, an interrupt may be the learner's Ctrl-C.
         decisions = (*OUTCOMES, KeyboardInterrupt) if LIMIT in item.stash else OUTCOMES
@@ -237,9 +241,17 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
             raise
 
 
-def _runs_on_sim(item: pytest.Item) -> bool:
-    uses = isinstance(item, pytest.Function) and "accelerator" in item.fixturenames
-    return uses and chosen_device(item.config) == "sim"
+def _runs_on_sim(item: pytest.Function) -> bool:
+    return "accelerator" in item.fixturenames and chosen_device(item.config) == "sim"
+
+
+def _looks_at_operators(item: pytest.Function) -> bool:
+    """Whether the test uses a TorchDispatchMode, of which the first imports a part of PyTorch that
+    takes seconds."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    named = (item.module.__dict__.get(name) for name in item.function.__code__.co_names)
+    return any(isinstance(it, type) and issubclass(it, TorchDispatchMode) for it in named)
 
 
 @pytest.hookimpl(wrapper=True)
