@@ -5,6 +5,9 @@ from setuptools import find_packages, setup
 setup(
     packages=[*find_packages(include=["debubble", "debubble.*"]), "debubble.calibration"],
     package_dir={"debubble.calibration": "assets/calibration"},
-    package_data={"debubble": ["py.typed", "views/**/*.js", "commands/board/page.*"], "debubble.calibration": ["*.json"]},
+    package_data={
+        "debubble": ["py.typed", "views/**/*.js", "commands/board/page.*"],
+        "debubble.calibration": ["*.json"],
+    },
     py_modules=["debubble_pytest"],
 )

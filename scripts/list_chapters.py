@@ -55,7 +55,8 @@ class Chapter:
         if not (heading and sentences[0]):
             sys.exit(f"{path} begins with {first!r}: it needs `# NN · Title`, and a story below it")
         named = (sentence for sentence in sentences if "pull request #" in sentence.lower())
-        return cls(path.name, *heading.groups(), next(named, sentences[0]), len(cells))
+        headline = next(named, sentences[0]).replace("**", "")
+        return cls(path.name, *heading.groups(), headline, len(cells))
 
     def link(self, to_root: str) -> str:
         return f"[{self.number} · {self.title}]({to_root}chapters/{self.file})"

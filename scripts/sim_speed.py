@@ -1,9 +1,9 @@
-"""How long sim takes for an operator, and for a small Llama's step, beside the CPU: microseconds.
+"""How long sim takes for an operator, and for a small Llama's forward, beside the CPU.
 
     python scripts/sim_speed.py [--json]
 
-CPU and sim take turns in one run, and the fastest turn of each counts: what a busy machine adds is
-left out. The Llama (two layers of width 64, 16 tokens) needs no other library.
+Microseconds of the processor's time, on one thread. CPU and sim take turns in one run, and the
+fastest turn of each counts. The Llama (two layers of width 64, 16 tokens) needs no other library.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from .kata_files.catalogue import Catalogue, Kata
 from .running import own_process, run_text
 from .running.course import Course
 from .running.failure_text import FailureText, failure_text, refuse_outcome_of_code
-from .running.forked_process import LIMIT, THEIRS
+from .running.forked_process import LIMIT, THEIRS, prepare
 from .running.under_test import (
     SECONDS,
     Implementation,
@@ -225,6 +225,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     if exercise is None:
         return (yield)
     implementation = _implementation_of(item)
+    if _runs_on_sim(item):
+        prepare("sim", triton=False)  # or PyTorch's first imports would be the code's time
     with time_limit(_seconds(item, implementation), exercise.name):
         # Where it is not in a fork, an interrupt may be the learner's Ctrl-C.
         decisions = (*OUTCOMES, KeyboardInterrupt) if LIMIT in item.stash else OUTCOMES
@@ -233,6 +235,11 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         except decisions as outcome:
             refuse_outcome_of_code(outcome, implementation)
             raise
+
+
+def _runs_on_sim(item: pytest.Item) -> bool:
+    uses = isinstance(item, pytest.Function) and "accelerator" in item.fixturenames
+    return uses and chosen_device(item.config) == "sim"
 
 
 @pytest.hookimpl(wrapper=True)

@@ -32,9 +32,13 @@ class Rule(NamedTuple):
 
 
 def _is_number(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        return False
-    return bool(abs(value) <= sys.float_info.max)  # not for nan
+    is_one = isinstance(value, int | float | np.integer | np.floating)
+    # Not for nan, which is not below anything.
+    return is_one and not isinstance(value, bool) and bool(_size(value) <= sys.float_info.max)
+
+
+def _size(value: Any) -> Any:
+    return abs(value)
 
 
 def _is_list(value: object) -> bool:

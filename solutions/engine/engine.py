@@ -6,27 +6,14 @@ import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
-from functools import cached_property
-from pathlib import Path
-from typing import Any, Self
 
 import torch
 
 from debubble.accelerator import current
 from solutions.common.host_integers import is_integer
-from solutions.flex_graph import Limits
 from solutions.pinned_h2d.ranges import Span
 from solutions.sync_free import DataParallelGroup
 
-from .checkpoints.images import ImagePrompt, ImageTower
-from .checkpoints.load import (
-    Progress,
-    limits_for,
-    load_model,
-    model_config_of,
-    read_folder,
-)
 from .memory.offloader import Offloader
 from .model.config import EngineConfig
 from .model.model import Model
@@ -35,16 +22,15 @@ from .requests.new_request import new_request, seeds_apart
 from .requests.request import Request, RequestOutput, SamplingParams
 from .requests.step_batch import ScheduledRequest, StepBatch
 from .run.data_parallel import DataParallelRanks
-from .run.pooling import checked_starts, pool
+from .run.pooling import checked_starts, pool, pooling_requests
 from .run.sampler import SampledStep
 from .runner import EngineRunner
 from .scheduler import Scheduler
 from .seams import Seams
-from .text.stream import stream_text
-from .text.tokenizer import Messages, Tokenizer
+from .text.checkpoint_engine import CheckpointEngine
 
 
-class Engine:
+class Engine(CheckpointEngine):
     """Continuous batching over a paged cache, on the accelerator of this process.
 
     `model`: its weights are used; its caches and states are not. `group`: the ranks that step side
@@ -85,39 +71,8 @@ class Engine:
         self._is_torn = False
         """True while a change is under way, and where one has stopped halfway."""
         self._names = (str(number) for number in itertools.count())
-        self.folder: Path | None = None
-        """Of the checkpoint that it serves, if it serves one."""
         self.num_streamed = 0
         """Tokens of the last answer that was streamed."""
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        folder: str | Path,
-        optimizations: Optimizations | None = None,
-        *,
-        dtype: torch.dtype | None = None,
-        group: DataParallelGroup | None = None,
-        progress: Progress = lambda done, total: None,
-        **sizes: Any,
-    ) -> Self:
-        """An engine with the weights of a checkpoint, as Hugging Face's `save_pretrained` writes
-        it: of Llama 3, Qwen3, Qwen3-Next or Gemma 3.
-
-        `dtype`: by default that of the config. `sizes`: of Limits, as max_num_seqs or
-        max_model_len, and of EngineConfig, as num_cpu_blocks. `progress` is told how many bytes of
-        how many are on the device. ValueError or TypeError, with nothing left on the device, which
-        names the file, the tensor or the field that is broken, missing, or not served.
-        """
-        checkpoint = read_folder(folder)
-        model_config = model_config_of(checkpoint, dtype)
-        of_limits, of_engine = _sorted_sizes(sizes)
-        limits = limits_for(checkpoint, **of_limits)
-        config = EngineConfig(model=model_config, limits=limits, **of_engine)
-        model = load_model(checkpoint, config, current().device, progress)
-        engine = cls(config, optimizations, model=model, group=group)
-        engine.folder = checkpoint.path
-        return engine
 
     def add_request(
         self,
@@ -290,42 +245,6 @@ class Engine:
         self._unreported = [each for each in self._unreported if each not in requests]
         return [request.generated for request in requests]
 
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        """Of the checkpoint. ValueError for an engine with random weights, and for a checkpoint
-        without one; ImportError without transformers."""
-        if self.folder is None:
-            raise ValueError("this engine has random weights and no tokenizer: give it ids")
-        return Tokenizer(self.folder)
-
-    @cached_property
-    def images(self) -> ImageTower:
-        """What makes tokens of images. ValueError for an engine with random weights and for a
-        model of text; ImportError without transformers."""
-        if self.folder is None:
-            raise ValueError("this engine has random weights and no vision tower")
-        return ImageTower(read_folder(self.folder), self.model)
-
-    def image_prompt(self, input_ids: Sequence[int], pixel_values: torch.Tensor) -> ImagePrompt:
-        """A prompt with images, for `add_request`, of what the processor of transformers gives:
-        ids [tokens], and pixels [images, 3, size, size] on the host. Ask for it before another
-        prompt with images is made: until then its images stay on the device."""
-        in_use = {token for request in self.requests for token in request.prompt}
-        return self.images.prompt(input_ids, pixel_values, in_use)
-
-    def stream(
-        self,
-        prompt: str | Messages,
-        sampling: SamplingParams | None = None,
-        *,
-        stop: Sequence[str] = (),
-    ) -> Iterator[str]:
-        """The answer to a text, or to messages by the checkpoint's chat template, as text, part by
-        part as it comes. It ends before the first of the `stop` strings; whoever stops to read
-        cancels the request. Other requests share its steps, and the next `step` reports them."""
-        sampling = SamplingParams() if sampling is None else sampling
-        return stream_text(self, self.tokenizer, prompt, sampling, stop)
-
     def step_quietly(self) -> None:
         """A step whose ended requests the next `step` reports."""
         self._step()
@@ -347,14 +266,8 @@ class Engine:
         step can't hold, for starts that are none, and while requests are being served."""
         if self._is_busy:
             raise ValueError("requests are being served: let them end before you pool")
-        sampling = SamplingParams(max_tokens=1)
-        requests = [
-            new_request(str(number), prompt, (), sampling, self.config)
-            for number, prompt in enumerate(prompts)
-        ]
+        requests = pooling_requests(prompts, self.config)
         starts = checked_starts(text_starts, requests, self.config)
-        if not requests:
-            return torch.empty(0, self.config.model.hidden_size, dtype=self.config.model.dtype)
         with self._change():
             self.runner.counted.begin_anew()
             return pool(self.runner, self.scheduler.blocks, self.config, requests, starts)
@@ -415,17 +328,3 @@ class Engine:
             self.offloader.wait_for_one()
             with self._change():
                 self._end_transfers()
-
-
-def _sorted_sizes(sizes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Those of Limits, and those of EngineConfig. TypeError for a name that neither has."""
-    of_limits = {field.name for field in fields(Limits)}
-    of_engine = {field.name for field in fields(EngineConfig)} - {"model", "limits"}
-    for name in sizes:
-        if name not in of_limits | of_engine:
-            names = ", ".join(sorted(of_limits | of_engine))
-            raise TypeError(f"from_pretrained has no {name!r}: choose from {names}")
-    return (
-        {name: size for name, size in sizes.items() if name in of_limits},
-        {name: size for name, size in sizes.items() if name in of_engine},
-    )

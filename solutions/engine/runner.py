@@ -17,7 +17,7 @@ from .model.model import Model
 from .requests.step_batch import StepBatch
 from .requests.step_view import StepView
 from .run.backends import backends_of
-from .run.captured_step import CapturedStep, Sampled
+from .run.captured_step import Sampled, StepGraphs
 from .run.sampler import SampledStep, Sampler
 from .run.sides import Awaited
 from .sampling.counted import CountedRequests
@@ -47,12 +47,12 @@ class EngineRunner:
             sizes = default_capture_sizes(limits, limits.max_num_seqs)
         self.capture_sizes = checked_capture_sizes(sizes, limits)
         self.captured = {
-            size: CapturedStep(model, self.backends, self.inputs, size)
+            size: StepGraphs(model, self.backends, self.inputs, size)
             for size in reversed(self.capture_sizes)
         }
         self.prefill_sizes = checked_capture_sizes(config.prefill_sizes, limits)
         self.captured_prefills = {
-            size: CapturedStep(model, self.backends, self.inputs, size, limits.max_num_seqs)
+            size: StepGraphs(model, self.backends, self.inputs, size, limits.max_num_seqs)
             for size in reversed(self.prefill_sizes)
         }
 
@@ -69,7 +69,7 @@ class EngineRunner:
             sampled = captured.replay(view, len(batch.sampling_rows))
         return self.sampler.sample(batch.sampling_rows, sampled)
 
-    def _captured_for(self, batch: StepBatch, padded_rows: int) -> CapturedStep | None:
+    def _captured_for(self, batch: StepBatch, padded_rows: int) -> StepGraphs | None:
         """The smallest graphs that hold the step; None where none do."""
         if batch.is_decode:
             size = size_for(max(batch.num_tokens, padded_rows), self.capture_sizes)

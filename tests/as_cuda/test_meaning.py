@@ -46,6 +46,8 @@ def cuda(accelerator):
         lambda: torch.nn.Linear(2, 2).to("cuda").weight,
         lambda: torch.nn.LSTM(2, 2, device="cuda").weight_hh_l0,
         lambda: torch.ones(3, device="cuda")[1:].clone(),
+        lambda: torch.nn.LazyLinear(2).cuda()(torch.ones(1, 3).cuda()),
+        lambda: torch.nn.LazyLinear(2, device="cuda")(torch.ones(1, 3).cuda()),
     ],
 )
 def test_each_way_of_saying_it_gives_a_tensor_that_says_so(cuda, make):

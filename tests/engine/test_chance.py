@@ -10,7 +10,7 @@ import debubble
 from solutions.engine import Engine, SamplingParams
 from solutions.engine.requests.workload import Asked
 from solutions.engine.sampling import choose
-from solutions.engine.sampling.choose import RequestTables, choose_tokens
+from solutions.engine.sampling.choose import CountTables, choose_tokens
 from solutions.engine.sampling.wishes import FIRST, FLOATS, WIDTH, Column
 
 from .setting import ALL, WITHOUT, add, serve, tokens_of
@@ -36,7 +36,7 @@ def draw(accelerator, logits, num_rows, tables=None, seeds=None, **wished):
     wishes[:, Column.COUNTED_IN] = 2 if tables else 0
     device = accelerator.device
     vocab_size = len(logits)
-    tables = tables or RequestTables.zeros(1, 4, vocab_size, device)
+    tables = tables or CountTables.zeros(1, 4, vocab_size, device)
     rows = torch.from_numpy(np.broadcast_to(logits, (num_rows, vocab_size)).copy()).to(device)
     slots = torch.zeros(num_rows, dtype=torch.int32, device=device)
     last = torch.zeros(2, dtype=torch.int64, device=device)
@@ -118,7 +118,7 @@ def test_what_ties_is_kept_and_the_smallest_id_is_the_most_likely(accelerator):
 def test_penalties_are_those_of_numpy(accelerator):
     """Of a request that has said tokens 0 and 2, the last one twice, behind a prompt with 1."""
     logits = np.array([1.0, 1.0, 1.2, -0.5, 0.9, -0.4], np.float32)
-    tables = RequestTables.zeros(1, 4, len(logits), accelerator.device)
+    tables = CountTables.zeros(1, 4, len(logits), accelerator.device)
     tables.output_bin_counts[0, 0], tables.output_bin_counts[0, 2] = 1, 2
     tables.prompt_bin_mask[0, 0] = 1 << 1
     for wished in (

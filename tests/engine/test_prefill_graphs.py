@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 import debubble
-from solutions.engine import SamplingParams
+from solutions.engine import EngineConfig, SamplingParams
+from solutions.engine.measure.prefill_graphs import measure
+from solutions.engine.measure.presets import ServingPreset
 from solutions.engine.model.config import default_prefill_sizes
 from solutions.flex_graph import Limits
 
@@ -116,3 +118,19 @@ def test_wishes_hold_in_prefill_graphs_too(attention_only):
         answers.append(engine.generate([[1, 2, 3], [4, 5]], sampling, n=2))
     assert answers[0] == answers[1]
     assert len(answers[0]) == 4 and answers[0][0] != answers[0][1]
+
+
+@pytest.mark.sim
+def test_the_benchmark_measures_both_ways(accelerator):
+    tiny = ServingPreset.of(
+        replace(EngineConfig.tiny(), num_cpu_blocks=0),
+        prefill_tokens=6,
+        latency_tokens=(8, 2),
+        num_requests=2,
+        prompt_tokens=(4, 8),
+        new_tokens=(1, 2),
+        runs=1,
+    )
+    before, after = measure(accelerator, tiny, 1).values()
+    assert (before.counts["graph_launches"], after.counts["graph_launches"]) == (0, 1)
+    assert after.host_us < before.host_us

@@ -211,3 +211,29 @@ def test_a_sequence_in_parts_is_the_whole(accelerator):
         outputs.append(part)
     expect_close(torch.cat(outputs, 1), o.cpu(), torch.float32)
     expect_close(state, final.cpu(), torch.float32)
+
+
+GATES = (0.0, -1e-6, -0.1, -1.0, -5.0, -20.0, -50.0, -88.0, -103.0, -104.0, -105.0, -1e3, -1e6,
+         -1e30, -torch.inf)  # fmt: skip
+KINDS = {
+    "any of them": lambda one, share: one,
+    "ordinary ones among them": lambda one, share: torch.where(share < 0.9, -0.05 * share, one),
+    "few among nothing to forget": lambda one, share: torch.where(share < 0.97, 0.0, one),
+    "halving and more": lambda one, share: -3.0 * share,
+}
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.deep) for n in (1, 2, 3))])
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_gates_of_any_size_in_any_order(accelerator, dtype, kind, seed):
+    """Against the recurrence in float64 on the same rounded inputs."""
+    sequences = Sequences.random(accelerator, [70, 1, 19], heads=(1, 1), dtype=dtype)
+    random = torch.Generator().manual_seed(seed)
+    shape = sequences.g.shape
+    one = torch.tensor(GATES)[torch.randint(len(GATES), shape, generator=random)]
+    sequences.g.copy_(kind(one, torch.rand(shape, generator=random)))
+    o, final = run(sequences, initial_state=sequences.states())
+    right, right_states = sequences.expected(sequences.states())
+    expect_close(o, right, torch.bfloat16)
+    expect_close(final, right_states, torch.bfloat16)

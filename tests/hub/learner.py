@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 import uuid
@@ -82,18 +83,16 @@ class Kernel:
     learner: Learner
     id: str
 
-    def __enter__(self) -> Kernel:
+    def connected(self) -> websocket.WebSocket:
+        """Anew for each cell: a socket on which nobody listens meanwhile answers no pings."""
         base = self.learner.hub.replace("http", "ws", 1)
         address = f"{base}/user/{self.learner.name}/api/kernels/{self.id}/channels"
         header = [f"{name}: {text}" for name, text in self.learner.headers.items()]
-        self.socket = websocket.create_connection(address, header=header, timeout=PATIENCE)
-        return self
-
-    def __exit__(self, *exception) -> None:
-        self.socket.close()
+        return websocket.create_connection(address, header=header, timeout=PATIENCE)
 
     def run(self, code: str) -> str:
-        """What the cell prints. AssertionError, with its traceback, where it fails."""
+        """What the cell prints. AssertionError, with its traceback, where it fails; ConnectionError
+        where the kernel is ended meanwhile."""
         message = uuid.uuid4().hex
         header = {
             "msg_id": message,
@@ -110,13 +109,20 @@ class Kernel:
             "content": content,
             "channel": "shell",
         }
-        self.socket.send(json.dumps(asked))
+        with contextlib.closing(self.connected()) as socket:
+            socket.send(json.dumps(asked))
+            return self._printed(socket, message)
+
+    def _printed(self, socket: websocket.WebSocket, message: str) -> str:
         printed, replied, idle = [], False, False
         while not (replied and idle):
-            frame = self.socket.recv()
+            frame = socket.recv()
             if isinstance(frame, bytes):
                 continue  # A picture of a widget.
             heard = json.loads(frame)
+            state = heard["content"].get("execution_state")
+            if heard["msg_type"] == "status" and state in ("restarting", "dead"):
+                raise ConnectionError("the kernel was ended")
             if heard.get("parent_header", {}).get("msg_id") != message:
                 continue
             kind, content = heard["msg_type"], heard["content"]

@@ -1,4 +1,4 @@
-"""The page `docs/find_your_waits.md`: its example waits where it says, and what it shows is so."""
+"""The pages about one's own waits: their examples wait where they say, and what they show is so."""
 
 import os
 import re
@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/find_your_waits.md"
+PAGES = [(PAGE, 0), (PAGE, 1), (ROOT / "docs/waits_in_vllm.md", 0)]
 SHOWN = re.compile(r"<!-- (debubble syncs [^\n]+) -->\n```text\n(.*?)```", re.DOTALL)
 WRITE = "DEBUBBLE_WRITE_DOCS"
 """Set to write what the commands print today into the page."""
@@ -33,14 +34,14 @@ def printed(command: str) -> str:
 
 
 @pytest.mark.sim
-@pytest.mark.parametrize("number", [0, 1])
-def test_the_page_shows_what_its_commands_print(number):
-    page = PAGE.read_text()
-    command, shown = SHOWN.findall(page)[number]
+@pytest.mark.parametrize(("page", "number"), PAGES)
+def test_a_page_shows_what_its_commands_print(page, number):
+    text = page.read_text()
+    command, shown = SHOWN.findall(text)[number]
     now = printed(command)
     if os.environ.get(WRITE):
-        place = [*SHOWN.finditer(page)][number]
-        PAGE.write_text(page[: place.start(2)] + now + page[place.end(2) :])
+        place = [*SHOWN.finditer(text)][number]
+        page.write_text(text[: place.start(2)] + now + text[place.end(2) :])
         shown = now
     assert now == shown, f"{WRITE}=1 pytest {Path(__file__).name} writes it anew"
 

@@ -87,7 +87,7 @@ def test_lines_are_counted_as_python_counts_them(workbook, character):
 def test_a_text_that_names_our_solution_is_refused(workbook, text):
     workbook.edit_stub("    total = 0\n", f"    ours = {text!r}\n    total = 0\n")
     assert load_error(workbook).startswith(
-        f"katas/tiny/add_up.py, line 16 takes our solution:\n\n    ours = {text!r}\n\n"
+        f"katas/tiny/add_up.py, line 17 takes our solution:\n\n    ours = {text!r}\n\n"
         "The exercise is to write it yourself."
     )
 
@@ -111,7 +111,7 @@ def test_a_text_that_names_nothing_of_ours_is_harmless(workbook, text):
 def test_a_syntax_error_shows_the_line_and_the_place(workbook):
     workbook.edit_stub("total = 0", "total = (0")
     assert load_error(workbook) == (
-        "Python cannot read katas/tiny/add_up.py, line 16: '(' was never closed.\n\n"
+        "Python cannot read katas/tiny/add_up.py, line 17: '(' was never closed.\n\n"
         "    total = (0\n"
         "            ^"
     )
@@ -119,13 +119,13 @@ def test_a_syntax_error_shows_the_line_and_the_place(workbook):
 
 def test_an_indentation_error_reads_the_same(workbook):
     workbook.edit_stub("    total = 0", "      total = 0")
-    assert "katas/tiny/add_up.py, line 16: unexpected indent" in load_error(workbook)
+    assert "katas/tiny/add_up.py, line 17: unexpected indent" in load_error(workbook)
 
 
 def test_an_import_that_fails_quotes_its_line(workbook):
     workbook.edit_stub("def add_up", "import no_such_thing\n\n\ndef add_up")
     assert load_error(workbook) == (
-        "Loading katas/tiny/add_up.py, line 14 raised ModuleNotFoundError: "
+        "Loading katas/tiny/add_up.py, line 15 raised ModuleNotFoundError: "
         "No module named 'no_such_thing'\n\n    import no_such_thing"
     )
 

@@ -109,7 +109,7 @@ def test_our_solution_is_no_answer(run, workbook, cheat):
     workbook.edit_stub("    total = 0\n", f"    {cheat}\n    total = 0\n")
     text = run()
     assert "· tiny/add_up  not solved: 0 of 2 tests pass" in text
-    refusal = "\nkatas/tiny/add_up.py, line 16 takes our solution:\n\n    "
+    refusal = "\nkatas/tiny/add_up.py, line 17 takes our solution:\n\n    "
     assert f"{refusal}{cheat}\n\nThe exercise is to write it" in text
     assert "✔ tiny/add_up" in run("--impl", "solutions")
 
@@ -183,7 +183,7 @@ def test_an_exception_is_short_and_underlines_its_place(run, workbook):
     text = run()
     assert (
         "Your code raised ZeroDivisionError: division by zero\n\n"
-        "At katas/tiny/add_up.py, line 19, in add_up:\n"
+        "At katas/tiny/add_up.py, line 20, in add_up:\n"
         "    total += number / 0 + 1\n"
         "             ^^^^^^^^^^\n"
     ) in text

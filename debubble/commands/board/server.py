@@ -90,6 +90,7 @@ class Handler(web.RequestHandler):
 class PageHandler(Handler):
     def get(self) -> None:
         self.teaches()
+        _ = self.xsrf_token  # Asking for it sets the cookie that the page sends back.
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.finish(PAGE.read_bytes())
 
@@ -108,12 +109,9 @@ class DataHandler(Handler):
 class RevealHandler(Handler):
     """Only the page itself can send this header: another site's form can't."""
 
-    def check_xsrf_cookie(self) -> None:
+    def post(self) -> None:
         if self.request.headers.get("X-Board") != "reveal":
             raise web.HTTPError(403, "only the board's own page may reveal")
-
-    def post(self) -> None:
-        self.check_xsrf_cookie()
         if not self.teaches():
             raise web.HTTPError(403, "only who teaches may reveal")
         try:

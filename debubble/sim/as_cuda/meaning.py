@@ -62,7 +62,6 @@ def _replacements(names: dict[str, object]) -> Iterator[tuple[object, dict[str, 
     yield torch.backends.cuda, {"is_built": lambda: True}
     yield torch.version, {"cuda": CUDA_VERSION}
     yield torch, {"compile": compiling.compile, **generic_names(names)}
-    yield torch.nn.DataParallel, {"forward": one_gpu.forward_of_data_parallel}
     profile = torch.autograd.profiler.profile
     yield profile, {"__init__": one_gpu.profiling_the_host(profile.__init__)}
     if torch.distributed.is_available():

@@ -6,9 +6,6 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-import torch
-from torch.utils import _pytree as pytree
-
 from .refusing import NotSimulated, say_once
 
 PROFILER = (
@@ -18,14 +15,6 @@ NCCL = (
     "the backend 'nccl' can't be simulated: sim is one GPU, and processes on sim talk through the "
     "backend 'gloo'"
 )
-
-
-def forward_of_data_parallel(self: Any, *inputs: Any, **kwargs: Any) -> Any:
-    """Of `nn.DataParallel`, which sends its inputs to its only device."""
-    inputs, kwargs = pytree.tree_map_only(
-        torch.Tensor, lambda tensor: tensor.cuda(non_blocking=True), (inputs, kwargs)
-    )
-    return self.module(*inputs, **kwargs)
 
 
 def profiling_the_host(begin: Callable[..., None]) -> Callable[..., None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -79,7 +80,13 @@ def _device_module(device: SimDevice) -> ModuleType:
     module.device_count = lambda: 1
     module.current_device = lambda: 0
     module.synchronize = lambda device_index=None: device.synchronize()
-    module.current_stream = lambda device_index=None: device.current_stream()
+    module.current_stream = lambda device_index=None: torch.accelerator.current_stream()
+    module.set_stream = lambda stream: torch.accelerator.set_stream(stream)
+    module.stream = lambda stream: nullcontext() if stream is None else stream
+    module.Stream = lambda device=None, priority=0: torch.Stream("sim")
+    module.Event = lambda enable_timing=False, **options: torch.Event(
+        "sim", enable_timing=enable_timing
+    )
     module.manual_seed_all = module.manual_seed = lambda seed: None
     module.get_rng_state = lambda device_index=None: torch.get_rng_state()
     module.set_rng_state = lambda state, device_index=None: torch.set_rng_state(state)

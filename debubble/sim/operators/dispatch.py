@@ -32,11 +32,13 @@ class Dispatcher:
             aten.is_pinned.default: lambda args, kwargs: False,
             aten._nested_tensor_from_mask_left_aligned.default: _are_left_aligned,
         }
+        self._runs = {id(func): run for func, run in self._known.items()}
+        """The same, found without the hash of an overload, which PyTorch computes in Python."""
 
     def __call__(self, func: Any, args: tuple, kwargs: dict) -> Any:
-        run = self._known.get(func)
+        run = self._runs.get(id(func))
         if run is None:
-            run = self._known[func] = self._classify(func)
+            run = self._runs[id(func)] = self._known[func] = self._classify(func)
         lock = self.device.lock
         if not lock.acquire(False):
             self.device.wait_for_lock()
@@ -71,10 +73,10 @@ class Dispatcher:
         self.device.host_works(self.device.cost.op_us)
         out = func(*on_cpu(args, []), **kwargs)
         # A view of a tensor that counts its versions counts them too, also in inference mode.
+        if torch.is_inference_mode_enabled() == args[0].is_inference():
+            return _looking_at(out, args[0].block)
         with torch.inference_mode(args[0].is_inference()):
-            if isinstance(out, torch.Tensor):
-                return _looking_at(out, args[0].block)
-            return [_looking_at(part, args[0].block) for part in out]
+            return _looking_at(out, args[0].block)
 
 
 def _are_left_aligned(args: tuple, kwargs: dict) -> bool:
@@ -84,7 +86,10 @@ def _are_left_aligned(args: tuple, kwargs: dict) -> bool:
     return False
 
 
-def _looking_at(data: torch.Tensor, block: Block) -> SimTensor:
+def _looking_at(data: Any, block: Block) -> Any:
+    """A tensor on sim for one on the CPU, or a list of them for several."""
+    if not isinstance(data, torch.Tensor):
+        return [_looking_at(part, block) for part in data]
     view = SimTensor(data, block)
     if data.is_conj() or data.is_neg():
         torch._C._set_conj(view, data.is_conj())

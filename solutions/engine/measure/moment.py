@@ -32,6 +32,8 @@ class Setting:
     prefix: int = 32
     """Tokens that the arriving request finds in host memory."""
     layers: int = 4
+    engine: EngineConfig | None = None
+    """The engine whose moment it is; None: the hybrid one with so many layers."""
 
     @property
     def own_tokens(self) -> int:
@@ -39,29 +41,11 @@ class Setting:
         return OWN_TOKENS + self.images * (PATCHES + 1)
 
     @property
-    def engine(self) -> EngineConfig:
-        """Whose moment it is."""
-        return EngineConfig.hybrid(self.layers)
-
-    @property
     def config(self) -> EngineConfig:
         return replace(
-            self.engine,
+            self.engine or EngineConfig.hybrid(self.layers),
             max_images=max(1, self.images),
             capture_sizes=(max(1, self.batch - 1), self.batch),
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class TinySetting(Setting):
-    """A moment of an engine with one layer of each kind, which sim computes in a few seconds."""
-
-    layers: int = 3
-
-    @property
-    def engine(self) -> EngineConfig:
-        return replace(
-            EngineConfig.tiny(), model=replace(EngineConfig.tiny().model, num_layers=self.layers)
         )
 
 

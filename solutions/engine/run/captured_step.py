@@ -41,7 +41,7 @@ class Sampled(NamedTuple):
     """[rows] int64: chosen as each request wishes, but for words that it forbids."""
 
 
-class CapturedStep:
+class StepGraphs:
     """The graphs of steps of up to `size` tokens: one, and one more behind each layer that can't be
     captured. Memory between graphs has one address for good. They hold decodes, a token of each
     request; or, with `num_rows`, tokens of up to so many requests, as they come."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import torch
 
@@ -10,7 +10,8 @@ from solutions.common.host_integers import is_integer
 
 from ..memory.block_manager import BlockManager
 from ..model.config import EngineConfig
-from ..requests.request import Request
+from ..requests.new_request import new_request
+from ..requests.request import Request, SamplingParams
 from ..requests.step_batch import ScheduledRequest, StepBatch
 from ..runner import EngineRunner
 
@@ -25,6 +26,8 @@ def pool(
     """[len(requests), hidden_size] on the host. All tokens of a request are in one step; nobody
     else may be served meanwhile, and nothing of them is found later. `text_starts`: where some
     requests' second text begins, by their number."""
+    if not requests:
+        return torch.empty(0, config.model.hidden_size, dtype=config.model.dtype)
     answers, first = [], 0
     for together in _steps(config, requests):
         starts = {
@@ -43,6 +46,15 @@ def pool(
                 blocks.release(request.blocks)
         first += len(together)
     return torch.cat([answer.read() for answer in answers])
+
+
+def pooling_requests(prompts: Iterable[Sequence[int]], config: EngineConfig) -> list[Request]:
+    """A request for each prompt, with the errors of all requests."""
+    sampling = SamplingParams(max_tokens=1)
+    return [
+        new_request(str(number), prompt, (), sampling, config)
+        for number, prompt in enumerate(prompts)
+    ]
 
 
 def checked_starts(

@@ -12,7 +12,7 @@ from solutions.flex_graph import Limits
 from solutions.flex_graph.steps.inputs import ModelInputs
 
 from ..requests.step_batch import FROM_HOST, NO_SLOT, StepBatch
-from ..sampling.choose import RequestTables, choose_tokens
+from ..sampling.choose import CountTables, choose_tokens
 from ..sampling.wishes import FIRST, WIDTH, wishes_of
 
 
@@ -50,7 +50,7 @@ class DeviceInputs:
         table_shape = (limits.max_num_seqs, limits.pages_per_seq)
         self.block_table = arrays["block_table"].view(table_shape)
         self.wishes = arrays["wishes"].view(limits.max_num_seqs, WIDTH)
-        self.tables = RequestTables.zeros(
+        self.tables = CountTables.zeros(
             limits.max_num_seqs, limits.max_model_len, vocab_size, device
         )
         self.last_tokens = torch.zeros(limits.max_num_seqs + 1, dtype=torch.int64, device=device)

@@ -17,7 +17,7 @@ TILE = 8192
 """Logits that a program looks at together: of one row, or of several short ones."""
 
 
-class RequestTables(NamedTuple):
+class CountTables(NamedTuple):
     """What the device knows of each slot's request, int32. The last row is nobody's."""
 
     token_ids: torch.Tensor
@@ -31,9 +31,7 @@ class RequestTables(NamedTuple):
     """[slots + 1, vocab_size]: how often each token was said since."""
 
     @classmethod
-    def zeros(
-        cls, slots: int, max_len: int, vocab_size: int, device: torch.device
-    ) -> RequestTables:
+    def zeros(cls, slots: int, max_len: int, vocab_size: int, device: torch.device) -> CountTables:
         sizes = ((max_len,), (), (-(-vocab_size // 32),), (vocab_size,))
         return cls(
             *(torch.zeros((slots + 1, *size), dtype=torch.int32, device=device) for size in sizes)
@@ -44,7 +42,7 @@ def choose_tokens(
     logits: torch.Tensor,
     wishes: torch.Tensor,
     slots: torch.Tensor,
-    tables: RequestTables,
+    tables: CountTables,
     last_tokens: torch.Tensor,
     counted_in: int,
 ) -> torch.Tensor:

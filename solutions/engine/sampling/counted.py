@@ -11,7 +11,7 @@ from solutions.sync_free.model.ngram_batch import NgramBatch
 
 from ..requests.request import Request
 from ..requests.step_batch import StepBatch
-from .choose import RequestTables
+from .choose import CountTables
 
 if TYPE_CHECKING:
     from ..run.sides import StepSide
@@ -21,10 +21,10 @@ class CountedRequests:
     """Who is counted in which slot. A request that is new there, or comes back, is counted from the
     start; in steps in which nobody is, nothing is uploaded."""
 
-    def __init__(self, side: StepSide, tables: RequestTables) -> None:
+    def __init__(self, side: StepSide, tables: CountTables) -> None:
         self.side = side
         # The last row is nobody's.
-        self.tables = RequestTables(*(table[:-1] for table in tables))
+        self.tables = CountTables(*(table[:-1] for table in tables))
         self.begin_anew()
 
     def begin_anew(self) -> None:

@@ -9,14 +9,14 @@ HALF = "\ufffd"
 """What a tokenizer gives for bytes that are no character yet."""
 
 
-class Decodes(Protocol):
+class DecodesIds(Protocol):
     def decode(self, ids: Sequence[int]) -> str: ...
 
 
 class AnswerText:
     """Give it the ids as they are known; it gives back what can be said, each part once."""
 
-    def __init__(self, tokenizer: Decodes, stop: Sequence[str] = ()) -> None:
+    def __init__(self, tokenizer: DecodesIds, stop: Sequence[str] = ()) -> None:
         self.tokenizer, self.stop = tokenizer, tuple(stop)
         self.stopped_by: str | None = None
         self._ids: list[int] = []

@@ -12,7 +12,7 @@ from .answer import AnswerText
 from .tokenizer import Messages, Tokenizer
 
 
-class Steps(Protocol):
+class StreamsIds(Protocol):
     """What of an engine a stream needs."""
 
     config: EngineConfig
@@ -27,7 +27,7 @@ class Steps(Protocol):
 
 
 def stream_text(
-    engine: Steps,
+    engine: StreamsIds,
     tokenizer: Tokenizer,
     prompt: str | Messages,
     sampling: SamplingParams,

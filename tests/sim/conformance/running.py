@@ -32,7 +32,7 @@ class Finding(NamedTuple):
 Case = tuple[str, torch.dtype, str]
 
 
-def cases(name: str) -> list[Case]:
+def cases(name: str, kinds: Iterable[str] = CHECKS) -> list[Case]:
     op = operators()[name]
     on_cuda, on_cpu_only = types_of(op)
     return [
@@ -40,15 +40,16 @@ def cases(name: str) -> list[Case]:
         for dtypes, is_cuda in ((on_cuda, True), (on_cpu_only, False))
         for dtype in sorted(dtypes, key=str)
         for kind in kinds_of(op, dtype, is_cuda)
+        if kind in kinds
     ]
 
 
-def run(names: Iterable[str]) -> Iterator[Finding]:
+def run(names: Iterable[str], kinds: Iterable[str] = CHECKS) -> Iterator[Finding]:
     """Must be called in a process with one thread, before anything ran backward in it."""
     operators()
     debubble.accelerator("sim")
     for name in names:
-        left = cases(name)
+        left = cases(name, kinds)
         while left:
             findings = _in_a_child(left)
             yield from findings

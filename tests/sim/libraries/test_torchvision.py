@@ -7,7 +7,11 @@ import torch
 
 pytestmark = [pytest.mark.sim, pytest.mark.deep, pytest.mark.filterwarnings("ignore")]
 SMALL = {"weights": None, "weights_backbone": None, "num_classes": 4}
-DETECTORS = ("fasterrcnn_mobilenet_v3_large_320_fpn", "retinanet_resnet50_fpn", "ssdlite320_mobilenet_v3_large")  # fmt: skip
+DETECTORS = (
+    "fasterrcnn_mobilenet_v3_large_320_fpn",
+    "retinanet_resnet50_fpn",
+    "ssdlite320_mobilenet_v3_large",
+)
 
 
 @pytest.fixture(scope="module")

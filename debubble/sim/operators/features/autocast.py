@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ...memory.tape import flat_tensors, with_tensors
+from ...tensor import CALLED
 
 
 def _names(text: str) -> list[str]:
@@ -115,7 +116,7 @@ def _refuse(name: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def _as(dtype: torch.dtype, tensor: torch.Tensor) -> torch.Tensor:
-    is_cast = tensor.device.type == "sim" and tensor.is_floating_point()
+    is_cast = tensor.device.type in CALLED and tensor.is_floating_point()
     if not is_cast or tensor.dtype in (torch.float64, dtype):
         return tensor
     is_weight = tensor.is_leaf and tensor.requires_grad and not tensor._is_view()

@@ -16,6 +16,8 @@ from torch.nn.parameter import (
     is_lazy,
 )
 
+from ...tensor import CALLED
+
 KEPT = "_will_be_on_sim"
 
 
@@ -31,7 +33,7 @@ def install() -> None:
 def _make(of_pytorch: Callable[..., Any], cls: type, *args: Any, **options: Any) -> Any:
     device = options.get("device")
     where = torch.get_default_device() if device is None else torch.device(device)
-    if where.type != "sim":
+    if where.type not in CALLED:
         return of_pytorch(cls, *args, **options)
     made = of_pytorch(cls, *args, **{**options, "device": "cpu"})
     setattr(made, KEPT, True)
@@ -44,7 +46,7 @@ def _apply(self: Any, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool 
         for tensor in tensors.values():
             if is_lazy(tensor):
                 like = torch.empty(0, dtype=tensor.dtype, device=_device_of(tensor))
-                setattr(tensor, KEPT, fn(like).device.type == "sim")
+                setattr(tensor, KEPT, fn(like).device.type in CALLED)
     waiting = [
         {name: t for name, t in tensors.items() if is_lazy(t) and getattr(t, KEPT)}
         for tensors in (self._parameters, self._buffers)
@@ -66,7 +68,7 @@ def _materializing(of_pytorch: Callable[..., None]) -> Callable[..., None]:
     @wraps(of_pytorch)
     def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
         where = _device_of(self) if device is None else torch.device(device)
-        if where.type != "sim":
+        if where.type not in CALLED:
             of_pytorch(self, shape, device, dtype)
             return
         data = torch.empty(shape, device=where, dtype=dtype or self.data.dtype)

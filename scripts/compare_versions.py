@@ -1,0 +1,105 @@
+"""Whether sim counts the same with other versions of PyTorch and Python, as a table.
+
+    python scripts/compare_versions.py PYTHON [PYTHON ...]
+
+Each PYTHON is an interpreter with torch, NumPy, rich and typer. With each of them the ordinary
+programs of tests/snapshot are recorded on sim, and held to the counts that the snapshot keeps; and
+so many operators of a fixed list are held to the CPU's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def what_it_counts() -> dict[str, object]:
+    """In the interpreter that is running."""
+    import torch
+
+    import debubble
+    from tests.snapshot.programs import PROGRAMS
+
+    accelerator = debubble.accelerator("sim")
+    found = {}
+    for name, program in ((n, p) for group in PROGRAMS.values() for n, p in group.items()):
+        torch.manual_seed(0)
+        run = program(accelerator, accelerator.device)
+        run()
+        accelerator.synchronize()
+        with debubble.record(accelerator) as timeline:
+            run()
+        found[name] = timeline.counts()
+    return {
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "torch": torch.__version__,
+        "counts": found,
+        "operators": same_operators(),
+    }
+
+
+def same_operators() -> tuple[int, int]:
+    """(how many unary operators give the CPU's numbers, how many there are)"""
+    import torch
+
+    data = torch.linspace(0.1, 0.9, 12).view(3, 4)
+    right = asked = 0
+    for name in sorted(dir(torch.ops.aten)):
+        func = getattr(getattr(torch.ops.aten, name), "default", None)
+        if func is None or [str(a.type) for a in func._schema.arguments] != ["Tensor"]:
+            continue
+        try:
+            expected = func(data.clone())
+        except (RuntimeError, NotImplementedError):
+            continue
+        if not isinstance(expected, torch.Tensor) or expected.layout != torch.strided:
+            continue
+        asked += 1
+        try:
+            got = func(data.clone().to("sim")).cpu()
+            right += torch.allclose(got.double(), expected.double(), equal_nan=True)
+        except (RuntimeError, NotImplementedError):
+            pass
+    return right, asked
+
+
+def row(python: str) -> str:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [python, "-W", "ignore", __file__, "--this"]
+    run = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+    if run.returncode:
+        last = run.stderr.strip().splitlines()[-1]
+        return f"| {python} | | {last} | |"
+    found = json.loads(run.stdout.splitlines()[-1])
+    kept = json.loads((ROOT / "tests/snapshot/programs.json").read_text())
+    expected = {name: counts for group in kept.values() for name, counts in group.items()}
+    same = sum(found["counts"].get(name) == counts for name, counts in expected.items())
+    right, asked = found["operators"]
+    programs = f"{same} of {len(expected)}"
+    return f"| {found['torch']} | {found['python']} | {programs} | {right} of {asked} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pythons", nargs="*", metavar="PYTHON")
+    parser.add_argument("--this", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.this:
+        print(json.dumps(what_it_counts()))
+        return
+    print(
+        "| torch | Python | programs with the same counts | unary operators with the CPU's numbers |"
+    )
+    print("|---|---|---|---|")
+    for python in options.pythons:
+        print(row(python), flush=True)
+
+
+if __name__ == "__main__":
+    main()

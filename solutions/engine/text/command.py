@@ -1,0 +1,128 @@
+"""Says what a checkpoint answers: `python -m solutions.engine.generate FOLDER "prompt"`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import replace
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from debubble.accelerator import current
+
+from ..engine import Engine
+from ..optimizations import NAMES, Optimizations
+from ..requests.request import SamplingParams
+
+WISHES = {
+    "temperature": float,
+    "top_k": int,
+    "top_p": float,
+    "min_p": float,
+    "seed": int,
+    "presence_penalty": float,
+    "frequency_penalty": float,
+    "repetition_penalty": float,
+}
+"""Fields of SamplingParams that are options of the same names."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """0, or 1 with a sentence on stderr."""
+    options = _options(arguments)
+    console = Console(stderr=True)
+    try:
+        _run(options, console)
+    except (ValueError, TypeError, ImportError) as error:
+        console.print(str(error), style="red", markup=False)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _run(options: argparse.Namespace, console: Console) -> None:
+    switched_on = [name for name in NAMES if name not in options.without]
+    engine = _loaded(options, Optimizations.only(switched_on), console)
+    tokenizer = engine.tokenizer
+    prompt: object = options.prompt
+    if tokenizer.has_chat_template() and not options.plain:
+        prompt = [{"role": "user", "content": options.prompt}]
+    wishes = {name: getattr(options, name) for name in WISHES}
+    given = {name: value for name, value in wishes.items() if value is not None}
+    sampling = SamplingParams(max_tokens=options.max_tokens, **given)
+    for number in range(options.n):
+        if number and sampling.seed is not None:
+            sampling = replace(sampling, seed=sampling.seed + 1)
+        _answer(engine, prompt, sampling, options.stop, console)
+
+
+def _loaded(options: argparse.Namespace, optimizations: Optimizations, console: Console) -> Engine:
+    columns = (TextColumn("loading"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=None)
+
+        def advance(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        started = time.perf_counter()
+        sizes = {"max_model_len": options.max_model_len} if options.max_model_len else {}
+        engine = Engine.from_pretrained(
+            options.folder,
+            optimizations,
+            progress=advance,
+            max_num_seqs=1,
+            capture_sizes=(1,),
+            **sizes,
+        )
+        current().synchronize()
+    seconds = time.perf_counter() - started
+    console.print(f"ready after {seconds:.1f} s, with {optimizations}", style="dim")
+    return engine
+
+
+def _answer(
+    engine: Engine, prompt: object, sampling: SamplingParams, stop: list[str], console: Console
+) -> None:
+    started, first = time.perf_counter(), None
+    for part in engine.stream(prompt, sampling, stop=stop):  # type: ignore[arg-type]  # a text or messages
+        if first is None:
+            first = time.perf_counter()
+        sys.stdout.write(part)
+        sys.stdout.flush()
+    ended = time.perf_counter()
+    sys.stdout.write("\n")
+    num_tokens = engine.num_streamed
+    if first is None or num_tokens < 2 or ended == first:
+        return
+    console.print(
+        f"{num_tokens} tokens; the first text after {(first - started) * 1e3:.0f} ms, then "
+        f"{(num_tokens - 1) / (ended - first):.1f} tokens/s"
+        + (" (on sim, where nothing is as fast)" if current().modelled else ""),
+        style="dim",
+    )
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m solutions.engine.generate", description=__doc__
+    )
+    parser.add_argument("folder", help="of a checkpoint: config.json, safetensors, tokenizer.json")
+    parser.add_argument("prompt")
+    parser.add_argument("--max-tokens", type=int, default=128)
+    parser.add_argument("--max-model-len", type=int, help="tokens of prompt and answer")
+    parser.add_argument("--plain", action="store_true", help="leave the chat template out")
+    parser.add_argument("--stop", action="append", default=[], help="a text that ends the answer")
+    parser.add_argument("-n", type=int, default=1, help="how many answers")
+    for name, kind in WISHES.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind)
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        choices=NAMES,
+        help="switch one of the five optimisations off",
+    )
+    return parser.parse_args(arguments)

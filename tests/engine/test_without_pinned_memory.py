@@ -1,0 +1,72 @@
+"""On a platform that can't pin host memory everything is right, and only slower."""
+
+import pytest
+import torch
+
+from debubble.workshop import no_pinned_memory
+from solutions.engine import Optimizations
+from solutions.offload import (
+    DescriptorPool,
+    KVGroup,
+    KVTensors,
+    SingleDirectionOffloadingHandler,
+    pinned_blocks,
+    registered,
+)
+from solutions.pinned_h2d import ModelRunner
+
+from .setting import Setting, serve, small, tokens_of
+
+BEFORE_AND_AFTER = pytest.mark.parametrize(
+    "optimizations", [Optimizations(), Optimizations.none()], ids=["all", "none"]
+)
+
+
+@pytest.fixture(scope="module")
+def setting(accelerator):
+    """A layer of each kind, so that a step is one of pinned_h2d, sync_free, gdn and flex_graph."""
+    return Setting.of(small("gdn", "flex", "spans"), accelerator)
+
+
+@BEFORE_AND_AFTER
+def test_an_engine_answers_as_the_reference_does(accelerator, setting, optimizations):
+    all_asked = [
+        setting.asked(14, 1, [(2, 9)], max_tokens=3, bad_words=[[1], [2, 3]]),
+        setting.asked(34, 2, max_tokens=2, logprobs=[1, 2]),
+        setting.asked(3, 3, max_tokens=4),
+    ]
+    with no_pinned_memory(accelerator):
+        outputs = serve(setting.engine(optimizations), all_asked)
+    assert tokens_of(outputs) == setting.answers(all_asked)
+
+
+def test_image_ranges_of_every_step_arrive(accelerator):
+    with no_pinned_memory(accelerator):
+        ranges = ModelRunner(3, 2, accelerator.device, for_graphs=True).prefix_ranges
+        for end in (3, 5, 4):
+            tensor = ranges.update({1: [(1, end)]}, 2)
+            assert tensor.tolist() == [[[0, 0], [0, 0]], [[1, end], [0, 0]]]
+        assert not ranges.update(None, 2).any()
+
+
+def test_new_pinned_blocks_are_refused_with_a_sentence(accelerator):
+    refused = pytest.raises(RuntimeError, match="host memory can't be pinned here")
+    with no_pinned_memory(accelerator), refused:
+        pinned_blocks(4, 64)
+
+
+@pytest.mark.parametrize("gpu_to_cpu", [False, True], ids=["load", "store"])
+def test_blocks_in_memory_that_was_locked_by_somebody_else_move_right(accelerator, gpu_to_cpu):
+    gpu = torch.arange(4 * 64).view(4, 64).to(torch.int8).to(accelerator.device)
+    host = torch.arange(100, 100 + 4 * 64).view(4, 64).to(torch.int8)
+    there, here = (gpu.cpu(), host.clone()) if gpu_to_cpu else (host.clone(), gpu.cpu())
+    with registered(host), no_pinned_memory(accelerator):
+        handler = SingleDirectionOffloadingHandler(
+            [KVGroup([KVTensors(gpu, host)])], gpu_to_cpu=gpu_to_cpu, pool=DescriptorPool()
+        )
+        handler.transfer_async("a", [[1, 3]], [[1, 3]])
+        accelerator.synchronize()
+        assert [result.error for result in handler.get_finished()] == [None]
+        here[[1, 3]] = there[[1, 3]]
+        assert torch.equal((host if gpu_to_cpu else gpu).cpu(), here)
+        del handler
