@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from itertools import product
 
-from ..embedding import Embedded
+from ..embedding import Embedded, State
 from ..timeline.widget import TimelineWidget
 from .run import Run
 from .settings import Choices, Settings
@@ -18,7 +18,8 @@ MOST_OF_ALL = 24
 
 def embedded(choices: Choices, start: Settings, take: Callable[[Settings], Run]) -> Embedded:
     """`take` gives the run of settings, and may have to make it; one that fails is left out."""
-    runs, states = {}, []
+    runs: dict[str, dict[str, object]] = {}
+    states: list[State] = []
     for settings in settings_to_keep(choices, start):
         try:
             run = take(settings)

@@ -24,6 +24,7 @@ async function wake(figure) {
 }
 
 // What has to be scrolled sideways can be scrolled by keys.
-for (const table of document.querySelectorAll(".text table, .summary table")) table.tabIndex = 0;
+const SCROLLS = '.text table, .summary table, .output [style*="overflow"]';
+for (const box of document.querySelectorAll(SCROLLS)) box.tabIndex = 0;
 watchQuestions();
 for (const figure of document.querySelectorAll(".live")) near.observe(figure);
