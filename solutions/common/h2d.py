@@ -28,7 +28,9 @@ def async_tensor_h2d(
     """
     dtype = dtype or (out.dtype if out is not None else None)
     values = _on_host(data, dtype)
-    if out is not None and (not out.is_contiguous() or out.device.type != device.type):
+    if out is not None and (
+        not out.is_contiguous() or out.device.type != torch.device(device).type
+    ):
         raise ValueError(
             f"out has strides {list(out.stride())} on {out.device}: make it contiguous, on {device}"
         )

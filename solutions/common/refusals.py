@@ -41,6 +41,16 @@ def _size(value: Any) -> Any:
     return abs(value)
 
 
+def _is_device(value: object) -> bool:
+    if not isinstance(value, str):
+        return isinstance(value, torch.device)
+    try:
+        torch.device(value)
+    except RuntimeError:
+        return False
+    return True
+
+
 def _is_list(value: object) -> bool:
     return isinstance(value, collections.abc.Sequence) and not isinstance(value, str | bytes)
 
@@ -57,7 +67,7 @@ RULES = {
     "bool": Rule(lambda value: isinstance(value, bool | np.bool_), "True or False"),
     "str": Rule(lambda value: isinstance(value, str), "a str"),
     "torch.Tensor": Rule(lambda value: isinstance(value, torch.Tensor), "a tensor"),
-    "torch.device": Rule(lambda value: isinstance(value, torch.device), "a torch.device"),
+    "torch.device": Rule(_is_device, "a torch.device"),
     "torch.dtype": Rule(lambda value: isinstance(value, torch.dtype), "a torch.dtype"),
     "np.ndarray": Rule(lambda value: isinstance(value, np.ndarray), "a numpy array"),
     "range": Rule(lambda value: isinstance(value, range), "a range"),
