@@ -268,7 +268,7 @@ def test_words_that_were_checked_once_serve_many_steps():
         pytest.param({0: [[3]], 1: [[1.0, 3]]}, "token id 1.0 in a bad word", id="float before"),
         pytest.param({0: [[float("nan")]]}, "token id nan in a bad word", id="nan"),
         pytest.param({0: [[True]]}, "token id True in a bad word for row 0", id="truth"),
-        pytest.param({0: ["12"]}, "token id '1' in a bad word for row 0", id="word"),
+        pytest.param({0: ["12"]}, "a bad word of row 0 is '12': give a list", id="word"),
         pytest.param({True: [[3]]}, "bad words for row True", id="mask"),
         pytest.param({0.5: [[3]]}, "bad words for row 0.5", id="half a row"),
     ],
@@ -284,7 +284,7 @@ def test_ids_on_the_device_are_refused(accelerator, module):
     ids = torch.ones(2, dtype=torch.int64, device=accelerator.device)
     logits = some_logits(accelerator, 1)
     call = lambda: module.apply_bad_words(logits, {0: [ids]}, [[]])
-    with pytest.raises(ValueError, match="token id tensor"):
+    with pytest.raises(ValueError, match="a bad word of row 0 is a torch.int64 tensor"):
         call()
 
 

@@ -88,7 +88,7 @@ class Crossover:
         try:
             record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_not_a_number)
             return cls(**_check_names(record))
-        except (ValueError, RecursionError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise ValueError(f"{path} is no crossover: {error}") from error
 
     @classmethod

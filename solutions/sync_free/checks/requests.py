@@ -115,7 +115,7 @@ def check_requested(requested: Mapping[int, Sequence[int]], num_rows: int, vocab
 
 
 def _check_list(what: str, values: object) -> None:
-    """TypeError for what is no list: to go through a tensor of the device is to wait."""
+    """ValueError for what is no list: to go through a tensor of the device is to wait."""
     on_host = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes)
     if not on_host and not (isinstance(values, torch.Tensor) and values.is_cpu and values.dim()):
-        raise TypeError(f"{what} is {shown(values)}: give a list of ids")
+        raise ValueError(f"{what} is {shown(values)}: give a list of ids")
