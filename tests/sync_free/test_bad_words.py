@@ -284,7 +284,7 @@ def test_ids_on_the_device_are_refused(accelerator, module):
     ids = torch.ones(2, dtype=torch.int64, device=accelerator.device)
     logits = some_logits(accelerator, 1)
     call = lambda: module.apply_bad_words(logits, {0: [ids]}, [[]])
-    with pytest.raises(ValueError, match="a bad word of row 0 is a torch.int64 tensor"):
+    with pytest.raises(ValueError, match=r"row 0 is a torch\.int64 tensor"):
         call()
 
 
