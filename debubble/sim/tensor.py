@@ -136,7 +136,7 @@ class SimTensor(torch.Tensor):
 class _AsSubclass(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: SimTensor, cls: type) -> SimTensor:
-        return SimTensor.__new__(cls, tensor.data_on_cpu, tensor.block)  # type: ignore[arg-type]  # a class of it
+        return SimTensor.__new__(cls, tensor.data_on_cpu, tensor.block)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:

@@ -111,8 +111,8 @@ def _stream_of(stream: Any) -> Any:
 
 
 def install(device: SimDevice) -> None:
-    torch.Event = _leading_to(_EVENT, EventOnSim, device)  # type: ignore[misc]  # used by this name
-    torch.Stream = _leading_to(_STREAM, StreamOnSim, device)  # type: ignore[misc]  # the same
+    setattr(torch, "Event", _leading_to(_EVENT, EventOnSim, device))  # noqa: B010  # a class
+    setattr(torch, "Stream", _leading_to(_STREAM, StreamOnSim, device))  # noqa: B010
 
     def synchronize(device_index: Any = None, /) -> None:
         device.synchronize()

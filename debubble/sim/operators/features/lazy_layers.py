@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
-from torch.nn.parameter import (
+from torch.nn.parameter import (  # type: ignore[attr-defined]  # in no list of public names
     UninitializedBuffer,
     UninitializedParameter,
     UninitializedTensorMixin,

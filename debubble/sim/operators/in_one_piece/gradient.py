@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from itertools import accumulate
 from typing import Any
@@ -75,6 +75,7 @@ class _InOnePiece(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple:
         inputs = ctx.saved_tensors
         wanted = [tensor for tensor in inputs if tensor.requires_grad]
+        found: Sequence[torch.Tensor | None]
         if torch.is_grad_enabled():
             out = flat_tensors(_with_inputs(ctx, _parts_of(ctx.func), inputs))
             found = torch.autograd.grad(
