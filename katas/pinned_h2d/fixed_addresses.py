@@ -27,6 +27,7 @@ from debubble.accelerator import current
 
 Span = tuple[int, int]
 PrefixRanges = Mapping[int, Sequence[Span]]
+MOST_SEQUENCES = 2**20
 NO_RANGE: Span = (0, 0)
 
 
@@ -75,7 +76,12 @@ def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]
     """The spans of requests 0 to num_seqs - 1, or None when none of them has any.
 
     A request without spans has the one span (0, 0). Keys may be missing, or lie past num_seqs.
+    ValueError for more sequences than a step can have.
     """
+    if not 0 <= num_seqs <= MOST_SEQUENCES:
+        raise ValueError(
+            f"{num_seqs} sequences: there are at least 0, and at most {MOST_SEQUENCES}"
+        )
     if ranges is None:
         return None
     rows = [[(start, end) for start, end in ranges.get(i) or [NO_RANGE]] for i in range(num_seqs)]

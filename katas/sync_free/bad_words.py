@@ -27,6 +27,7 @@ import numpy as np
 import torch
 
 BadWordsTokenIds = Mapping[int, Sequence[Sequence[int]]]
+LONGEST = 60
 
 
 # Yours to edit, from here on.
@@ -63,12 +64,49 @@ def is_integer(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def check_bad_words(bad_words_token_ids: BadWordsTokenIds, num_rows: int, vocab_size: int) -> None:
-    """Raises ValueError with the first row, sequence or id that can't be right."""
+def _short(value: object) -> str:
+    if isinstance(value, int) and abs(value) >= 10**LONGEST:
+        return "an int of more than 60 digits"
+    text = repr(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def shown(value: object) -> str:
+    """A number, a flag or a word itself; of all else what it is, since to print a tensor is to read
+    it."""
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        return _short(value)
+    if isinstance(value, torch.Tensor):
+        return f"a {value.dtype} tensor {list(value.shape)} on {value.device}"
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} {list(value.shape)}"
+    if isinstance(value, np.generic | torch.dtype | torch.device | range):
+        return repr(value)
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    kind = type(value).__name__
+    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+
+
+def _check_list(what: str, values: object) -> None:
+    """ValueError for what is no list: to go through a tensor of the device is to wait."""
+    on_host = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes)
+    if not on_host and not (isinstance(values, torch.Tensor) and values.is_cpu and values.dim()):
+        raise ValueError(f"{what} is {shown(values)}: give a list of ids")
+
+
+def check_bad_words(bad_words_token_ids: BadWordsTokenIds, *shape: int) -> None:
+    """Raises ValueError with the first row, sequence or id that can't be right for logits of this
+    `shape`, which is (rows, ids of the vocabulary)."""
+    if len(shape) != 2:
+        raise ValueError(f"logits of shape {list(shape)}: make them [rows, vocabulary]")
+    num_rows, vocab_size = shape
     for row, sequences in bad_words_token_ids.items():
         if not is_integer(row) or not 0 <= row < num_rows:
             raise ValueError(f"bad words for row {row!r}: the logits have {num_rows} rows")
+        _check_list(f"the bad words of row {row}", sequences)
         for sequence in sequences:
+            _check_list(f"a bad word of row {row}", sequence)
             if not len(sequence):
                 raise ValueError(f"an empty bad word for row {row}: it needs at least one id")
             for token_id in sequence:
@@ -87,7 +125,9 @@ def check_past_tokens(past_tokens_ids: Sequence[Sequence[int]], num_rows: int) -
             "give every row a list, be it empty"
         )
     for row, past in enumerate(past_tokens_ids):
-        if isinstance(past, torch.Tensor) and past.device.type != "cpu":
+        if not isinstance(past, torch.Tensor):
+            _check_list(f"the past tokens of row {row}", past)
+        elif past.device.type != "cpu":
             raise ValueError(
                 f"the past tokens of row {row} are on {past.device}, where to read them is to "
                 "wait: give them on the host"

@@ -26,6 +26,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+LONGEST = 60
+
 
 # Yours to edit, from here on.
 def chosen_tokens(
@@ -69,6 +71,37 @@ def is_integer(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
+def _short(value: object) -> str:
+    if isinstance(value, int) and abs(value) >= 10**LONGEST:
+        return "an int of more than 60 digits"
+    text = repr(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def shown(value: object) -> str:
+    """A number, a flag or a word itself; of all else what it is, since to print a tensor is to read
+    it."""
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        return _short(value)
+    if isinstance(value, torch.Tensor):
+        return f"a {value.dtype} tensor {list(value.shape)} on {value.device}"
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} {list(value.shape)}"
+    if isinstance(value, np.generic | torch.dtype | torch.device | range):
+        return repr(value)
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    kind = type(value).__name__
+    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+
+
+def _check_list(what: str, values: object) -> None:
+    """ValueError for what is no list: to go through a tensor of the device is to wait."""
+    on_host = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes)
+    if not on_host and not (isinstance(values, torch.Tensor) and values.is_cpu and values.dim()):
+        raise ValueError(f"{what} is {shown(values)}: give a list of ids")
+
+
 def check_requested(requested: Mapping[int, Sequence[int]], num_rows: int, vocab_size: int) -> None:
     """ValueError for a row that is not in the batch, and for an id not in the vocabulary."""
     for row, token_ids in requested.items():
@@ -77,6 +110,7 @@ def check_requested(requested: Mapping[int, Sequence[int]], num_rows: int, vocab
                 f"row {row!r} asks for log-probabilities: this batch has {num_rows} rows, "
                 "counted from 0"
             )
+        _check_list(f"what row {row} asks for", token_ids)
         for token_id in token_ids:
             if not is_integer(token_id) or not 0 <= token_id < vocab_size:
                 raise ValueError(

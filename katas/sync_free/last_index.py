@@ -55,7 +55,7 @@ def check_indices(buffer: torch.Tensor, logits_indices: torch.Tensor, num_padded
             f"{num_indices} logits indices: there must be one at least, for the tail repeats the "
             "last of them"
         )
-    if buffer.dim() != 1 or buffer.dtype != torch.int32:
+    if buffer.dim() != 1 or buffer.dtype != torch.int32 or not buffer.is_contiguous():
         raise ValueError(
             f"a buffer of {buffer.dtype} {list(buffer.shape)}: make it torch.int32 [max_tokens]"
         )
