@@ -14,13 +14,16 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar, get_args, get_origin
 
 import numpy as np
 import torch
 
 from .host_integers import is_integer
 from .shown import shown
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Rule(NamedTuple):
@@ -82,7 +85,7 @@ RULES = {
 """By the name of a type in a signature."""
 
 
-def refuse_wrong_types(names: dict[str, Any], public: Iterable[str]) -> None:
+def refuse_wrong_types(names: dict[str, object], public: Iterable[str]) -> None:
     """Puts the door before those functions and classes in `names`, a package's globals(), that are
     `public`. Of a class it is before `__init__` and before the methods without an underscore."""
     for name in public:
@@ -100,14 +103,14 @@ def _before_methods(owner: type) -> None:
             setattr(owner, name, door_of(method, what))
 
 
-def door_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+def door_of(function: Callable[P, R], name: str) -> Callable[P, R]:
     """`function`, but TypeError, which calls it `name`, for an argument of another type than its
     signature says. Arguments whose types are not among RULES, and no classes, come through."""
     places = list(inspect.signature(function).parameters)
     rules = {place: rule for place in places if (rule := _rule_of(function, place))}
 
     @functools.wraps(function)
-    def door(*given: Any, **named: Any) -> Any:
+    def door(*given: P.args, **named: P.kwargs) -> R:
         for place, value in zip(places, given, strict=False):
             if place in rules and not rules[place].holds(value):
                 raise _refusal(name, place, value, rules[place])

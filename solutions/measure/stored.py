@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import debubble
 from debubble.assets import ASSETS
@@ -32,13 +32,13 @@ no figure."""
 PROFILED = "under a profiler, which slows the host: longer than the figures say"
 
 
-def figures(name: str, gpu: str = GPU) -> dict[str, Any]:
+def figures(name: str, gpu: str = GPU) -> dict:
     """A record of assets/benchmarks, as its benchmark wrote it. FileNotFoundError for one that was
     not measured on that GPU."""
     return json.loads((ASSETS / "benchmarks" / gpu / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def calibration(gpu: str = GPU) -> dict[str, Any]:
+def calibration(gpu: str = GPU) -> dict:
     """What a GPU and its host take for the things that sim's clock is made of."""
     return json.loads((ASSETS / "calibration" / f"{gpu}.json").read_text(encoding="utf-8"))
 
@@ -53,7 +53,7 @@ def recording(system: str, variant: str, gpu: str = GPU) -> debubble.Timeline:
     return as_measured(timeline, cost["device_us"])
 
 
-def measured_cost(system: str, variant: str, gpu: str = GPU) -> dict[str, Any] | None:
+def measured_cost(system: str, variant: str, gpu: str = GPU) -> dict | None:
     """The figures of the step that was recorded, or None where it was not measured."""
     if system not in STEPS:
         return None

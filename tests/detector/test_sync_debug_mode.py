@@ -141,9 +141,23 @@ def test_debug_mode_trips_on_other_threads(s):
     assert isinstance(outcome, RuntimeError) and CALLED_A_SYNC in str(outcome)
 
 
-def test_ours_leaves_other_threads_alone(s):
+def test_ours_rules_the_threads_that_its_block_starts_and_no_others(s):
+    begun, go, results = threading.Event(), threading.Event(), []
+
+    def run():
+        begun.set()
+        go.wait()
+        results.append(s.zero.item())
+
+    other = threading.Thread(target=run)
+    other.start()
+    begun.wait()
     with debubble.no_host_syncs():
-        assert in_a_thread(s.zero.item) == 0
+        go.set()
+        other.join()
+    assert results == [0]
+    with pytest.raises(debubble.HostSyncError), debubble.no_host_syncs():
+        assert isinstance(in_a_thread(s.zero.item), debubble.HostSyncError)
 
 
 @pytest.mark.gpu

@@ -21,8 +21,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "truth": TRUTH,
     "accelerators": (
         "tests/accelerators",
+        "tests/as_cuda",
         "tests/timeline",
         "tests/detector",
+        "tests/wrong_arguments",
         "tests/test_gate.py",
     ),
     "workshop": ("tests/workshop", "tests/views"),

@@ -80,7 +80,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 """Configs of Llama and Qwen3, by name."""
 
 
-def tensors_of(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+def tensors_of(config: dict) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Names and shapes, in the order of the layers."""
     hidden, gates, size = config["hidden_size"], config["intermediate_size"], config["head_dim"]
     query, keys = config["num_attention_heads"] * size, config["num_key_value_heads"] * size
@@ -105,7 +105,7 @@ def tensors_of(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def write_folder(
-    config: dict[str, Any],
+    config: dict,
     folder: Path,
     dtype: torch.dtype = torch.bfloat16,
     shard: int = SHARD,

@@ -53,7 +53,7 @@ class CheckpointEngine(ABC):
         dtype: torch.dtype | None = None,
         group: DataParallelGroup | None = None,
         progress: Progress = lambda done, total: None,
-        **sizes: Any,
+        **sizes: object,
     ) -> Self:
         """An engine with the weights of a checkpoint, as Hugging Face's `save_pretrained` writes
         it: of Llama 3, Qwen3, Qwen3-Next or Gemma 3.
@@ -133,7 +133,7 @@ class CheckpointEngine(ABC):
     def forget(self, request_id: str) -> None: ...
 
 
-def _sorted_sizes(sizes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _sorted_sizes(sizes: dict[str, object]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Those of Limits, and those of EngineConfig. TypeError for a name that neither has."""
     of_limits = {field.name for field in fields(Limits)}
     of_engine = {field.name for field in fields(EngineConfig)} - {"model", "limits"}

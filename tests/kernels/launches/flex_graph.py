@@ -114,6 +114,7 @@ def products_of_few_rows(dtype: str, *, shared_memory: int) -> dict:
             "UPCAST": False,
         },
         "options": {"num_warps": few_rows.WARPS, "num_stages": few_rows.STAGES},
+        "tensor_cores": True,
     }
 
 

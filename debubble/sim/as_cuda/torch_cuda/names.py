@@ -175,7 +175,7 @@ def of_submodule(module: ModuleType, names: dict[str, object]) -> dict[str, obje
 
 def generic_names(names: dict[str, object]) -> dict[str, object]:
     """`torch.Stream` and `torch.Event`, which take a device."""
-    event = type("Event", (GenericEvent, names["Event"]), {})  # type: ignore[arg-type]
+    event = type("Event", (GenericEvent, names["Event"]), {})  # type: ignore[arg-type]  # a class, which the table doesn't say
     return {"Stream": names["Stream"], "Event": event}
 
 

@@ -62,8 +62,11 @@ class Stream(SimStream):
         return self.of.capturing is not None
 
     def record_event(self, event: AnyEvent | None = None) -> AnyEvent:
+        # A stream lives on when `torch.cuda` is PyTorch's own again.
         made: Any = torch.cuda.Event
-        return super().record_event(event or made())
+        if event is None and issubclass(made, SimEvent):
+            event = made()
+        return super().record_event(event)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SimStream) and other.number == self.number

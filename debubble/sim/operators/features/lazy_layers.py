@@ -16,7 +16,7 @@ from torch.nn.parameter import (  # type: ignore[attr-defined]  # in no list of 
     is_lazy,
 )
 
-from ...tensor import SimTensor
+from ...tensor import CALLED, SimTensor
 
 KEPT = "_will_be_on_sim"
 
@@ -33,7 +33,7 @@ def install() -> None:
 def _make(of_pytorch: Callable[..., Any], cls: type, *args: Any, **options: Any) -> Any:
     device = options.get("device")
     where = torch.get_default_device() if device is None else torch.device(device)
-    if where.type != "sim":
+    if where.type not in CALLED:
         return of_pytorch(cls, *args, **options)
     made = of_pytorch(cls, *args, **{**options, "device": "cpu"})
     setattr(made, KEPT, True)
@@ -68,7 +68,7 @@ def _materializing(of_pytorch: Callable[..., None]) -> Callable[..., None]:
     @wraps(of_pytorch)
     def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
         where = _device_of(self) if device is None else torch.device(device)
-        if where.type != "sim":
+        if where.type not in CALLED:
             of_pytorch(self, shape, device, dtype)
             return
         data = torch.empty(shape, device=where, dtype=dtype or self.data.dtype)
