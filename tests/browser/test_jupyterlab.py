@@ -9,7 +9,7 @@ import pytest
 
 from .chromium import chromium, need
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.deep, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = [

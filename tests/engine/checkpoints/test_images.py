@@ -7,6 +7,9 @@ from solutions.engine import NAMES, Engine, Optimizations, SamplingParams
 
 from .tiny import make, prompt_of
 
+pytestmark = pytest.mark.deep
+"""A vision tower of transformers takes minutes on two cores."""
+
 pytest.importorskip("transformers")
 IMAGE = [91, *[90] * 4, 92]
 """As a processor puts it: a beginning, as many tokens as the image has, and an end."""
