@@ -72,7 +72,10 @@ def refuse(what: str) -> NoReturn:
     region = _region.get()
     if region is not None and region.thread != threading.get_ident() and not _in_a_pool.get():
         region.refused.append(error)
-    raise error
+    try:
+        raise error
+    finally:
+        del error  # Its traceback holds this frame, and what is in a circle is freed late.
 
 
 @contextmanager

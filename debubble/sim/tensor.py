@@ -104,7 +104,11 @@ class SimTensor(torch.Tensor):
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]  # PyTorch gives its argument no name
         """As a CUDA tensor prints: value by value, each read a wait for the device."""
-        text = torch._tensor_str._str(self, tensor_contents=tensor_contents)
+        try:
+            text = torch._tensor_str._str(self, tensor_contents=tensor_contents)
+        except Exception as error:
+            # PyTorch's frame keeps torch.func switched off for as long as a traceback keeps it.
+            raise error.with_traceback(None) from None
         text = text.replace("SimTensor(", "tensor(", 1).replace("\n" + " " * 10, "\n" + " " * 7)
         if isinstance(self, torch.nn.Parameter):
             return "Parameter containing:\n" + text.removeprefix("Parameter(")[:-1]

@@ -63,6 +63,16 @@ def test_printing_is_refused(x):
         repr(x)
 
 
+@pytest.mark.sim
+def test_a_refused_print_leaves_pytorchs_transforms_on(x):
+    """PyTorch switches them off in a frame that an error may keep, as notebooks do with the last."""
+    with debubble.no_host_syncs(), pytest.raises(debubble.HostSyncError) as kept:
+        repr(x)
+    derivatives = torch.func.hessian(lambda x: (x**3).sum())(x[0])
+    assert derivatives.diagonal().tolist() == [6.0] * 4
+    assert "repr(x)" in str(kept.value)
+
+
 def test_a_hole_lets_a_wait_through_and_closes_again(x):
     with debubble.no_host_syncs():
         with debubble.allow_host_sync():

@@ -15,9 +15,11 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.sim
 
 USES_THE_GPU = """
-import os, sys, time
+import os, signal, sys, time
 from pathlib import Path
 import importlib.util
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job begins without it
 
 spec = importlib.util.spec_from_file_location("lease", sys.argv[1])
 lease = importlib.util.module_from_spec(spec)

@@ -1,6 +1,8 @@
 """Whose an address is on sim, and what is refused before it does harm."""
 
 import io
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -181,3 +183,27 @@ def test_memory_may_be_freed_while_an_address_is_looked_up(accelerator, monkeypa
     monkeypatch.setattr(AddressMap, "_make", make_and_free)
     assert address_map.range_at(plain.data_ptr()) is None
     assert garbage == []
+
+
+def test_pinned_memory_may_be_collected_at_any_line_that_pins_more(accelerator):
+    """In a process of its own: one that waits for itself would wait for ever."""
+    done = subprocess.run([sys.executable, "-c", COLLECTS], timeout=60, check=False)
+    assert done.returncode == 0
+
+
+COLLECTS = """
+import bisect, gc
+import debubble, torch
+from debubble.sim.memory import pinning
+
+def insort(ranges, one):
+    gc.collect()
+    bisect.insort(ranges, one)
+
+debubble.accelerator("sim")
+circle = [torch.empty(8, pin_memory=True)]
+circle.append(circle)
+del circle
+pinning.insort = insort
+torch.empty(8, pin_memory=True)
+"""

@@ -9,7 +9,7 @@ import torch
 
 import debubble
 from debubble.views.dashboard import Dashboard
-from debubble.views.dashboard.run import Run, stop_if_unwanted
+from debubble.views.dashboard.run import Run, Unwanted, stop_if_unwanted
 from debubble.views.dashboard.worker import Worker, check_that_it_can_be_sent
 
 SLIDERS = {"reads": (1, 2, 3, 4)}
@@ -94,3 +94,19 @@ def test_a_run_under_way_ends_when_another_one_is_wanted(worker, monkeypatch):
     dashboard.cancel()
     assert dashboard.sliders["reads"].value == 1
     assert worker.submit(os.getpid).result(60) == process, "it was not killed for that"
+
+
+def until_unwanted() -> str:
+    try:
+        while True:
+            stop_if_unwanted()
+    except Unwanted:
+        return "ended"
+
+
+def test_a_job_submitted_at_once_does_not_keep_an_unwanted_one_alive(worker):
+    unwanted = worker.submit(until_unwanted)
+    worker.end_early()
+    wanted = worker.submit(os.getpid)
+    assert unwanted.result(60) == "ended"
+    assert wanted.result(60) != os.getpid()

@@ -23,10 +23,6 @@ pytestmark = pytest.mark.sim
         ("torch.cuda.Event().record()", "`current().event()`"),
         ("torch.cuda.current_stream()", "`current().current_stream()`"),
         ("torch.cuda.synchronize()", "`current().synchronize()`"),
-        (
-            "torch.accelerator.current_stream().wait_stream(accelerator.stream())",
-            "`current().current",
-        ),
         ("torch.cuda.CUDAGraph()", "`with graph.capture():`"),
         ("torch.cuda.set_stream(accelerator.stream())", "`with stream:`"),
     ],
@@ -35,6 +31,19 @@ def test_the_line_that_runs_on_both_is_named(tmp_path, line, instead):
     if torch.cuda.is_available():
         pytest.skip("here it works")
     assert instead in said_of(tmp_path, line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.accelerator.current_stream().wait_stream(accelerator.stream())",
+        "torch.accelerator.synchronize()",
+        "torch.Event(device=accelerator.device).record()",
+        "torch.Stream(device=accelerator.device)",
+    ],
+)
+def test_what_pytorch_has_for_every_accelerator_works(line):
+    exec(line, {"torch": torch, "accelerator": debubble.accelerator("sim")})
 
 
 @pytest.mark.parametrize("line", ["host.to('cdua')", "1 / 0", "host.cuda.there"])

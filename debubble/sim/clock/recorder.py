@@ -19,7 +19,7 @@ class Recorder:
         self.is_full = False
         self._time_zero, self._calls_left = time_zero, most_calls
         self._thread = threading.get_ident()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # A finalizer that runs in here may note something too.
 
     def note(
         self,

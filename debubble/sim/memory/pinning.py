@@ -18,7 +18,8 @@ from .blocks import HostBlock
 
 VARIABLE = "DEBUBBLE_PINNING"
 
-_lock = threading.Lock()
+_lock = threading.RLock()
+"""Taken again by its holder: garbage may be collected at any line, and pinned memory is garbage."""
 _ranges: list[tuple[int, int]] = []
 _blocks: dict[int, HostBlock] = {}
 _registered: set[int] = set()
@@ -170,9 +171,10 @@ def _range_at(address: int) -> tuple[int, int] | None:
 
 
 def _remember(address_range: tuple[int, int], pages: _PinnedPages | None = None) -> None:
+    block = HostBlock(*address_range, pages)
     with _lock:
         insort(_ranges, address_range)
-        _blocks[address_range[0]] = HostBlock(*address_range, pages)
+        _blocks[address_range[0]] = block
 
 
 def _forget(address_range: tuple[int, int]) -> None:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from functools import cache, partial
-from multiprocessing.synchronize import Event
+from multiprocessing.sharedctypes import Synchronized
 from typing import ParamSpec, TypeVar
 
 from .run import watch_for_unwanted
@@ -33,7 +33,8 @@ class Worker(Executor):
 
     def __init__(self) -> None:
         self._spawn = multiprocessing.get_context("spawn")
-        self._unwanted = self._spawn.Event()
+        self._submitted = 0
+        self._unwanted: Synchronized[int] = self._spawn.Value("Q", 0)
         self._pool: ProcessPoolExecutor | None = None
         self._broken: ProcessPoolExecutor | None = None
         self._lock = threading.Lock()
@@ -41,20 +42,23 @@ class Worker(Executor):
     def submit(
         self, job: Callable[Taken, Given], /, *args: Taken.args, **kwargs: Taken.kwargs
     ) -> Future[Given]:
-        self._unwanted.clear()
+        with self._lock:
+            self._submitted += 1
+            numbered = partial(perform_until_unwanted, self._submitted, job)
         pool = self._pool_of_one()
         try:
-            future = pool.submit(job, *args, **kwargs)
+            future = pool.submit(numbered, *args, **kwargs)
         except BrokenExecutor:
             self._forget(pool)
             pool = self._pool_of_one()
-            future = pool.submit(job, *args, **kwargs)
+            future = pool.submit(numbered, *args, **kwargs)
         future.add_done_callback(partial(self._forget_if_broken, pool))
         return future
 
     def end_early(self) -> None:
-        """The job under way ends at the next place where it asks (`stop_if_unwanted`)."""
-        self._unwanted.set()
+        """All jobs so far end at the next place where they ask (`stop_if_unwanted`)."""
+        with self._lock:
+            self._unwanted.value = self._submitted
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         with self._lock:
@@ -82,11 +86,23 @@ class Worker(Executor):
                 self._pool, self._broken = None, pool
 
 
-def stay_with_the_kernel(unwanted: Event) -> None:
+_unwanted: Synchronized[int]
+"""In the worker's process: the number of the last job that nobody waits for any more."""
+
+
+def perform_until_unwanted(
+    number: int, job: Callable[Taken, Given], *args: Taken.args, **kwargs: Taken.kwargs
+) -> Given:
+    watch_for_unwanted(lambda: number <= _unwanted.value)
+    return job(*args, **kwargs)
+
+
+def stay_with_the_kernel(unwanted: Synchronized[int]) -> None:
     """Interrupting a cell interrupts all processes of the kernel: this one goes on. It ends
     when the kernel does, whichever way that is."""
+    global _unwanted
+    _unwanted = unwanted
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    watch_for_unwanted(unwanted.is_set)
     threading.Thread(target=_end_with, args=[multiprocessing.parent_process()], daemon=True).start()
 
 
