@@ -65,7 +65,7 @@ def test_printing_is_refused(x):
 
 @pytest.mark.sim
 def test_a_refused_print_leaves_pytorchs_transforms_on(x):
-    """PyTorch switches them off in a frame that an error may keep, as notebooks do with the last."""
+    """They are off in a frame of its own, which an error keeps, and a notebook the last error."""
     with debubble.no_host_syncs(), pytest.raises(debubble.HostSyncError) as kept:
         repr(x)
     derivatives = torch.func.hessian(lambda x: (x**3).sum())(x[0])
