@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import debubble
 
@@ -191,3 +192,26 @@ def test_a_loop_over_a_loader_with_workers(accelerator):
     loader = torch.utils.data.DataLoader(data, batch_size=4, num_workers=1)
     total = sum((x.to("sim").squeeze(1) + y.to("sim")).sum().item() for x, y in loader)
     assert total == 56
+
+
+class Names(TorchDispatchMode):
+    """What PyTorch shows a mode of the operators on the device."""
+
+    def __init__(self):
+        super().__init__()
+        self.shown = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if args[0].device.type == "sim":
+            self.shown.append(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("with_gradient", [False, True])
+def test_a_dispatch_mode_is_shown_what_sim_takes_in_one_piece(accelerator, with_gradient):
+    x = torch.rand(1, 2, 8, 16, device="sim", requires_grad=with_gradient)
+    ids = torch.arange(3, device="sim")
+    with Names() as mode:
+        F.one_hot(ids)
+        F.scaled_dot_product_attention(x, x, x)
+    assert mode.shown == ["one_hot", "scaled_dot_product_attention"]

@@ -51,6 +51,8 @@ def differentiable(dispatcher: Dispatcher, func: Any, *args: Any, **kwargs: Any)
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         return _InOnePiece.apply(dispatcher, func, args, kwargs, *tensors)
     with torch._C._AutoDispatchBelowAutograd():
+        if torch._C._len_torch_dispatch_stack():
+            return func(*args, **kwargs)  # PyTorch shows it to the modes that are on.
         return dispatcher(func, args, kwargs)
 
 
@@ -69,7 +71,7 @@ class _InOnePiece(torch.autograd.Function):
         ctx.device, ctx.func, ctx.args, ctx.kwargs = dispatcher.device, func, args, kwargs
         ctx.random_state = torch.get_rng_state() if _draws(func, args, kwargs) else None
         ctx.save_for_backward(*tensors)
-        return dispatcher(func, args, kwargs)
+        return differentiable(dispatcher, func, *args, **kwargs)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple:
