@@ -23,6 +23,19 @@ def test_an_event_of_pytorchs_is_waited_for_and_times_what_lies_between(accelera
     assert isinstance(start, torch.Event)
 
 
+def test_a_time_begins_where_the_host_marks_it_on_a_device_that_is_idle(accelerator):
+    start, end = (torch.Event("sim", enable_timing=True) for _ in range(2))
+    accelerator.sleep(1)
+    torch.accelerator.synchronize()
+    for _ in range(1000):
+        torch.empty(1, device="sim")
+    start.record()
+    accelerator.sleep(2)
+    end.record()
+    torch.accelerator.synchronize()
+    assert start.elapsed_time(end) == pytest.approx(2, rel=0.05)
+
+
 def test_a_stream_of_pytorchs_is_one_of_sims(accelerator):
     stream = torch.Stream("sim")
     with debubble.record(accelerator) as timeline, stream:

@@ -100,7 +100,9 @@ class SimEvent:
         if not isinstance(stream, SimStream):
             raise TypeError(f"an event of sim is recorded in streams of sim, not in {stream!r}")
         self.sim.host_works(self.sim.cost.event_us)
-        self.recorded, self.at, self.seen = True, stream.free_at, stream.knowledge()
+        # A stream that is idle reaches the mark when the host makes it.
+        self.at = max(stream.free_at, self.sim.now)
+        self.recorded, self.seen = True, stream.knowledge()
 
     def wait(self, stream: Stream | None = None) -> None:
         (stream or self.sim.current_stream()).wait_event(self)
