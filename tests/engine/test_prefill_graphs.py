@@ -120,6 +120,7 @@ def test_wishes_hold_in_prefill_graphs_too(attention_only):
     assert len(answers[0]) == 4 and answers[0][0] != answers[0][1]
 
 
+@pytest.mark.deep
 @pytest.mark.sim
 def test_the_benchmark_measures_both_ways(accelerator):
     tiny = ServingPreset.of(

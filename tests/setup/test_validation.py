@@ -391,6 +391,7 @@ def test_a_notebook_rests_on_what_its_cells_import(small_tree):
     assert small_tree / "debubble/dial.py" in SourceTree(small_tree).files_behind(["00.ipynb"])
 
 
+@pytest.mark.deep
 def test_tests_are_counted_with_the_reasons_of_the_skipped(tmp_path):
     (tmp_path / "test_three.py").write_text(
         "import pytest\n"

@@ -36,6 +36,7 @@ def test_gdn_tables_meet_few_files_on_their_way_to_the_kernel_that_reads_them():
     assert len(walk.calls) <= MOST_FILES_OF_A_GDN_LAUNCH, f"from tables to a launch:\n{walk}"
 
 
+@pytest.mark.deep(2)
 @pytest.mark.sim
 @pytest.mark.parametrize(
     ("whose", "is_explained"), [("learner", True), ("solutions", False)], ids=["stub", "solution"]

@@ -99,6 +99,7 @@ def large_batch(vocab_size=64):
     return logits, requested, random.integers(0, vocab_size, 4096)
 
 
+@pytest.mark.deep
 def test_4096_requests(accelerator):
     logits, requested, sampled = large_batch()
     tensors = on_device(accelerator, logits, sampled)

@@ -122,6 +122,7 @@ def large_case():
     )
 
 
+@pytest.mark.deep
 def test_4096_requests(accelerator):
     case = large_case()
     tables = case.on_device(accelerator)

@@ -26,8 +26,9 @@ def run(on: frozenset[str], values: dict[str, int]) -> Run:
     return Run(timeline, {"process": os.getpid()}, accelerator.description)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def worker():
+    """One for all: a process of its own takes seconds to start."""
     worker = Worker()
     yield worker
     worker.shutdown()

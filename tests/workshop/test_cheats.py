@@ -62,6 +62,7 @@ def passes(workbook, prepared, monkeypatch, request):
     return passes
 
 
+@pytest.mark.deep(2)
 @pytest.mark.parametrize("way", WAYS)
 def test_an_answer_passes_without_them(passes, workbook, way):
     workbook.edit_stub(*SOLVED)
@@ -69,6 +70,7 @@ def test_an_answer_passes_without_them(passes, workbook, way):
     assert code == 0 and "✔ tiny/add_up" in text
 
 
+@pytest.mark.deep(4)
 @pytest.mark.parametrize(
     ("cheat", "way"),
     [*zip(CHEATS, cycle(WAYS)), *((cheat, way) for way in WAYS for cheat in [*CHEATS][:4])],
@@ -82,6 +84,7 @@ def test_a_cheat_is_a_failure_and_a_sentence(passes, workbook, cheat, way):
     assert "· tiny/add_up  not solved: 0 of " in text
 
 
+@pytest.mark.deep(3)
 @pytest.mark.parametrize("cheat", [*CHEATS][::3])
 def test_it_is_one_as_well_when_the_file_is_loaded(passes, workbook, cheat):
     workbook.edit_stub(*SOLVED)

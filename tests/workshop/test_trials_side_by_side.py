@@ -50,6 +50,7 @@ def test_each_kata_gets_its_verdicts_and_progress_reaches_all(two_systems):
     assert subjects["add_up"][-5:] == ["stub", "solution", *(f"attempt {a}" for a in ATTEMPTS)]
 
 
+@pytest.mark.deep
 def test_code_that_ends_the_process_is_told_apart_from_tests_that_cannot_be_read(two_systems):
     two_systems.edit("katas/tiny/test_add_up.py", "import Diagnosis", "import Nothing")
     (about_tests,) = [v.problem for v in check(two_systems.catalogue, "sim") if not v.holds]
@@ -84,6 +85,7 @@ def test_ctrl_c_ends_what_still_runs(two_systems):
     assert time.monotonic() - began < LONGEST_TEST / 2
 
 
+@pytest.mark.deep
 def test_ctrl_c_in_a_test_of_one_system_is_no_verdict(two_systems, monkeypatch):
     monkeypatch.setattr(trials_side_by_side.os, "cpu_count", lambda: 1)
 
@@ -94,6 +96,7 @@ def test_ctrl_c_in_a_test_of_one_system_is_no_verdict(two_systems, monkeypatch):
         check(two_systems.catalogue, "sim", interrupt)
 
 
+@pytest.mark.deep
 def test_its_processes_have_one_thread(two_systems, tmp_path):
     notes = str(tmp_path / "threads")
     threads = "os.environ['OMP_NUM_THREADS'], torch.get_num_threads()"
