@@ -16,14 +16,13 @@ from .running import own_process, run_text
 from .running.course import Course
 from .running.failure_text import FailureText, failure_text, refuse_outcome_of_code
 from .running.forked_process import LIMIT, THEIRS, prepare
+from .running.time_limit import SECONDS, time_limit
 from .running.under_test import (
-    SECONDS,
     Implementation,
     KataCode,
     chosen_accelerator,
     chosen_device,
     chosen_implementation,
-    time_limit,
 )
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ OUTCOMES = (
 )  # fmt: skip
 """What a test may decide, and the code that it tests may not."""
 SECOND_CHANCE = 2.0
-"""Seconds for a test of code that has already run into the limit: nobody waits for it twice."""
+"""Seconds of CPU time for code that has already run into its limit: nobody waits for it twice."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -69,8 +68,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         type=float,
         metavar="SECONDS",
-        help=f"how long a kata's test may run; default: {SECONDS['sim']:g} on sim, "
-        f"{SECONDS['cuda']:g} on CUDA; 0 means no limit",
+        help="how long a kata's test may compute, in CPU time; default: "
+        f"{SECONDS['sim']:g} on sim, {SECONDS['cuda']:g} on CUDA; 0 means no limit",
     )
 
 

@@ -9,7 +9,7 @@ import torch
 
 from debubble.accelerator import current
 from debubble.workshop.proof.check import check
-from debubble.workshop.running import forked_process, own_process, process_client
+from debubble.workshop.running import failure_text, forked_process, own_process, process_client
 
 from . import crashing
 from .crashing import TESTS
@@ -90,14 +90,14 @@ def test_an_exception_is_quoted_with_its_line(told):
 
 def test_code_that_no_signal_reaches_is_stopped(told):
     assert told("test_the_code[loop in C]").startswith(
-        "Time limit: add_up was still running after 3 s, and was stopped.\n\n"
+        "Time limit: add_up was still running after 3 s of CPU time, and was stopped.\n\n"
         "At katas/tiny/add_up.py, line 19, in add_up:\n    sum(itertools.repeat(0))\n"
     )
 
 
 def test_nobody_waits_as_long_for_the_second_loop(told):
     text = told("test_the_code[loop]")
-    assert "Time limit: add_up was still running after 2 s, and was stopped." in text
+    assert "Time limit: add_up was still running after 2 s of CPU time, and was stopped." in text
     assert "At katas/tiny/add_up.py, line 2" in text
 
 
@@ -175,9 +175,22 @@ def test_nobody_waits_for_good_for_a_process_that_says_nothing(run, monkeypatch)
     monkeypatch.setattr(own_process, "_can_fork", lambda config: False)
     for patience in ("TO_START", "TO_SET_UP"):
         monkeypatch.setattr(process_client, patience, 0.0)
+    monkeypatch.setattr(process_client, "far_limit", lambda seconds: seconds)
     text = run("--impl", "solutions", "--time-limit", "0.01")  # no interpreter starts as quickly
     assert "2 failed" in text
     assert "said nothing for 0.01 s, although the test's call may take 0.01 s: it was ended" in text
+
+
+@pytest.mark.sim
+def test_a_wait_in_c_that_never_ends_is_stopped(run, marked, monkeypatch):
+    for module in (forked_process, failure_text):
+        monkeypatch.setattr(module, "far_limit", lambda seconds: 0.5)
+    lock = "c.pthread_mutex_lock(mutex)"
+    code = f"import ctypes; c, mutex = ctypes.CDLL(None), bytes(64); {lock}; {lock}"
+    marked.edit_stub(BODY, f"    {code}\n{BODY}")
+    text = run()
+    assert "Time limit: add_up was still waiting after 0.5 s, and was stopped." in text
+    assert "mutex)\n" in text and "Does it wait there for what never comes?" in text
 
 
 def test_a_timer_of_this_process_holds_no_other_one_up(run, monkeypatch):

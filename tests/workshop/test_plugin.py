@@ -216,7 +216,7 @@ def test_a_changed_signature_is_told(run, workbook):
 def test_an_endless_loop_names_the_kata_and_the_line(run, workbook):
     workbook.edit_stub("total = 0", "while True:\n        total = 0")
     text = run("--time-limit", "0.2")
-    assert "Time limit: add_up was still running after 0.2 s, and was stopped." in text
+    assert "Time limit: add_up was still running after 0.2 s of CPU time, and was stopped." in text
     assert "At katas/tiny/add_up.py, line 1" in text
     assert "--time-limit SECONDS" in text
 
@@ -224,7 +224,7 @@ def test_an_endless_loop_names_the_kata_and_the_line(run, workbook):
 def test_a_kata_has_a_limit_of_its_own(run, workbook):
     workbook.edit_stub("total = 0", "while True:\n        total = 0")
     workbook.edit("katas/katas.toml", "stub_fails", "time_limit = 0.3\nstub_fails")
-    assert "add_up was still running after 0.3 s" in run()
+    assert "add_up was still running after 0.3 s of CPU time" in run()
 
 
 def test_with_full_trace_pytest_shows_everything(run):
@@ -356,7 +356,7 @@ def test_workers_of_xdist_stop_loops_and_teach_as_well(workbook):
     pytest.importorskip("xdist")
     workbook.edit_stub("total = 0", "while True:\n        total = 0")
     text = in_a_process(workbook, "katas", "-n", "1", "--time-limit", "0.2")
-    assert "Time limit: add_up was still running after 0.2 s, and was stopped." in text
+    assert "Time limit: add_up was still running after 0.2 s of CPU time, and was stopped." in text
     assert "code under test: yours" in text
     assert "· tiny/add_up  not solved: 0 of 2 tests pass" in text
 

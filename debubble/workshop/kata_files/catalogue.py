@@ -74,7 +74,7 @@ class Kata:
     try_this: str = ""
     """What a learner who has solved it may try with it."""
     time_limit: float | None = None
-    """Seconds a test may take, or None for the plugin's own limit."""
+    """Seconds of CPU time a test may take, or None for the plugin's own limit."""
 
     @property
     def stub_path(self) -> Path:

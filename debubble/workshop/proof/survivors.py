@@ -17,7 +17,7 @@ from .trials import CannotRun
 from .trials_client import TrialsProcesses
 
 SECONDS = 8.0
-"""That a test may take on a mutant, which often runs for ever."""
+"""Of CPU time that a test may take on a mutant, which often runs for ever."""
 REASONS = Path("tests", "wrong_attempts", "surviving_mutants.toml")
 """Mutants that pass, each with its kata, line, edit and the reason: `equivalent` ones, which do the
 same, and others that do something else and `may_pass`. And names of definitions that a kata leaves

@@ -19,7 +19,8 @@ from ..teaching.diagnosis import Diagnosis, KataFailure, wrap
 from ..teaching.stray_access import diagnosis_of_end, diagnosis_of_error
 from .cuda_habits import what_to_write
 from .process_messages import Ended
-from .under_test import Implementation, LoadError, TimeLimitExceeded
+from .time_limit import TimeLimitExceeded, far_limit, still_there
+from .under_test import Implementation, LoadError
 
 if TYPE_CHECKING:
     import pytest
@@ -81,7 +82,7 @@ def failure_text(
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if _is_own(frame, implementation)]
     if isinstance(error, TimeLimitExceeded):
-        return _too_long(error.seconds, own[-1:], implementation)
+        return _too_long(error.seconds, error.stood_still, own[-1:], implementation)
     diagnosis = diagnosis_of_error(error, _source_line(own[-1:]))
     if diagnosis is not None:
         return FailureText(str(diagnosis), ending, taught=True)
@@ -123,24 +124,33 @@ def end_text(ended: Ended, seconds: float, implementation: Implementation | None
     )
     linecache.checkcache()
     innermost = [frame for frame in frames if _is_own(frame, implementation)][:1]
-    if ended.ran_too_long:
-        return _too_long(seconds, innermost, implementation)
+    if ended.computed_too_long:
+        return _too_long(seconds, False, innermost, implementation)
+    if ended.stood_still:
+        return _too_long(far_limit(seconds), True, innermost, implementation)
     diagnosis = diagnosis_of_end(ended.exit_code, _source_line(innermost))
     return FailureText(str(diagnosis), _ending(implementation), taught=True)
 
 
 def _too_long(
-    seconds: float, innermost: list[traceback.FrameSummary], implementation: Implementation | None
+    seconds: float,
+    stood_still: bool,
+    innermost: list[traceback.FrameSummary],
+    implementation: Implementation | None,
 ) -> FailureText:
     what = implementation.kata.name if implementation else "the test"
-    text = f"Time limit: {what} was still running after {seconds:g} s, and was stopped."
+    text = f"Time limit: {what} {still_there(seconds, stood_still)}, and was stopped."
     lines = [_quoted(frame, implementation) for frame in innermost] if implementation else []
     where = "".join(f"\n\n{line}" for line in lines)
-    text = (
-        f"{text}{where}\n\nDoes a loop there never end? If it is only slow, allow it more with "
+    question = (
+        "Does it wait there for what never comes?"
+        if stood_still
+        else "Does a loop there never end? If it is only slow, allow it more with "
         "`--time-limit SECONDS`."
     )
-    return FailureText(text, _ending(implementation), taught=False, ran_too_long=True)
+    return FailureText(
+        f"{text}{where}\n\n{question}", _ending(implementation), taught=False, ran_too_long=True
+    )
 
 
 def _source_line(innermost: list[traceback.FrameSummary]) -> SourceLine | None:

@@ -25,10 +25,10 @@ from _pytest.runner import SetupState, runtestprotocol
 from .instruments import Instruments
 from .memory import leave_memory_to_others
 from .process_messages import Done, Ended, Request
-from .under_test import GRACE
+from .time_limit import GRACE, far_limit
 
 LIMIT = pytest.StashKey[float]()
-"""Of a test that runs in a fork: the seconds of its call, 0 for no limit."""
+"""Of a test that runs in a fork: the seconds of CPU time for its call, 0 for no limit."""
 THEIRS = pytest.StashKey[bool]()
 """Of a test that runs on a learner's code."""
 INSTRUMENTS = pytest.StashKey[Instruments]()
@@ -98,7 +98,7 @@ class ForkedProcess:
         self.trace.close()
 
     def _receive(self, seconds: float) -> pytest.TestReport | Ended | Done:
-        patience = seconds + TO_SET_UP if seconds else None
+        patience = far_limit(seconds) + TO_SET_UP if seconds else None
         if not self.connection.poll(patience):
             raise RuntimeError(
                 f"the process of the test said nothing for {patience:g} s, although the test's "
@@ -126,15 +126,18 @@ class _Fork:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
-        """Ends the process where code that is not Python hangs; waits for the GPU, so that an error
-        there is this test's."""
+        """Ends the process where code that is not Python computes for too long, or waits for good;
+        waits for the GPU, so that an error there is this test's."""
         seconds = item.stash[LIMIT]
         if seconds:
-            faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=self.trace)
+            faulthandler.dump_traceback_later(far_limit(seconds), exit=True, file=self.trace)
+            faulthandler.register(signal.SIGPROF, self.trace, all_threads=False, chain=True)
+            signal.setitimer(signal.ITIMER_PROF, seconds + GRACE)
         try:
             yield
             _wait_for_cuda()
         finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
             faulthandler.cancel_dump_traceback_later()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -44,7 +44,7 @@ def _is_marked(item: pytest.Item) -> bool:
 def run(
     item: pytest.Item, seconds: float, implementation: Implementation | None
 ) -> list[pytest.TestReport]:
-    """The reports of a test. `seconds` is the limit for its call, 0 for none."""
+    """The reports of a test. `seconds` of CPU time are the limit for its call, 0 means none."""
     received: list[pytest.TestReport | Ended] = []
     interrupted = (KeyboardInterrupt, pytest.exit.Exception)
     call = pytest.CallInfo.from_call(lambda: _receive(item, seconds, received), "call", interrupted)

@@ -19,6 +19,7 @@ from debubble.accelerator.choice import VARIABLE
 from .forked_process import TO_SET_UP
 from .process_environment import process_environment
 from .process_messages import Done, Ended, Request, Setting
+from .time_limit import far_limit
 from .under_test import Implementations, chosen_device
 
 SERVER = "debubble.workshop.running.process_server"
@@ -67,7 +68,7 @@ class OtherProcess:
             ) from error
 
     def _receive(self, seconds: float) -> pytest.TestReport | Ended | Done:
-        patience = seconds + TO_START + TO_SET_UP if seconds else None
+        patience = far_limit(seconds) + TO_START + TO_SET_UP if seconds else None
         if not self.connection.poll(patience):
             raise RuntimeError(
                 f"the process for tests that may crash said nothing for {patience:g} s, although "

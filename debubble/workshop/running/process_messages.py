@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,7 +20,7 @@ class Setting(NamedTuple):
 class Request(NamedTuple):
     nodeid: str
     seconds: float
-    """The time limit of the test's call; 0 means none."""
+    """Of CPU time for the test's call; 0 means no limit."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,12 @@ class Ended:
     """What it had printed, where pytest captures that."""
 
     @property
-    def ran_too_long(self) -> bool:
+    def computed_too_long(self) -> bool:
+        """By the signal of the timer that counts what the process computes."""
+        return self.exit_code == -signal.SIGPROF
+
+    @property
+    def stood_still(self) -> bool:
         return self.trace.startswith("Timeout")
 
     @property

@@ -14,7 +14,8 @@ import pytest
 from ..kata_files.catalogue import WorkshopError
 from ..kata_files.progress import Progress, Standing
 from ..kata_files.workspace import Workspace
-from .under_test import can_interrupt, chosen_accelerator, chosen_device
+from .time_limit import can_interrupt
+from .under_test import chosen_accelerator, chosen_device
 
 if TYPE_CHECKING:
     from ..kata_files.catalogue import Kata

@@ -1,0 +1,121 @@
+"""Code under test ends when it has computed for too long, or done nothing for too long.
+
+What counts is the time in which a core worked for it: a busy machine makes that no longer, however
+long it makes the learner wait. A wait for a lock takes no such time, so the time in which the code
+asked for no core has a limit of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+SECONDS = {"sim": 20.0, "cuda": 60.0}
+"""By accelerator. A first Triton kernel is compiled on CUDA, which takes seconds."""
+GRACE = 2.0
+"""Seconds of computing after which a process of a test's own is ended where nothing could be raised
+in it."""
+STANDING = 3.0
+"""So many times its limit may code stand still: what it waits for may be another process's work."""
+A_MOMENT = 1.0
+"""Seconds between two looks at code that has been there for as long as its limit."""
+
+
+class TimeLimitExceeded(BaseException):
+    """Raised in the code that computed, or stood still, for too long.
+
+    Not an Exception: a learner's loop around `except Exception` must not swallow it.
+    """
+
+    def __init__(self, what: str, seconds: float, stood_still: bool = False) -> None:
+        super().__init__(f"{what} {still_there(seconds, stood_still)}")
+        self.seconds = seconds
+        self.stood_still = stood_still
+
+
+def still_there(seconds: float, stood_still: bool) -> str:
+    """What is said of code that reached its limit."""
+    if stood_still:
+        return f"was still waiting after {seconds:g} s"
+    return f"was still running after {seconds:g} s of CPU time"
+
+
+def far_limit(seconds: float) -> float:
+    """Seconds on the wall's clock after which a process is ended that stands still where no signal
+    reaches it, such as in a wait in C; `seconds` is the limit of its test."""
+    return 60.0 + 10.0 * seconds
+
+
+def can_interrupt() -> bool:
+    """Whether code can be interrupted here: signals reach the main thread of a Unix process."""
+    return hasattr(signal, "SIGALRM") and threading.current_thread() is threading.main_thread()
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float, what: str) -> Iterator[None]:
+    """Raises TimeLimitExceeded in the block once this process has computed for `seconds`, or its
+    main thread has stood still for STANDING times as long. 0 means no limit."""
+    if not seconds or not can_interrupt():
+        yield
+        return
+    use = _Use()
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        use.look(seconds)
+        if use.computed >= seconds:
+            raise TimeLimitExceeded(what, seconds)
+        if use.stood_still >= STANDING * seconds:
+            raise TimeLimitExceeded(what, STANDING * seconds, stood_still=True)
+
+    others, _ = signal.getitimer(signal.ITIMER_REAL)
+    if others and others < seconds:  # someone else's limit comes first: let it
+        yield
+        return
+    started = time.monotonic()
+    handler = signal.signal(signal.SIGALRM, stop)
+    # It repeats, also since a bare `except:` in the loop would swallow the first.
+    signal.setitimer(signal.ITIMER_REAL, seconds, min(seconds, A_MOMENT))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+        if others:
+            left = others - (time.monotonic() - started)
+            signal.setitimer(signal.ITIMER_REAL, max(left, 0.001))
+
+
+class _Use:
+    """What this process has done with its time since it was made, and up to the last look."""
+
+    def __init__(self) -> None:
+        self.computed = 0.0
+        self.stood_still = 0.0
+        self._last = self._now()
+
+    def look(self, longest: float) -> None:
+        """`longest`: seconds between two looks. Where it was more, nobody let the process run, and
+        a signal that said so came once."""
+        last, self._last = self._last, self._now()
+        passed, computed, active = (now - then for now, then in zip(self._last, last, strict=True))
+        self.computed += computed
+        self.stood_still += max(0.0, min(passed, longest) - max(computed, active))
+
+    @staticmethod
+    def _now() -> tuple[float, float, float]:
+        return time.monotonic(), time.process_time(), _active()
+
+
+def _active() -> float:
+    """Seconds in which the main thread computed or waited for a core to do so: Linux tells of such
+    waits, other systems don't."""
+    try:
+        computed, waited, _ = Path("/proc/self/schedstat").read_text().split()
+    except (OSError, ValueError):
+        return time.process_time()
+    return (int(computed) + int(waited)) / 1e9
