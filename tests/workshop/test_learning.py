@@ -290,6 +290,11 @@ def test_watch_runs_on_save_whatever_was_saved(workbook):
         assert "Python cannot read my/katas/tiny/add_up.py" in watch.says("q to end")
         copy.write_text(text.replace("total = 0", "while True:\n        total = 0"))
         time.sleep(1)
+        module = "torch.utils.bundled_inputs"
+        asks = f"import sys; it = '{module}' in sys.modules; import {module}; raise ValueError(it)"
+        for ending, is_known in (("", False), ("\n", True)):  # The next run has what one imported.
+            copy.write_text(text.replace("total = 0", asks) + ending)
+            assert ("ValueError: False" in watch.says("q to end")) is not is_known
         copy.write_text(text.replace("        counter.append(number)\n", ""))
         assert "Solved: Add up." in watch.says("Enter for the next kata")
         watch.process.send_signal(2)

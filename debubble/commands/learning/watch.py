@@ -76,22 +76,30 @@ def _watch_one(kata: Kata, path: Path, device: str) -> Kata | None:
 def _run(kata: Kata, path: Path, device: str, seen: Seen) -> bool | None:
     """Whether it passed. Another save ends the run, for None, and so does Ctrl-C."""
     sys.stdout.flush()
-    process = os.fork()
-    if process == 0:
-        _in_the_child(kata, device)
-    try:
-        while True:
-            done, status = os.waitpid(process, os.WNOHANG)
-            if done:
-                break
-            if _look(path) != seen:
-                _end(process)
-                return None
-            time.sleep(A_MOMENT)
-    except KeyboardInterrupt:
-        _end(process)
-        remark("\nStopped. Ctrl-C once more ends the watch.")
-        return False
+    from debubble.workshop.running.forked_process import import_for_the_next
+
+    told, imported = os.pipe()
+    for end in (told, imported):
+        os.set_blocking(end, False)  # Nobody waits, whatever the code under test left behind.
+    with open(told, "rb") as told_file:
+        process = os.fork()
+        if process == 0:
+            _in_the_child(kata, device, imported)
+        os.close(imported)
+        try:
+            while True:
+                done, status = os.waitpid(process, os.WNOHANG)
+                if done:
+                    break
+                if _look(path) != seen:
+                    _end(process)
+                    return None
+                time.sleep(A_MOMENT)
+        except KeyboardInterrupt:
+            _end(process)
+            remark("\nStopped. Ctrl-C once more ends the watch.")
+            return False
+        import_for_the_next((told_file.read() or b"").decode().split())
     exit_code = os.waitstatus_to_exitcode(status)
     if exit_code < 0:
         name = signal.Signals(-exit_code).name
@@ -99,14 +107,20 @@ def _run(kata: Kata, path: Path, device: str, seen: Seen) -> bool | None:
     return exit_code == 0
 
 
-def _in_the_child(kata: Kata, device: str) -> NoReturn:
-    """It leaves at once, with all that the code under test has done to it."""
+def _in_the_child(kata: Kata, device: str, imported: int) -> NoReturn:
+    """It leaves at once, with all that the code under test has done to it. On sim it writes into
+    the pipe `imported` what its parent may import for the next one."""
     exit_code = 1
     try:
         os.setpgid(0, 0)
         if device == "sim":
             leave_memory_to_others()
+        from debubble.workshop.running.forked_process import needed_by_any_test
+
+        before = {*sys.modules}
         exit_code = status_of_tests(kata, device)
+        if device == "sim":
+            os.write(imported, "\n".join(needed_by_any_test(before)).encode())
     except BaseException as error:
         remark(f"The run could not be finished: {type(error).__name__}: {error}")
     finally:
@@ -127,7 +141,7 @@ def _warm_up(kata: Kata, device: str) -> str:
 
     from debubble.accelerator.choice import resolve
     from debubble.workshop import plugin
-    from debubble.workshop.running.forked_process import prepare
+    from debubble.workshop.running.forked_process import keep_what_is_there, prepare
 
     try:
         device = resolve(device)
@@ -138,6 +152,7 @@ def _warm_up(kata: Kata, device: str) -> str:
     with contextlib.redirect_stdout(io.StringIO()):
         test = kata.relative(kata.test_path)
         pytest.main([test, "--collect-only", "-q", "-p", plugin.__name__, "-p", "no:cacheprovider"])
+    keep_what_is_there()
     return device
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import functools
+import gc
 import importlib
 import os
 import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import IO, NoReturn
@@ -56,6 +58,27 @@ def prepare(device: str, triton: bool = True) -> None:
         importlib.import_module("triton.language")
 
 
+@functools.cache
+def keep_what_is_there() -> None:
+    """What is imported by now is no garbage before the process ends: from now on a collection, here
+    and in each fork, looks at what came later. Else one takes a tenth of a second."""
+    gc.collect()
+    gc.freeze()
+
+
+def needed_by_any_test(before: set[str]) -> list[str]:
+    """What was imported since sys.modules was `before`, and what the next fork may need as well."""
+    new = [name for name in sys.modules if name not in before]
+    return [name for name in new if name.partition(".")[0] in ANY_TEST_NEEDS]
+
+
+def import_for_the_next(names: Iterable[str]) -> None:
+    """In the process that forks: what its fork has imported, the next one finds there."""
+    for name in names:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+
+
 class ForkedProcess:
     def __init__(self, session: pytest.Session, on_sim: bool) -> None:
         self.session = session
@@ -69,6 +92,7 @@ class ForkedProcess:
         # A timer that is set here is a thread that the fork has not, and would wait for when it
         # sets its own. This process waits for the fork with a limit of its own.
         faulthandler.cancel_dump_traceback_later()
+        keep_what_is_there()
         self.process = os.fork()
         if self.process == 0:
             self.connection.close()
@@ -83,9 +107,8 @@ class ForkedProcess:
             while not isinstance(message := self._receive(seconds), Done):
                 yield message
             # On CUDA this process must do nothing that could start it.
-            for name in message.imported if self.on_sim else ():
-                with contextlib.suppress(Exception):
-                    importlib.import_module(name)
+            if self.on_sim:
+                import_for_the_next(message.imported)
         except (EOFError, ConnectionError):
             yield self._ended()
 
@@ -178,9 +201,7 @@ def _serve(session: pytest.Session, fork: _Fork, on_sim: bool) -> NoReturn:
             # What others have set up is theirs to tear down.
             session._setupstate = SetupState()
             runtestprotocol(item, log=False, nextitem=None)
-            new = [name for name in sys.modules if name not in before]
-            needed = [name for name in new if name.partition(".")[0] in ANY_TEST_NEEDS]
-            fork.connection.send(Done(needed))
+            fork.connection.send(Done(needed_by_any_test(before)))
     except EOFError:
         exit_code = 0
     except BaseException:
