@@ -119,6 +119,9 @@ def test_a_loop_has_no_turns_and_an_operand_is_left_out(edits):
 def test_checks_that_before_does_without_are_left_alone(edits, workbook):
     text = "from x import check_it\n\ndef run(n):\n    check_it(n, 1)\n    return n\n"
     assert not [edit for edit in edits(text, "run") if "check_it" in edit]
+    another = text.replace("run", "another").replace("return n", "return 0")
+    workbook.write("solutions/tiny/before.py", another + "\n\ndef add_up(n):\n    return n\n")
+    assert not [edit for edit in edits(text, "run") if "check_it" in edit]
     workbook.write("solutions/tiny/before.py", text)
     assert "check_it(n, 1): drops `check_it(n, 1)`" in edits(text, "run")
 

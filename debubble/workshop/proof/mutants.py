@@ -44,14 +44,17 @@ def mutants_of(kata: Kata, left_open: Collection[str] = ()) -> list[Mutant]:
 
 
 def _unasked_checks(kata: Kata, module: SourceModule) -> set[str]:
-    """Functions that refuse arguments, and that `before` does without: no error is asked for."""
-    before = [source_module(target.module, kata.root) for target in kata.before]
-    known = {name for theirs in before for name in _names(theirs)}
-    return {name for name in _names(module) if name.startswith("check_")} - known
+    """Functions that refuse arguments, and that what the kata shows of `before` does without: no
+    error is asked for."""
+    known = set()
+    for target in kata.before:
+        theirs = source_module(target.module, kata.root)
+        known |= _names(_reached(theirs, [target.name], ()))
+    return {name for name in _names(module.body) if name.startswith("check_")} - known
 
 
-def _names(module: SourceModule) -> set[str]:
-    nodes = (part for statement in module.body for part in ast.walk(statement))
+def _names(statements: Sequence[ast.stmt]) -> set[str]:
+    nodes = (part for statement in statements for part in ast.walk(statement))
     return {node.id for node in nodes if isinstance(node, ast.Name)}
 
 
