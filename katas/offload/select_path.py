@@ -8,7 +8,8 @@ threshold that was right on somebody's H100. What is copied later need not look 
 a page, many blocks as one piece, or just three of them.
 
 Choose in each call, among the pieces that it really copies, by the times that were measured on this
-GPU: `time_us` knows them. What no kernel can copy goes to the DMA engine, at any size.
+GPU: `time_us` knows them. What no kernel can copy goes to the DMA engine, at any size. Of a list in
+which no piece has bytes `time_us` knows nothing: there is nothing to copy.
 
 You need to know closures, and the list of pieces of `merge_adjacent`.
 
