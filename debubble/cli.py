@@ -7,13 +7,27 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from .recording.collector import MOST_CALLS
 
+
+class Commands(typer.core.TyperGroup):
+    """Ctrl-C in any of them is answered by a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            typer.echo("\nStopped.", err=True)
+            raise
+
+
 app = typer.Typer(
+    cls=Commands,
     help="Katas and instruments of the workbook about keeping a GPU busy. Alone it says where you "
     "are and what is next.",
     pretty_exceptions_enable=False,

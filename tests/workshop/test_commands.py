@@ -114,6 +114,15 @@ def test_a_wrong_device_in_the_environment_is_a_sentence(debubble, monkeypatch):
     assert debubble("hint", "add_up").exit_code == 0
 
 
+def test_ctrl_c_ends_a_command_with_a_word_and_no_traceback(debubble, monkeypatch):
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("debubble.commands.check.check", interrupt)
+    result = debubble("check")
+    assert result.exit_code and result.output.startswith("\nStopped.\n")
+
+
 def test_help_names_all_commands():
     command = [sys.executable, "-m", "debubble.cli", "--help"]
     result = subprocess.run(command, capture_output=True, text=True)
