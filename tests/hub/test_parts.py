@@ -156,3 +156,14 @@ def test_a_taken_port_is_named_with_the_way_out(ours, monkeypatch):
         port = taken.getsockname()[1]
         with pytest.raises(Refusal, match=f"Port {port} of 127.0.0.1 can't be had .*PORT="):
             main.refuse_taken_ports(replace(ours, port=port - 81))
+
+
+def test_a_python_that_learners_cannot_run_is_named_with_the_way_out(ours, monkeypatch, tmp_path):
+    main = pytest.importorskip("workshop.hub.__main__")
+    monkeypatch.delenv("VENV", raising=False)
+    python = ours.environment / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    tmp_path.chmod(0o700)
+    with pytest.raises(Refusal, match=r"can't be run by learners.*PYTHON=/usr/bin/python3"):
+        main.refuse_python_that_learners_cannot_run(ours)

@@ -45,6 +45,35 @@ def test_an_interpreter_that_does_not_exist_is_named(pretended):
     assert "here is no /nowhere/python3" in result.stderr
 
 
+PYTHON_ELSEWHERE = """#!/bin/sh
+test "$1" = -c || exec echo "chosen: $0"
+exec {real} -c 'import sys; sys.executable = "{path}"; exec(sys.argv.pop(1))' "$2" "$3"
+"""
+
+
+def test_whoever_makes_an_environment_for_all_gets_a_python_that_all_can_run(tmp_path):
+    """root's python3 may lie in its home, which nobody else enters."""
+    for name, path in (("python3", tmp_path / "python3"), ("python3.12", "/bin/sh")):
+        text = PYTHON_ELSEWHERE.format(real=sys.executable, path=path)
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    tmp_path.chmod(0o700)
+
+    def chosen(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [ROOT / "scripts/make-environment", *arguments],
+            env={"PATH": f"{tmp_path}:/usr/bin:/bin"} | variables,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert chosen().stdout == f"chosen: {tmp_path}/python3\n"
+    assert chosen("--base-only").stdout == f"chosen: {tmp_path}/python3.12\n"
+    refused = chosen("--base-only", PYTHON=f"{tmp_path}/python3")
+    assert "Python 3.11 or newer that every user can run" in refused.stderr
+
+
 def test_what_comes_is_said_before_it_comes_and_without_a_terminal_too(pretended):
     said = pretended.make().stdout
     assert "for the CPU, since" in said or "for CUDA, since" in said

@@ -110,8 +110,8 @@ def why_taken(address: str, port: int) -> str:
 
 def refuse_python_that_learners_cannot_run(ours: Settings) -> None:
     python = ours.environment / "bin" / "python"
-    done = (
-        subprocess.run(
+    try:
+        done = subprocess.run(
             [python, "-c", "import jupyterhub.singleuser"],
             user=FIRST_UID,
             group=FIRST_UID,
@@ -121,10 +121,10 @@ def refuse_python_that_learners_cannot_run(ours: Settings) -> None:
             capture_output=True,
             check=False,
         )
-        if os.access(python, os.X_OK)
-        else None
-    )
-    if done is None or done.returncode:
+        fails = bool(done.returncode)
+    except OSError:
+        fails = True
+    if fails:
         raise Refusal(
             f"{python.resolve()} can't be run by learners, who are not root: remove "
             f"{ours.environment}, and name another Python by PYTHON=/usr/bin/python3"
