@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from debubble.commands.board import safe_file
-from debubble.commands.board.group import Group, key_of
+from debubble.commands.board.group import MOST_QUESTIONS, Group, key_of
 from debubble.commands.board.learner import plain
 from debubble.workshop.kata_files.catalogue import Catalogue
 
@@ -171,6 +171,16 @@ def test_of_a_file_of_a_gigabyte_only_its_end_is_read(tmp_path, monkeypatch):
     (row,) = shown(tmp_path)["learners"]
     assert row["who"] == "Eve" and row["is_cut"]
     assert asked == [safe_file.MOST_BYTES]
+
+
+def test_questions_that_somebody_made_up_hide_none_that_the_group_was_asked(tmp_path):
+    made_up = [event("prediction", chapter="00", cell=f"a{n}", value="1") for n in range(400)]
+    write(tmp_path, "evil", *made_up)
+    for name in ("ada", "grace"):
+        write(tmp_path, name, event("prediction", chapter="06", cell=QUESTION, value="2"))
+    predictions = shown(tmp_path)["predictions"]
+    assert len(predictions) == MOST_QUESTIONS
+    assert predictions[-1]["question"] == QUESTION and predictions[-1]["count"] == 2
 
 
 def test_a_link_is_not_followed_wherever_it_stands(tmp_path):

@@ -4,6 +4,7 @@ together."""
 from __future__ import annotations
 
 import hashlib
+import heapq
 import os
 import secrets
 import time
@@ -24,6 +25,8 @@ PLACES = (
     ("progress.jsonl",),
 )
 """Where, below a learner's folder: a clone, a home of the hub's, a workspace."""
+MOST_QUESTIONS = 100
+"""Three times what the chapters ask: one who makes questions up hides nobody's."""
 HERE_SECONDS = 300.0
 """Who was heard of within them is at work."""
 
@@ -141,13 +144,14 @@ class Group:
 def predictions(
     learners: Iterable[Learner], revealed: Mapping[str, str], *, teaches: bool
 ) -> list[dict[str, object]]:
-    """A histogram of each question, in the chapters' order."""
+    """A histogram of each question that most have answered, in the chapters' order."""
     said: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for learner in learners:
         for key, words in learner.predictions.items():
             said[key][words] += 1
     found = []
-    for (chapter, question), counts in sorted(said.items()):
+    answered = heapq.nlargest(MOST_QUESTIONS, said.items(), key=lambda one: one[1].total())
+    for (chapter, question), counts in sorted(answered):
         name = key_of(chapter, question)
         is_revealed = name in revealed
         shows = teaches or is_revealed
