@@ -64,8 +64,11 @@ kit: install
 check-room: install
 	@$(IN) python -m workshop.kit.room
 
+hub-end: export HUB := $(or $(HUB),/srv/debubble)
+hub-end: export VENV := $(or $(VENV),$(HUB)/environment)
 hub-end:
-	@PYTHONPATH="$$PWD" "$${VENV:-$${HUB:-/srv/debubble}/environment}/bin/python" -m workshop.hub end
+	@test -x "$$VENV/bin/python" || { echo "No hub was set up in $$HUB: HUB=... names its folder"; exit 1; }
+	@PYTHONPATH="$$PWD" "$$VENV/bin/python" -m workshop.hub end
 
 doctor: install
 	@$(IN) debubble doctor

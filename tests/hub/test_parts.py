@@ -10,7 +10,7 @@ import pytest
 
 from workshop.hub.limits import GIB, Cgroups, Limits, become
 from workshop.hub.refusal import Refusal
-from workshop.hub.settings import settings
+from workshop.hub.settings import CHECKOUT, settings
 from workshop.hub.workspaces import FIRST_UID, Workspaces, end_processes_of
 
 pytestmark = pytest.mark.sim
@@ -89,6 +89,32 @@ def test_a_full_disk_is_one_sentence_and_no_half_workspace(ours, tmp_path):
         assert not (ada.checkout / "Makefile").exists()
     finally:
         subprocess.run(["umount", str(ours.workspaces)], check=True)
+
+
+def test_the_end_leaves_nothing_of_a_learner_to_whoever_gets_their_number_next(
+    ours, monkeypatch, capsys
+):
+    main = pytest.importorskip("workshop.hub.__main__")
+    monkeypatch.setattr(main, "end_processes_of", lambda uid: 0)
+    ours.state.mkdir()
+    Workspaces(ours)._number(["ada"])
+    left = ours.runtime / str(FIRST_UID) / "kernel.json"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    main.end(ours)
+    assert not left.exists()
+    assert "of 1 learners" in capsys.readouterr().out
+
+
+def test_no_hub_to_end_is_one_sentence(tmp_path):
+    around = {"PATH": os.environ["PATH"], "HUB": str(tmp_path / "no hub")}
+    done = subprocess.run(
+        ["make", "hub-end"], cwd=CHECKOUT, env=around, capture_output=True, text=True, check=False
+    )
+    assert (
+        done.returncode
+        and done.stdout == f"No hub was set up in {tmp_path}/no hub: HUB=... names its folder\n"
+    )
 
 
 def test_processes_of_the_hosts_own_users_are_never_ended():

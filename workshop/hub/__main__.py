@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -26,6 +27,10 @@ LEARNER_GB = 0.5
 
 def main() -> None:
     try:
+        if os.geteuid() != 0:
+            raise Refusal(
+                "The hub keeps learners apart by user ids, and needs root for that: say sudo before it"
+            )
         match sys.argv[1:]:
             case []:
                 start(settings())
@@ -40,10 +45,6 @@ def main() -> None:
 
 
 def start(ours: Settings) -> None:
-    if os.geteuid() != 0:
-        raise Refusal(
-            "The hub keeps learners apart by user ids, and needs root for that: sudo make hub"
-        )
     names = read_names(ours.names)
     workspaces = Workspaces(ours)
     for name in names if ours.host_users else []:
@@ -73,6 +74,8 @@ def end(ours: Settings) -> None:
     proxy.stop(ours)
     known = json.loads(Workspaces(ours).numbers.read_text()) if ours.state.is_dir() else {}
     ended = sum(end_processes_of(uid) for uid in known.values())
+    for uid in known.values():  # The next group's first learner gets the number of this one's.
+        shutil.rmtree(ours.runtime / str(uid), ignore_errors=True)
     print(f"The workshop has ended, and with it {ended} processes of {len(known)} learners.")
 
 
