@@ -10,7 +10,7 @@ import pytest
 
 from workshop.hub.limits import GIB, Cgroups, Limits, become
 from workshop.hub.refusal import Refusal
-from workshop.hub.settings import CHECKOUT, settings
+from workshop.hub.settings import CHECKOUT, handed_on, settings
 from workshop.hub.workspaces import FIRST_UID, Workspaces, end_processes_of
 
 pytestmark = pytest.mark.sim
@@ -43,6 +43,27 @@ def test_a_setting_that_cannot_be_is_refused(ours, monkeypatch, name, text, said
     monkeypatch.setenv(name, text)
     with pytest.raises(Refusal, match=said):
         settings()
+
+
+def test_the_board_has_the_hubs_settings_wherever_it_stands(ours, monkeypatch, tmp_path):
+    """JupyterHub starts it in another folder, and with these variables alone."""
+    for name, text in (("HUB", "a/hub"), ("PORT", "9000"), ("HUB_RUN", "run"), ("NAMES", "n.txt")):
+        monkeypatch.setenv(name, text)
+    monkeypatch.setenv("HUB_PASSWORD", "the class has this one")
+    hubs, variables = settings(), handed_on()
+    assert hubs.folder == CHECKOUT / "a/hub" and "HUB_PASSWORD" not in variables
+    for name in list(os.environ):
+        if name not in ("PATH", "HOME"):
+            monkeypatch.delenv(name)
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    monkeypatch.chdir(tmp_path)
+    boards = settings()
+    assert boards == hubs
+    assert (boards.environment, boards.gpu_queue) == (
+        CHECKOUT / "a/hub/environment",
+        CHECKOUT / "run/gpu",
+    )
 
 
 def test_a_learners_number_stays_theirs_whoever_comes_and_goes(ours):

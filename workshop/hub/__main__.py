@@ -29,7 +29,7 @@ def main() -> None:
     try:
         if os.geteuid() != 0:
             raise Refusal(
-                "The hub keeps learners apart by user ids, and needs root for that: say sudo before it"
+                "The hub keeps learners apart by user ids, and needs root: say sudo before it"
             )
         match sys.argv[1:]:
             case []:

@@ -5,7 +5,7 @@ import sys
 from workshop.hub.limits import Limits
 from workshop.hub.login import ClassAuthenticator
 from workshop.hub.names import TEACHER, read_names
-from workshop.hub.settings import settings
+from workshop.hub.settings import handed_on, settings
 from workshop.hub.spawner import KEPT, LearnerSpawner
 from workshop.hub.workspaces import Workspaces
 
@@ -74,6 +74,7 @@ c.JupyterHub.services = [
         "name": "board",
         "url": f"http://127.0.0.1:{ours.hub_port + 2}",
         "command": [*WITH_HUB, "workshop.hub.board_service"],
+        "environment": handed_on(),
         "oauth_no_confirm": True,
     },
 ]

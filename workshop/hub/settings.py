@@ -11,6 +11,8 @@ from .refusal import Refusal
 CHECKOUT = Path(__file__).resolve().parents[2]
 FIRST_UID = 70_000
 MOST_LEARNERS = 1_000
+READ = ("HUB", "NAMES", "PORT", "USERS", "VENV")
+"""Variables that `settings` reads, beside those that begin with HUB_."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Settings:
     @property
     def runtime(self) -> Path:
         """Sockets lie here: their paths must be short."""
-        return Path(os.environ.get("HUB_RUN") or "/run/debubble")
+        return _path("HUB_RUN", "/run/debubble")
 
     @property
     def gpu_queue(self) -> Path:
@@ -67,7 +69,7 @@ class Settings:
 
     @property
     def environment(self) -> Path:
-        return Path(os.environ.get("VENV") or self.folder / "environment").resolve()
+        return _path("VENV", self.folder / "environment").resolve()
 
 
 def settings() -> Settings:
@@ -75,16 +77,17 @@ def settings() -> Settings:
     users = os.environ.get("USERS") or "list"
     if users not in ("list", "host"):
         raise Refusal(f"USERS={users} is unknown: write USERS=list or USERS=host")
-    certificate, key = os.environ.get("HUB_CERT", ""), os.environ.get("HUB_KEY", "")
-    if bool(certificate) != bool(key):
+    given = [name for name in ("HUB_CERT", "HUB_KEY") if os.environ.get(name)]
+    if len(given) == 1:
         raise Refusal("TLS needs both HUB_CERT and HUB_KEY: name the files of both, or neither")
+    certificate, key = [str(_path(name, "")) for name in given] or ("", "")
     for path in filter(None, (certificate, key)):
         if not Path(path).is_file():
             raise Refusal(f"{path} is not there: HUB_CERT and HUB_KEY name PEM files")
-    folder = Path(os.environ.get("HUB") or "/srv/debubble")
+    folder = _path("HUB", "/srv/debubble")
     return Settings(
         folder=folder,
-        names=CHECKOUT / (os.environ.get("NAMES") or "names.txt"),
+        names=_path("NAMES", "names.txt"),
         host_users=users == "host",
         port=int(_number("PORT", 8000, least=1, most=65_000)),
         address=os.environ.get("HUB_ADDRESS") or "127.0.0.1",
@@ -94,9 +97,24 @@ def settings() -> Settings:
         idle_minutes=int(_number("HUB_IDLE_MINUTES", 60, least=1)),
         certificate=certificate,
         key=key,
-        node=os.environ.get("HUB_NODE") or str(folder / "node"),
+        node=str(_path("HUB_NODE", folder / "node")),
         gpu_memory_gib=_number("HUB_GPU_MEMORY", 0, least=0),
     )
+
+
+def handed_on() -> dict[str, str]:
+    """What the hub's services need to have the same settings: JupyterHub gives them no other
+    variables."""
+    return {
+        name: text
+        for name, text in os.environ.items()
+        if name in READ or (name.startswith("HUB_") and name != "HUB_PASSWORD")
+    }
+
+
+def _path(name: str, otherwise: Path | str) -> Path:
+    """From the checkout on, wherever the process stands: the hub itself stands elsewhere."""
+    return CHECKOUT / (os.environ.get(name) or otherwise)
 
 
 def _number(name: str, otherwise: float, *, least: float, most: float = 1e9) -> float:
