@@ -1,6 +1,7 @@
 """What all our tests share: which accelerator a test needs and how much of its memory, and patience
 for a busy machine."""
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +17,16 @@ from .gpu_memory import much_memory
 # A property's first example pays for what is compiled or imported on first use.
 settings.register_profile("debubble", deadline=None)
 settings.load_profile("debubble")
+
+# Repositories that tests make are theirs alone: whoever runs the tests may sign commits or have
+# hooks, or run them from a hook, where GIT_DIR names another repository.
+for name in [name for name in os.environ if name.startswith("GIT_")]:
+    if not name.startswith(("GIT_CONFIG", "GIT_SSL")):
+        del os.environ[name]
+OURS = {"commit.gpgsign": "false", "core.hooksPath": os.devnull}
+os.environ["GIT_CONFIG_COUNT"] = str(len(OURS))
+for number, (key, text) in enumerate(OURS.items()):
+    os.environ |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": text}
 
 NEEDS = {"gpu": "cuda", "sim": "sim"}
 """The accelerator that a marker asks for. A process has one, so the tests of the other wait."""

@@ -10,7 +10,7 @@ import shutil
 import tomllib
 from pathlib import Path
 
-from places import packages_of, shebang
+from places import line_of_pth, packages_of, shebang
 
 LINK = "debubble-checkout.pth"
 COMMAND = """# -*- coding: utf-8 -*-
@@ -42,7 +42,7 @@ def link(root: Path, front: Path) -> None:
 def _files(root: Path, front: Path, packages: Path, project: dict) -> dict[Path, bytes]:
     name, version = project["name"], project["version"]
     info = packages / f"{name}-{version}.dist-info"
-    files = {packages / LINK: f"{root}\n".encode()}
+    files = {packages / LINK: line_of_pth(root)}
     for command, target in project["scripts"].items():
         module, _, function = target.partition(":")
         text = COMMAND.format(module=module, name=function).encode()

@@ -193,7 +193,7 @@ def make_front(where: Places) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise Failure(f"{where.front} can't be made: {(done.stderr or done.stdout).strip()}")
-    packages_of(where.front).joinpath(BASE).write_text(f"{packages_of(where.base)}\n")
+    packages_of(where.front).joinpath(BASE).write_bytes(line_of_pth(packages_of(where.base)))
     for name in ("share", "etc"):
         if (where.base / name).is_dir():
             (where.front / name).symlink_to(where.base / name)
@@ -226,6 +226,15 @@ def shebang(python: Path) -> bytes:
         return line.encode()
     quoted = str(python).replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
     return f"#!/bin/sh\n'''exec' \"{quoted}\" \"$0\" \"$@\"\n' '''\n".encode()
+
+
+def line_of_pth(folder: Path) -> bytes:
+    """What a .pth file says to have a folder on Python's path. Such a file is read in the locale's
+    encoding, and with LC_ALL=C Python doesn't even start over a letter that is not ASCII."""
+    path = os.fsencode(folder)
+    if path.isascii():
+        return path + b"\n"
+    return f"import os, sys; sys.path.append(os.fsdecode({path!r}))\n".encode()
 
 
 def quiet_jupyterlab(base: Path) -> None:

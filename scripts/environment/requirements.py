@@ -46,7 +46,7 @@ def choose_torch(asked: str) -> Torch:
     if asked not in ("", "cpu", "cuda"):
         raise Failure(f"TORCH={asked} is unknown: write TORCH=cpu or TORCH=cuda, or leave it out")
     if asked:
-        return Torch(asked, f"as TORCH={asked} asks", is_asked_for=True)
+        return Torch(asked, f"TORCH={asked} asks for it", is_asked_for=True)
     if not sys.platform.startswith("linux"):
         return Torch("cpu", f"there is no CUDA on {sys.platform}")
     if shutil.which("nvidia-smi") or any(Path(place).exists() for place in DRIVER):

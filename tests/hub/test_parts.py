@@ -19,9 +19,7 @@ LIMITS = Limits(memory_gb=1.5, processes=100, cores=0)
 
 @pytest.fixture
 def ours(monkeypatch, tmp_path):
-    for name in [
-        name for name in os.environ if name.startswith("HUB") or name in ("PORT", "USERS")
-    ]:
+    for name in handed_on():
         monkeypatch.delenv(name)
     monkeypatch.setenv("HUB", str(tmp_path))
     monkeypatch.setenv("HUB_RUN", str(tmp_path / "run"))
@@ -207,7 +205,6 @@ def test_a_taken_port_is_named_with_the_way_out(ours, monkeypatch):
 
 def test_a_python_that_learners_cannot_run_is_named_with_the_way_out(ours, monkeypatch, tmp_path):
     main = pytest.importorskip("workshop.hub.__main__")
-    monkeypatch.delenv("VENV", raising=False)
     python = ours.environment / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)

@@ -46,20 +46,22 @@ class Pretended:
     def calls(self) -> list[str]:
         return self.log.read_text().splitlines() if self.log.exists() else []
 
-    def make(self, target: str = "install", **variables: str) -> subprocess.CompletedProcess[str]:
-        """Runs `make` as from a terminal of its own, not as part of the `make test` around it."""
+    def around(self) -> dict[str, str]:
+        """Variables as of a terminal of its own, not of the `make test` around it."""
         ours = ("MAKE", "MFLAGS", "PYTHON", "VENV", "TORCH", "WHEELS", "PIP_", "UV")
         around = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
-        around |= {
+        return around | {
             "UV": str(self.uv),
             "HOME": str(self.folder.parent / "home"),
             "PIP_CONFIG_FILE": os.devnull,
             "DEBUBBLE_CPU_INDEX": f"file://{self.folder.parent}",
         }
+
+    def make(self, target: str = "install", **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["make", *filter(None, [target])],
             cwd=self.folder,
-            env=around | variables,
+            env=self.around() | variables,
             capture_output=True,
             text=True,
             check=False,

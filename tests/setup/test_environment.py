@@ -166,6 +166,7 @@ def test_the_checkout_may_lie_in_any_folder(tmp_path, name):
     assert result.returncode == 0, result.stderr
     command = pretended.folder / ".venv/bin/debubble"
     assert runs(command).stdout == b"hello\n"
+    assert runs(command, LC_ALL="C").stdout == b"hello\n"
     in_it = subprocess.run(
         [
             pretended.folder / "scripts/in-environment",
@@ -173,6 +174,7 @@ def test_the_checkout_may_lie_in_any_folder(tmp_path, name):
             "-c",
             "import sys; print(sys.prefix)",
         ],
+        env=pretended.around(),
         capture_output=True,
         text=True,
         check=True,
@@ -181,12 +183,13 @@ def test_the_checkout_may_lie_in_any_folder(tmp_path, name):
 
 
 def test_one_environment_serves_many_checkouts_and_each_sees_its_own_code(tmp_path):
-    shared = tmp_path / "shared environment"
+    shared = tmp_path / "shared environmént"
     for name in ("one", "two"):
         pretended = Pretended(tmp_path / name / "checkout", sys.executable, says=f"this is {name}")
         assert pretended.make(VENV=str(shared)).returncode == 0
         assert pretended.make().returncode == 0  # It remembers where its packages lie.
-        assert runs(pretended.folder / ".venv/bin/debubble").stdout == f"this is {name}\n".encode()
+        said = runs(pretended.folder / ".venv/bin/debubble", LC_ALL="C").stdout
+        assert said == f"this is {name}\n".encode()
     assert len([call for call in pretended.calls if "venv" in call.split()]) == 0
     front = sum(path.lstat().st_size for path in (tmp_path / "two/checkout/.venv").rglob("*"))
     assert front < 1_000_000
@@ -290,5 +293,7 @@ def test_pins_are_what_the_constraints_say_and_have_hashes(monkeypatch, tmp_path
     assert "constraints.txt: torch==2.13.1 is in no file of pins/" in said
 
 
-def runs(command: Path) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([command, "--version"], capture_output=True, check=False)
+def runs(command: Path, **variables: str) -> subprocess.CompletedProcess[bytes]:
+    around = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    around |= variables
+    return subprocess.run([command, "--version"], env=around, capture_output=True, check=False)
