@@ -16,6 +16,7 @@ import requests
 
 from workshop.hub.limits import Cgroups
 
+from ..browser.chromium import chromium
 from .classroom import Classroom, why_not
 from .learner import Learner
 
@@ -269,6 +270,18 @@ def test_the_board_shows_all_without_names(classroom, learners):
         timeout=60,
     )
     assert told.status_code == 200
+
+
+def test_the_board_in_a_browser(classroom, learners):
+    """Which says of each request what it is for: the hub then asks for more than of a client."""
+    with chromium() as browser:
+        page = browser.new_page()
+        page.goto(f"{classroom.address}/services/board/")
+        page.fill("[name=username]", learners[1].name)
+        page.fill("[name=password]", f"a word of {learners[1].name}")
+        page.click("form button")
+        page.wait_for_selector("#learners tbody tr")
+        assert page.locator("#learners tbody tr").count() == LEARNERS
 
 
 def test_a_password_is_guessed_more_and_more_slowly(classroom):

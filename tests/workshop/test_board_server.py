@@ -5,6 +5,7 @@ import json
 import pytest
 from tornado.httpserver import HTTPServer
 from tornado.testing import AsyncHTTPTestCase
+from tornado.web import HTTPError
 
 from debubble.commands.board.group import Group, key_of
 from debubble.commands.board.server import POLICY, Board, application, for_this_host
@@ -76,7 +77,13 @@ def test_a_browser_shows_a_hostile_name_as_text(tmp_path):
 
     hostile = "<img src=x onerror=alert(1)>"
     write(tmp_path, "evil", event("board", name=hostile), event("begun", kata=KATAS[0].name))
-    app = application(Board(Group(tmp_path, KATAS)), for_this_host(TOKEN, set))
+
+    class AsOnAHub(for_this_host(TOKEN, set)):
+        def prepare(self):
+            if self.request.path == "/data" and "X-XSRFToken" not in self.request.headers:
+                raise HTTPError(403)
+
+    app = application(Board(Group(tmp_path, KATAS)), AsOnAHub)
     ready, loop, port = threading.Event(), asyncio.new_event_loop(), []
 
     async def serve():

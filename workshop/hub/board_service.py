@@ -14,6 +14,7 @@ from debubble.commands.board.group import Group
 from debubble.commands.board.server import Board, Handler, application
 from debubble.workshop.kata_files.catalogue import Catalogue
 
+from .names import TEACHER
 from .settings import CHECKOUT, Settings, settings
 from .workspaces import Workspaces
 
@@ -38,7 +39,8 @@ class LearnersOfTheHub(Group):
         self.numbers = Workspaces(ours).numbers
 
     def look(self) -> None:
-        self.owners = json.loads(self.numbers.read_text()) if self.numbers.exists() else {}
+        known = json.loads(self.numbers.read_text()) if self.numbers.exists() else {}
+        self.owners = {name: number for name, number in known.items() if name != TEACHER}
         super().look()
 
 

@@ -85,10 +85,14 @@ function showPredictions(data) {
   document.querySelector("#predictions").replaceChildren(...figures);
 }
 
-async function reveal(key, answer) {
-  // On a hub, which keeps a token in a cookie that other sites' pages can't read.
+function ours() {
+  // A hub, which keeps a token in a cookie that other sites' pages can't read, asks for it each time.
   const xsrf = document.cookie.match(/(?:^|; )_xsrf=([^;]+)/);
-  const headers = { "X-Board": "reveal", "X-Teacher": token, ...(xsrf && { "X-XSRFToken": xsrf[1] }) };
+  return { "X-Teacher": token, ...(xsrf && { "X-XSRFToken": xsrf[1] }) };
+}
+
+async function reveal(key, answer) {
+  const headers = { "X-Board": "reveal", ...ours() };
   const answered = await fetch("reveal", { method: "POST", headers, body: JSON.stringify({ key, answer }) });
   if (!answered.ok) say("It could not be revealed.");
   await look();
@@ -100,7 +104,7 @@ function say(text) {
 
 async function look() {
   try {
-    const answered = await fetch("data", { headers: { "X-Teacher": token } });
+    const answered = await fetch("data", { headers: ours() });
     if (!answered.ok) throw new Error(`it answers ${answered.status}`);
     const data = await answered.json();
     const here = data.learners.filter((learner) => learner.is_here).length;
