@@ -155,6 +155,16 @@ def test_cgroups_of_version_2_hold_memory_processes_and_cores(tmp_path):
     assert joins == [tmp_path / "debubble" / "ada" / "cgroup.procs"]
 
 
+def test_what_a_group_counted_ends_with_it(tmp_path):
+    for kind in ("memory", "pids", "cpu"):
+        (tmp_path / kind / "debubble" / "ada").mkdir(parents=True)
+    groups = Cgroups(tmp_path)
+    groups.kind = "v1"
+    groups.remove("ada")
+    groups.remove("grace")
+    assert not list(tmp_path.glob("*/debubble/*"))
+
+
 def test_a_host_without_cgroups_is_held_by_rlimits(tmp_path):
     assert Cgroups(tmp_path).kind == ""
     look = (

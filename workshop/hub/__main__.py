@@ -74,8 +74,9 @@ def end(ours: Settings) -> None:
     proxy.stop(ours)
     known = json.loads(Workspaces(ours).numbers.read_text()) if ours.state.is_dir() else {}
     ended = sum(end_processes_of(uid) for uid in known.values())
-    for uid in known.values():  # The next group's first learner gets the number of this one's.
+    for name, uid in known.items():  # The next group's first learner gets the number of this one's.
         shutil.rmtree(ours.runtime / str(uid), ignore_errors=True)
+        Cgroups().remove(name)
     print(f"The workshop has ended, and with it {ended} processes of {len(known)} learners.")
 
 

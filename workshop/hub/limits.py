@@ -64,6 +64,13 @@ class Cgroups:
             return [group / "cgroup.procs" for group in groups.values()]
         return []
 
+    def remove(self, name: str) -> None:
+        """Once nothing of the learner runs: what the group counted is not the next one's."""
+        kinds = {"v2": [""], "v1": ["memory", "pids", "cpu"]}.get(self.kind, [])
+        for kind in kinds:
+            with contextlib.suppress(OSError):
+                (self.root / kind / NAME / name).rmdir()
+
     def memory_of(self, name: str) -> int | None:
         """Bytes that a learner has taken at most so far; None where nobody counts."""
         at = {

@@ -77,7 +77,7 @@ class ClassAuthenticator(Authenticator):
             return None
         if not LEAST_LETTERS <= len(own) <= MOST_LETTERS or own == password:
             return (
-                f"Choose a password of your own, {LEAST_LETTERS} letters or more, and not the "
-                "class password: go back, and write it into the last field."
+                f"Choose a password of your own, {LEAST_LETTERS} letters or more and not the class "
+                "password, and write it into the last field."
             )
         return "" if passwords.choose(name, own) else None
