@@ -125,6 +125,18 @@ def test_the_end_leaves_nothing_of_a_learner_to_whoever_gets_their_number_next(
     assert "of 1 learners" in capsys.readouterr().out
 
 
+def test_two_hubs_whose_learners_would_share_numbers_are_refused(ours, monkeypatch, tmp_path):
+    main = pytest.importorskip("workshop.hub.__main__")
+    main.refuse_beside_another(ours)
+    ours.runtime.mkdir()
+    (ours.runtime / "hub").write_text("/srv/another")
+    main.refuse_beside_another(ours)
+    runs = lambda asked: str(asked.folder) == "/srv/another"
+    monkeypatch.setattr(main.proxy, "is_running", runs)
+    with pytest.raises(Refusal, match="HUB=/srv/another make hub-end ends it"):
+        main.refuse_beside_another(ours)
+
+
 def test_no_hub_to_end_is_one_sentence(tmp_path):
     around = {"PATH": os.environ["PATH"], "HUB": str(tmp_path / "no hub")}
     done = subprocess.run(

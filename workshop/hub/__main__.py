@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from . import proxy
@@ -49,8 +50,10 @@ def start(ours: Settings) -> None:
     workspaces = Workspaces(ours)
     for name in names if ours.host_users else []:
         workspaces.learner(name)
+    refuse_beside_another(ours)
     refuse_taken_ports(ours)
     workspaces.prepare([*names, TEACHER])
+    (ours.runtime / "hub").write_text(str(ours.folder))
     refuse_python_that_learners_cannot_run(ours)
     proxy.bring(Path(ours.node))
     new = {} if ours.host_users else Passwords(ours.state).prepare(TEACHER, asked_password())
@@ -82,6 +85,17 @@ def end(ours: Settings) -> None:
 
 def asked_password() -> str:
     return os.environ.pop("HUB_PASSWORD", "")
+
+
+def refuse_beside_another(ours: Settings) -> None:
+    """Both would number their learners from the same user id on."""
+    note = ours.runtime / "hub"
+    other = Path(note.read_text()) if note.exists() else ours.folder
+    if other != ours.folder and proxy.is_running(replace(ours, folder=other)):
+        raise Refusal(
+            f"The hub of {other} runs on this host, and learners of both would have the same user "
+            f"ids: HUB={other} make hub-end ends it"
+        )
 
 
 def refuse_taken_ports(ours: Settings) -> None:
