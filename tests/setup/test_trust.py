@@ -85,10 +85,13 @@ def test_what_the_image_copies_is_in_the_checkout():
 
 def test_a_codespace_builds_the_same_image():
     folder = ROOT / ".devcontainer"
-    build = json.loads((folder / "devcontainer.json").read_text())["build"]
+    described = json.loads((folder / "devcontainer.json").read_text())
+    build = described["build"]
     image = (folder / build["dockerfile"]).resolve()
     assert image == ROOT / "workshop/container/Dockerfile"
     assert (folder / build["context"]).resolve() == ROOT
+    checkout = re.findall(r"^WORKDIR (.+)$", image.read_text(), re.MULTILINE)[-1]
+    assert described["containerEnv"]["VENV"] == f"{checkout}/.venv"
 
 
 def test_binder_installs_what_is_pinned():
