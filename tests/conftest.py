@@ -18,6 +18,17 @@ from .gpu_memory import much_memory
 settings.register_profile("debubble", deadline=None)
 settings.load_profile("debubble")
 
+# What a shell may hold, and would change what is printed, run or modelled.
+for name in (
+    "COLUMNS",
+    "LINES",
+    "FORCE_COLOR",
+    "NO_COLOR",
+    "PYTEST_ADDOPTS",
+    "DEBUBBLE_CALIBRATION",
+):
+    os.environ.pop(name, None)
+
 # Repositories that tests make are theirs alone: whoever runs the tests may sign commits or have
 # hooks, or run them from a hook, where GIT_DIR names another repository.
 for name in [name for name in os.environ if name.startswith("GIT_")]:
