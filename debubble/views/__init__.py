@@ -2,6 +2,6 @@
 
 import logging
 
-# Looking for a machine's fonts may take long, once. That it does so is no warning: it would stand in
-# red below a reader's first drawing.
+# Looking for a machine's fonts may take long, once. That is nothing to be warned of: it would stand
+# in red below a reader's first drawing.
 logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
