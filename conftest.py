@@ -24,3 +24,10 @@ def pytest_collectstart(collector):
         from debubble.views.embedding import MIME
 
         collector.skip_compare += (MIME,)
+
+
+def pytest_itemcollected(item):
+    """On a busy machine a picture may take longer than nbval waits for what a cell shows: its 5
+    seconds would make it another cell's output."""
+    if type(item).__name__ == "IPyNbCell":
+        item.output_timeout = 60

@@ -62,7 +62,9 @@ class SideBySide:
         gap = f'<tr><td colspan="2" style="{STYLE}">…</td></tr>'
         bodies = gap.join("".join(map(html_row, part)) for part in self.parts)
         return (
-            f'<div style="overflow-x: auto"><table style="color: #1f2933; background: #fff">'
+            f'<div style="overflow-x: auto" tabindex="0" role="group" '
+            f'aria-label="{escape(self.title)}">'
+            f'<table style="color: #1f2933; background: #fff">'
             f'<caption style="text-align: left">{escape(self.title)}</caption>'
             f"<thead><tr>{heads}</tr></thead><tbody>{bodies}</tbody></table></div>"
         )

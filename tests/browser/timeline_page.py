@@ -35,7 +35,10 @@ async ({ source, state }) => {
     off: (name, listener) => listeners.splice(listeners.indexOf(listener), 1),
   };
   const module = await import("data:text/javascript;base64," + source);
-  const remove = module.default.render({ model, el: document.querySelector("#here") });
+  // As JupyterLab does, draw it first and put it into the page then.
+  const el = document.createElement("div");
+  const remove = module.default.render({ model, el });
+  document.querySelector("#here").append(el);
   window.timeline = { remove, listeners, update: (state) => {
     set(state);
     listeners.forEach((listener) => listener());

@@ -94,3 +94,10 @@ def test_a_type_found_once_is_the_same_again(accelerator, triton_type, numpy_typ
     launch(doubles_kernel, (1,), torch.ones(1, device=accelerator.device), times=1)
     for _ in range(2):
         assert interpreter._get_np_dtype(triton_type) == numpy_type
+
+
+def test_what_overflows_is_infinite_and_nobody_is_warned(accelerator, recwarn):
+    x = torch.full((1,), 3e38, device=accelerator.device)
+    launch(doubles_kernel, (1,), x, times=1)
+    assert x.tolist() == [float("inf")]
+    assert [warning for warning in recwarn if warning.category is RuntimeWarning] == []

@@ -1,7 +1,10 @@
 """Sliders over a drawing: what they draw, and what they leave in a notebook."""
 
 import base64
+import os
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from io import BytesIO
 
@@ -78,3 +81,24 @@ def test_a_page_without_a_kernel_has_the_picture_and_its_words(drawing):
 def test_a_first_value_that_cannot_be_chosen_is_refused():
     with pytest.raises(TraitError, match="side 3 can't be chosen: one of 1, 2"):
         Drawing(Square, side=("side", (1, 2), 3))
+
+
+LATE = """
+import threading
+timer = threading.Timer
+threading.Timer = lambda seconds, say: timer(0, say)  # A machine on which fonts take long.
+import debubble.views.drawing, matplotlib.font_manager
+"""
+
+
+def test_a_machine_that_looks_for_its_fonts_says_nothing(tmp_path):
+    """It stood in red below a reader's first cell, where a run was compared with its reference."""
+    done = subprocess.run(
+        [sys.executable, "-c", LATE],
+        env=os.environ | {"MPLCONFIGDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "font" not in done.stderr
+    assert list(tmp_path.glob("fontlist*")), "it looked for them"

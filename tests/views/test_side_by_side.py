@@ -57,3 +57,10 @@ def test_its_words_are_a_diff():
     lines = repr(SideBySide("wait", BEFORE, AFTER)).splitlines()
     assert lines[0] == "wait"
     assert lines[-2:] == ["-     return x.item()", "+     return x < 1 & 2"]
+
+
+def test_a_keyboard_can_scroll_what_is_too_wide():
+    html = SideBySide("wait", BEFORE, AFTER)._repr_html_()
+    assert html.startswith(
+        '<div style="overflow-x: auto" tabindex="0" role="group" aria-label="wait">'
+    )

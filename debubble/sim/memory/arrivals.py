@@ -50,12 +50,18 @@ class Arrivals:
         self._table = RangeTable()
         self._downloads: dict[int, Download] = {}
         self._count = 0
+        self._first, self._end = 0, 0
+        """No byte under way lies outside of these addresses."""
 
     def __bool__(self) -> bool:
         return bool(self._downloads)
 
     def add(self, download: Download) -> None:
         host = download.host
+        if len(host):
+            first, end = int(host.starts.min()), int(host.ends.max())
+            self._first = min(self._first, first) if self else first
+            self._end = max(self._end, end) if self else end
         for rows in self._table:
             found, which = rows.overlapping(host.starts, host.ends)
             covered = (host.starts[which] <= rows.starts[found]) & (
@@ -90,7 +96,7 @@ class Arrivals:
 
     def at(self, start: int, end: int) -> Download | None:
         """One that brings bytes to this range, if there is one."""
-        if start == end:
+        if start == end or end <= self._first or start >= self._end:
             return None
         overlays = self.over(Pieces(np.array([start]), np.array([end - start])))
         return overlays[-1].download if overlays else None

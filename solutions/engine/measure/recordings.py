@@ -27,6 +27,9 @@ BATCHES = (1, 4, 8)
 STEPS = 2
 PROMPT_TOKENS = 32
 WARM_UP = 8
+"""Steps before those that are recorded, the prompts' among them."""
+MODELLED_WARM_UP = 2
+"""Where nothing compiles and no clock of a GPU rises."""
 
 
 def name_of(on: frozenset[str], batch: int) -> str:
@@ -70,7 +73,7 @@ def _record_steps(accelerator: Accelerator, engine: Engine, batch: int) -> Timel
         engine.add_request(
             make_prompt(engine.config.model, PROMPT_TOKENS, seed=number).tokens, room
         )
-    for _ in range(WARM_UP):
+    for _ in range(MODELLED_WARM_UP if accelerator.modelled else WARM_UP):
         engine.step()
     accelerator.synchronize()
     with no_garbage(), debubble.record(accelerator) as timeline:

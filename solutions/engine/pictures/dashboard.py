@@ -29,7 +29,7 @@ TOGGLES = {
     "offload_triton": "Prefix loads: by a kernel",
 }
 SLIDERS: dict[str, Sequence[int]] = {
-    "batch": Amounts((2, 4, 8, 16), "requests"),
+    "batch": Amounts((2, 4, 8), "requests"),
     "images": Amounts((0, 1, 3), "a request"),
     "prefix": Amounts((0, 32, 256, 1024), "tokens"),
     "layers": Amounts((4, 8, 12), "layers"),
@@ -66,15 +66,15 @@ def run(on: frozenset[str], values: dict[str, int]) -> Run:
 
 
 def setting_of(values: Mapping[str, int]) -> Setting:
-    """With an engine that has room for the largest batch and prefix: how much room there is changes
-    no event."""
+    """With an engine that has room for just this batch, since sim goes through all of it whenever
+    pages are listed, and for the largest prefix."""
     layers, batches, prefixes = values["layers"], SLIDERS["batch"], SLIDERS["prefix"]
     config = EngineConfig.hybrid(layers)
     limits = config.limits
     blocks = -(-max(prefixes) // limits.block_size)
     roomy = replace(
         limits,
-        max_num_seqs=max(limits.max_num_seqs, *batches),
+        max_num_seqs=values["batch"],
         max_model_len=limits.max_model_len + max(prefixes),
         num_gpu_blocks=limits.num_gpu_blocks + blocks + BLOCKS_OF_A_REQUEST * max(batches),
     )
@@ -93,7 +93,9 @@ def record_moment(
     """between: called between the parts of it, to end it early with an exception. schedule_only:
     nobody reads its tokens, so that sim may leave out arithmetic; events and times are the same."""
     sim = accelerator if isinstance(accelerator, SimAccelerator) and schedule_only else None
-    moment = Moment(setting, optimizations, model)
+    with sim.schedule_only() if sim else nullcontext():
+        moment = Moment(setting, optimizations, model)
+    between()
     if not accelerator.modelled:
         moment.prepare()
         between()

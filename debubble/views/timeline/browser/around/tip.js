@@ -28,13 +28,19 @@ export class Tip {
         add(this.box, "div", { class: code ? "code" : "" }, code ? line.slice(2) : line);
       }
     }
-    this.box.togglePopover(true);
+    if (!this.isOpen) this.box.showPopover();
     this.place();
   }
 
   hide() {
     this.at = null;
-    this.box.togglePopover(false);
+    if (this.isOpen) this.box.hidePopover();
+  }
+
+  /** Never before the box is in the document: JupyterLab draws a view first and shows it then, and
+   * a popover that is in no document can be neither shown nor hidden. */
+  get isOpen() {
+    return this.box.matches(":popover-open");
   }
 
   /** Below and right of its place, or where the window has room for it. */
