@@ -13,7 +13,7 @@ from debubble.rules.composition import name_of
 from ..features.generator import is_on_sim
 from .cuda_types import ABSENT_ON_CUDA, ONLY_ON_CPU
 
-INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+INTEGERS = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 Operator = Callable[[tuple, dict], Any]
 
 PRODUCTS = {
@@ -62,10 +62,11 @@ def refusing_as_cuda(func: Any, run: Operator) -> Operator:
 
 def _multiply(of_cuda: str, run: Operator, args: tuple, kwargs: dict) -> Any:
     """Factors of two types are left to PyTorch, which refuses them everywhere."""
-    factors = [arg for arg in args if isinstance(arg, torch.Tensor)]
-    name = NAMES.get(factors[0].dtype) if factors[0].dtype in INTEGERS else None
-    if name and all(f.dtype == factors[0].dtype and f.numel() for f in factors):
-        raise NotImplementedError(f'"{of_cuda}" not implemented for {name!r}')
+    dtype = args[0].dtype
+    if dtype in INTEGERS:
+        factors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+        if all(f.dtype == dtype and f.numel() for f in factors):
+            raise NotImplementedError(f'"{of_cuda}" not implemented for {NAMES[dtype]!r}')
     return run(args, kwargs)
 
 

@@ -19,6 +19,7 @@ from ...tensor import SimTensor
 from ..differences.wider_types import WIDER, types_to_widen
 from ..dispatch import Dispatcher
 from ..execution import Operation, execute
+from ..host_watch import modes_are_on
 
 
 def product(data: torch.Tensor, *dim: int, **options: Any) -> torch.Tensor:
@@ -47,11 +48,12 @@ their own PyTorch derives them in another way, which doesn't.) With what they ar
 
 
 def differentiable(dispatcher: Dispatcher, func: Any, *args: Any, **kwargs: Any) -> Any:
-    tensors = flat_tensors([args, list(kwargs.values())])
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        return _InOnePiece.apply(dispatcher, func, args, kwargs, *tensors)
+    if torch.is_grad_enabled():
+        tensors = flat_tensors([args, list(kwargs.values())])
+        if any(tensor.requires_grad for tensor in tensors):
+            return _InOnePiece.apply(dispatcher, func, args, kwargs, *tensors)
     with torch._C._AutoDispatchBelowAutograd():
-        if torch._C._len_torch_dispatch_stack():
+        if modes_are_on():
             return func(*args, **kwargs)  # PyTorch shows it to the modes that are on.
         return dispatcher(func, args, kwargs)
 
