@@ -107,8 +107,3 @@ def test_a_mistake_is_told_as_on_the_cpu(accelerator, x, weight):
         with pytest.raises(RuntimeError) as of_sim:
             F.linear(x.to("sim"), weight.to("sim"))
     assert str(of_sim.value) == str(of_cpu.value)
-
-
-def test_integers_are_refused_as_on_cuda(accelerator):
-    with torch.no_grad(), pytest.raises(NotImplementedError, match="addmm_cuda"):
-        F.linear(*torch.ones(2, 2, 2, dtype=torch.int64, device="sim"))
