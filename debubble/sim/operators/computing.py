@@ -123,14 +123,14 @@ class Computation:
             return on_sim(out, self.device)
         return written[0] if isinstance(out, torch.Tensor) else tuple(written)
 
-    def effects(self, args: Sequence, kwargs: dict) -> Effects:
+    def effects(self, args: tuple, kwargs: dict) -> Effects:
         """Of the operator on these arguments, on whatever device their tensors are."""
         return self.rule if isinstance(self.rule, Effects) else self.rule(args, kwargs)
 
     def compute(
         self,
         effects: Effects,
-        cpu_args: list,
+        cpu_args: Sequence,
         cpu_kwargs: dict,
         on_device: list[SimTensor],
         written: Sequence[SimTensor] = (),
@@ -156,7 +156,7 @@ class Computation:
         return execute(self.device, operation)
 
     def _actions(
-        self, effects: Effects, inputs: list[SimTensor], cpu_args: list, out: Any
+        self, effects: Effects, inputs: list[SimTensor], cpu_args: Sequence, out: Any
     ) -> list[Action]:
         results = [out] if isinstance(out, torch.Tensor) else flat_tensors(out)
         moved = sum([result.numel() * result.element_size() for result in results])
@@ -196,7 +196,7 @@ def _is_large_in_halves(factors: list[SimTensor]) -> bool:
     return any(factor.numel() >= LARGE_PRODUCT for factor in factors)
 
 
-def _in_float32(func: Any, args: list, kwargs: dict[str, Any]) -> torch.Tensor:
+def _in_float32(func: Any, args: Sequence, kwargs: dict[str, Any]) -> torch.Tensor:
     """A product of halves, rounded once, as on tensor cores. Most CPUs have no instructions for
     halves, and take forty times as long."""
     in_float32 = [arg.float() if isinstance(arg, torch.Tensor) else arg for arg in args]

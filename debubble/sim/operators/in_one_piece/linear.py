@@ -71,7 +71,7 @@ class Linear:
         if len(rows) > 1:
             self.device.host_works(view_us)
             flat = flat.view(-1, width)
-        of = [*[bias.data_on_cpu for bias in biases], flat, across]
+        of = (*[bias.data_on_cpu for bias in biases], flat, across)
         way = self.product_and_sum if biases else self.product
         out = way.compute(way.effects(of, {}), of, {}, [*biases, input, weight])
         if len(rows) > 1:
