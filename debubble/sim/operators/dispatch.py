@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -58,7 +59,7 @@ class Dispatcher:
             return partial(self._view_in_place, func)
         parts = parts_of(func)
         if parts is not None:
-            return lambda args, kwargs: parts(*args, **kwargs)
+            return partial(in_parts, parts)
         if is_view(func):
             return partial(self._view, func._op)
         return refusing_as_cuda(func, Computation(self.device, func))
@@ -82,6 +83,21 @@ class Dispatcher:
             return _looking_at(out, of.block)
         with torch.inference_mode(of.is_inference()):
             return _looking_at(out, of.block)
+
+
+def in_parts(parts: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
+    """Calls what an operator is made of. PyTorch comes here once it has written out numbers that
+    are only marked as conjugated or negated, and does so no more below: the parts would compute
+    with what is not marked."""
+    includes = torch._C._dispatch_tls_local_include_set()
+    excludes = torch._C._dispatch_tls_local_exclude_set() - WRITES_OUT_MARKED
+    with torch._C._ForceDispatchKeyGuard(includes, excludes):
+        return parts(*args, **kwargs)
+
+
+WRITES_OUT_MARKED = torch._C.DispatchKeySet(torch._C.DispatchKey.Conjugate) | (
+    torch._C.DispatchKeySet(torch._C.DispatchKey.Negative)
+)
 
 
 def _are_left_aligned(args: tuple, kwargs: dict) -> bool:

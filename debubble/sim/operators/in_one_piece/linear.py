@@ -13,7 +13,7 @@ from torch.autograd import forward_ad
 
 from ...tensor import SimTensor
 from ..computing import Computation
-from ..dispatch import Dispatcher
+from ..dispatch import Dispatcher, in_parts
 from ..host_watch import modes_are_on
 
 OPERATOR = torch.ops.aten.linear.default
@@ -62,7 +62,7 @@ class Linear:
 
     def __call__(self, args: tuple, kwargs: dict) -> torch.Tensor:
         if kwargs or not _are_plain(*args):
-            return OPERATOR.decompose(*args, **kwargs)
+            return in_parts(OPERATOR.decompose, args, kwargs)
         input, weight, *biases = args
         *rows, width = input.shape
         view_us = self.device.cost.op_us
