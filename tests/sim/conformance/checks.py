@@ -203,7 +203,7 @@ def refusals(op: Any, dtype: torch.dtype) -> None:
     results = []
     if op.name in SAMPLES_OF_OTHER_TYPES:
         return
-    for sample in samples(op, dtype):
+    for sample in samples(op, dtype, at_least=8):
         input, args, kwargs = on_sim((sample.input, sample.args, sample.kwargs))
         results.append(refused_or(partial(op, input, *args, **kwargs)))
     if results and not any(isinstance(result, Exception) for result in results):

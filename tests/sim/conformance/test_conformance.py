@@ -33,5 +33,6 @@ def test_each_type_of_cuda_is_right_and_no_other_is_taken(accelerator, tmp_path)
 @pytest.mark.deep
 @pytest.mark.parametrize("part", range(PARTS))
 def test_what_is_not_right_stands_in_the_table(accelerator, tmp_path, part):
-    found = findings(tmp_path / "found", "--slice", f"{part}/{PARTS}", "--samples", "1")
+    options = ("--slice", f"{part}/{PARTS}", "--samples", "1", "--kinds", "forward,refusals")
+    found = findings(tmp_path / "found", *options)
     assert found and not unknown(found)
