@@ -24,13 +24,22 @@ class Effects:
     """Host waits beyond those of the copies."""
     kernels_after: int = 0
 
+    @property
+    def waits(self) -> bool:
+        """Whether the host goes on only when the device has done it."""
+        return bool(self.reads or self.syncs or self.uploads)
+
     def actions(self, whole: Action) -> list[Action]:
         """One list for the device. `whole` is the operator as if it were one kernel: its bytes
         and operations are spread over the kernels that there are."""
         if self is ONE_KERNEL:
             return [whole]
         count = max(1, self.kernels + self.kernels_after)
-        one = whole._replace(nbytes=whole.nbytes / count, flops=whole.flops / count)
+        one = whole
+        if count > 1:
+            one = whole._replace(nbytes=whole.nbytes / count, flops=whole.flops / count)
+        if not (self.uploads or self.pinned_uploads or self.d2d or self.reads or self.syncs):
+            return [one] * (self.kernels + self.kernels_after)
         return (
             [copy("h2d_pageable", SCALAR_BYTES), SYNC] * self.uploads
             + [copy("h2d_pinned", SCALAR_BYTES)] * self.pinned_uploads
@@ -64,3 +73,7 @@ COPIED_FIRST = Effects(d2d=1)
 """A functional form of an in-place operator: a copy of the input, then the kernel."""
 FILLED_FIRST = Effects(kernels=2)
 """What is only written in places: zeros everywhere, then the kernel."""
+
+
+def kernels(count: int) -> Effects:
+    return ONE_KERNEL if count == 1 else Effects(kernels=count)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .effects import COPIED_FIRST, ONE_KERNEL, Effects
+from .effects import COPIED_FIRST, ONE_KERNEL, Effects, kernels
 
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -25,11 +25,11 @@ def product(args: tuple, kwargs: dict) -> Effects:
     first, second = args[-2:]
     rows, inner = first.shape[-2:]
     if second.dtype in HALVES:
-        return Effects(kernels=1 + (rows <= FEW_ROWS and inner >= 4096))
+        return kernels(1 + (rows <= FEW_ROWS and inner >= 4096))
     if second.dtype != torch.float32 or not _is_small(rows, second.shape[-1]):
         return ONE_KERNEL
     tall = rows > FEW_ROWS and _is_transposed(second)
-    return Effects(kernels=1 + (inner >= SPLIT_FROM or tall))
+    return kernels(1 + (inner >= SPLIT_FROM or tall))
 
 
 def addmm(args: tuple, kwargs: dict) -> Effects:
@@ -44,7 +44,7 @@ def addmm(args: tuple, kwargs: dict) -> Effects:
         return product(args, kwargs)
     rows = first.shape[0]
     many = rows > FEW_ROWS and _is_small(rows, second.shape[1]) and _is_transposed(second)
-    return Effects(kernels=3 if many else 1)
+    return kernels(3 if many else 1)
 
 
 def _is_small(rows: int, columns: int) -> bool:
@@ -58,7 +58,7 @@ def _is_transposed(factor: torch.Tensor) -> bool:
 
 def normalisation(args: tuple, kwargs: dict) -> Effects:
     """Rows that can be read in vectors of four take one kernel, others two."""
-    return Effects(kernels=1 if args[0].shape[-1] % 4 == 0 else 2)
+    return kernels(1 if args[0].shape[-1] % 4 == 0 else 2)
 
 
 def normalisation_backward(args: tuple, kwargs: dict) -> Effects:

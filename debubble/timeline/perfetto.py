@@ -82,7 +82,10 @@ def _rows(timeline: TimelineData) -> Iterator[dict[str, object]]:
             flow = {"cat": "launch", "name": "launch", "id": index}
             yield {"ph": "s", "ts": launch.start, "pid": HOST_PROCESS, "tid": 1, **flow}
             yield {"ph": "f", "bp": "e", "ts": event.start, **track, **flow}
+    places: dict[SourceLine | None, dict[str, object]] = {None: {}}
     for bubble in timeline.bubbles():
+        if bubble.source not in places:
+            places[bubble.source] = {"look at": str(bubble.source)}
         yield {
             "ph": "X",
             "cat": "bubble",
@@ -91,7 +94,7 @@ def _rows(timeline: TimelineData) -> Iterator[dict[str, object]]:
             "dur": bubble.duration,
             "pid": DEVICE_PROCESS,
             "tid": threads[BUBBLE_LANE],
-            "args": {"look at": str(bubble.source)} if bubble.source else {},
+            "args": places[bubble.source],
         }
 
 

@@ -215,8 +215,8 @@ class Names(TorchDispatchMode):
         self.shown = []
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if args[0].device.type == "sim":
-            self.shown.append(func.overloadpacket.__name__)
+        tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+        self.shown += [f"{func.overloadpacket.__name__} on {t.device.type}" for t in tensors[:1]]
         return func(*args, **(kwargs or {}))
 
 
@@ -227,4 +227,12 @@ def test_a_dispatch_mode_is_shown_what_sim_takes_in_one_piece(accelerator, with_
     with Names() as mode:
         F.one_hot(ids)
         F.scaled_dot_product_attention(x, x, x)
-    assert mode.shown == ["one_hot", "scaled_dot_product_attention"]
+    assert mode.shown == ["one_hot on sim", "scaled_dot_product_attention on sim"]
+
+
+def test_a_dispatch_mode_is_not_shown_how_sim_finds_a_gradient(accelerator):
+    x = torch.rand(1, 2, 8, 16, device="sim", requires_grad=True)
+    loss = F.scaled_dot_product_attention(x, x, x).sum() + F.rms_norm(x, (16,)).sum()
+    with Names() as mode:
+        loss.backward()
+    assert mode.shown and not [name for name in mode.shown if name.endswith("cpu")]

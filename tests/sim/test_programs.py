@@ -201,6 +201,24 @@ def test_a_product_of_integers_is_refused_as_on_cuda(accelerator, product, dtype
         eval(product, {"a": a, "F": torch.nn.functional, "torch": torch})
 
 
+@pytest.mark.parametrize("inverse", [torch.linalg.pinv, torch.pinverse])
+def test_what_is_marked_as_conjugated_is_so_inside_of_an_operator(accelerator, inverse):
+    """PyTorch makes it of products with such factors, which it writes out in front of sim."""
+    a = torch.randn(3, 5, dtype=torch.complex128, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(inverse(a.to(accelerator.device)).cpu(), inverse(a))
+
+
+def test_one_factor_of_eight_bits_must_have_the_longer_mantissa(accelerator):
+    short, long, one = (
+        torch.ones(16, 16, device=accelerator.device).to(dtype)
+        for dtype in (torch.float8_e5m2, torch.float8_e4m3fn, torch.float32)
+    )
+    scales = one[0, :1], one[0, :1]
+    torch._scaled_mm(short, long.t(), *scales)
+    with pytest.raises(RuntimeError, match="two Float8_e5m2 matrices"):
+        torch._scaled_mm(short, short.t(), *scales)
+
+
 @pytest.mark.parametrize(
     "draw",
     [

@@ -78,8 +78,9 @@ class CostModel:
             if is_taken_over(action.copy_kind, action.nbytes):
                 extra_us += action.nbytes / self.pageable_bandwidth
             return self.copy_call_us + extra_us
-        extra = {"library": self.gemm_launch_us, "triton": self.triton_launch_us - self.launch_us}
-        return self.launch_us + extra.get(action.unit, 0.0)
+        if action.unit == "library":
+            return self.launch_us + self.gemm_launch_us
+        return self.triton_launch_us if action.unit == "triton" else self.launch_us
 
     def duration(self, action: Action) -> float:
         """Device microseconds. A kernel's are a roofline: the slowest of bytes, operations, the
@@ -92,13 +93,12 @@ class CostModel:
             return fixed + pieces + action.nbytes / self._bandwidth(kind)
         if action.unit == "sleep":
             return action.flops
-        shortest, rate = {
-            "vector": (self.kernel_us, self.vector_flops),
-            "library": (self.gemm_us, self.tensor_flops),
-            "triton": (self.triton_us, self.triton_flops),
-        }[action.unit]
-        if not action.tensor_cores:
-            rate = self.vector_flops
+        shortest, rate = self.kernel_us, self.vector_flops
+        if action.unit != "vector":
+            of_library = action.unit == "library"
+            shortest = self.gemm_us if of_library else self.triton_us
+            if action.tensor_cores:
+                rate = self.tensor_flops if of_library else self.triton_flops
         over_link = shortest + action.link_bytes / self.link_bandwidth
         return max(over_link, action.nbytes / self.memory_bandwidth, action.flops / rate)
 

@@ -43,6 +43,11 @@ LAUNCH_QUEUE = 1024
 """Launches that a device takes before the host has to wait for the oldest to start."""
 
 
+class _OfThread(threading.local):
+    stream: SimStream | None = None
+    """The one that it queues work on, if it chose any."""
+
+
 class SimDevice:
     """Advances modelled time. `now` is the host's clock, in microseconds."""
 
@@ -57,7 +62,7 @@ class SimDevice:
         self._default_stream = SimStream(self, 0)
         self._streams = [self._default_stream]
         self._lanes = {0: 0}
-        self._local = threading.local()
+        self._local = _OfThread()
         self._launching: int | None = None
         """The thread that holds the lock for a launch, whose function may do anything meanwhile."""
         self._copy_engines = {"in": CopyEngine(), "out": CopyEngine()}
@@ -109,7 +114,7 @@ class SimDevice:
         return self._default_stream
 
     def current_stream(self) -> SimStream:
-        return getattr(self._local, "stream", self._default_stream)
+        return self._local.stream or self._default_stream
 
     def set_stream(self, stream: SimStream) -> None:
         self._local.stream = stream
@@ -176,7 +181,9 @@ class SimDevice:
         stream = self.current_stream()
         source = self.source()
         for action in actions:
-            if action.kind == "sync":
+            if action.kind == "kernel" and self.recorder is None:
+                self._launch_unseen(action, stream)
+            elif action.kind == "sync":
                 self.host_waits(action.name, stream.free_at, stream.knowledge())
             else:
                 self._submit(action, stream, source)
@@ -222,6 +229,17 @@ class SimDevice:
         if action.host_blocks:
             self.now = max(self.now, stream.free_at)
             self._lengthen(launch, self.now - start)
+
+    def _launch_unseen(self, action: Action, stream: SimStream) -> None:
+        """What `_submit` does with a kernel that nobody records, in half the time."""
+        cost, starts = self.cost, self._starts
+        if len(starts) == LAUNCH_QUEUE:
+            self.now = max(self.now, starts[0])
+        self.now += cost.call(action)
+        start = max(self.now + cost.start_latency_us, stream.free_at + cost.gap_us)
+        stream.free_at = start + cost.duration(action)
+        stream.submitted += 1
+        starts.append(start)
 
     def _schedule(
         self, action: Action, stream: SimStream, source: SourceLine | None, launch: int | None

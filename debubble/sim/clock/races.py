@@ -45,21 +45,26 @@ class Races:
         whole: bool,
     ) -> None:
         """`whole`: they touch all of what these tensors look at, and don't choose some of it."""
-        access = self.last_access = Access(stream.number, stream.submitted, source)
+        number = stream.number
+        access = self.last_access = Access(number, stream.submitted, source)
         touches: list[Touch] = []
         for tensor in writes:
             block = tensor.block
             self._expect_before(block.last_write, stream, source, "written")
             self._expect_before(block.last_read, stream, source, "read")
             block.last_write = access
-            block.used_by(access)
+            if block.owner != number:
+                block.used_by(access)
             if whole:
                 self._note(block, Past(access, tensor.data_on_cpu, True), touches)
         for tensor in reads:
             block = tensor.block
-            self._expect_before(block.last_write, stream, source, "written")
+            written = block.last_write
+            if written is not None and written[0] != number:
+                self._expect_before(written, stream, source, "written")
             block.last_read = access
-            block.used_by(access)
+            if block.owner != number:
+                block.used_by(access)
             if whole:
                 self._note(block, Past(access, tensor.data_on_cpu, False), touches)
         if touches:
@@ -95,6 +100,8 @@ class Races:
             touches += touches_of(past)
         elif block.past is None:
             block.past = [past]
+        elif _is_again(past, block.past[-1]):
+            block.past[-1] = past
         else:
             block.past.append(past)
             if len(block.past) > MOST_PAST:
@@ -157,6 +164,22 @@ class Races:
             f"by {access.source or 'earlier work'}, and {why}"
         )
         self.report(Hazard("unordered_streams", message, access.source, source))
+
+
+def _is_again(past: Past, before: Past) -> bool:
+    """Whether it does to the same bytes, on the same stream, what was done last: a weight is read
+    by each step, and this is quicker than to ask where it lies."""
+    if past.wrote != before.wrote or past.access.stream != before.access.stream:
+        return False
+    where, there = past.where, before.where
+    if isinstance(where, tuple) or isinstance(there, tuple):
+        return where == there
+    return where is there or (
+        where.data_ptr() == there.data_ptr()
+        and where.shape == there.shape
+        and where.stride() == there.stride()
+        and where.dtype == there.dtype
+    )
 
 
 UNORDERED = "nothing orders the two: record an event behind the one and make the other wait for it"

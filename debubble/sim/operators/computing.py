@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -62,7 +62,7 @@ class Computation:
     def __init__(self, device: SimDevice, func: Any) -> None:
         self.device = device
         self.name = name_of(func)
-        self.func = ON_CPU.get(self.name, func)
+        self.func = ON_CPU.get(self.name, func._op)
         schema = func._schema
         self.written_arguments = [
             (position, argument.name)
@@ -89,11 +89,13 @@ class Computation:
 
     def __call__(self, args: tuple, kwargs: dict) -> Any:
         inputs: list[torch.Tensor] = []
-        cpu_args = [on_cpu(arg, inputs) for arg in args]
+        cpu_args = all_on_cpu(args, inputs)
         for position in self.only_tensors:
             if position < len(args) and isinstance(args[position], NUMBERS):
                 cpu_args[position] = _as_tensor(args[position], inputs)
-        cpu_kwargs = {name: on_cpu(value, inputs) for name, value in kwargs.items()}
+        cpu_kwargs = kwargs
+        if kwargs or self.takes_device:
+            cpu_kwargs = {name: on_cpu(value, inputs) for name, value in kwargs.items()}
         if self.takes_device:
             cpu_kwargs["device"] = "cpu"
             cpu_kwargs.pop("pin_memory", None)
@@ -102,31 +104,18 @@ class Computation:
             either = ON_EITHER_DEVICE.get(self.name)
             held = inputs if either is None else flat_tensors([*args[:either], *args[either + 1 :]])
             self._expect_one_device(held)
-        effects = self.rule if isinstance(self.rule, Effects) else self.rule(args, kwargs)
-        if self.device.rules_out_waits:
-            self.device.check(self.name, effects.actions(kernel(self.name)))
+        effects = self.effects(args, kwargs)
         written = self._written(args, kwargs) if self.written_arguments else []
-        call: Callable[[], Any] = partial(self.func, *cpu_args, **cpu_kwargs)
-        if self.widened and any(t.dtype in self.widened for t in inputs):
+        call: Callable[[], Any] | None = None
+        if self.widened and not self.widened.isdisjoint([t.dtype for t in inputs]):
             to = [tensor.data_on_cpu for tensor in written]
             call = partial(
                 in_wider_types, self.func, to, self.returns_written, cpu_args, cpu_kwargs
             )
-        elif self.name in IN_FLOAT32 and _is_large_in_halves(on_device):
-            call = partial(_in_float32, self.func, cpu_args, cpu_kwargs)
         elif self.name in WRITTEN:
-            call = noting_losses(self.device, self.name, call, cpu_args, cpu_kwargs)
-        operation = Operation(
-            call,
-            partial(self._actions, effects, on_device, cpu_args),
-            reads=on_device,
-            writes=written,
-            makes_memory=not self.returns_written,
-            repeatable=self.repeatable,
-            waits=bool(effects.reads or effects.syncs or effects.uploads),
-            whole=self.whole,
-        )
-        out = execute(self.device, operation)
+            plain = partial(self.func, *cpu_args, **cpu_kwargs)
+            call = noting_losses(self.device, self.name, plain, cpu_args, cpu_kwargs)
+        out = self.compute(effects, cpu_args, cpu_kwargs, on_device, written, call)
         for tensor in written:
             if tensor.data_on_cpu.shape != tensor.shape:
                 tensor.look_at(tensor.data_on_cpu, tensor.block)
@@ -134,8 +123,40 @@ class Computation:
             return on_sim(out, self.device)
         return written[0] if isinstance(out, torch.Tensor) else tuple(written)
 
+    def effects(self, args: tuple, kwargs: dict) -> Effects:
+        """Of the operator on these arguments, on whatever device their tensors are."""
+        return self.rule if isinstance(self.rule, Effects) else self.rule(args, kwargs)
+
+    def compute(
+        self,
+        effects: Effects,
+        cpu_args: Sequence,
+        cpu_kwargs: dict,
+        on_device: list[SimTensor],
+        written: Sequence[SimTensor] = (),
+        call: Callable[[], Any] | None = None,
+    ) -> Any:
+        """The result on the CPU of what is read from `on_device` and maybe `written` to. `call`
+        computes it where the CPU's own operator on these arguments would not do."""
+        if self.device.rules_out_waits:
+            self.device.check(self.name, effects.actions(kernel(self.name)))
+        if call is None and self.name in IN_FLOAT32 and _is_large_in_halves(on_device):
+            call = partial(_in_float32, self.func, cpu_args, cpu_kwargs)
+        operation = Operation(
+            call or partial(self.func, *cpu_args, **cpu_kwargs),
+            partial(self._actions, effects, on_device, cpu_args),
+            on_device,
+            written,
+            not self.returns_written,
+            self.repeatable,
+            True,
+            effects is not ONE_KERNEL and effects.waits,
+            self.whole,
+        )
+        return execute(self.device, operation)
+
     def _actions(
-        self, effects: Effects, inputs: list[SimTensor], cpu_args: list, out: Any
+        self, effects: Effects, inputs: list[SimTensor], cpu_args: Sequence, out: Any
     ) -> list[Action]:
         results = [out] if isinstance(out, torch.Tensor) else flat_tensors(out)
         moved = sum([result.numel() * result.element_size() for result in results])
@@ -143,7 +164,7 @@ class Computation:
             if not effects.reads:
                 return []
             effects = replace(effects, kernels_after=0)
-        moved += sum([tensor.nbytes for tensor in inputs])
+        moved += sum([tensor.data_on_cpu.nbytes for tensor in inputs])
         if self.multiplies:
             whole = matrix_product(self.name, moved, cpu_args)
         else:
@@ -169,12 +190,13 @@ class Computation:
 
 def _is_large_in_halves(factors: list[SimTensor]) -> bool:
     """Of one type: what PyTorch refuses to multiply must still meet PyTorch."""
-    dtypes = {factor.dtype for factor in factors}
-    is_large = any(factor.numel() >= LARGE_PRODUCT for factor in factors)
-    return is_large and len(dtypes) == 1 and dtypes <= set(HALVES)
+    dtype = factors[0].dtype
+    if dtype not in HALVES or any(factor.dtype != dtype for factor in factors):
+        return False
+    return any(factor.numel() >= LARGE_PRODUCT for factor in factors)
 
 
-def _in_float32(func: Any, args: list, kwargs: dict[str, Any]) -> torch.Tensor:
+def _in_float32(func: Any, args: Sequence, kwargs: dict[str, Any]) -> torch.Tensor:
     """A product of halves, rounded once, as on tensor cores. Most CPUs have no instructions for
     halves, and take forty times as long."""
     in_float32 = [arg.float() if isinstance(arg, torch.Tensor) else arg for arg in args]
@@ -188,11 +210,26 @@ def _as_tensor(number: bool | int | float | complex, beside: list[torch.Tensor])
     return torch.tensor(number, dtype=torch.float64 if is_exact else None)
 
 
-def on_cpu(value: Any, inputs: list[torch.Tensor]) -> Any:
+def all_on_cpu(values: Sequence, inputs: list[torch.Tensor]) -> list:
     """The same arguments with CPU data in place of sim tensors; collects the tensors it meets."""
-    if type(value) is SimTensor:
-        inputs.append(value)
-        return value.data_on_cpu
+    found = []
+    for value in values:
+        kind = type(value)
+        if kind is SimTensor:
+            inputs.append(value)
+            value = value.data_on_cpu
+        elif kind not in WITHOUT_TENSORS:
+            value = on_cpu(value, inputs)
+        found.append(value)
+    return found
+
+
+WITHOUT_TENSORS = {type(None), bool, int, float, str, torch.dtype}
+"""Kinds of most arguments that are no tensors."""
+
+
+def on_cpu(value: Any, inputs: list[torch.Tensor]) -> Any:
+    """One argument, or a structure of them."""
     if isinstance(value, torch.Tensor):
         if isinstance(value, SimTensor):
             inputs.append(value)
@@ -201,7 +238,7 @@ def on_cpu(value: Any, inputs: list[torch.Tensor]) -> Any:
         inputs.append(value)
         return value
     if isinstance(value, (list, tuple)):
-        return type(value)([on_cpu(item, inputs) for item in value])
+        return type(value)(all_on_cpu(value, inputs))
     return value
 
 

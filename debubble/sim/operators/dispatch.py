@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -47,6 +48,10 @@ class Dispatcher:
         finally:
             lock.release()
 
+    def runs_by(self, func: Any, run: Operator) -> None:
+        """An operator that goes a way of its own."""
+        self._known[func] = self._runs[id(func)] = run
+
     def _classify(self, func: Any) -> Operator:
         if name_of(func) in LEAVES_OUT:
             return writing_out(func)
@@ -54,9 +59,9 @@ class Dispatcher:
             return partial(self._view_in_place, func)
         parts = parts_of(func)
         if parts is not None:
-            return lambda args, kwargs: parts(*args, **kwargs)
+            return partial(in_parts, parts)
         if is_view(func):
-            return partial(self._view, func)
+            return partial(self._view, func._op)
         return refusing_as_cuda(func, Computation(self.device, func))
 
     def _view_in_place(self, func: Any, args: tuple, kwargs: dict) -> SimTensor:
@@ -71,12 +76,28 @@ class Dispatcher:
 
     def _view(self, func: Any, args: tuple, kwargs: dict) -> Any:
         self.device.host_works(self.device.cost.op_us)
-        out = func(*on_cpu(args, []), **kwargs)
+        of = args[0]
+        out = func(of.data_on_cpu, *args[1:], **kwargs)
         # A view of a tensor that counts its versions counts them too, also in inference mode.
-        if torch.is_inference_mode_enabled() == args[0].is_inference():
-            return _looking_at(out, args[0].block)
-        with torch.inference_mode(args[0].is_inference()):
-            return _looking_at(out, args[0].block)
+        if torch.is_inference_mode_enabled() == of.is_inference():
+            return _looking_at(out, of.block)
+        with torch.inference_mode(of.is_inference()):
+            return _looking_at(out, of.block)
+
+
+def in_parts(parts: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
+    """Calls what an operator is made of. PyTorch comes here once it has written out numbers that
+    are only marked as conjugated or negated, and does so no more below: the parts would compute
+    with what is not marked."""
+    includes = torch._C._dispatch_tls_local_include_set()
+    excludes = torch._C._dispatch_tls_local_exclude_set() - WRITES_OUT_MARKED
+    with torch._C._ForceDispatchKeyGuard(includes, excludes):
+        return parts(*args, **kwargs)
+
+
+WRITES_OUT_MARKED = torch._C.DispatchKeySet(torch._C.DispatchKey.Conjugate) | (
+    torch._C.DispatchKeySet(torch._C.DispatchKey.Negative)
+)
 
 
 def _are_left_aligned(args: tuple, kwargs: dict) -> bool:

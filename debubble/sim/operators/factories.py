@@ -21,6 +21,8 @@ from .execution import Operation, execute
 from .features import autocast
 from .in_one_piece.attention import attention
 from .in_one_piece.gradient import ANSWERED_BY_THE_HOST, differentiable
+from .in_one_piece.linear import OPERATOR as LINEAR
+from .in_one_piece.linear import Linear, linear
 
 IMPLICIT = torch.DispatchKey.CompositeImplicitAutograd
 _library: torch.library.Library | None = None
@@ -92,6 +94,8 @@ def install(dispatcher: Dispatcher) -> None:
     for key in ("PrivateUse1", "AutogradPrivateUse1"):
         _library.impl("scaled_dot_product_attention", partial(attention, dispatcher), key)
         _library.impl("ctc_loss.Tensor", _ctc_loss, key)
+    _library.impl("linear", partial(linear, dispatcher), "AutogradPrivateUse1")
+    dispatcher.runs_by(LINEAR, Linear(dispatcher))
     _fallback = torch.library.Library("_", "IMPL")
     _fallback.fallback(lambda func, *args, **kwargs: dispatcher(func, args, kwargs), "PrivateUse1")
     for key, kind in WITHOUT_MEMORY.items():

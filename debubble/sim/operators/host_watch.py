@@ -61,6 +61,13 @@ class _Operators(TorchDispatchMode):
                     report_read(self.device, tensor)
 
 
+def modes_are_on() -> bool:
+    """Whether PyTorch shows operators to a mode. Sim's own looks at none that is on the device."""
+    count = torch._C._len_torch_dispatch_stack()
+    modes = [torch._C._get_dispatch_stack_at(place) for place in range(count)]
+    return any(type(mode) is not _Operators for mode in modes)
+
+
 class _Reads(TorchFunctionMode):
     def __init__(self, device: SimDevice) -> None:
         super().__init__()

@@ -10,6 +10,7 @@ import sys
 from .checks import CHECKS
 from .database import MOST, operators
 from .running import counted, run
+from .table import as_markdown, table_of
 
 
 def main() -> int:
@@ -32,8 +33,7 @@ def main() -> int:
             findings.append(finding)
             file.write(json.dumps(finding) + "\n")
             file.flush()
-            if finding.outcome != "right":
-                print(*finding, flush=True)
+    print(as_markdown(table_of(findings)))
     for kind, outcomes in counted(findings).items():
         print(kind, outcomes)
     return 0

@@ -38,10 +38,13 @@ def types_of(op: Any) -> tuple[set[torch.dtype], set[torch.dtype]]:
     return on_cuda, set(op.supported_dtypes("cpu")) - on_cuda
 
 
-def samples(op: Any, dtype: torch.dtype, requires_grad: bool = False) -> Iterator[Any]:
+def samples(
+    op: Any, dtype: torch.dtype, requires_grad: bool = False, at_least: int = 0
+) -> Iterator[Any]:
     """On the CPU, the same ones each time. A few operators come with hundreds: `MOST` are taken."""
     torch.manual_seed(0)
-    return islice(op.sample_inputs("cpu", dtype, requires_grad=requires_grad), MOST[0])
+    count = max(MOST[0], at_least)
+    return islice(op.sample_inputs("cpu", dtype, requires_grad=requires_grad), count)
 
 
 MOST = [24]

@@ -13,7 +13,7 @@ from debubble.rules.composition import name_of
 from ..features.generator import is_on_sim
 from .cuda_types import ABSENT_ON_CUDA, ONLY_ON_CPU
 
-INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+INTEGERS = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 Operator = Callable[[tuple, dict], Any]
 
 PRODUCTS = {
@@ -29,6 +29,7 @@ PRODUCTS = {
     "convolution": "slow_conv2d_cuda",
 }
 """Matrix products and convolutions, with the name of the function on CUDA that refuses integers."""
+PRODUCTS_OF_EIGHT_BITS = ("_scaled_mm", "_scaled_mm_v2")
 NAMES = {
     torch.complex32: "ComplexHalf",
     torch.float16: "Half",
@@ -48,6 +49,8 @@ def refusing_as_cuda(func: Any, run: Operator) -> Operator:
     name = name_of(func).partition(".")[0].removesuffix("_")
     if name in PRODUCTS:
         return partial(_multiply, PRODUCTS[name], run)
+    if name in PRODUCTS_OF_EIGHT_BITS:
+        run = partial(_multiply_eight_bits, run)
     if name in ABSENT_ON_CUDA:
         return partial(_refuse, name)
     if name in ONLY_ON_CPU:
@@ -62,10 +65,17 @@ def refusing_as_cuda(func: Any, run: Operator) -> Operator:
 
 def _multiply(of_cuda: str, run: Operator, args: tuple, kwargs: dict) -> Any:
     """Factors of two types are left to PyTorch, which refuses them everywhere."""
-    factors = [arg for arg in args if isinstance(arg, torch.Tensor)]
-    name = NAMES.get(factors[0].dtype) if factors[0].dtype in INTEGERS else None
-    if name and all(f.dtype == factors[0].dtype and f.numel() for f in factors):
-        raise NotImplementedError(f'"{of_cuda}" not implemented for {name!r}')
+    dtype = args[0].dtype
+    if dtype in INTEGERS:
+        factors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+        if all(f.dtype == dtype and f.numel() for f in factors):
+            raise NotImplementedError(f'"{of_cuda}" not implemented for {NAMES[dtype]!r}')
+    return run(args, kwargs)
+
+
+def _multiply_eight_bits(run: Operator, args: tuple, kwargs: dict) -> Any:
+    if args[0].dtype == args[1].dtype == torch.float8_e5m2:
+        raise RuntimeError("Multiplication of two Float8_e5m2 matrices is not supported")
     return run(args, kwargs)
 
 

@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from debubble.rules.action import Action
 from debubble.rules.composition import name_of
@@ -19,6 +20,7 @@ from ...tensor import SimTensor
 from ..differences.wider_types import WIDER, types_to_widen
 from ..dispatch import Dispatcher
 from ..execution import Operation, execute
+from ..host_watch import modes_are_on
 
 
 def product(data: torch.Tensor, *dim: int, **options: Any) -> torch.Tensor:
@@ -47,11 +49,12 @@ their own PyTorch derives them in another way, which doesn't.) With what they ar
 
 
 def differentiable(dispatcher: Dispatcher, func: Any, *args: Any, **kwargs: Any) -> Any:
-    tensors = flat_tensors([args, list(kwargs.values())])
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        return _InOnePiece.apply(dispatcher, func, args, kwargs, *tensors)
+    if torch.is_grad_enabled():
+        tensors = flat_tensors([args, list(kwargs.values())])
+        if any(tensor.requires_grad for tensor in tensors):
+            return _InOnePiece.apply(dispatcher, func, args, kwargs, *tensors)
     with torch._C._AutoDispatchBelowAutograd():
-        if torch._C._len_torch_dispatch_stack():
+        if modes_are_on():
             return func(*args, **kwargs)  # PyTorch shows it to the modes that are on.
         return dispatcher(func, args, kwargs)
 
@@ -124,13 +127,21 @@ def _compute(ctx: Any, inputs: Any, gradients: tuple) -> list[torch.Tensor | Non
         moved = sum(tensor.nbytes for tensor in (*data, *flat_tensors(out)))
         return effects.actions(Action("kernel", name, moved))
 
-    call = partial(_gradients, ctx, data, wanted, towards)
+    call = partial(_unseen, _gradients, ctx, data, wanted, towards)
     reads = [t for t in (*inputs, *gradients) if isinstance(t, SimTensor)]
     operation = Operation(call, actions, reads, makes_memory=True, waits=bool(effects.reads))
     device.check(name, effects.actions(Action("kernel", name)))
     with device.lock:
         found = execute(device, operation)
         return [None if t is None else device.made(SimTensor(t)) for t in found]
+
+
+def _unseen(call: Callable[..., Any], *args: Any) -> Any:
+    """What is called runs on the CPU, and PyTorch's modes would take that for the user's work."""
+    if not torch._C._len_torch_dispatch_stack():
+        return call(*args)
+    with _disable_current_modes():
+        return call(*args)
 
 
 def _gradients(ctx: Any, data: list, wanted: list[bool], towards: list) -> list:
