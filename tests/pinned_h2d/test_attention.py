@@ -1,6 +1,7 @@
 """The kernel against dense attention in float32."""
 
 import itertools
+import re
 from dataclasses import replace
 
 import pytest
@@ -156,6 +157,18 @@ def test_an_output_that_is_not_like_the_queries_is_refused(accelerator, output):
     )
     with pytest.raises(ValueError, match=r"make it torch.float32 \[8, 2, 32\], contiguous"):
         case.attention(output=on_device)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("query", [2, 32]), ("query", [4, 0, 32]), ("key_cache", [16, 1, 32])],
+    ids=str,
+)
+def test_tensors_of_other_dimensions_are_refused(accelerator, name, shape):
+    case = AttentionCase.random([(4, 4)], (2, 1), 32)
+    setattr(case, name, torch.zeros(shape))
+    with pytest.raises(ValueError, match=rf"{name} is of shape {re.escape(str(shape))}: make it"):
+        case.attention()
 
 
 def test_an_empty_batch_is_no_launch(accelerator):
