@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import importlib
 import itertools
 import json
 import os
@@ -23,21 +24,24 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import entry_points
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+from hypothesis import Phase, settings
 
 from .making import Mutant
 from .reach import NAME, instrumented
 
 COPIED = ("debubble", "solutions", "tests", "katas", "conftest.py", "debubble_pytest.py")
-QUICK = 4.0
+QUICK = 2.0
 """Seconds of CPU: a test that takes longer is not asked."""
-AT_MOST = 15.0
+AT_MOST = 8.0
 """Seconds of CPU that a mutant's tests take together on the source as it is: the short ones."""
 AT_FIRST = 12
 """Tests that a mutant's first fork runs: most fail one of them."""
-HANGS = 15.0
+HANGS = 10.0
 """Seconds of CPU beyond three times what the tests take on the source as it is."""
 IGNORED = ("*__pycache__*", ".*")
 
@@ -97,9 +101,18 @@ def _main(task: Path) -> None:
     from debubble.workshop.running.forked_process import prepare
 
     given = json.loads(task.read_text())
+    for plugin in entry_points(group="pytest11"):
+        if plugin.name not in ("nbval", "cov"):  # slow to load, and not asked for
+            plugin.load()
     mutants = [Mutant(*it[:-1], tuple(it[-1])) for it in given["mutants"]]
     root = Path.cwd()
+    # The examples are always the same ones, and no time is spent on a smaller one that fails.
+    settings.register_profile(
+        "mutants", phases=(Phase.explicit, Phase.generate), derandomize=True, database=None
+    )
+    settings.load_profile("mutants")
     prepare("sim")
+    importlib.import_module("debubble.workshop.plugin")
     with _changed(root, instrumented(root, mutants)):
         tests = _as_it_is(given["tests"])
     failed_before: dict[str, Counter[str]] = defaultdict(Counter)
@@ -140,6 +153,7 @@ def _as_it_is(files: Sequence[str]) -> _Tests:
 
     def run() -> None:
         plugin = _Notes()
+        signal.signal(signal.SIGPROF, _too_long)
         _pytest([*files], plugin)
         notes.write_text(json.dumps(asdict(plugin.tests)))
 
@@ -147,6 +161,10 @@ def _as_it_is(files: Sequence[str]) -> _Tests:
     if how:
         raise RuntimeError(f"the tests ended with {how} on the source as it is")
     return _Tests(**json.loads(notes.read_text()))
+
+
+def _too_long(*_: object) -> NoReturn:
+    raise TimeoutError
 
 
 def _failed(asked: Sequence[str], tests: _Tests) -> str:
@@ -235,6 +253,16 @@ class _Notes:
             self.tests.reached[item.nodeid] = [*self.reached]
         self.of_file[file] |= self.reached
         return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Iterator[None]:
+        """On the source as it is a test that takes longer is ended: it won't be asked."""
+        if self.failed is None:
+            signal.setitimer(signal.ITIMER_PROF, QUICK)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:

@@ -11,9 +11,10 @@ from typing import NamedTuple
 from debubble.workshop.proof.edits import Edits
 
 NOT_OF_A_SYSTEM = {
-    "measure", "pictures", "katas", "before", "before.py", "bench.py", "text", "__init__.py"
+    "measure", "pictures", "katas", "before", "before.py", "bench.py", "text", "checkpoints",
+    "__init__.py",
 }  # fmt: skip
-"""What measures, draws, chats or hands on names, and the code as it was: folders and files."""
+"""What measures, draws, chats, reads others' folders or hands on names, and the code as it was."""
 
 
 class Mutant(NamedTuple):
@@ -49,26 +50,26 @@ def mutants(root: Path, files: Iterable[str], one_in: int) -> list[Mutant]:
     line and the edit alone: another line that is changed takes none away."""
     found: dict[tuple[str, str], Mutant] = {}
     for file in files:
-        for mutant in _all_mutants(root, file):
-            if zlib.crc32("\n".join(mutant.key).encode()) % one_in == 0:
-                found.setdefault((file, mutant.text), mutant)
+        for mutant in _mutants_of(root, file, one_in):
+            found.setdefault((file, mutant.text), mutant)
     return list(found.values())
 
 
-def _all_mutants(root: Path, file: str) -> Iterator[Mutant]:
+def _mutants_of(root: Path, file: str, one_in: int) -> Iterator[Mutant]:
     text = (root / file).read_bytes()
     lines = text.decode().splitlines()
     edits = Edits(text)
-    tree = ast.parse(text)
-    for node in tree.body:
+    for node in ast.parse(text).body:
         if not isinstance(node, ast.FunctionDef | ast.ClassDef):
             continue
         for edit in edits.of(node):
-            mutated = (text[: edit.start] + edit.new.encode() + text[edit.end :]).decode()
             line = 1 + text.count(b"\n", 0, edit.start)
+            key = file, lines[line - 1].strip(), edit.what
+            if zlib.crc32("\n".join(key).encode()) % one_in:
+                continue
+            mutated = (text[: edit.start] + edit.new.encode() + text[edit.end :]).decode()
             if _is_python(mutated):
-                within = _around(node, line)
-                yield Mutant(file, line, lines[line - 1].strip(), edit.what, mutated, within)
+                yield Mutant(file, line, key[1], edit.what, mutated, _around(node, line))
 
 
 def _around(node: ast.stmt, line: int) -> tuple[str, ...]:

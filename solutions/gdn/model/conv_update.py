@@ -168,7 +168,8 @@ def causal_conv1d_update(
     A sequence whose slot is < 0 or beyond the slots, or whose number of accepted tokens has no
     column, gives zeros and writes nothing. So do tokens behind the last sequence. A token whose own
     slot is such a one leaves no state. A sequence without tokens leaves its slots alone. One that
-    `query_start_loc` ends behind the last token ends there.
+    `query_start_loc` ends behind the last token ends there. No sequence may have a slot that
+    another one with tokens writes: on sim that is a RuntimeError.
 
     ValueError for shapes, strides and types that don't fit, before anything is launched.
     """

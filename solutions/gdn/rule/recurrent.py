@@ -198,7 +198,8 @@ def fused_recurrent_gated_delta_rule(
     A sequence whose slot is < 0 or beyond the pool, or whose number of accepted tokens has no
     column, gives zeros and writes nothing. So do tokens behind the last sequence. A token whose own
     slot is such a one leaves no state. A sequence without tokens leaves its slots alone. One that
-    `cu_seqlens` ends behind the last token ends there.
+    `cu_seqlens` ends behind the last token ends there. No sequence may have a slot that another one
+    with tokens writes: on sim that is a RuntimeError.
 
     ValueError for shapes, strides and types that don't fit, before anything is launched.
     """
