@@ -29,8 +29,10 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from _pytest.runner import SetupState, runtestprotocol
 from hypothesis import Phase, settings
 
+from .in_place import put
 from .making import Mutant
 from .reach import NAME, instrumented
 
@@ -115,24 +117,73 @@ def _main(task: Path) -> None:
     importlib.import_module("debubble.workshop.plugin")
     with _changed(root, instrumented(root, mutants)):
         tests = _as_it_is(given["tests"])
-    failed_before: dict[str, Counter[str]] = defaultdict(Counter)
-    answers, failing = [], set()
-    for number, mutant in enumerate(mutants):
-        asked = [test for test in tests.seconds if number in tests.reached[test]]
-        often = failed_before[mutant.file]
-        asked.sort(key=lambda test: (-often[test], tests.seconds[test]))
-        taken = itertools.accumulate(tests.seconds[test] for test in asked)
-        asked = [test for test, seconds in zip(asked, taken, strict=True) if seconds <= AT_MOST]
-        with _changed(root, {mutant.file: mutant.text}):
-            failed = _failed(asked[:AT_FIRST], tests) or _failed(asked[AT_FIRST:], tests)
-        often[failed] += 1
-        failing |= {failed} & {*asked}
-        answers.append({"asked": len(asked), "failed": failed})
-        print(f"{number + 1}/{len(mutants)} {mutant.file}:{mutant.line} {mutant.edit}: "
-              f"{failed or f'PASSES {len(asked)} tests'}", flush=True)  # fmt: skip
-    if failing and (wrong := _failed(sorted(failing), tests)):
+    judged = _Judged(root, mutants, tests)
+    code = _pytest([*{test.partition("::")[0] for test in tests.seconds}], judged)
+    if code != pytest.ExitCode.OK:
+        raise RuntimeError(f"pytest ends with {code!r}")
+    if judged.failing and (wrong := _failed(sorted(judged.failing), tests)):
         raise RuntimeError(f"{wrong} fails on the source as it is")
-    task.with_suffix(".answers").write_text(json.dumps(answers))
+    task.with_suffix(".answers").write_text(json.dumps(judged.answers))
+
+
+class _Judged:
+    """A pytest plugin that runs the collected tests on mutants, and not on the source as it is."""
+
+    def __init__(self, root: Path, mutants: list[Mutant], tests: _Tests) -> None:
+        self.root, self.mutants, self.tests = root, mutants, tests
+        self.failed_before: dict[str, Counter[str]] = defaultdict(Counter)
+        """By file, the tests that failed on its mutants: on the next one they are asked first."""
+        self.answers: list[dict[str, str | int]] = []
+        self.failing: set[str] = set()
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self.session = session
+        self.items = {item.nodeid: item for item in session.items}
+        for number, mutant in enumerate(self.mutants):
+            asked = self._asked(number, mutant)
+            failed = self._failed_in_place(mutant, asked)
+            if not failed:
+                with _changed(self.root, {mutant.file: mutant.text}):
+                    first, others = asked[:AT_FIRST], asked[AT_FIRST:]
+                    failed = _failed(first, self.tests) or _failed(others, self.tests)
+            self.failed_before[mutant.file][failed] += 1
+            self.failing |= {failed} & {*asked}
+            self.answers.append({"asked": len(asked), "failed": failed})
+            print(f"{number + 1}/{len(self.mutants)} {mutant.file}:{mutant.line} {mutant.edit}: "
+                  f"{failed or f'PASSES {len(asked)} tests'}", flush=True)  # fmt: skip
+        return True
+
+    def _asked(self, number: int, mutant: Mutant) -> list[str]:
+        """The tests that reach it, as many as there is time for."""
+        seconds, often = self.tests.seconds, self.failed_before[mutant.file]
+        asked = [test for test in seconds if number in self.tests.reached[test]]
+        asked.sort(key=lambda test: (-often[test], seconds[test]))
+        taken = itertools.accumulate(seconds[test] for test in asked)
+        return [test for test, until in zip(asked, taken, strict=True) if until <= AT_MOST]
+
+    def _failed_in_place(self, mutant: Mutant, asked: list[str]) -> str:
+        """The first that fails where the mutant can be put into what is imported."""
+        notes = Path(tempfile.gettempdir()) / "failed.txt"
+        notes.write_text("")
+
+        def run() -> None:
+            if not put(self.root, mutant):
+                return
+            for place, test in enumerate(asked):
+                if not place or test.partition("::")[0] != asked[place - 1].partition("::")[0]:
+                    self.session._setupstate = SetupState()
+                following = self.items[asked[place + 1]] if place + 1 < len(asked) else None
+                reports = runtestprotocol(self.items[test], log=False, nextitem=following)
+                if any(report.failed for report in reports):
+                    notes.write_text(test)
+                    return
+
+        how = _in_a_fork(run, _patience(asked, self.tests), anew=False)
+        return notes.read_text() or (f"hangs or ends with {how}" if how else "")
+
+
+def _patience(asked: Sequence[str], tests: _Tests) -> float:
+    return HANGS + 3 * sum(tests.seconds[test] for test in asked)
 
 
 @contextlib.contextmanager
@@ -180,17 +231,19 @@ def _failed(asked: Sequence[str], tests: _Tests) -> str:
         if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             notes.write_text(f"pytest ends with {code!r}")
 
-    how = _in_a_fork(run, HANGS + 3 * sum(tests.seconds[test] for test in asked))
+    how = _in_a_fork(run, _patience(asked, tests))
     return notes.read_text() or (f"hangs or ends with {how}" if how else "")
 
 
 def _pytest(arguments: list[str], plugin: object) -> int:
-    quiet = ["-p", "no:cacheprovider", "-p", "no:terminal", "-p", "no:xdist", "--device", "sim"]
-    return pytest.main([*arguments, *quiet], plugins=[plugin])
+    quiet = [f"-pno:{name}" for name in ("cacheprovider", "terminal", "xdist")]
+    options = ["--capture=no", "--device=sim"]
+    return pytest.main([*arguments, *quiet, *options], plugins=[plugin])
 
 
-def _in_a_fork(run: Callable[[], None], seconds: float) -> int:
-    """How it ended: 0 if well. It may take so many seconds of CPU, and four times as long."""
+def _in_a_fork(run: Callable[[], None], seconds: float, anew: bool = True) -> int:
+    """How it ended: 0 if well. It may take so many seconds of CPU, and four times as long. `anew`:
+    what is tested, and its tests, are imported again."""
     process = os.fork()
     if process == 0:
         code = 1
@@ -206,7 +259,7 @@ def _in_a_fork(run: Callable[[], None], seconds: float) -> int:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, 1)
             os.dup2(nowhere, 2)
-            for name in [*sys.modules]:
+            for name in [*sys.modules] if anew else ():
                 if name.partition(".")[0] in ("solutions", "tests", "conftest"):
                     del sys.modules[name]
             run()

@@ -33,16 +33,21 @@ def instrumented(root: Path, mutants: Iterable[Mutant]) -> dict[str, str]:
     }
 
 
-def _tellers(trees: dict[str, ast.Module], mutant: Mutant) -> Iterator[tuple[str, ast.FunctionDef]]:
-    node: ast.AST = trees[mutant.file]
+def definition_of(tree: ast.Module, mutant: Mutant) -> Definition:
+    """The innermost one around it, that is not in a function."""
+    node: ast.AST = tree
     for name in mutant.within:
         same = [part for part in _definitions(node) if part.name == name]
-        node = next(
-            (it for it in same if it.lineno <= mutant.line <= (it.end_lineno or 0)), same[0]
-        )
+        around = (it for it in same if it.lineno <= mutant.line <= (it.end_lineno or 0))
+        node = next(around, same[0])
     assert isinstance(node, Definition)
+    return node
+
+
+def _tellers(trees: dict[str, ast.Module], mutant: Mutant) -> Iterator[tuple[str, ast.FunctionDef]]:
+    node = definition_of(trees[mutant.file], mutant)
     functions = [node] if isinstance(node, ast.FunctionDef) else [*_functions(node)]
-    if functions and not _is_kernel(node):
+    if functions and not is_kernel(node):
         yield from ((mutant.file, function) for function in functions)
         return
     names = {node.name}
@@ -51,14 +56,14 @@ def _tellers(trees: dict[str, ast.Module], mutant: Mutant) -> Iterator[tuple[str
             function.name
             for tree in trees.values()
             for function in _functions(tree)
-            if _is_kernel(function) and names & _named(function)
+            if is_kernel(function) and names & _named(function)
         }
         if kernels <= names:
             break
         names |= kernels
     for file, tree in trees.items():
         for function in _functions(tree):
-            if not _is_kernel(function) and names & _named(function):
+            if not is_kernel(function) and names & _named(function):
                 yield file, function
 
 
@@ -82,7 +87,7 @@ def _named(node: ast.AST) -> set[str]:
     return names | {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
 
 
-def _is_kernel(node: ast.AST) -> bool:
+def is_kernel(node: ast.AST) -> bool:
     decorators = getattr(node, "decorator_list", [])
     return any(ast.unparse(decorator).startswith("triton.jit") for decorator in decorators)
 
