@@ -7,19 +7,19 @@ import sys
 from pathlib import Path
 
 from .making import sources
-from .verdicts import COMMON, NAMES, ONE_IN, outcome, system
+from .verdicts import NAMES, ONE_IN, outcome, tests_of
 
 ROOT = Path(__file__).parents[2]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("systems", nargs="*", metavar="SYSTEM", help=", ".join((*NAMES, COMMON)))
+    parser.add_argument("systems", nargs="*", metavar="SYSTEM", help=", ".join(NAMES))
     parser.add_argument("--one-in", type=int, default=ONE_IN, metavar="N", help="1 tries all")
     options = parser.parse_args()
     wrong = 0
-    for name in options.systems or (*NAMES, COMMON):
-        files, tests = sources(ROOT, name), system(name, ROOT).tests
+    for name in options.systems or NAMES:
+        files, tests = sources(ROOT, name), tests_of(name, ROOT)
         found = outcome(ROOT, files, tests, options.one_in)
         passing = sum(not it.failed for it in found.verdicts)
         print(f"{name}: {passing} of {len(found.verdicts)} mutants pass")

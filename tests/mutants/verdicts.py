@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .judging import Verdict, judge
-from .making import mutants, sources
+from .making import mutants
 
 REASONS = Path(__file__).with_name("survivors.toml")
 """`equivalent` ones do the same in all that the system allows, `may_pass` ones do something else,
@@ -16,36 +16,25 @@ REASONS = Path(__file__).with_name("survivors.toml")
 ONE_IN = 48
 MOST_SURVIVE = 0.03
 """Of all mutants of the sample that do something else and run on sim."""
-
-
-class System(NamedTuple):
-    folder: str
-    tests: tuple[str, ...]
-    """Files and folders of quick tests that judge it."""
-
-
 LEFT_OUT = (
     "bench", "picture", "peer", "modelled_time", "comparison", "counts_of_the_h200", "checkpoints",
     "combinations", "any_schedule", "interrupted", "memory_stays", "dashboard",
 )  # fmt: skip
 """Test files, by a part of their names, of what is drawn, measured or loaded, and searches."""
 
-
-def _tests_of(name: str, root: Path) -> tuple[str, ...]:
-    files = (
-        path.relative_to(root).as_posix() for path in (root / "tests" / name).rglob("test_*.py")
-    )
-    return tuple(sorted(file for file in files if not any(part in file for part in LEFT_OUT)))
-
-
-NAMES = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "engine")
-COMMON = "common"
-"""What several systems stand on, judged by the tests of all of these."""
+NAMES = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "engine", "common")
+JUDGED = ("pinned_h2d",)
+"""Those of which every mutant of the sample that passes has its reason."""
+OF_COMMON = ("pinned_h2d", "sync_free", "flex_graph")
+"""Systems whose tests judge what several systems stand on."""
 
 
-def system(name: str, root: Path) -> System:
-    judges = ("pinned_h2d", "sync_free", "flex_graph") if name == COMMON else (name,)
-    return System(name, tuple(test for judge in judges for test in _tests_of(judge, root)))
+def tests_of(name: str, root: Path) -> list[str]:
+    """The files of quick tests that judge a system."""
+    folders = OF_COMMON if name == "common" else (name,)
+    paths = (path for folder in folders for path in (root / "tests" / folder).rglob("test_*.py"))
+    files = sorted(path.relative_to(root).as_posix() for path in paths)
+    return [file for file in files if not any(part in file for part in LEFT_OUT)]
 
 
 class Outcome(NamedTuple):
@@ -81,7 +70,3 @@ def read_reasons() -> list[tuple[tuple[str, str, str], str]]:
                 raise ValueError(f"{REASONS.name} needs file, line, edit, reason: not {entry}")
             found.append(((entry["file"], entry["line"], entry["edit"]), table))
     return found
-
-
-def files_of(name: str, root: Path) -> list[str]:
-    return sources(root, name)
