@@ -75,9 +75,9 @@ def check_span(request: int, span: Span) -> None:
 
 
 def _about(request: int, span: object) -> str:
-    is_short = isinstance(span, list | tuple) and len(span) <= 3
-    numbers = f"({', '.join(map(shown, span))})" if is_short else shown(span)
-    return f"request {request}: span {numbers}"
+    if isinstance(span, list | tuple) and len(span) <= 3:
+        return f"request {request}: span ({', '.join(map(shown, span))})"
+    return f"request {request}: span {shown(span)}"
 
 
 def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]] | None:
