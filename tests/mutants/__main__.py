@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from .making import sources
-from .verdicts import NAMES, ONE_IN, outcome, tests_of
+from .verdicts import NAMES, ONE_IN, outcome, judges_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,7 +19,7 @@ def main() -> int:
     options = parser.parse_args()
     wrong = 0
     for name in options.systems or NAMES:
-        files, tests = sources(ROOT, name), tests_of(name, ROOT)
+        files, tests = sources(ROOT, name), judges_of(name, ROOT)
         found = outcome(ROOT, files, tests, options.one_in)
         passing = sum(not it.failed for it in found.verdicts)
         print(f"{name}: {passing} of {len(found.verdicts)} mutants pass")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from .making import mutants, sources
-from .verdicts import JUDGED, MOST_SURVIVE, ONE_IN, outcome, read_reasons, tests_of
+from .verdicts import JUDGED, MOST_SURVIVE, ONE_IN, outcome, read_reasons, judges_of
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.sim
@@ -23,7 +23,7 @@ def test_a_few_mutants_of_a_file_fail():
 @pytest.mark.deep
 @pytest.mark.parametrize("name", JUDGED)
 def test_no_mutant_of_the_sample_passes_without_a_reason(name):
-    found = outcome(ROOT, sources(ROOT, name), tests_of(name, ROOT), ONE_IN)
+    found = outcome(ROOT, sources(ROOT, name), judges_of(name, ROOT), ONE_IN)
     assert found.unexplained == found.stale == []
 
 

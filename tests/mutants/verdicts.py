@@ -29,7 +29,7 @@ OF_COMMON = ("pinned_h2d", "sync_free", "flex_graph")
 """Systems whose tests judge what several systems stand on."""
 
 
-def tests_of(name: str, root: Path) -> list[str]:
+def judges_of(name: str, root: Path) -> list[str]:
     """The files of quick tests that judge a system."""
     folders = OF_COMMON if name == "common" else (name,)
     paths = (path for folder in folders for path in (root / "tests" / folder).rglob("test_*.py"))
