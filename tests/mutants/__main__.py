@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from .making import sources
-from .verdicts import NAMES, ONE_IN, outcome, judges_of
+from .verdicts import NAMES, ONE_IN, judges_of, outcome
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from .making import mutants, sources
-from .verdicts import JUDGED, MOST_SURVIVE, ONE_IN, outcome, read_reasons, judges_of
+from .verdicts import JUDGED, MOST_SURVIVE, ONE_IN, judges_of, outcome, read_reasons
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.sim
