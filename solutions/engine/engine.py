@@ -11,6 +11,7 @@ import torch
 
 from debubble.accelerator import current
 from solutions.common.host_integers import is_integer
+from solutions.common.shown import shown
 from solutions.pinned_h2d.ranges import Span
 from solutions.sync_free import DataParallelGroup
 
@@ -53,7 +54,7 @@ class Engine(CheckpointEngine):
         self.config = config
         self.optimizations = Optimizations() if optimizations is None else optimizations
         if not isinstance(self.optimizations, Optimizations):
-            raise TypeError(f"optimizations is {optimizations!r}: give Optimizations")
+            raise TypeError(f"optimizations is {shown(optimizations)}: give Optimizations")
         seams = Seams.of(self.optimizations)
         device = current().device
         self.model = Model(config, device) if model is None else model.twin(config)
@@ -234,7 +235,7 @@ class Engine(CheckpointEngine):
         `add_request`, none. What became of other requests meanwhile, the next `step` reports."""
         sampling = SamplingParams() if sampling is None else sampling
         if not is_integer(n) or n < 1:
-            raise ValueError(f"n is {n!r}: ask for at least 1 answer")
+            raise ValueError(f"n is {shown(n)}: ask for at least 1 answer")
         requests = [
             new_request(self._new_id(), prompt, (), wishes, self.config)
             for prompt in prompts

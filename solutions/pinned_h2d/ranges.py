@@ -47,11 +47,13 @@ def check_ranges(ranges: PrefixRanges | None) -> None:
         )
     for request, spans in ranges.items():
         if not is_integer(request):
-            raise TypeError(f"request {request!r}: a request index must be an integer")
+            raise TypeError(f"request {shown(request)}: a request index must be an integer")
         if request < 0:
             raise ValueError(f"request {request}: a request index must not be negative")
         if not isinstance(spans, Sequence) or isinstance(spans, str | bytes):
-            raise TypeError(f"request {request}: {spans!r} must be a list of (start, end) spans")
+            raise TypeError(
+                f"request {request}: {shown(spans)} must be a list of (start, end) spans"
+            )
         for span in spans:
             check_span(request, span)
 
@@ -60,18 +62,22 @@ def check_span(request: int, span: Span) -> None:
     """TypeError unless `span` is a pair of integers, ValueError unless 0 <= start <= end and both
     fit int32. `request` is for the message."""
     if not isinstance(span, Sequence) or isinstance(span, str | bytes) or len(span) != 2:
-        raise TypeError(f"request {request}: span {span!r} must be a pair (start, end)")
+        raise TypeError(f"{_about(request, span)} must be a pair (start, end)")
     start, end = span
     if not is_integer(start) or not is_integer(end):
-        raise TypeError(f"request {request}: span {span!r} must hold two integers")
+        raise TypeError(f"{_about(request, span)} must hold two integers")
     if start < 0:
-        raise ValueError(f"request {request}: span {span!r} must not start below position 0")
+        raise ValueError(f"{_about(request, span)} must not start below position 0")
     if start > end:
-        raise ValueError(
-            f"request {request}: span {span!r} starts after its end: write it as (start, end)"
-        )
+        raise ValueError(f"{_about(request, span)} starts after its end: write it as (start, end)")
     if end > LAST_POSITION:
-        raise ValueError(f"request {request}: span {span!r} must fit int32, up to {LAST_POSITION}")
+        raise ValueError(f"{_about(request, span)} must fit int32, up to {LAST_POSITION}")
+
+
+def _about(request: int, span: object) -> str:
+    if isinstance(span, list | tuple) and len(span) <= 3:
+        return f"request {request}: span ({', '.join(map(shown, span))})"
+    return f"request {request}: span {shown(span)}"
 
 
 def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]] | None:

@@ -166,6 +166,7 @@ def test_what_the_caller_changes_later_changes_nothing(attention_only):
     ("images", "kind", "words"),
     [
         ([(1, 3), (3, 4)], ValueError, r"'a': the image at \(3, 4\) overlaps another"),
+        ([(1, 4), (2, 2)], ValueError, r"'a': the image at \(2, 2\) overlaps another"),
         ([(5, 8)], ValueError, r"'a': the image at \(5, 8\) ends behind the prompt, which has 8"),
         ([(4, 3)], ValueError, r"'a': span \(4, 3\) starts after its end"),
         ([(-1, 3)], ValueError, r"'a': span \(-1, 3\) must not start below position 0"),

@@ -1,15 +1,14 @@
 """Rotary positions and the cache write against PyTorch in double precision."""
 
 import math
-import mmap
 
-import numpy as np
 import pytest
 import torch
 
 import debubble
 from solutions.common.decoder.kv_cache import KVCache
 from solutions.common.decoder.rotate_and_cache import TILE, cos_sin_table, rotate_and_cache
+from tests.far_apart import HALF, address_space, only_the_kernels
 from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused
 
@@ -160,23 +159,12 @@ def test_a_graph_reads_positions_and_slots_of_its_replay(accelerator):
         expect_right(args, replayed)
 
 
-HALF = 2**31
-MAP_NORESERVE = 0x4000
-"""Of Linux; Python has a name for it since 3.13."""
-
-
 @pytest.fixture
 def far_apart(accelerator, monkeypatch):
     """far_apart(place, size): that part of memory for 2**32 numbers and some, in float16."""
-    if accelerator.name == "cuda":
-        numbers = torch.empty(2 * HALF + 2**21, dtype=torch.float16, device=accelerator.device)
-        return lambda place, size: numbers[place : place + size]
-    # Address space that nobody touches costs nothing; but sim would copy what it is given.
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
-    memory = np.frombuffer(mmap.mmap(-1, 4 * HALF + 2**22, flags), np.float16)
-    run = lambda kernel, grid, *args, work, **meta: kernel[grid](*args, **meta)
-    monkeypatch.setattr("solutions.common.decoder.rotate_and_cache.launch", run)
-    return lambda place, size: torch.from_numpy(memory[place : place + size])
+    only_the_kernels(accelerator, monkeypatch, "solutions.common.decoder.rotate_and_cache")
+    numbers = address_space(accelerator, torch.float16)
+    return lambda place, size: numbers[place : place + size]
 
 
 @pytest.mark.gpu_memory(9)

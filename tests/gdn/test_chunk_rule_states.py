@@ -72,6 +72,18 @@ def test_a_sequence_without_tokens_may_share_its_slot(accelerator):
     expect_close(pool[1], states[1], torch.float32)
 
 
+@pytest.mark.sim
+def test_a_slot_of_two_sequences_is_seen(accelerator):
+    """A GPU isn't asked: one of the two writes last."""
+    sequences = Sequences.random(accelerator, [0, 3, 65, 1])
+    was, pool = pool_of(sequences), pool_of(sequences)
+    states = {"initial_state": pool, "state_indices": integers(accelerator.device, [1, 2, 1, 2])}
+    with pytest.raises(RuntimeError, match="two sequences with tokens have one slot: give each"):
+        run(sequences, **states)
+    assert torch.equal(pool.cpu(), was.cpu())
+    run(sequences, **states, output_final_state=False)
+
+
 def test_without_final_states_the_pool_is_only_read(accelerator):
     sequences = Sequences.random(accelerator, [3, 66])
     was, pool = pool_of(sequences), pool_of(sequences)

@@ -225,6 +225,28 @@ def test_drafts_without_a_slot_are_computed_and_not_kept(accelerator):
     assert torch.equal(pool[others].cpu(), tokens.pool[others].cpu())
 
 
+SHARED_SLOTS = {
+    "of decode steps": ([1, 1, 1], [4, 0, 4], None),
+    "of prompts": ([3, 0, 2], [5, 1, 5], None),
+    "of drafts": ([2, 2], [[0, 1], [1, 2]], [1, 1]),
+    "of a draft, and where another goes on": ([1, 2], [[3, 2], [0, 3]], [1, 1]),
+}
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(("lengths", "slots", "accepted"), SHARED_SLOTS.values(), ids=SHARED_SLOTS)
+def test_a_slot_of_two_sequences_is_seen(accelerator, lengths, slots, accepted):
+    """A GPU isn't asked: one of the two writes last."""
+    with pytest.raises(RuntimeError, match="two sequences with tokens have one slot: give each"):
+        run(accelerator, Tokens.random(accelerator, lengths), slots, accepted)
+
+
+def test_slots_that_no_token_writes_may_be_shared(accelerator):
+    """Those of sequences without tokens, of drafts that there are not, and -1."""
+    run(accelerator, Tokens.random(accelerator, [0, 2, 1, 1]), [0, 0, -1, -1])
+    run(accelerator, Tokens.random(accelerator, [1, 1]), [[0, 3], [1, 3]], [1, 1])
+
+
 def test_tokens_behind_the_last_sequence_give_zeros(accelerator):
     """As in a batch that is padded for a graph, whatever lies there."""
     tokens = Tokens.random(accelerator, [2, 1])

@@ -1,11 +1,14 @@
 """The kernel against dense attention in float32."""
 
 import itertools
+import re
+from dataclasses import replace
 
 import pytest
 import torch
 
-from solutions.pinned_h2d import NOT_COMPUTED, check_ranges
+from solutions.pinned_h2d import NOT_COMPUTED, check_ranges, prefix_attention
+from tests.far_apart import HALF, address_space, only_the_kernels
 
 from .oracle import AttentionCase, padded
 
@@ -156,6 +159,18 @@ def test_an_output_that_is_not_like_the_queries_is_refused(accelerator, output):
         case.attention(output=on_device)
 
 
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("query", [2, 32]), ("query", [4, 0, 32]), ("key_cache", [16, 1, 32])],
+    ids=str,
+)
+def test_tensors_of_other_dimensions_are_refused(accelerator, name, shape):
+    case = AttentionCase.random([(4, 4)], (2, 1), 32)
+    setattr(case, name, torch.zeros(shape))
+    with pytest.raises(ValueError, match=rf"{name} is of shape {re.escape(str(shape))}: make it"):
+        case.attention()
+
+
 def test_an_empty_batch_is_no_launch(accelerator):
     case = AttentionCase.random([(1, 4)], (2, 1), 64)
     case.batch = case.requests.batch([range(0, 0)], accelerator.device)
@@ -181,3 +196,32 @@ def test_what_the_kernel_cannot_do_is_refused(change, error, text):
     )
     with pytest.raises(error, match=text):
         case.attention(**{name: value for name, value in change.items() if name not in shape})
+
+
+@pytest.mark.gpu_memory(27)
+def test_offsets_beyond_32_bits(accelerator, monkeypatch):
+    """The last tokens of a long tensor, rows of a wide block table and the last blocks of a large
+    cache give what they give where all of them lie close together."""
+    only_the_kernels(accelerator, monkeypatch, "solutions.pinned_h2d.model.attention")
+    space = address_space(accelerator, torch.float32)
+    to_device = lambda tensor: tensor.to(space.device)
+    case = AttentionCase.random([(1, 5), (1, 17), (1, 20)], (2, 1), 32)
+    batch, blocks = case.batch, case.requests.num_blocks
+    near = {name: to_device(value) for name, value in vars(batch).items() if hasattr(value, "to")}
+    query = to_device(case.query[:1])
+    ranges = torch.tensor([[[1, 3]], [[0, 9]], [[2, 8]]], dtype=torch.int32, device=space.device)
+    caches = to_device(case.key_cache), to_device(case.value_cache)
+    right = prefix_attention(query.expand(3, 2, 32), *caches, replace(batch, **near), ranges=ranges)
+
+    beyond, block_size = HALF // 512, 512
+    far_caches = []
+    for place, cache in zip((HALF // 2, HALF // 2 + 2**20), caches, strict=True):
+        far_caches.append(space[place:][: (beyond + blocks) * block_size].view(-1, 16, 1, 32))
+        far_caches[-1][beyond:].copy_(cache)
+    table = space.view(torch.int32)[2**21 :].as_strided(near["block_table"].shape, (2**30, 1))
+    table.copy_(near["block_table"] + beyond)
+    first = HALF // 64
+    far = {"block_table": table, "query_start_loc": near["query_start_loc"] + first}
+    many = query.expand(first + 3, 2, 32)
+    found = prefix_attention(many, *far_caches, replace(batch, **near | far), ranges=ranges)
+    torch.testing.assert_close(found[-3:], right)

@@ -66,7 +66,15 @@ def test_nothing_is_uploaded_and_nothing_changes(accelerator, ranges, error, tex
 
 @pytest.mark.parametrize(
     "ranges",
-    [None, {}, {0: []}, {3: [(0, 0)]}, {0: [[1, 2]]}, {np.int64(2): [(np.int32(1), np.int64(2))]}],
+    [
+        None,
+        {},
+        {0: []},
+        {3: [(0, 0)]},
+        {0: [[1, 2]]},
+        {0: [(0, 2**31 - 1)]},
+        {np.int64(2): [(np.int32(1), np.int64(2))]},
+    ],
 )
 def test_good_ranges_pass(ranges):
     check_ranges(ranges)

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import debubble
-from solutions.pinned_h2d import Engine, StepConfig
+from solutions.pinned_h2d import Engine, PagedRequests, StepConfig, TritonAttentionMetadata
+from solutions.pinned_h2d.model.model import PrefixDecoderLayer
 
 LAYERS, REQUESTS = 48, 16
 
@@ -55,6 +56,29 @@ def test_prefill_then_decode_agree_with_the_code_as_it_was(accelerator, shallow)
     now = [record(accelerator, shallow, "after", kind)[0] for kind in ("prefill", "decode")]
     assert all(output.isfinite().all() for output in then)
     assert all(torch.equal(a, b) for a, b in zip(then, now, strict=True))
+
+
+def test_a_layer_of_first_tokens_against_its_definition(accelerator, shallow):
+    """A token that sees nobody else attends to its own value."""
+    requests = PagedRequests(3, 1)
+    batch = requests.batch([range(1)] * 3, accelerator.device)
+    config = replace(shallow.config, dtype=torch.float32)
+    layer = PrefixDecoderLayer(config, 0, requests.num_blocks, accelerator.device)
+    hidden = torch.randn(3, config.hidden_size, generator=torch.Generator().manual_seed(1))
+    metadata = TritonAttentionMetadata(batch, mm_prefix_range_tensor=None)
+    found = layer.forward(hidden.to(accelerator.device), metadata).cpu()
+
+    weights = (layer.qkv, layer.out, layer.gate_up, layer.down)
+    qkv, out, gate_up, down = (weight.cpu().double() for weight in weights)
+    right = hidden.double()
+    length = lambda rows: rows.square().sum(1, keepdim=True).sqrt()
+    heads = (right / length(right) @ qkv.t()).view(3, -1, config.head_size)
+    value = heads[:, config.num_heads + config.num_kv_heads :]
+    value = value.repeat_interleave(config.num_heads // config.num_kv_heads, 1)
+    right = right + value.flatten(1) @ out.t()
+    gate, up = (right / length(right) @ gate_up.t()).chunk(2, 1)
+    right = right + (torch.nn.functional.gelu(gate, approximate="tanh") * up) @ down.t()
+    torch.testing.assert_close(found.double(), right, rtol=1e-4, atol=1e-4)
 
 
 def test_the_ranges_reach_the_attention(accelerator, shallow):

@@ -34,6 +34,13 @@ def refusing_kernel(x):
     tl.store(x, refuse(tl.load(x)))
 
 
+@triton.jit
+def asserting_kernel(x):
+    value = tl.load(x + tl.program_id(0))
+    tl.device_assert(value > 0, "numbers must be above 0")
+    tl.store(x + tl.program_id(0), -value)
+
+
 @pytest.fixture
 def prepared(monkeypatch):
     """The functions that the interpreter itself prepared and called, one for each time."""
@@ -64,6 +71,21 @@ def test_after_a_launch_the_interpreter_is_as_it_was(accelerator, prepared):
     with pytest.raises(Exception, match="not today"):
         launch(refusing_kernel, (1,), x)
     assert type(double).__call__ is as_it_was
+
+
+def test_what_a_kernel_asserts_is_asked_and_nothing_changes_where_it_does_not_hold(accelerator):
+    x = torch.tensor([1, 2, 0, 3]).to(accelerator.device)
+    launch(asserting_kernel, (2,), x)
+    assert x.tolist() == [-1, -2, 0, 3]
+    with pytest.raises(RuntimeError, match="asserting_kernel: numbers must be above 0"):
+        launch(asserting_kernel, (2,), x[1:])
+    assert x.tolist() == [-1, -2, 0, 3]
+
+
+def test_a_sum_beyond_32_bits_is_no_assertion(accelerator):
+    x = torch.tensor([2**31 - 1], dtype=torch.int32).to(accelerator.device)
+    launch(doubles_kernel, (1,), x, times=1)
+    assert x.tolist() == [-2]
 
 
 def test_the_language_is_searched_once_and_left_as_it_was(accelerator, monkeypatch):

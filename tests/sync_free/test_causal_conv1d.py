@@ -186,6 +186,27 @@ def test_an_index_beyond_the_slots_touches_nothing(accelerator):
     expect_close((output, args["conv_states"]), replace(batch, slots=[PAD_SLOT, 0]).expected())
 
 
+ANOTHER = [9, 1], [1, 9], [0, 10], [10, 0], [5, 5]
+"""Lengths of the same sum, and of other chunks than [2, 8] has."""
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("lengths", ANOTHER, ids=str)
+@pytest.mark.parametrize("is_planned", [False, True], ids=["of these", "of others"])
+def test_metadata_of_another_batch_of_as_many_tokens(accelerator, lengths, is_planned):
+    """Of a GPU nobody asks what lies there: it computes the tokens that have a chunk."""
+    mine, others = Batch.random([2, 8]), Batch.random(lengths)
+    batch, planned = (others, mine) if is_planned else (mine, others)
+    args = batch.on(accelerator)
+    call = lambda: causal_conv1d.causal_conv1d_fn(**args, metadata=planned.metadata(accelerator))
+    if lengths == [5, 5]:  # It has the chunks that [2, 8] has.
+        return expect_close((call(), args["conv_states"]), batch.expected())
+    was = args["conv_states"].cpu()
+    with pytest.raises(RuntimeError, match="metadata is of another batch: prepare it from this"):
+        call()
+    assert torch.equal(args["conv_states"].cpu(), was)
+
+
 @pytest.mark.parametrize("end", [CHUNK_TOKENS + 100, 2**31 - 1])
 def test_a_sequence_that_goes_on_behind_the_last_token_ends_there(accelerator, end):
     """The host can't see the starts that are on the device."""

@@ -16,6 +16,8 @@ import solutions.pinned_h2d
 import solutions.sync_free
 from solutions.common.refusals import door_of
 from solutions.common.shown import shown
+from solutions.flex_graph.steps.limits import checked_capture_sizes
+from tests.flex_graph.tables import LIMITS
 
 from . import kinds
 from .accepted import BECAUSE, BY_OTHERS, UNCHECKED, accepted
@@ -63,6 +65,32 @@ def test_what_is_wrong_is_refused_or_known_to_be_right(accelerator, calls, numbe
     for each in outcomes:
         if each.accepted:
             assert f"{each.call}({each.parameter})" in known.get(each.kind, ()), each.id
+
+
+NUMBERS_WITHIN = {
+    "the start of token types": lambda one: solutions.sync_free._init_model_kwargs(
+        {0: one}, torch.zeros_like(one)[None], torch.tensor([1]), 1
+    ),
+    "an id of a bad word": lambda one: solutions.sync_free.apply_bad_words(
+        torch.zeros_like(one)[None, None].float(), {0: [[one]]}, [[]]
+    ),
+    "an id that is asked for": lambda one: solutions.sync_free.gather_specific_token_logprobs(
+        torch.zeros_like(one)[None, None].float(), {0: [one]}, torch.zeros_like(one)[None]
+    ),
+    "the end of a span": lambda one: solutions.pinned_h2d.check_ranges({0: [(0, one)]}),
+    "a span": lambda one: solutions.pinned_h2d.check_ranges({0: [one]}),
+    "a capture size": lambda one: checked_capture_sizes([one, one], LIMITS),
+}
+
+
+@pytest.mark.parametrize("call", NUMBERS_WITHIN.values(), ids=NUMBERS_WITHIN)
+def test_a_number_on_the_device_is_refused_without_reading_it(accelerator, call):
+    one = torch.ones((), dtype=torch.int64, device=accelerator.device)
+    with debubble.record(accelerator) as timeline, pytest.raises((TypeError, ValueError)) as error:
+        call(one)
+    assert "a torch.int64 tensor [] on" in str(error.value)
+    counts = timeline.counts()
+    assert counts["host_syncs"] == counts["d2h"] == 0
 
 
 def test_each_kind_that_is_accepted_has_a_reason():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -19,10 +20,10 @@ def ready_once(kernel: Any) -> Iterator[None]:
     looks through all of the language for what has stayed replaced since the first call, and so
     spends a third of a kernel's time. A kernel that it does not run is left alone.
     """
-    interpreted: Any = type(unwrapped(kernel))
-    if interpreted.__name__ != "InterpretedFunction":
+    if not _is_interpreted(kernel):
         yield
         return
+    interpreted: Any = type(unwrapped(kernel))
     look_up_once()
     as_it_was = interpreted.__call__
     interpreted.__call__ = _calling(as_it_was)
@@ -30,6 +31,36 @@ def ready_once(kernel: Any) -> Iterator[None]:
         yield
     finally:
         interpreted.__call__ = as_it_was
+
+
+@contextmanager
+def asserting(kernel: Any, name: str) -> Iterator[None]:
+    """In the block a kernel's own `tl.device_assert` is asked, as on a GPU where TRITON_DEBUG is 1:
+    RuntimeError with the kernel's name and the assertion's text where one does not hold."""
+    if not _is_interpreted(kernel):
+        yield
+        return
+    from triton.runtime import interpreter
+
+    builder = interpreter.interpreter_builder
+    as_it_was = builder.options
+    # What else Triton looks at then, each sum of integers for an overflow, takes too long.
+    builder.options = replace(as_it_was, debug=True, sanitize_overflow=False)
+    try:
+        yield
+    except interpreter.InterpreterError as error:
+        cause: BaseException | None = error
+        while isinstance(cause, interpreter.InterpreterError):
+            cause = cause.__cause__
+        if not isinstance(cause, AssertionError):
+            raise
+        raise RuntimeError(f"{name}: {cause}") from None
+    finally:
+        builder.options = as_it_was
+
+
+def _is_interpreted(kernel: Any) -> bool:
+    return type(unwrapped(kernel)).__name__ == "InterpretedFunction"
 
 
 @cache

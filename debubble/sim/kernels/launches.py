@@ -22,7 +22,7 @@ from ..operators.execution import Operation, execute
 from ..tensor import SimTensor
 from .columns import Columns
 from .guard_bands import guarded
-from .interpreting import ready_once
+from .interpreting import asserting, ready_once
 from .kernel_run import KernelRun
 from .reach import Reach
 
@@ -108,7 +108,8 @@ def _run_guarded(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str
         in_order = iter(tensors)
         guarded_args = with_tensors(args, in_order)
         values = with_tensors(list(meta.values()), in_order)
-        with ready_once(kernel), np.errstate(all="ignore"):
+        asserted = asserting(kernel, name_of(kernel))
+        with ready_once(kernel), asserted, np.errstate(all="ignore"):
             kernel[grid](*guarded_args, **dict(zip(meta, values, strict=True)))
 
     guarded(call, flat_tensors([args, list(meta.values())]), name_of(kernel))

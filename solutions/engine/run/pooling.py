@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import torch
 
 from solutions.common.host_integers import is_integer
+from solutions.common.shown import shown
 
 from ..memory.block_manager import BlockManager
 from ..model.config import EngineConfig
@@ -74,11 +75,12 @@ def checked_starts(
         raise ValueError("text_starts is given, and this model has no token types: leave it out")
     for number, start in starts.items():
         if not is_integer(number) or not 0 <= number < len(requests):
-            raise ValueError(f"text_starts names prompt {number!r}: there are {len(requests)}")
+            raise ValueError(f"text_starts names prompt {shown(number)}: there are {len(requests)}")
         length = len(requests[number].prompt)
         if not is_integer(start) or not 0 <= start <= length:
             raise ValueError(
-                f"text_starts has {start!r} for prompt {number}: give a position from 0 to {length}"
+                f"text_starts has {shown(start)} for prompt {number}: give a position from 0 to "
+                f"{length}"
             )
     return {int(number): int(start) for number, start in starts.items()}
 

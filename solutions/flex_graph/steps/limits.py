@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 
 from solutions.common.decoder.shape import check_counts
 from solutions.common.host_integers import is_integer
+from solutions.common.shown import shown
 
 BLOCK_SIZES = (16, 32, 64, 128)
 """Tokens of a page, or of a group, for which FlexAttention has a tile."""
@@ -95,12 +96,13 @@ def checked_capture_sizes(
 ) -> tuple[int, ...]:
     """Each once, ascending. ValueError for one that no step can have; `most` names the limit."""
     largest = getattr(limits, most)
-    for size in (sizes := sorted(set(sizes))):
+    for size in (sizes := list(sizes)):
         if not is_integer(size) or not 1 <= size <= largest:
             raise ValueError(
-                f"a graph for {size!r} tokens: capture sizes from 1 to {most}, which is {largest}"
+                f"a graph for {shown(size)} tokens: capture sizes from 1 to {most}, which is "
+                f"{largest}"
             )
-    return tuple(sizes)
+    return tuple(sorted(set(sizes)))
 
 
 def size_for(num_tokens: int, ascending_sizes: Sequence[int]) -> int | None:

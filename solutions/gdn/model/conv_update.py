@@ -7,10 +7,18 @@ import triton
 import triton.language as tl
 
 from debubble.accelerator import Work, launch
+from solutions.common.asked import ASKED
 from solutions.common.one_device import check_one_device
 from solutions.sync_free.kernels.causal_conv1d import BLOCK_DIM, check_shapes
 
-from ..rule.state_slots import check_state_slots, first_slot, slot_behind, store_zeros, tokens_of
+from ..rule.state_slots import (
+    check_state_slots,
+    expect_own,
+    first_slot,
+    slot_behind,
+    store_zeros,
+    tokens_of,
+)
 
 
 @triton.jit(
@@ -66,6 +74,12 @@ def conv_update_kernel(
     if (slot < 0) | (slot >= num_slots):
         store_zeros(output, dim, length, exists)
         return
+    if ASKED:
+        is_first = (tl.program_id(1) == 0) & (length > 0)
+        expect_own(
+            is_first, slot, state_indices, sequence, index_stride, num_columns, query_start_loc,
+            tl.num_programs(0), HAS_STARTS,
+        )  # fmt: skip
 
     # The inputs so many tokens back. A narrow kernel doesn't use them all.
     conv_states += channel.to(tl.int64) * channel_stride
@@ -106,6 +120,11 @@ def conv_update_kernel(
         back1 = value
         if SPECULATIVE:
             slot = slot_behind(state_indices, token, num_columns)
+            if ASKED:
+                expect_own(
+                    is_first & (slot >= 0), slot, state_indices, sequence, index_stride,
+                    num_columns, query_start_loc, tl.num_programs(0), HAS_STARTS,
+                )  # fmt: skip
         # Several threads may hold the same channel: none writes before all have read.
         tl.debug_barrier()
         # Without drafts the last token's state overwrites those of the others, in the same slot.
@@ -149,7 +168,8 @@ def causal_conv1d_update(
     A sequence whose slot is < 0 or beyond the slots, or whose number of accepted tokens has no
     column, gives zeros and writes nothing. So do tokens behind the last sequence. A token whose own
     slot is such a one leaves no state. A sequence without tokens leaves its slots alone. One that
-    `query_start_loc` ends behind the last token ends there.
+    `query_start_loc` ends behind the last token ends there. No sequence may have a slot that
+    another one with tokens writes: on sim that is a RuntimeError.
 
     ValueError for shapes, strides and types that don't fit, before anything is launched.
     """

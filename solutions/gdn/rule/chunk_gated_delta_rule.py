@@ -51,7 +51,8 @@ def chunk_gated_delta_rule(
                        sequence n goes on from slot state_indices[n] and, with output_final_state,
                        overwrites it; the pool is returned. A sequence whose slot is < 0 or beyond
                        the pool starts from zeros and leaves nothing; one without tokens leaves its
-                       slot alone. No two sequences may share a slot.
+                       slot alone. No two sequences with tokens may share a slot: on sim that
+                       is a RuntimeError, on a GPU one of the two is lost.
     has_initial_state  [N] bool: where false, a sequence starts from zeros
 
     ValueError for shapes, strides and types that don't fit, or tables that can't belong to these

@@ -11,12 +11,13 @@ import triton
 import triton.language as tl
 
 from debubble.accelerator import launch
+from solutions.common.asked import ASKED
 
 from .arguments import SequenceStates
 from .chunk_batch import ChunkBatch, ChunkSolution
 from .chunk_stages import load_rows, product
 from .chunks import FLA_CHUNK_SIZE
-from .state_slots import tokens_of
+from .state_slots import expect_own, tokens_of
 
 
 @triton.jit(
@@ -123,6 +124,11 @@ def state_pass_kernel(
         keeps = has_slot
         if IN_POOL:
             keeps &= end > tl.load(cu_seqlens + sequence)
+            if ASKED:
+                is_first = keeps & (head == 0) & (first_value == 0)
+                num_seqs = tl.num_programs(0) // BLOCKS
+                own = state_indices + sequence
+                expect_own(is_first, slot, own, sequence, 1, 1, cu_seqlens, num_seqs, True)
         final = final_state + slot * final_stride + head * (V * K)
         tl.store(final + in_state, state.to(final_state.dtype.element_ty), mask=keeps)
 

@@ -12,10 +12,18 @@ import triton
 import triton.language as tl
 
 from debubble.accelerator import Work, launch
+from solutions.common.asked import ASKED
 from solutions.common.one_device import check_one_device
 
 from .arguments import check_tokens, is_dense
-from .state_slots import check_state_slots, first_slot, slot_behind, store_zeros, tokens_of
+from .state_slots import (
+    check_state_slots,
+    expect_own,
+    first_slot,
+    slot_behind,
+    store_zeros,
+    tokens_of,
+)
 
 
 @triton.jit(
@@ -96,6 +104,13 @@ def recurrent_kernel(
         if (slot < 0) | (slot >= num_slots):
             store_zeros(o, HV * V, length, is_value)
             return
+        if ASKED and HAS_INDICES:
+            num_seqs = tl.num_programs(0) // HV
+            is_first = (head == 0) & (tl.program_id(1) == 0)
+            expect_own(
+                is_first, slot, state_indices, sequence, index_stride, num_columns, cu_seqlens,
+                num_seqs, HAS_STARTS,
+            )  # fmt: skip
         states += (head * V + value)[:, None] * K + key[None, :]
         state = tl.load(states + slot * slot_stride, mask=is_state, other=0.0)
     else:
@@ -121,6 +136,11 @@ def recurrent_kernel(
         tl.store(o, result.to(o.dtype.element_ty), mask=is_value)
         if SPECULATIVE:
             slot = slot_behind(state_indices, token, num_columns)
+            if ASKED:
+                expect_own(
+                    is_first & (slot >= 0), slot, state_indices, sequence, index_stride,
+                    num_columns, cu_seqlens, num_seqs, HAS_STARTS,
+                )  # fmt: skip
             is_kept = is_state & (slot >= 0) & (slot < num_slots)
             # Several threads may hold the same number: none writes before all have read.
             tl.debug_barrier()
@@ -178,7 +198,8 @@ def fused_recurrent_gated_delta_rule(
     A sequence whose slot is < 0 or beyond the pool, or whose number of accepted tokens has no
     column, gives zeros and writes nothing. So do tokens behind the last sequence. A token whose own
     slot is such a one leaves no state. A sequence without tokens leaves its slots alone. One that
-    `cu_seqlens` ends behind the last token ends there.
+    `cu_seqlens` ends behind the last token ends there. No sequence may have a slot that another one
+    with tokens writes: on sim that is a RuntimeError.
 
     ValueError for shapes, strides and types that don't fit, before anything is launched.
     """

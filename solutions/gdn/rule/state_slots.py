@@ -94,6 +94,38 @@ def slot_behind(slots, token, num_columns):
 
 
 @triton.jit
+def expect_own(
+    is_asked,
+    slot,
+    own_slots,
+    sequence,
+    index_stride,
+    num_columns,
+    starts,
+    num_seqs,
+    HAS_STARTS: tl.constexpr,
+):
+    """If `is_asked`, asserts that no other sequence writes `slot`: each of its tokens has one of
+    its row of slots, or the only one is that of them all. `own_slots`: the row of `sequence`."""
+    BLOCK: tl.constexpr = 256
+    slots = own_slots - sequence * index_stride
+    for first in range(0, tl.where(is_asked, num_seqs, 0), BLOCK):
+        other = first + tl.arange(0, BLOCK)
+        is_other = (other < num_seqs) & (other != sequence)
+        length = tl.full([BLOCK], 1, tl.int32)
+        if HAS_STARTS:
+            length = tl.load(starts + other + 1, mask=is_other, other=0)
+            length -= tl.load(starts + other, mask=is_other, other=0)
+        for column in range(num_columns):
+            writes = is_other & (column < length)
+            theirs = tl.load(slots + other * index_stride + column, mask=writes, other=-1)
+            tl.device_assert(
+                (theirs != slot) | (theirs < 0),
+                "two sequences with tokens have one slot: give each a slot of its own",
+            )
+
+
+@triton.jit
 def store_zeros(rows, stride, count, mask):
     """Zeros in `count` rows, of which `rows` are the places in the first one."""
     zeros = tl.zeros(mask.shape, rows.dtype.element_ty)

@@ -48,12 +48,12 @@ def check_token_types(
     for request, start in token_type_starts.items():
         if not is_integer(request) or not 0 <= request < num_reqs:
             raise ValueError(
-                f"token types start in request {request!r}, and this batch has {num_reqs} "
+                f"token types start in request {shown(request)}, and this batch has {num_reqs} "
                 "requests: leave it out"
             )
         if not is_integer(start):
             raise ValueError(
-                f"the token types of request {request} start at {start!r}: give an integer"
+                f"the token types of request {request} start at {shown(start)}: give an integer"
             )
     return lengths
 
@@ -66,7 +66,7 @@ def check_bad_words(bad_words_token_ids: BadWordsTokenIds, *shape: int) -> None:
     num_rows, vocab_size = shape
     for row, sequences in bad_words_token_ids.items():
         if not is_integer(row) or not 0 <= row < num_rows:
-            raise ValueError(f"bad words for row {row!r}: the logits have {num_rows} rows")
+            raise ValueError(f"bad words for row {shown(row)}: the logits have {num_rows} rows")
         _check_list(f"the bad words of row {row}", sequences)
         for sequence in sequences:
             _check_list(f"a bad word of row {row}", sequence)
@@ -75,7 +75,7 @@ def check_bad_words(bad_words_token_ids: BadWordsTokenIds, *shape: int) -> None:
             for token_id in sequence:
                 if not is_integer(token_id) or not 0 <= token_id < vocab_size:
                     raise ValueError(
-                        f"token id {token_id!r} in a bad word for row {row}: "
+                        f"token id {shown(token_id)} in a bad word for row {row}: "
                         f"the vocabulary has {vocab_size} ids"
                     )
 
@@ -102,14 +102,14 @@ def check_requested(requested: Mapping[int, Sequence[int]], num_rows: int, vocab
     for row, token_ids in requested.items():
         if not is_integer(row) or not 0 <= row < num_rows:
             raise ValueError(
-                f"row {row!r} asks for log-probabilities: this batch has {num_rows} rows, "
+                f"row {shown(row)} asks for log-probabilities: this batch has {num_rows} rows, "
                 "counted from 0"
             )
         _check_list(f"what row {row} asks for", token_ids)
         for token_id in token_ids:
             if not is_integer(token_id) or not 0 <= token_id < vocab_size:
                 raise ValueError(
-                    f"row {row} asks for the log-probability of token {token_id!r}: ids must "
+                    f"row {row} asks for the log-probability of token {shown(token_id)}: ids must "
                     f"be in [0, {vocab_size})"
                 )
 

@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 
 from debubble.accelerator import Work, launch
+from solutions.common.asked import ASKED
 from solutions.common.one_device import check_one_device
 
 from ..packed.conv_metadata import CHUNK_TOKENS, ConvMetadata
@@ -67,6 +68,19 @@ def causal_conv1d_kernel(
     first_row = tl.minimum(tl.maximum(tl.load(query_start_loc + sequence), 0), num_tokens)
     end_row = tl.minimum(tl.load(query_start_loc + sequence + 1), num_tokens)
     length = end_row - first_row
+    if ASKED:
+        behind = chunk + 1 < tl.num_programs(0)
+        sequence_behind = tl.load(batch_of_chunk + chunk + 1, mask=behind, other=-1)
+        behind &= sequence_behind >= 0
+        row_behind = tl.load(query_start_loc + sequence_behind, mask=behind, other=0)
+        row_behind += tl.load(chunk_offset + chunk + 1, mask=behind, other=0)
+        end_of_chunk = first_row + offset + tl.minimum(length - offset, CHUNK)
+        tl.device_assert(
+            (length > offset)
+            & (end_of_chunk == tl.where(behind, row_behind, num_tokens))
+            & ((chunk > 0) | (first_row + offset == tl.load(query_start_loc))),
+            "metadata is of another batch: prepare it from this batch's query_start_loc",
+        )
     if length <= offset:
         return
     slot = tl.load(cache_indices + sequence).to(tl.int64)

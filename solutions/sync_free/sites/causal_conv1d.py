@@ -36,7 +36,9 @@ def causal_conv1d_fn(
     has_initial_state   [num_seqs] bool
     metadata            of `prepare_conv_metadata` in this step; as it was, each layer made its own
 
-    Raises ValueError before anything is launched, also when the metadata is of another batch.
+    Raises ValueError before anything is launched, also when the metadata is of another batch. Of
+    as many sequences and tokens it may be of another one all the same: on sim that is a
+    RuntimeError, on a GPU tokens without a chunk have no output.
     """
     check_shapes(x, weight, bias, conv_states, activation)
     check_batch(query_start_loc, cache_indices, has_initial_state)
