@@ -86,7 +86,7 @@ def test_whatever_is_wished_for_the_tokens_are_those_without_speculation(
     assert timeline.hazards == []
 
 
-@pytest.mark.deep(32)
+@pytest.mark.deep
 @pytest.mark.parametrize("optimizations", Optimizations.combinations(), ids=str)
 def test_so_they_are_in_every_combination(setting, without, optimizations):
     expect_the_same(setting.engine(optimizations, drafting(setting.config)), setting, without)
