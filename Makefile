@@ -6,6 +6,8 @@ JOBS  ?= 2
 
 # Recipes say "$$NAME" and not $(NAME): a path may have spaces, apostrophes and dollars in it.
 export VENV PYTHON TORCH WHEELS PORT JOBS
+# Hundreds of processes would each compile again what they import.
+unexport PYTHONDONTWRITEBYTECODE
 
 IN := ./scripts/in-environment
 # With PYTHON=... the GPU validation runs on that interpreter as it is, without installing.

@@ -6,6 +6,7 @@ import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 
 import torch
 
@@ -21,13 +22,14 @@ from .model.model import Model
 from .optimizations import Optimizations
 from .requests.new_request import new_request, seeds_apart
 from .requests.request import Request, RequestOutput, SamplingParams
-from .requests.step_batch import ScheduledRequest, StepBatch
+from .requests.step_batch import ScheduledRequest, StepBatch, are_decodes
 from .run.data_parallel import DataParallelRanks
 from .run.pooling import checked_starts, pool, pooling_requests
-from .run.sampler import SampledStep
+from .run.sampler import Answered, SampledStep
 from .runner import EngineRunner
 from .scheduler import Scheduler
 from .seams import Seams
+from .speculation.drafted_batch import DraftedBatch
 from .text.checkpoint_engine import CheckpointEngine
 
 
@@ -74,6 +76,8 @@ class Engine(CheckpointEngine):
         self._names = (str(number) for number in itertools.count())
         self.num_streamed = 0
         """Tokens of the last answer that was streamed."""
+        self.num_drafted = self.num_accepted = 0
+        """Tokens that speculation has drafted, and those of them that were said then."""
 
     def add_request(
         self,
@@ -108,7 +112,7 @@ class Engine(CheckpointEngine):
     def _step(self) -> None:
         with self._change():
             step = self._schedule()
-            batch = StepBatch.of(step) if step else None
+            batch = self._batch_of(step) if step else None
             padded_rows = self._rows_of_all(batch)
             if batch:
                 self._on_their_way.append(self.runner.run(batch, padded_rows))
@@ -116,6 +120,12 @@ class Engine(CheckpointEngine):
         ahead = self._steps_ahead if step else 0
         while len(self._on_their_way) > ahead:
             self._take_first()
+
+    def _batch_of(self, step: list[ScheduledRequest]) -> StepBatch:
+        num_drafts = self.config.num_drafts
+        if num_drafts and are_decodes(step):
+            return DraftedBatch.of_decodes(step, num_drafts)
+        return StepBatch.of(step)
 
     @contextmanager
     def _change(self) -> Iterator[None]:
@@ -138,7 +148,7 @@ class Engine(CheckpointEngine):
         current().synchronize()  # Nobody knows what is under way.
         while self._on_their_way:
             sampled = self._on_their_way[0]
-            self._take(sampled, sampled.read_tokens(), sampled.read_logprobs())
+            self._take(sampled, sampled.read())
         for request in self.requests:
             if request.reason_to_end:
                 self._end(request, request.reason_to_end)
@@ -175,26 +185,29 @@ class Engine(CheckpointEngine):
     def _take_first(self) -> None:
         """Gives the tokens of the first step that is on its way to their requests."""
         sampled = self._on_their_way[0]
-        tokens, logprobs = sampled.read_tokens(), sampled.read_logprobs()
+        answers = sampled.read()
         with self._change():
-            for request in self._take(sampled, tokens, logprobs):
+            for request in self._take(sampled, answers):
                 self.scheduler.finish(request)
 
-    def _take(
-        self,
-        sampled: SampledStep,
-        tokens: list[int],
-        logprobs: list[dict[int, float] | None],
-    ) -> list[Request]:
+    def _take(self, sampled: SampledStep, answers: list[Answered]) -> list[Request]:
         """The requests that end with these tokens, which are of the first step that is on its way.
         A second time it takes what the first time left."""
         ended = []
-        for row, token, of_row in zip(sampled.rows, tokens, logprobs, strict=True):
+        for row, answer in zip(sampled.rows, answers, strict=True):
             request = row.request
             # One that has ended meanwhile was computed in vain.
             if request.finish_reason is None:
-                if row.lacks_its_token:
-                    request.take(token, of_row)
+                num_taken = len(request.prompt) + len(request.generated) - answer.position
+                pairs = zip(answer.tokens, answer.logprobs, strict=True)
+                for token, logprobs in islice(pairs, num_taken, None):
+                    if request.reason_to_end:
+                        break
+                    request.take(token, logprobs)
+                if sampled.num_unsure and request.sampling.can_be_drafted:
+                    request.settle(len(answer.tokens), sampled.num_unsure)
+                    self.num_drafted += answer.num_drafted
+                    self.num_accepted += len(answer.tokens) - 1
                 if request.reason_to_end:
                     self._end(request, request.reason_to_end)
                     ended.append(request)

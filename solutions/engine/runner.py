@@ -22,6 +22,7 @@ from .run.sampler import SampledStep, Sampler
 from .run.sides import Awaited
 from .sampling.counted import CountedRequests
 from .seams import Seams
+from .speculation.drafted_inputs import DraftedInputs
 
 ROWS_TOGETHER = 8
 """Rows that eager steps compute to the end are a multiple of it."""
@@ -36,18 +37,24 @@ class EngineRunner:
         config = model.config
         limits = config.limits
         self.model, self.seams = model, seams
-        self.inputs = seams.step.inputs_class(limits, config.model.vocab_size, model.device)
+        self.inputs = seams.step.inputs_class(
+            limits, config.model.vocab_size, model.device, config.num_drafts
+        )
         self.backends = backends_of(model, seams)
         self.sampler = Sampler(seams.step, self.inputs)
-        self.counted = CountedRequests(seams.step, self.inputs.tables)
+        # What decodes: a token of each request, or with drafts a few.
+        drafted = DraftedInputs(self.inputs) if config.num_drafts else None
+        self._sampler_of_drafts = Sampler(seams.step, drafted) if drafted else self.sampler
+        self.counted = CountedRequests(seams.step, self.inputs.tables, bool(config.num_drafts))
         most_rows = -(-limits.max_num_seqs // ROWS_TOGETHER) * ROWS_TOGETHER
         self._logits_rows = torch.zeros(most_rows, dtype=torch.int32, device=model.device)
         sizes = config.capture_sizes
         if sizes is None:
             sizes = default_capture_sizes(limits, limits.max_num_seqs)
         self.capture_sizes = checked_capture_sizes(sizes, limits)
+        of_decodes = drafted or self.inputs
         self.captured = {
-            size: StepGraphs(model, self.backends, self.inputs, size)
+            size: StepGraphs(model, self.backends, of_decodes, size * of_decodes.tokens_of_row)
             for size in reversed(self.capture_sizes)
         }
         self.prefill_sizes = checked_capture_sizes(config.prefill_sizes, limits)
@@ -64,15 +71,15 @@ class EngineRunner:
         view = StepView.of(batch)
         captured = self._captured_for(batch, padded_rows)
         if captured is None:
-            sampled = self._run_eagerly(batch, view)
-        else:
-            sampled = captured.replay(view, len(batch.sampling_rows))
-        return self.sampler.sample(batch.sampling_rows, sampled)
+            return self.sampler.sample(batch.sampling_rows, self._run_eagerly(batch, view))
+        sampled = captured.replay(view, len(batch.sampling_rows) * captured.inputs.tokens_of_row)
+        sampler = self.sampler if captured.inputs is self.inputs else self._sampler_of_drafts
+        return sampler.sample(batch.sampling_rows, sampled)
 
     def _captured_for(self, batch: StepBatch, padded_rows: int) -> StepGraphs | None:
         """The smallest graphs that hold the step; None where none do."""
         if batch.is_decode:
-            size = size_for(max(batch.num_tokens, padded_rows), self.capture_sizes)
+            size = size_for(max(batch.graph_size, padded_rows), self.capture_sizes)
             if size is not None:
                 return self.captured[size]
         size = size_for(batch.num_tokens, self.prefill_sizes)

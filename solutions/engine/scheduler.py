@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from solutions.offload.memory.lru_blocks import without_transfers
 
@@ -13,7 +13,7 @@ from .memory.prefix_cache import Prefix, PrefixCache
 from .memory.states import States
 from .model.config import EngineConfig
 from .requests.request import Request, Status
-from .requests.step_batch import ScheduledRequest
+from .requests.step_batch import ScheduledRequest, are_decodes
 
 
 class Scheduler:
@@ -42,6 +42,7 @@ class Scheduler:
     def schedule(self) -> list[ScheduledRequest]:
         """The next step; empty if nobody can go on now."""
         step: list[ScheduledRequest] = []
+        unsure: list[Request] = []
         budget, blocks_ran_out = self.limits.max_num_batched_tokens, False
         for request in list(self.running):
             if request.status is not Status.RUNNING or request.must_wait:
@@ -54,7 +55,12 @@ class Scheduler:
                     break
                 self._preempt(newest)
             else:
-                budget -= self._advance(request, end, step)
+                if request.num_unsure:
+                    self._hold_blocks(request, end)
+                    unsure.append(request)
+                    budget -= 1
+                else:
+                    budget -= self._advance(request, end, step)
         # What gets free is for those that lack it: neither for who has just given way to them,
         # nor for anybody who would have to.
         while budget > 0 and self.waiting and not blocks_ran_out:
@@ -65,12 +71,19 @@ class Scheduler:
             if request.status is Status.RUNNING:
                 end = self._end_of_part(request, request.num_computed, budget)
                 budget -= self._advance(request, end, step)
+        # A step with a prompt is laid out by the host, who must know where each token is.
+        if are_decodes(step):
+            for request in unsure:
+                self._advance(request, request.num_tokens, step)
         return step
 
-    def queued(self, step: Iterable[ScheduledRequest]) -> None:
+    def queued(self, step: Sequence[ScheduledRequest]) -> None:
         """Once a step is in the device's queue: what it computes can be found from now on."""
+        num_drafts = self.config.num_drafts if are_decodes(step) else 0
         for row in step:
             request, end = row.request, row.positions.stop
+            if request.sampling.can_be_drafted:
+                request.num_unsure += num_drafts
             self._name_blocks(request, end)
             num_blocks, rest = divmod(end, self.limits.block_size)
             is_prefix = not rest and num_blocks <= len(request.hashes)
@@ -151,20 +164,29 @@ class Scheduler:
         return end
 
     def _num_missing(self, request: Request, end: int) -> int:
-        """Blocks that the request lacks for its first `end` tokens."""
-        return max(self.limits.pages_of(end) - len(request.blocks), 0)
+        """Blocks that the request lacks for its first `end` tokens, and for drafts behind them."""
+        return max(self.limits.pages_of(self._reach(request, end)) - len(request.blocks), 0)
+
+    def _reach(self, request: Request, end: int) -> int:
+        """How many tokens of the request are in the cache, at most, when its first `end` are."""
+        if end < request.num_tokens or not self.config.num_drafts:
+            return end
+        return min(end + request.num_unsure + self.config.num_drafts, request.most_tokens)
 
     def _advance(self, request: Request, end: int, step: list[ScheduledRequest]) -> int:
         """Adds the request's tokens up to `end` to the step: how many. Their blocks are free."""
         start = request.num_computed
         if end <= start:
             return 0
-        request.blocks += self.blocks.allocate(self._num_missing(request, end))
+        self._hold_blocks(request, end)
         request.num_computed = end
         samples = end == request.num_tokens
         request.num_sampled += samples
         step.append(ScheduledRequest(request, range(start, end), samples))
         return end - start
+
+    def _hold_blocks(self, request: Request, end: int) -> None:
+        request.blocks += self.blocks.allocate(self._num_missing(request, end))
 
     def _preempt(self, request: Request) -> None:
         """The request gives all that it holds back, and is the next to begin again."""
@@ -191,7 +213,8 @@ class Scheduler:
             return self._admit_to_load(request, prefix, self.offloader)
         start = prefix.num_blocks * self.limits.block_size
         end = self._end_of_part(request, start, budget)
-        if end <= start or not self._has_room(prefix, self.limits.pages_of(end)):
+        num_blocks = self.limits.pages_of(self._reach(request, end))
+        if end <= start or not self._has_room(prefix, num_blocks):
             return False
         self._begin(request, prefix)
         self._run(request)

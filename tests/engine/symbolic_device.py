@@ -20,6 +20,8 @@ from solutions.engine.memory.offloader import Offloader
 from solutions.engine.memory.states import States
 from solutions.engine.requests.step_batch import FROM_HOST, StepBatch
 from solutions.engine.run.sampler import SampledStep
+from solutions.engine.speculation.drafted_batch import DraftedBatch
+from solutions.engine.speculation.propose import FROM_DEVICE
 from solutions.offload import LRUBlockManager, TransferResult
 from solutions.pinned_h2d.ranges import Span
 
@@ -59,6 +61,7 @@ class SymbolicModel:
         size, num_running = config.limits.block_size, config.limits.max_num_seqs
         self.blocks = [[None] * size for _ in range(config.limits.num_gpu_blocks)]
         self.last_tokens: list[int | None] = [None] * num_running
+        self.num_known: list[int] = [0] * num_running
         has_states = config.model.num_layers_of("gdn") > 0
         self.states = SymbolicStates(num_running, config.num_states) if has_states else None
 
@@ -93,6 +96,8 @@ class SymbolicRunner:
         self.model = model
 
     def run(self, batch: StepBatch, padded_rows: int = 0) -> SampledStep:
+        if isinstance(batch, DraftedBatch):
+            return self._run_drafted(batch)
         batch.check(self.model.config.limits)
         sampled = []
         for number, row in enumerate(batch.rows):
@@ -108,6 +113,32 @@ class SymbolicRunner:
         for slot, token in zip(batch.sampling_slots, sampled, strict=True):
             self.model.last_tokens[slot] = token
         return SampledStep(batch.sampling_rows, Known(sampled), None, None)
+
+    def _run_drafted(self, batch: DraftedBatch) -> SampledStep:
+        """Some of the drafts are right. Where the host says how far a request is, it knows."""
+        answers, width = [], int(batch.query_lens[0])
+        for number, row in enumerate(batch.rows):
+            slot, told, end = row.request.slot, batch.lengths[number], int(batch.ends[number])
+            assert told in (FROM_DEVICE, row.positions.stop)
+            length = self.model.num_known[slot] if told == FROM_DEVICE else int(told)
+            assert row.positions.stop <= length <= batch.seq_lens[number] - width + 1
+            right = _true_tokens(row.request, length + width, self._vocab_size)
+            count = min(1 + (7 * length + slot) % width, max(end - length, 0))
+            table = [*batch.block_table[number].tolist(), *[0] * width]
+            cached = CachedRequest(self.model.blocks, table)
+            for position in range(length - 1, length - 1 + width):
+                if cached.has_block(position):
+                    is_right = position < length - 1 + max(count, 1)
+                    seen = (right[position], tuple(right[: position + 1]))
+                    cached[position] = seen if is_right else None
+            for position in range(length - 1 + max(count, 1)):
+                seen = tuple(right[: visible(position, row.request.spans).stop])
+                assert cached[position] == (right[position], seen), (number, position)
+            if count:
+                self.model.last_tokens[slot] = right[length + count - 1]
+            self.model.num_known[slot] = length + count
+            answers.append([length, count, width - 1, *right[length:]])
+        return SampledStep(batch.rows, Known(answers), None, None, width - 1)
 
     def begin_anew(self) -> None:
         """Nothing: each step stands by itself."""
@@ -143,6 +174,9 @@ class CachedRequest:
     def __init__(self, blocks: list[list[object]], table: list[int]) -> None:
         self.blocks, self.table, self.size = blocks, table, len(blocks[0])
 
+    def has_block(self, position: int) -> bool:
+        return self.table[position // self.size] > 0
+
     def __getitem__(self, position: int) -> object:
         return self.blocks[self.table[position // self.size]][position % self.size]
 
@@ -153,7 +187,7 @@ class CachedRequest:
 class Known:
     """What was read back."""
 
-    def __init__(self, values: list[int]) -> None:
+    def __init__(self, values: list) -> None:
         self.values = values
 
     def read(self) -> torch.Tensor:

@@ -51,6 +51,10 @@ class Day:
             num_cpu_states=2,
             loads_ahead=choose([1, 2]),
         )
+        if config.model.pattern == PATTERNS[1]:
+            num_drafts = choose([0, 2])
+            limits = replace(limits, max_model_len=48 + num_drafts)
+            config = replace(config, limits=limits, num_drafts=num_drafts)
         self.engine = symbolic_engine(config, Optimizations(sync_free=choose([False, True])))
         self.right: dict[str, list[int]] = {}
         self.seen: Counter[str] = Counter()

@@ -155,7 +155,12 @@ def test_a_seed_says_the_same_in_any_batch(attention_only, optimizations):
         serve(attention_only.engine(optimizations), [asked])[0].token_ids
         for asked in (sampled, counted)
     ]
-    others = [wished(attention_only, 5 + n, 7 + n, max_tokens=3 + n, **CHANCE) for n in range(3)]
+    # Where a word is forbidden, all rows of the step are chosen a second time.
+    words = [{}, {"bad_words": [[5]]}, {}]
+    others = [
+        wished(attention_only, 5 + n, 7 + n, max_tokens=3 + n, **CHANCE, **words[n])
+        for n in range(3)
+    ]
     together = [others[0], counted, others[1], sampled, others[2]]
     outputs = tokens_of(serve(attention_only.engine(optimizations), together))
     assert [outputs[3], outputs[1]] == alone

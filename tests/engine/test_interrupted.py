@@ -17,7 +17,7 @@ from .setting import add, serve, small
 from .symbolic_device import check_blocks, next_token, right_answer, symbolic_engine
 
 FEW = {"max_num_seqs": 3, "max_num_batched_tokens": 40, "max_model_len": 48, "num_gpu_blocks": 5}
-PATTERNS = {"states": ("gdn", "flex", "spans"), "attention": ("spans",)}
+PATTERNS = {"states": ("gdn", "flex", "spans"), "attention": ("spans",), "drafts": ("spans",)}
 PARTS = 121
 ERRORS = (KeyboardInterrupt, RuntimeError)
 MOST_CALLS = 200
@@ -25,8 +25,14 @@ MOST_CALLS = 200
 
 class Day:
     def __init__(self, pattern: str, sync_free: bool) -> None:
+        self.has_drafts = pattern == "drafts"
         config = small(
-            *PATTERNS[pattern], limits=FEW, num_cpu_blocks=6, num_states=2, num_cpu_states=2
+            *PATTERNS[pattern],
+            limits=FEW,
+            num_cpu_blocks=6,
+            num_states=2,
+            num_cpu_states=2,
+            num_drafts=2 * self.has_drafts,
         )
         self.engine = symbolic_engine(config, Optimizations(sync_free=sync_free))
         self.vocab_size = config.model.vocab_size
@@ -36,8 +42,10 @@ class Day:
 
     def live(self, lines: Lines) -> None:
         self.lines = lines
-        self.add("image", 14, images=[(2, 9)], max_tokens=5)
-        self.add("long", 34, max_tokens=5)
+        # A request holds blocks for its drafts too: only who grows long gives way to another.
+        length, max_tokens = (18, 20) if self.has_drafts else (34, 5)
+        self.add("image", 14, images=[(2, 9)], max_tokens=max_tokens)
+        self.add("long", length, max_tokens=max_tokens)
         for _ in range(3):
             self.step()
         self.transfers_end(2)

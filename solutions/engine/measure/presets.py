@@ -23,6 +23,7 @@ class EnginePreset(ModelConfig):
     capture_sizes: tuple[int, ...]
     """One: a smaller step fills it up, which costs a decode hardly anything."""
     prefill_sizes: tuple[int, ...]
+    num_drafts: int
 
     @classmethod
     def of(cls, config: EngineConfig, **asked: object) -> Self:

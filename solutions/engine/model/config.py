@@ -120,12 +120,16 @@ class EngineConfig:
     """Tokens of the steps with prompts that have a graph: the sixth switch, beside the five.
     Without any they run eagerly, kernel by kernel. `default_prefill_sizes` has some."""
 
+    num_drafts: int = 0
+    """Tokens that n-gram speculation drafts for each request of a step that decodes; 0 is none."""
+
     def __post_init__(self) -> None:
         check_counts(self, ("max_images", "num_states", "num_cpu_states", "loads_ahead"))
         if not is_integer(self.num_cpu_blocks) or self.num_cpu_blocks < 0:
             raise ValueError(f"num_cpu_blocks {self.num_cpu_blocks!r}: it is at least 0")
         checked_capture_sizes(self.capture_sizes or (), self.limits, "max_num_seqs")
         checked_capture_sizes(self.prefill_sizes, self.limits)
+        self._check_drafts()
 
     @classmethod
     def tiny(cls) -> EngineConfig:
@@ -182,7 +186,9 @@ class EngineConfig:
     def longest_request(self) -> int:
         """Tokens that a request can have, its answer included: also if it has all blocks alone."""
         limits = self.limits
-        return min(limits.max_model_len, (limits.num_gpu_blocks - 1) * limits.block_size)
+        # A step computes drafts behind the last token too.
+        most = limits.max_model_len - self.num_drafts
+        return min(most, (limits.num_gpu_blocks - 1) * limits.block_size)
 
     @property
     def kv_bytes(self) -> int:
@@ -190,6 +196,31 @@ class EngineConfig:
         attention_layers = self.model.num_layers - self.model.num_layers_of("gdn")
         of_slot = 2 * self.model.num_kv_heads * self.model.head_size * self.model.dtype.itemsize
         return attention_layers * self.limits.num_slots * of_slot
+
+    def _check_drafts(self) -> None:
+        num_drafts, limits = self.num_drafts, self.limits
+        if not is_integer(num_drafts) or num_drafts < 0:
+            raise ValueError(f"num_drafts {num_drafts!r}: it is at least 0")
+        if not num_drafts:
+            return
+        if self.model.num_layers_of("gdn"):
+            raise ValueError(
+                f"num_drafts {num_drafts} for a model with Gated DeltaNet: its states can't be "
+                "taken back where a draft is wrong, so leave it at 0"
+            )
+        most = min(limits.max_num_batched_tokens // limits.max_num_seqs, limits.max_model_len) - 1
+        if num_drafts > most:
+            raise ValueError(
+                f"num_drafts {num_drafts}: a step of {limits.max_num_batched_tokens} tokens "
+                f"(max_num_batched_tokens) for {limits.max_num_seqs} requests, of up to "
+                f"{limits.max_model_len} tokens each, has room for {most}"
+            )
+        largest = max(self.capture_sizes or (limits.max_num_seqs,))
+        if largest < limits.max_num_seqs:
+            raise ValueError(
+                f"capture_sizes up to {largest} with num_drafts {num_drafts}: drafts are tried in "
+                f"graphs alone, so add one for {limits.max_num_seqs} requests (max_num_seqs)"
+            )
 
 
 SMALLEST_PREFILL, LARGEST_PREFILL = 64, 512

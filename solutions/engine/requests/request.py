@@ -69,6 +69,12 @@ class SamplingParams:
         return not self.temperature and not self.has_penalties
 
     @property
+    def can_be_drafted(self) -> bool:
+        """Whether speculation may draft its tokens. Not with penalties, which count what was said
+        and not what was drafted, nor with bad words, whose beginning the host must know."""
+        return not self.has_penalties and not self.bad_words
+
+    @property
     def looks_back(self) -> bool:
         """Whether the host must know a token before it can prepare the next one."""
         return any(len(word) > 1 for word in self.bad_words)
@@ -90,7 +96,10 @@ class Request:
     generated: list[int] = field(default_factory=list)
     """The answer, as far as the host knows it."""
     num_sampled: int = 0
-    """Tokens of the answer, those included that are still on their way to the host."""
+    """Tokens of the answer, those included that are still on their way to the host. Of a step with
+    drafts that is one, until the host knows how many more."""
+    num_unsure: int = 0
+    """So many more may be on their way."""
     num_computed: int = 0
     """Tokens whose keys, values and states are there, or will be when the queue gets there."""
     blocks: list[int] = field(default_factory=list)
@@ -127,6 +136,11 @@ class Request:
         return self.num_sampled - len(self.generated)
 
     @property
+    def most_tokens(self) -> int:
+        """Prompt and answer, when it ends with its length."""
+        return len(self.prompt) + self.sampling.max_tokens
+
+    @property
     def must_wait(self) -> bool:
         """True while nothing of it can be computed: all of its tokens are sampled, or what it must
         not say next depends on one that the host doesn't know yet."""
@@ -152,10 +166,19 @@ class Request:
         self.generated.append(token)
         self.update_hashes()
 
+    def settle(self, num_tokens: int, num_drafts: int) -> None:
+        """A step with drafts has given it so many tokens, and it was counted as 1, with
+        `num_drafts` that were unsure. Who has given way meanwhile has computed none."""
+        more = num_tokens - 1
+        self.num_unsure -= num_drafts
+        self.num_sampled += more
+        if self.status is Status.RUNNING:
+            self.num_computed += more
+
     def begin_anew(self) -> None:
         """It waits, holds nothing, and is what the host knows of it."""
         self.status, self.blocks, self.slot = Status.WAITING, [], None
-        self.num_computed = self.num_named = 0
+        self.num_computed = self.num_named = self.num_unsure = 0
         self.num_sampled = len(self.generated)
         self.update_hashes()
 

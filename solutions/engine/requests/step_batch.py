@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -17,6 +18,8 @@ NO_SLOT = -1
 """Of a row without a request."""
 FROM_HOST = -1
 """Instead of a slot, for a token whose id the host knows."""
+DRAFTED = ("lengths", "ends")
+"""What travels with each step too, where steps may have drafts."""
 
 
 class ScheduledRequest(NamedTuple):
@@ -32,11 +35,10 @@ class ScheduledRequest(NamedTuple):
         """True for one token that goes on from others."""
         return len(self.positions) == 1 and self.positions.start > 0
 
-    @property
-    def lacks_its_token(self) -> bool:
-        """True until the request has taken the token that the step gives it."""
-        known = len(self.request.prompt) + len(self.request.generated)
-        return self.samples and known == self.positions.stop
+
+def are_decodes(rows: Iterable[ScheduledRequest]) -> bool:
+    """True if each request has one token that goes on from others, and samples one."""
+    return all(row.is_decode and row.samples for row in rows)
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,17 @@ class StepBatch(ScheduledBatch):
     @property
     def is_decode(self) -> bool:
         """True if each request has one token, and samples one: a step that a graph can run."""
-        return all(row.is_decode and row.samples for row in self.rows)
+        return are_decodes(self.rows)
+
+    @property
+    def drafted_arrays(self) -> dict[str, np.ndarray]:
+        """What the device is told of drafts, by the names of DRAFTED: here nothing."""
+        return {}
+
+    @property
+    def graph_size(self) -> int:
+        """What a graph must hold, in what its sizes are counted in."""
+        return self.num_tokens
 
 
 def _known_tokens(request: Request, positions: range) -> list[int]:

@@ -65,13 +65,13 @@ class StepView:
         )
 
     @classmethod
-    def of_decodes(cls, num_rows: int, limits: Limits) -> StepView:
-        """For a capture: requests of one token, as long as any can be."""
+    def of_decodes(cls, num_rows: int, limits: Limits, tokens_of_row: int = 1) -> StepView:
+        """For a capture: requests of one token, or of so many, as long as any can be."""
         longest = limits.max_model_len
         return cls(
-            np.arange(num_rows + 1, dtype=np.int32),
+            tokens_of_row * np.arange(num_rows + 1, dtype=np.int32),
             np.full(num_rows, longest, np.int32),
-            (range(longest - 1, longest),) * num_rows,
+            (range(longest - tokens_of_row, longest),) * num_rows,
             longest,
             for_capture=True,
         )

@@ -44,7 +44,8 @@ class Sampled(NamedTuple):
 class StepGraphs:
     """The graphs of steps of up to `size` tokens: one, and one more behind each layer that can't be
     captured. Memory between graphs has one address for good. They hold decodes, a token of each
-    request; or, with `num_rows`, tokens of up to so many requests, as they come."""
+    request, or as many as `inputs` say; or, with `num_rows`, tokens of up to so many requests, as
+    they come."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class StepGraphs:
         self.of_decodes = num_rows is None
         self._logits_rows = None if num_rows is None else inputs.logits_rows[:num_rows]
         self._largest = (
-            StepView.of_decodes(size, limits)
+            StepView.of_decodes(size // inputs.tokens_of_row, limits, inputs.tokens_of_row)
             if num_rows is None
             else StepView.of_prefills(size, num_rows, limits)
         )
@@ -91,8 +92,10 @@ class StepGraphs:
 
     def replay(self, view: StepView, num_sampling: int) -> Sampled:
         """Queues a step whose inputs are uploaded already. Results are [num_sampling, …]: how many
-        of its requests sample."""
+        of its tokens are sampled behind."""
         metadata: dict[str, object] = {}
+        if self.breaks:
+            self.inputs.prepare(self.size)
         for backend in self.backends.values():
             if self._is_held(backend):
                 backend.renew(view, self.inputs)
@@ -117,6 +120,7 @@ class StepGraphs:
     def _warm_up(self) -> None:
         """Runs the step once eagerly, since a capture can't compile. The inputs say that there are
         no tokens, so that nobody's cache is written to."""
+        self.inputs.prepare(self.size)
         inputs = self.inputs.model_inputs(self.size)
         if self.of_decodes:
             metadata = self._build(self._largest, list(self.backends))
@@ -141,6 +145,8 @@ class StepGraphs:
         layers = iter(model.layers.items())
         graph = current().graph()
         with graph.capture():
+            if not self.eager_kinds:
+                self.inputs.prepare(self.size)
             metadata = self._build(self._largest, self.held_kinds)
             inputs = self.inputs.model_inputs(self.size)
             place = self._advance(model.begin(inputs), layers, inputs, metadata)

@@ -31,7 +31,7 @@ class DataParallelRanks:
         """Rows that every rank pads its decodes to, so that all replay the same graph; 0 where one
         of them runs eagerly. A rank without a batch takes part; `has_work` lets the others wait for
         what it can't run yet."""
-        num_tokens = batch.num_tokens if batch else 0
+        num_tokens = batch.graph_size if batch else 0
         size = size_for(num_tokens, capture_sizes) if batch and batch.is_decode else None
         mode = EAGER if batch and size is None else GRAPH
         padded = max(size or 0, num_tokens, int(has_work))

@@ -3,6 +3,7 @@ for."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -15,35 +16,67 @@ from .sides import Awaited, StepSide
 from .step_inputs import DeviceInputs
 
 
+class Answered(NamedTuple):
+    """What a step says of one request."""
+
+    position: int
+    """Of the first token, in the request."""
+    tokens: list[int]
+    """One; or, of a step with drafts, as many as hold."""
+    logprobs: list[dict[int, float] | None]
+    """Of each of them, the log-probabilities of the token and of the ids that were asked for, by
+    id; None if none were."""
+    num_drafted: int
+    """Tokens that the device has drafted."""
+
+
 class SampledStep(NamedTuple):
     """What a step has sampled, on its way to the host. It has R rows, one for each
     request that samples."""
 
     rows: list[ScheduledRequest]
     tokens: Awaited
-    """[R] int64."""
+    """[R] int64, or the answers [R, HEAD + T] of a step with drafts, T tokens of each request."""
     logprob_ids: Awaited | None
-    """[R, 1 + most ids of a row] int32: the token, then the ids that were asked for. None if no row
-    asks."""
+    """[R * T, 1 + most ids of a row] int32: the token, then the ids that were asked for. None if no
+    row asks."""
     logprobs: Awaited | None
     """The same shape, float32."""
+    num_unsure: int = 0
+    """How many more tokens than one a request may have got: T - 1."""
 
-    def read_tokens(self) -> list[int]:
-        """The token of each row. Waits until the step is done."""
-        return self.tokens.read().tolist()
+    def read(self) -> list[Answered]:
+        """What each row gets. Waits until the step is done."""
+        found = self.tokens.read()
+        if found.dim() == 1:
+            answers = [
+                (row.positions.stop, 1, 0, token)
+                for row, token in zip(self.rows, found.tolist(), strict=True)
+            ]
+        else:
+            answers = found.tolist()
+        logprobs = self._read_logprobs()
+        return [
+            Answered(
+                position,
+                numbers[:count],
+                list(islice(logprobs, len(numbers)))[:count],
+                num_drafted,
+            )
+            for position, count, num_drafted, *numbers in answers
+        ]
 
-    def read_logprobs(self) -> list[dict[int, float] | None]:
-        """For each row the log-probabilities of its token and of the ids that it asked for, by id;
-        None for a row that asked for none. Waits until the step is done."""
+    def _read_logprobs(self) -> Iterator[dict[int, float] | None]:
+        """Of each token of each row."""
+        tokens_of_row = 1 + self.num_unsure
+        asked = [row.request.sampling.logprobs for row in self.rows for _ in range(tokens_of_row)]
         if self.logprob_ids is None or self.logprobs is None:
-            return [None] * len(self.rows)
-        of_rows: list[dict[int, float] | None] = []
+            yield from [None] * len(asked)
+            return
         ids, values = self.logprob_ids.read().tolist(), self.logprobs.read().tolist()
-        for row, ids_of_row, values_of_row in zip(self.rows, ids, values, strict=True):
-            asked = row.request.sampling.logprobs
+        for wanted, ids_of_row, values_of_row in zip(asked, ids, values, strict=True):
             pairs = zip(ids_of_row, values_of_row, strict=True)
-            of_rows.append(None if asked is None else dict(islice(pairs, 1 + len(asked))))
-        return of_rows
+            yield None if wanted is None else dict(islice(pairs, 1 + len(wanted)))
 
 
 class Sampler:
@@ -55,31 +88,35 @@ class Sampler:
     def sample(self, rows: list[ScheduledRequest], sampled: Sampled) -> SampledStep:
         """Puts tokens and log-probabilities on their way to the host. `rows` are those of the step
         that sample, in the order of `sampled`."""
-        tokens = self._allowed(rows, sampled)
+        tokens, width = self._allowed(rows, sampled), self.inputs.tokens_of_row
         asked = {
-            number: row.request.sampling.logprobs
+            number * width + place: row.request.sampling.logprobs
             for number, row in enumerate(rows)
             if row.request.sampling.logprobs is not None
+            for place in range(width)
         }
         found = self.side.gather_specific_token_logprobs(sampled.logits, asked, tokens)
         read_back = self.side.read_back
         return SampledStep(
             rows,
-            read_back(tokens),
+            read_back(self.inputs.answers_of(tokens)),
             None if found is None else read_back(found.logprob_token_ids),
             None if found is None else read_back(found.logprobs),
+            width - 1,
         )
 
     def _allowed(self, rows: list[ScheduledRequest], sampled: Sampled) -> torch.Tensor:
         """[rows] int64: the chosen tokens but those that a request forbids. A graph has chosen
-        without a look at them; whom nothing is forbidden gets the same token again."""
+        without a look at them; whom nothing is forbidden gets the same token again. Who forbids
+        something gets one token of a step."""
+        width = self.inputs.tokens_of_row
         bad_words = {
-            number: row.request.sampling.bad_words
+            number * width: row.request.sampling.bad_words
             for number, row in enumerate(rows)
             if row.request.sampling.bad_words
         }
         if not bad_words:
             return sampled.tokens
-        past = [row.request.generated for row in rows]
+        past = [row.request.generated for row in rows for _ in range(width)]
         self.side.apply_bad_words(sampled.logits, bad_words, past)
         return self.inputs.choose(sampled.logits, SECOND)

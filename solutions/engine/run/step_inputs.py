@@ -11,7 +11,7 @@ from solutions.common.persistent_arrays import PersistentArrays
 from solutions.flex_graph import Limits
 from solutions.flex_graph.steps.inputs import ModelInputs
 
-from ..requests.step_batch import FROM_HOST, NO_SLOT, StepBatch
+from ..requests.step_batch import DRAFTED, FROM_HOST, NO_SLOT, StepBatch
 from ..sampling.choose import CountTables, choose_tokens
 from ..sampling.wishes import FIRST, WIDTH, wishes_of
 
@@ -34,12 +34,19 @@ class DeviceInputs:
     block_table            [S, pages_per_seq], anything where no token is
 
     `last_tokens` [S + 1] int64 are the tokens sampled last, by slot; the last one is nobody's.
-    `tables` are what penalties count, by slot too.
+    `tables` are what penalties count, by slot too. With `num_drafts` there are more:
+
+    lengths, ends          [S], of a DraftedBatch, 0 behind it and in all other steps
     """
 
-    def __init__(self, limits: Limits, vocab_size: int, device: torch.device) -> None:
-        self.limits, self.device = limits, device
-        self.arrays = arrays = PersistentArrays(_sizes(limits), device)
+    tokens_of_row = 1
+    """Of each request in a step that decodes."""
+
+    def __init__(
+        self, limits: Limits, vocab_size: int, device: torch.device, num_drafts: int = 0
+    ) -> None:
+        self.limits, self.device, self.num_drafts = limits, device, num_drafts
+        self.arrays = arrays = PersistentArrays(_sizes(limits, num_drafts), device)
         self.token_ids, self.positions = arrays["token_ids"], arrays["positions"]
         self.token_sources = arrays["token_sources"].fill_(FROM_HOST)
         self.slot_mapping = arrays["slot_mapping"].fill_(-1)
@@ -59,6 +66,10 @@ class DeviceInputs:
         """Queued behind the step that may still read the last batch."""
         raise NotImplementedError
 
+    def prepare(self, num_tokens: int) -> None:
+        """Writes what only the device knows of a step, before metadata is made of it: here
+        nothing."""
+
     def model_inputs(self, num_tokens: int) -> ModelInputs:
         """Views of the first `num_tokens`, with the ids that the host doesn't know."""
         sources = self.token_sources[:num_tokens]
@@ -77,12 +88,23 @@ class DeviceInputs:
             logits, self.wishes, self.sampling_slots, self.tables, self.last_tokens, counted_in
         )
 
+    def answers_of(self, tokens: torch.Tensor) -> torch.Tensor:
+        """What is read back of the chosen tokens [rows]: they themselves."""
+        return tokens
+
     def arrays_of(self, batch: StepBatch) -> Mapping[str, tuple[np.ndarray, int | None]]:
         """For each array its values of the batch, int32, and what it is filled with behind them:
         None where anything may stay."""
         table = np.zeros((len(batch.rows), self.limits.pages_per_seq), np.int32)
         table[:, : batch.block_table.shape[1]] = batch.block_table
+        nothing = np.zeros(0, np.int32)
+        drafted = {
+            name: (batch.drafted_arrays.get(name, nothing), 0)
+            for name in (DRAFTED if self.num_drafts else ())
+        }
+        wishes = wishes_of(batch.sampling_rows, with_positions=bool(self.num_drafts))
         return {
+            **drafted,
             "token_ids": (batch.token_ids, 0),
             "positions": (batch.positions, 0),
             "token_sources": (batch.token_sources, FROM_HOST),
@@ -92,7 +114,7 @@ class DeviceInputs:
             "slots": (batch.slots, NO_SLOT),
             "logits_rows": (batch.logits_rows, 0),
             "sampling_slots": (batch.sampling_slots, self.limits.max_num_seqs),
-            "wishes": (wishes_of(batch.sampling_rows).reshape(-1), 0),
+            "wishes": (wishes.reshape(-1), 0),
             "block_table": (table.reshape(-1), None),
         }
 
@@ -120,7 +142,7 @@ class SeparateInputs(DeviceInputs):
                 part[len(values) :] = behind
 
 
-def _sizes(limits: Limits) -> dict[str, int]:
+def _sizes(limits: Limits, num_drafts: int) -> dict[str, int]:
     """How many numbers each array has. The table is the last, so that rows of it that no request
     has need not travel."""
     tokens, seqs = limits.max_num_batched_tokens, limits.max_num_seqs
@@ -128,4 +150,6 @@ def _sizes(limits: Limits) -> dict[str, int]:
     sizes |= {"query_start_loc": seqs + 1}
     sizes |= dict.fromkeys(("seq_lens", "slots", "logits_rows", "sampling_slots"), seqs)
     sizes |= {"wishes": seqs * WIDTH}
+    if num_drafts:
+        sizes |= dict.fromkeys(DRAFTED, seqs)
     return sizes | {"block_table": seqs * limits.pages_per_seq}

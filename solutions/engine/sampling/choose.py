@@ -270,5 +270,7 @@ def choose_kernel(
     counts_it = exists & (counted_in == ROUND)
     said = tl.load(counts + chosen, mask=counts_it, other=0)
     tl.store(counts + chosen, said + 1, mask=counts_it)
+    # No answer begins at 0: a row without a position is not kept.
     place = tl.load(wishes + 6, mask=exists, other=0)
-    tl.store(token_ids + slot * max_len + place, chosen, mask=counts_it & (place < max_len))
+    is_kept = exists & (place > 0) & (place < max_len)
+    tl.store(token_ids + slot * max_len + place, chosen, mask=is_kept)

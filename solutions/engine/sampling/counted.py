@@ -1,4 +1,4 @@
-"""Requests whose tokens the device counts: told of them once, it counts on by itself."""
+"""Requests whose tokens the device keeps and counts: told of them once, it goes on by itself."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 
 class CountedRequests:
-    """Who is counted in which slot. A request that is new there, or comes back, is counted from the
-    start; in steps in which nobody is, nothing is uploaded."""
+    """Who is kept in which slot: requests with penalties, or all of them, where n-grams are looked
+    for. A request that is new there, or comes back, is told and counted from the start; in steps
+    in which nobody is, nothing is uploaded."""
 
-    def __init__(self, side: StepSide, tables: CountTables) -> None:
-        self.side = side
+    def __init__(self, side: StepSide, tables: CountTables, keeps_all: bool = False) -> None:
+        self.side, self.keeps_all = side, keeps_all
         # The last row is nobody's.
         self.tables = CountTables(*(table[:-1] for table in tables))
         self.begin_anew()
@@ -38,7 +39,7 @@ class CountedRequests:
             request.slot: request
             for request in (row.request for row in batch.rows)
             if request.slot is not None
-            and request.sampling.has_penalties
+            and (self.keeps_all or request.sampling.has_penalties)
             and self._in_slots.get(request.slot) is not request
         }
         if not new:
@@ -61,8 +62,11 @@ class CountedRequests:
             self._rows,
             arrived | set(of_new.values()),
         )
-        slots = np.array(list(new), np.int64)
-        prompts = np.array([len(request.prompt) for request in new.values()], np.int32)
+        counted = {slot: each for slot, each in new.items() if each.sampling.has_penalties}
+        if not counted:
+            return
+        slots = np.array(list(counted), np.int64)
+        prompts = np.array([len(request.prompt) for request in counted.values()], np.int32)
         self.side.bincount(
             slots,
             self.tables.token_ids,

@@ -22,17 +22,18 @@ class Column(IntEnum):
     SEED_LOW = 4
     SEED_HIGH = 5
     POSITION = 6
-    """Of the token in its request. Chance rests on this, the seed and the token's id alone."""
+    """Of the token in its request, where it is kept. Chance rests on this, the seed and the token's
+    id alone."""
     PRESENCE = 7
     FREQUENCY = 8
     REPETITION = 9
     COUNTED_IN = 10
-    """In which round the token is counted and kept: FIRST, SECOND, or 0 where nobody needs that."""
+    """In which round the token is counted: FIRST, SECOND, or 0 where nobody needs that."""
 
 
 WIDTH = len(Column)
 FIRST, SECOND = 1, 2
-"""Rounds: what a graph chooses, and what is chosen again where some words are forbidden."""
+"""Rounds: what a graph chooses, and what is chosen again where a row of the step forbids words."""
 FLOATS = {
     Column.TEMPERATURE: "temperature",
     Column.TOP_P: "top_p",
@@ -43,17 +44,23 @@ FLOATS = {
 }
 
 
-def wishes_of(rows: Sequence[ScheduledRequest]) -> np.ndarray:
-    """[len(rows), WIDTH] int32, of the rows that sample."""
+def wishes_of(rows: Sequence[ScheduledRequest], with_positions: bool = False) -> np.ndarray:
+    """[len(rows), WIDTH] int32, of the rows that sample. `with_positions`: also of those that are
+    greedy, since the device keeps their tokens too."""
     wishes = np.zeros((len(rows), WIDTH), np.int32)
+    # What is counted in the first round would be penalised in the second.
+    is_chosen_twice = any(row.request.sampling.bad_words for row in rows)
+    counted_in = SECOND if is_chosen_twice else FIRST
     for numbers, row in zip(wishes, rows, strict=True):
         sampling = row.request.sampling
+        if with_positions:
+            numbers[Column.POSITION] = row.positions.stop
         if not sampling.is_greedy:
-            _write(numbers, sampling, row.positions.stop)
+            _write(numbers, sampling, row.positions.stop, counted_in)
     return wishes
 
 
-def _write(numbers: np.ndarray, sampling: SamplingParams, position: int) -> None:
+def _write(numbers: np.ndarray, sampling: SamplingParams, position: int, counted_in: int) -> None:
     for column, name in FLOATS.items():
         numbers[column] = np.float32(getattr(sampling, name)).view(np.int32)
     seed = sampling.seed or 0
@@ -61,4 +68,4 @@ def _write(numbers: np.ndarray, sampling: SamplingParams, position: int) -> None
     numbers[[Column.SEED_LOW, Column.SEED_HIGH]] = np.array([seed], np.int64).view(np.int32)
     numbers[Column.POSITION] = position
     if sampling.has_penalties:
-        numbers[Column.COUNTED_IN] = SECOND if sampling.bad_words else FIRST
+        numbers[Column.COUNTED_IN] = counted_in

@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         _run(options, console)
     except (ValueError, TypeError, ImportError) as error:
-        console.print(str(error), style="red", markup=False)
+        console.print(str(error), style="red", markup=False, soft_wrap=True)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -44,6 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, console: Console) -> None:
+    if options.n < 1:
+        raise ValueError(f"-n is {options.n}: ask for at least 1 answer")
     switched_on = [name for name in NAMES if name not in options.without]
     engine = _loaded(options, Optimizations.only(switched_on), console)
     tokenizer = engine.tokenizer
@@ -61,7 +63,8 @@ def _run(options: argparse.Namespace, console: Console) -> None:
 
 def _loaded(options: argparse.Namespace, optimizations: Optimizations, console: Console) -> Engine:
     columns = (TextColumn("loading"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         task = progress.add_task("", total=None)
 
         def advance(done: int, total: int) -> None:
@@ -75,11 +78,12 @@ def _loaded(options: argparse.Namespace, optimizations: Optimizations, console: 
             progress=advance,
             max_num_seqs=1,
             capture_sizes=(1,),
+            num_drafts=options.drafts,
             **sizes,
         )
         current().synchronize()
     seconds = time.perf_counter() - started
-    console.print(f"ready after {seconds:.1f} s, with {optimizations}", style="dim")
+    console.print(f"ready after {seconds:.1f} s, with {optimizations}", style="dim", soft_wrap=True)
     return engine
 
 
@@ -87,6 +91,7 @@ def _answer(
     engine: Engine, prompt: object, sampling: SamplingParams, stop: list[str], console: Console
 ) -> None:
     started, first = time.perf_counter(), None
+    before = engine.num_drafted, engine.num_accepted
     for part in engine.stream(prompt, sampling, stop=stop):  # type: ignore[arg-type]  # a text or messages
         if first is None:
             first = time.perf_counter()
@@ -95,13 +100,16 @@ def _answer(
     ended = time.perf_counter()
     sys.stdout.write("\n")
     num_tokens = engine.num_streamed
+    drafted, accepted = engine.num_drafted - before[0], engine.num_accepted - before[1]
     if first is None or num_tokens < 2 or ended == first:
         return
     console.print(
         f"{num_tokens} tokens; the first text after {(first - started) * 1e3:.0f} ms, then "
         f"{(num_tokens - 1) / (ended - first):.1f} tokens/s"
-        + (" (on sim, where nothing is as fast)" if current().modelled else ""),
+        + (" (on sim, where nothing is as fast)" if current().modelled else "")
+        + (f"; {accepted} of {drafted} drafts were right" if drafted else ""),
         style="dim",
+        soft_wrap=True,
     )
 
 
@@ -115,6 +123,13 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--max-model-len", type=int, help="tokens of prompt and answer")
     parser.add_argument("--plain", action="store_true", help="leave the chat template out")
     parser.add_argument("--stop", action="append", default=[], help="a text that ends the answer")
+    parser.add_argument(
+        "--drafts",
+        type=int,
+        default=0,
+        metavar="N",
+        help="tokens that n-gram speculation guesses in each step; the answer is the same",
+    )
     parser.add_argument("-n", type=int, default=1, help="how many answers")
     for name, kind in WISHES.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind)

@@ -150,6 +150,12 @@ def test_the_command_answers_with_any_switch_and_says_what_is_wrong(folder, caps
     assert said.out.strip() and "ready after" in said.err
     assert main([*words, "--without", "sync_free", "--without", "flex_full_graph"]) == 0
     assert capsys.readouterr().out == said.out
+    assert main([*words, "--drafts", "3"]) == 0
+    drafted = capsys.readouterr()
+    assert drafted.out == said.out
+    assert "\n" not in drafted.err.strip().partition("\n")[2], "no line is broken"
+    assert main([*words, "-n", "0"]) == 1
+    assert "-n is 0" in capsys.readouterr().err
     assert main([*words, "--temperature", "-1"]) == 1
     assert "temperature is -1.0" in capsys.readouterr().err
     assert main([str(folder / "nowhere"), "hello"]) == 1

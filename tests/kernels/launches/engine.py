@@ -4,6 +4,7 @@ from functools import partial
 
 from solutions.engine.model import experts
 from solutions.engine.sampling import choose, wishes
+from solutions.engine.speculation import propose, verify
 
 from .arguments import pointers
 
@@ -53,10 +54,54 @@ def of_experts(
     }
 
 
+def drafts(num_drafts: int, *, shared_memory: int) -> dict:
+    """The kernel that proposes drafts, and lays out the step that tries them."""
+    tables = "token_ids num_known lengths ends slots block_table wishes"
+    outputs = "step_ids positions slot_mapping seq_lens starts drafts row_wishes row_slots"
+    tensors = pointers("i32", f"{tables} {outputs}")
+    return {
+        "arguments": tensors | dict.fromkeys(("num_slots", "max_len", "pages"), "i32"),
+        "aligned": [*tensors],
+        "constants": {
+            "DRAFTS": num_drafts,
+            "LANES": 1 << num_drafts.bit_length(),
+            "PAGE": 16,
+            "WIDTH": wishes.WIDTH,
+            "COLUMNS": 1 << (wishes.WIDTH - 1).bit_length(),
+            "LONGEST": propose.LONGEST,
+            "TILE": propose.TILE,
+        },
+        "options": {},
+    }
+
+
+def verdicts(num_drafts: int, *, shared_memory: int) -> dict:
+    """The kernel that says which drafts were right."""
+    tensors = pointers("i64", "tokens last_tokens answers") | pointers(
+        "i32", "drafts starts ends slots num_known"
+    )
+    return {
+        "arguments": tensors | {"num_slots": "i32"},
+        "aligned": [*tensors],
+        "constants": {
+            "DRAFTS": num_drafts,
+            "LANES": 1 << num_drafts.bit_length(),
+            "HEAD": verify.HEAD,
+        },
+        "options": {},
+    }
+
+
 LAUNCHES = {
     "solutions.engine.sampling.choose:choose_kernel": {
         "bf16, 128256": partial(choices, "bf16", 128_256),
         "fp32, 96": partial(choices, "fp32", 96),
+    },
+    "solutions.engine.speculation.propose:propose_kernel": {
+        "4 drafts": partial(drafts, 4),
+    },
+    "solutions.engine.speculation.verify:verify_kernel": {
+        "4 drafts": partial(verdicts, 4),
     },
     "solutions.engine.model.experts:expert_linear_kernel": {
         "bf16, 512 experts": partial(of_experts, "bf16", 512, 1024, 2048, True),

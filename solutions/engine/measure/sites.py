@@ -1,0 +1,177 @@
+"""Where each of the eight sites of sync_free runs in the engine, and how often the host waits in
+it: `python -m solutions.engine.measure.sites`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+import debubble
+from debubble.accelerator import Accelerator, current
+from solutions.sync_free import DataParallelGroup
+
+from ..engine import Engine
+from ..model.architecture import Architecture
+from ..model.config import EngineConfig, LayerKind
+from ..model.model import Model
+from ..optimizations import NAMES, Optimizations
+from ..requests.request import SamplingParams
+
+PROMPT = [7, 3, 5, 7, 3, 5, 7, 3]
+"""It says the same again, so that there are drafts."""
+TOKENS = 6
+READ_BACK = "read_back.py"
+"""Where an engine waits for a step's tokens, if they are not there yet."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A site, and an engine that meets it."""
+
+    runs_in: str
+    """The file of solutions/engine that calls it."""
+    waited_in: tuple[str, ...]
+    """Files of solutions/sync_free in which the host waited."""
+    pattern: tuple[LayerKind, ...] = ("spans",)
+    architecture: Architecture = field(default_factory=Architecture)
+    num_drafts: int = 0
+    wishes: Mapping[str, Any] = field(default_factory=dict)
+    pools: bool = False
+    has_ranks: bool = False
+
+    @property
+    def config(self) -> EngineConfig:
+        tiny = EngineConfig.tiny()
+        model = replace(
+            tiny.model,
+            num_layers=len(self.pattern),
+            pattern=self.pattern,
+            architecture=self.architecture,
+        )
+        limits = replace(tiny.limits, max_num_seqs=2)
+        return replace(
+            tiny,
+            model=model,
+            limits=limits,
+            num_cpu_blocks=0,
+            capture_sizes=(2,),
+            num_drafts=self.num_drafts,
+        )
+
+    def meet(self, engine: Engine) -> list:
+        """Two requests' tokens; of a pooling model, what it makes of them. Of ranks only what they
+        ask one another, so often: then there is nothing else to wait for."""
+        if self.has_ranks:
+            for _ in range(TOKENS):
+                engine.step()
+            return []
+        return self.answers(engine)
+
+    def answers(self, engine: Engine) -> list:
+        prompts = [PROMPT, PROMPT[2:]]
+        if self.pools:
+            return engine.pool(prompts, {0: 3}).tolist()
+        return engine.generate(prompts, SamplingParams(max_tokens=TOKENS, **self.wishes))
+
+
+SITES: dict[str, Site] = {
+    "bad words": Site(
+        "run/sampler.py", ("bad_words.py",), wishes={"bad_words": [[1], [2], [3], [4], [5]]}
+    ),
+    "log-probabilities": Site(
+        "run/sampler.py", ("logprobs.py", "chosen_tokens.py"), wishes={"logprobs": [1, 2]}
+    ),
+    "penalties": Site(
+        "sampling/counted.py",
+        ("penalties.py", "clear_rows.py"),
+        wishes={"presence_penalty": 1.0},
+    ),
+    "n-grams": Site("sampling/counted.py", ("ngram.py", "row_moves.py"), num_drafts=3),
+    "rows to the end": Site("runner.py", ("kv_sharing.py",)),
+    "token types": Site(
+        "run/pooling.py",
+        ("token_types.py",),
+        architecture=Architecture(token_types=2),
+        pools=True,
+    ),
+    "convolution": Site(
+        "run/backends.py", ("causal_conv1d.py", "conv_metadata.py"), pattern=("gdn",)
+    ),
+    "ranks": Site("run/data_parallel.py", ("data_parallel.py",), has_ranks=True),
+}
+"""By name, in the words of this project; upstream's are in solutions/sync_free."""
+
+
+class SiteWaits(NamedTuple):
+    """What a site made the host do while two requests were served."""
+
+    runs_in: str
+    before: int
+    """Waits at the site, without the optimisation."""
+    after: int
+    """And with it."""
+    same_answers: bool
+
+
+def measure(
+    accelerator: Accelerator, names: tuple[str, ...] = tuple(SITES)
+) -> dict[str, SiteWaits]:
+    """By name of the site. Engines have all five optimisations, or all but sync_free."""
+    without = Optimizations.only([name for name in NAMES if name != "sync_free"])
+    found = {}
+    for name in names:
+        site = SITES[name]
+        model = Model(site.config, accelerator.device)
+        before, right = _waits(accelerator, site, without, model)
+        after, answers = _waits(accelerator, site, Optimizations(), model)
+        found[name] = SiteWaits(site.runs_in, before, after, answers == right)
+    return found
+
+
+def _waits(
+    accelerator: Accelerator, site: Site, optimizations: Optimizations, model: Model
+) -> tuple[int, list]:
+    """(waits at the site, answers)."""
+    group = DataParallelGroup.alone() if site.has_ranks else None
+    engine = Engine(site.config, optimizations, model=model, group=group)
+    if not accelerator.modelled:
+        site.answers(engine)  # compiles
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        answers = site.meet(engine)
+    files = [
+        event.source.file.rpartition("/")[2]
+        for event in timeline.events
+        if event.kind == "sync" and event.source is not None
+    ]
+    if site.has_ranks:
+        return len(files), site.answers(engine)
+    if optimizations.sync_free:
+        # Nobody waits anywhere, but for the tokens themselves.
+        return sum(file != READ_BACK for file in files), answers
+    return sum(file in site.waited_in for file in files), answers
+
+
+COLUMNS: dict[str, Callable[[SiteWaits], str]] = {
+    "in solutions/engine": lambda waits: waits.runs_in,
+    "waits before": lambda waits: str(waits.before),
+    "waits after": lambda waits: str(waits.after),
+    "answers": lambda waits: "the same" if waits.same_answers else "others",
+}
+
+
+def table_of(found: Mapping[str, SiteWaits]) -> Table:
+    table = Table(
+        "site", *COLUMNS, title=f"two requests, {TOKENS} tokens each; ranks ask {TOKENS} times"
+    )
+    for name, waits in found.items():
+        table.add_row(name, *(of(waits) for of in COLUMNS.values()))
+    return table
+
+
+if __name__ == "__main__":
+    Console().print(table_of(measure(current())))

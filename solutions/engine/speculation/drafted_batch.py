@@ -1,0 +1,66 @@
+"""A step of drafts on the host, which may not know how far its requests are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from ..requests.step_batch import FROM_HOST, ScheduledRequest, StepBatch
+from .propose import FROM_DEVICE
+
+
+@dataclass(frozen=True)
+class DraftedBatch(StepBatch):
+    """R requests of 1 + num_drafts tokens each. Ids, positions and slots are the device's to write;
+    `seq_lens` are the most that may be."""
+
+    lengths: np.ndarray
+    """[R] int32: tokens of each request so far, or FROM_DEVICE."""
+    ends: np.ndarray
+    """[R] int32: how many it may have behind the step."""
+
+    @classmethod
+    def of_decodes(cls, rows: list[ScheduledRequest], num_drafts: int) -> Self:
+        plain = StepBatch.of(rows)
+        requests = [row.request for row in plain.rows]
+        known = np.array([row.positions.stop for row in plain.rows], np.int32)
+        is_sure = np.array([not request.num_unsure for request in requests], bool)
+        ends = [
+            request.most_tokens if request.sampling.can_be_drafted else row.positions.stop + 1
+            for row, request in zip(plain.rows, requests, strict=True)
+        ]
+        most = [
+            min(row.positions.stop + request.num_unsure, request.most_tokens)
+            for row, request in zip(plain.rows, requests, strict=True)
+        ]
+        num_tokens = len(requests) * (1 + num_drafts)
+        return cls(
+            token_ids=np.zeros(num_tokens, np.int32),
+            query_lens=np.full(len(requests), 1 + num_drafts, np.int32),
+            seq_lens=np.array(most, np.int32) + num_drafts,
+            block_table=plain.block_table,
+            rows=plain.rows,
+            token_sources=np.full(num_tokens, FROM_HOST, np.int32),
+            slots=plain.slots,
+            lengths=np.where(is_sure, known, FROM_DEVICE).astype(np.int32),
+            ends=np.array(ends, np.int32),
+        )
+
+    @property
+    def drafted_arrays(self) -> dict[str, np.ndarray]:
+        return {"lengths": self.lengths, "ends": self.ends}
+
+    @property
+    def graph_size(self) -> int:
+        return len(self.rows)
+
+    def slot_mapping(self, block_size: int) -> np.ndarray:
+        """Nowhere, until the device knows."""
+        return np.full(self.num_tokens, -1, np.int32)
+
+    @property
+    def positions_of_rows(self) -> tuple[range, ...]:
+        lengths = zip(self.seq_lens.tolist(), self.query_lens.tolist(), strict=True)
+        return tuple(range(end - length, end) for end, length in lengths)
