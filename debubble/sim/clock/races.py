@@ -98,7 +98,7 @@ class Races:
     def _note(self, block: Block, past: Past, touches: list[Touch]) -> None:
         if block.log is not None:
             touches += touches_of(past)
-        elif block.past is None:
+        elif not block.past:
             block.past = [past]
         elif _is_again(past, block.past[-1]):
             block.past[-1] = past
