@@ -15,7 +15,7 @@ import typer.core
 from .recording.collector import MOST_CALLS
 
 
-class Commands(typer.core.TyperGroup):
+class _Commands(typer.core.TyperGroup):
     """Ctrl-C in any of them is answered by a word."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -27,7 +27,7 @@ class Commands(typer.core.TyperGroup):
 
 
 app = typer.Typer(
-    cls=Commands,
+    cls=_Commands,
     help="Katas and instruments of the workbook about keeping a GPU busy. Alone it says where you "
     "are and what is next.",
     pretty_exceptions_enable=False,

@@ -32,14 +32,15 @@ def test_what_is_packed_can_be_unpacked(events):
     packed = pack(timeline)
     rows = unpack(packed.events, len(events), EVENT_COLUMNS)
     names, lanes = packed.facts["names"], packed.facts["lanes"]
-    assert rows["start"].tolist() == [event.start for event in events]
+    assert rows["start"].tolist() == pytest.approx([event.start for event in events], abs=0.002)
     assert rows["duration"].tolist() == [event.duration for event in events]
     assert [names[i] for i in rows["name"]] == [event.name for event in events]
     assert [lanes[i] for i in rows["lane"]] == [event.lane for event in events]
     assert [KINDS[i] for i in rows["kind"]] == [event.kind for event in events]
     assert set(rows["source"]) <= {-1} and set(rows["launched_by"]) <= {-1}
     bubbles = unpack(packed.bubbles, packed.facts["bubbles"], BUBBLE_COLUMNS)
-    assert bubbles["start"].tolist() == [bubble.start for bubble in timeline.bubbles()]
+    starts = [bubble.start for bubble in timeline.bubbles()]
+    assert bubbles["start"].tolist() == pytest.approx(starts, abs=0.002)
 
 
 def test_lines_and_launches_are_packed_as_indices():

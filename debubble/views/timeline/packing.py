@@ -29,6 +29,9 @@ EVENT_COLUMNS = (
     ("lane", "u1"),
 )
 BUBBLE_COLUMNS = (("start", "<f8"), ("duration", "<f4"), ("source", "<i4"), ("cause", "u1"))
+STEPS = 256
+"""Of a microsecond: events begin on this grid of 4 ns, which nobody sees, and which makes pages
+without a kernel a quarter smaller."""
 MOST_LANES = 250
 KINDS = list(EVENT_STYLES)
 
@@ -73,7 +76,7 @@ def pack_events(
 ) -> bytes:
     """Lanes beyond the most that can be drawn share the last one."""
     columns = {
-        "start": [event.start for event in events],
+        "start": on_grid([event.start for event in events]),
         "duration": [event.duration for event in events],
         "bytes": [event.bytes for event in events],
         "name": [names.number(event.name) for event in events],
@@ -87,7 +90,7 @@ def pack_events(
 
 def pack_bubbles(bubbles: Sequence[Bubble], sources: Interned[SourceLine]) -> bytes:
     columns = {
-        "start": [bubble.start for bubble in bubbles],
+        "start": on_grid([bubble.start for bubble in bubbles]),
         "duration": [bubble.duration for bubble in bubbles],
         "source": [none_as_minus_one(sources(bubble.source)) for bubble in bubbles],
         "cause": [CAUSES.index(bubble.cause) for bubble in bubbles],
@@ -102,6 +105,10 @@ def unpack(data: bytes, count: int, layout: Sequence[tuple[str, str]]) -> dict[s
         columns[name] = np.frombuffer(data, dtype, count, offset)
         offset += columns[name].nbytes
     return columns
+
+
+def on_grid(times: Sequence[float]) -> np.ndarray:
+    return np.round(np.asarray(times, np.float64) * STEPS) / STEPS
 
 
 def none_as_minus_one(index: int | None) -> int:

@@ -77,7 +77,7 @@ def causal_conv1d_kernel(
         end_of_chunk = first_row + offset + tl.minimum(length - offset, CHUNK)
         tl.device_assert(
             (length > offset)
-            & (end_of_chunk == tl.where(behind, row_behind, num_tokens))
+            & (end_of_chunk == tl.where(behind, row_behind, end_row))  # A step may be padded.
             & ((chunk > 0) | (first_row + offset == tl.load(query_start_loc))),
             "metadata is of another batch: prepare it from this batch's query_start_loc",
         )
