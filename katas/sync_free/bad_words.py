@@ -103,7 +103,7 @@ def check_bad_words(bad_words_token_ids: BadWordsTokenIds, *shape: int) -> None:
     num_rows, vocab_size = shape
     for row, sequences in bad_words_token_ids.items():
         if not is_integer(row) or not 0 <= row < num_rows:
-            raise ValueError(f"bad words for row {row!r}: the logits have {num_rows} rows")
+            raise ValueError(f"bad words for row {shown(row)}: the logits have {num_rows} rows")
         _check_list(f"the bad words of row {row}", sequences)
         for sequence in sequences:
             _check_list(f"a bad word of row {row}", sequence)
@@ -112,7 +112,7 @@ def check_bad_words(bad_words_token_ids: BadWordsTokenIds, *shape: int) -> None:
             for token_id in sequence:
                 if not is_integer(token_id) or not 0 <= token_id < vocab_size:
                     raise ValueError(
-                        f"token id {token_id!r} in a bad word for row {row}: "
+                        f"token id {shown(token_id)} in a bad word for row {row}: "
                         f"the vocabulary has {vocab_size} ids"
                     )
 

@@ -107,14 +107,14 @@ def check_requested(requested: Mapping[int, Sequence[int]], num_rows: int, vocab
     for row, token_ids in requested.items():
         if not is_integer(row) or not 0 <= row < num_rows:
             raise ValueError(
-                f"row {row!r} asks for log-probabilities: this batch has {num_rows} rows, "
+                f"row {shown(row)} asks for log-probabilities: this batch has {num_rows} rows, "
                 "counted from 0"
             )
         _check_list(f"what row {row} asks for", token_ids)
         for token_id in token_ids:
             if not is_integer(token_id) or not 0 <= token_id < vocab_size:
                 raise ValueError(
-                    f"row {row} asks for the log-probability of token {token_id!r}: ids must "
+                    f"row {row} asks for the log-probability of token {shown(token_id)}: ids must "
                     f"be in [0, {vocab_size})"
                 )
 

@@ -28,6 +28,7 @@ import numpy as np
 import torch
 
 HostIntegers = np.ndarray | torch.Tensor
+LONGEST = 60
 
 
 # Yours to edit, from here on.
@@ -78,6 +79,30 @@ def is_integer(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
+def _short(value: object) -> str:
+    if isinstance(value, int) and abs(value) >= 10**LONGEST:
+        return "an int of more than 60 digits"
+    text = repr(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def shown(value: object) -> str:
+    """A number, a flag or a word itself; of all else what it is, since to print a tensor is to read
+    it."""
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        return _short(value)
+    if isinstance(value, torch.Tensor):
+        return f"a {value.dtype} tensor {list(value.shape)} on {value.device}"
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} {list(value.shape)}"
+    if isinstance(value, np.generic | torch.dtype | torch.device | range):
+        return repr(value)
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    kind = type(value).__name__
+    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+
+
 def check_token_types(
     token_type_starts: Mapping[int, int], optimistic_seq_lens_cpu: HostIntegers, num_reqs: int
 ) -> np.ndarray:
@@ -102,12 +127,12 @@ def check_token_types(
     for request, start in token_type_starts.items():
         if not is_integer(request) or not 0 <= request < num_reqs:
             raise ValueError(
-                f"token types start in request {request!r}, and this batch has {num_reqs} "
+                f"token types start in request {shown(request)}, and this batch has {num_reqs} "
                 "requests: leave it out"
             )
         if not is_integer(start):
             raise ValueError(
-                f"the token types of request {request} start at {start!r}: give an integer"
+                f"the token types of request {request} start at {shown(start)}: give an integer"
             )
     return lengths
 
