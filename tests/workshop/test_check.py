@@ -57,11 +57,13 @@ def test_a_stub_that_fails_more_than_it_should_is_found(problems, workbook):
     )
 
 
+@pytest.mark.deep
 def test_a_stub_that_fails_by_an_error_is_found(problems, workbook):
     workbook.edit("katas/tiny/test_add_up.py", "if counter:", "if counter and 1 / 0:")
     assert "fails on the stub by an error and not by a claim" in problems()[0]
 
 
+@pytest.mark.deep
 def test_a_stub_may_fail_two_tests_for_one_reason(problems, workbook):
     test = workbook.root / "katas" / "tiny" / "test_add_up.py"
     again = test.read_text().partition("def test_it_counts_nothing")[2]
@@ -73,11 +75,13 @@ def test_a_stub_may_fail_two_tests_for_one_reason(problems, workbook):
     assert problems() == []
 
 
+@pytest.mark.deep
 def test_a_kata_with_nothing_to_solve_is_found(problems, workbook):
     workbook.edit("katas/katas.toml", '["test_it_counts_nothing"]', "[]")
     assert "stub_fails is empty" in one(problems())
 
 
+@pytest.mark.deep
 def test_a_test_that_does_not_exist_is_found(problems, workbook):
     workbook.edit("katas/katas.toml", "test_it_counts_nothing", "test_it_counts")
     assert "names the test test_it_counts, but there is none" in one(problems())
@@ -110,11 +114,13 @@ def test_a_wrong_attempt_that_never_ends_is_stopped(problems, workbook):
     assert problems() == []
 
 
+@pytest.mark.deep
 def test_a_wrong_attempt_without_its_marks_is_found(problems, workbook):
     workbook.edit("tests/wrong_attempts/tiny/add_up/forgets_one.py", "fails:", "breaks:")
     assert "needs a line `fails: ...` in its header" in one(problems())
 
 
+@pytest.mark.deep
 def test_an_attempt_that_python_cannot_read_is_found(problems, workbook):
     workbook.attempt("forgets_one", ["test_the_sum_is_right"], "5", "    return (")
     assert "Python cannot read tests/wrong_attempts/tiny/add_up/forgets_one.py, line" in one(
@@ -122,11 +128,13 @@ def test_an_attempt_that_python_cannot_read_is_found(problems, workbook):
     )
 
 
+@pytest.mark.deep
 def test_a_before_that_python_cannot_read_is_found(problems, workbook):
     workbook.edit("solutions/tiny/before.py", "total = 0", "total = (0")
     assert "before.py, line 3: '(' was never closed" in one(problems())
 
 
+@pytest.mark.deep
 def test_an_attempt_for_the_other_accelerator_is_left_out(problems, workbook):
     other = "cuda" if current().name == "sim" else "sim"
     path = "tests/wrong_attempts/tiny/add_up/passes_here.py"
@@ -135,6 +143,7 @@ def test_an_attempt_for_the_other_accelerator_is_left_out(problems, workbook):
     assert problems() == []
 
 
+@pytest.mark.deep
 def test_too_few_attempts_are_found(problems, workbook):
     (workbook.root / "tests/wrong_attempts/tiny/add_up/forgets_one.py").unlink()
     assert "has 2 wrong attempts" in one(problems())
@@ -162,6 +171,7 @@ def test_a_learners_edits_are_left_alone_and_told(workbook, problems):
     assert "is not as generated" in one(problems(pristine=True))
 
 
+@pytest.mark.deep
 def test_a_stub_that_nobody_recorded_is_found(problems, workbook):
     (workbook.root / "katas" / "stubs.json").unlink()
     assert "is not in katas/stubs.json" in one(problems())
@@ -172,32 +182,38 @@ def test_an_empty_hint_is_found(problems, workbook):
     assert "its hint in katas.toml is empty" in one(problems())
 
 
+@pytest.mark.deep
 def test_a_kata_without_tests_is_found(problems, workbook):
     (workbook.root / "katas" / "tiny" / "test_add_up.py").unlink()
     assert "test_add_up.py is missing: it has no tests" in one(problems())
 
 
+@pytest.mark.deep
 def test_a_test_without_the_kata_is_found(problems, workbook):
     workbook.edit("katas/tiny/test_add_up.py", "test_it_counts_nothing(kata)", "test_it_counts()")
     assert "test_it_counts does not take the `kata` fixture" in one(problems())
 
 
+@pytest.mark.deep
 def test_tests_that_cannot_be_imported_are_found(problems, workbook):
     workbook.edit("katas/tiny/test_add_up.py", "import Diagnosis", "import Nothing")
     assert "cannot import name 'Nothing'" in one(problems())
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("path", ["katas/tiny/add_upp.py", "katas/test_old.py"])
 def test_a_stray_file_in_the_katas_is_found(problems, workbook, path):
     workbook.write(path, "")
     assert f"{path} belongs to no kata" in one(problems())
 
 
+@pytest.mark.deep
 def test_an_attempt_at_no_kata_is_found(problems, workbook):
     workbook.write("tests/wrong_attempts/tiny/add_upp/x.py", "")
     assert "add_upp/x.py is an attempt at no kata" in one(problems())
 
 
+@pytest.mark.deep
 def test_changed_lines_of_no_kata_are_found(problems, workbook):
     workbook.write("tests/wrong_attempts/tiny/add_upp/x.diff", "")
     assert "add_upp/x.diff is an attempt at no kata" in one(problems())

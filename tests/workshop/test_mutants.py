@@ -183,7 +183,9 @@ def test_a_mutant_that_passes_is_named(workbook, monkeypatch):
     assert mutation.tried == 0
 
 
-@pytest.mark.parametrize("name", ["chunk_offsets", "load_order"])
+@pytest.mark.parametrize(
+    "name", ["chunk_offsets", pytest.param("load_order", marks=pytest.mark.deep)]
+)
 def test_no_mutant_of_a_sample_passes_without_a_reason(name):
     catalogue = find_catalogue()
     (mutation,) = mutate(catalogue, [catalogue.kata(name)], current().name)
