@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from solutions.offload.memory.lru_blocks import LRUBlockManager, prefix_hashes
+from solutions.offload.memory.lru_blocks import LRUBlockManager, prefix_hashes, without_transfers
 
 NUM_BLOCKS = 5
 HASHES = st.lists(st.sampled_from("abcdefgh"), max_size=NUM_BLOCKS + 1, unique=True)
@@ -285,6 +285,18 @@ def test_a_load_is_completed_as_often_as_it_was_prepared():
     manager.complete_load(["a"])
     with pytest.raises(ValueError, match="'a' is not being loaded"):
         manager.complete_load(["a"])
+
+
+def test_what_was_under_way_is_let_go_of():
+    manager = LRUBlockManager(4)
+    first, second = stored(manager, "b", "a")
+    manager.prepare_load(["b"])
+    manager.prepare_store(["c"])
+    settled = without_transfers(manager)
+    assert settled.prepare_load(["b", "a"]) == [first, second]
+    assert settled.lookup(["c"]) == 0
+    settled.complete_load(["b", "a"])
+    assert settled.prepare_store(["d", "e", "f"]).evicted == ["a"]
 
 
 def test_bytes_are_shown_as_a_digest_is():

@@ -85,6 +85,21 @@ def test_one_load_waits_on_the_device_only(accelerator, server):
         server.load_one(load)
 
 
+def test_what_follows_one_load_reads_what_it_brought(accelerator, server):
+    load = VARIANTS["after"](server.groups)
+    with debubble.record(accelerator) as timeline:
+        server.load_one(load)
+        for cache in server.decoder.caches:
+            cache.sum()
+    assert timeline.hazards == []
+
+
+def test_no_prefix_is_overwritten_while_it_is_stored(accelerator):
+    with debubble.record(accelerator) as timeline:
+        Server(CONFIG, accelerator.device)
+    assert timeline.hazards == []
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
