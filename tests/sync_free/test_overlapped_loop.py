@@ -123,13 +123,24 @@ def test_the_hosts_own_work_is_done_while_a_step_is_under_way(accelerator):
     assert [*returned[1:], loop.finish()] == expected_tokens(steps)
 
 
-def test_positions_of_another_number_of_requests_are_refused(accelerator):
+@pytest.mark.parametrize(
+    ("positions", "message"),
+    [
+        (lambda device: torch.arange(3), r"positions of shape \[3\]: this loop has 8 requests"),
+        (lambda device: torch.arange(REQUESTS).to(device), "positions is on .*give it on the host"),
+        (lambda device: torch.zeros(REQUESTS), "positions is float32 .*must be integers"),
+    ],
+    ids=["of three requests", "on the device", "floats"],
+)
+def test_positions_that_no_step_can_take_are_refused(accelerator, positions, message):
     loop = DecodeLoop(next_tokens, REQUESTS)
+    given = positions(accelerator.device)
+    accelerator.synchronize()
     with (
         debubble.record(accelerator) as timeline,
-        pytest.raises(ValueError, match=r"positions of shape \[3\]: this loop has 8 requests"),
+        pytest.raises(ValueError, match=message),
     ):
-        loop.step(torch.zeros(3, dtype=torch.int64))
+        loop.step(given)
     assert not any(timeline.counts().values())
     assert loop.finish() is None
 

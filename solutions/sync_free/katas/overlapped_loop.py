@@ -14,6 +14,7 @@ from collections.abc import Callable
 import torch
 
 from debubble.accelerator import current
+from solutions.common.host_integers import host_integers
 from solutions.common.read_back import ReadBack
 from solutions.common.staging_ring import StagingRing
 
@@ -42,13 +43,14 @@ class DecodeLoop:
 
         `positions` are [num_requests] int64 on the host, and may be changed at once.
         """
-        if positions.shape != self.tokens.shape:
+        on_host = torch.from_numpy(host_integers("positions", positions))
+        if on_host.shape != self.tokens.shape:
             raise ValueError(
-                f"positions of shape {list(positions.shape)}: this loop has {len(self.tokens)} "
+                f"positions of shape {list(on_host.shape)}: this loop has {len(self.tokens)} "
                 "requests, and wants a position for each"
             )
         uploaded = torch.empty_like(self.tokens)
-        self.staging.upload(positions, uploaded)
+        self.staging.upload(on_host, uploaded)
         self.tokens = self.decode(self.tokens, uploaded)
         of_step_before, self.on_its_way = self.on_its_way, self._read_back()
         return None if of_step_before is None else of_step_before.read().tolist()
