@@ -170,6 +170,13 @@ def test_drafts_without_a_slot_are_computed_and_not_kept(accelerator):
     expect_close(found, batch.expected([4], [[4, None, 7, None]]))
 
 
+def test_a_draft_whose_slot_lies_behind_the_pool_is_computed_and_not_kept(accelerator):
+    batch = Batch.random([3])
+    whole = batch.conv_states.to(accelerator.device)
+    output, _ = run(accelerator, batch, [[4, 7, 1]], [1], conv_states=whole[:7])
+    expect_close((output, whole), batch.expected([4], [[4, None, 1]]))
+
+
 SHARED_SLOTS = {
     "of decode steps": ([1, 1, 1], [4, 0, 4], None),
     "of prompts": ([3, 0, 2], [5, 1, 5], None),

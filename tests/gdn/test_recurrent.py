@@ -61,8 +61,7 @@ def integers(accelerator, values):
 def run(accelerator, tokens, slots=None, accepted=None, with_starts=True, **changes):
     """(o, pool), of a pool that is not that of `tokens`."""
     return fused_recurrent_gated_delta_rule(
-        **tokens.args | changes,
-        initial_state=tokens.pool.clone(),
+        **{"initial_state": tokens.pool.clone()} | tokens.args | changes,
         cu_seqlens=integers(accelerator, tokens.starts) if with_starts else None,
         ssm_state_indices=None if slots is None else integers(accelerator, slots),
         num_accepted_tokens=None if accepted is None else integers(accelerator, accepted),
@@ -223,6 +222,14 @@ def test_drafts_without_a_slot_are_computed_and_not_kept(accelerator):
     expect_same(o, right)
     others = [n for n in range(NUM_SLOTS) if n not in (4, 7)]
     assert torch.equal(pool[others].cpu(), tokens.pool[others].cpu())
+
+
+def test_a_draft_whose_slot_lies_behind_the_pool_is_computed_and_not_kept(accelerator):
+    tokens = Tokens.random(accelerator, [3])
+    whole = tokens.pool.clone()
+    o, _ = run(accelerator, tokens, [[4, 7, 1]], [1], initial_state=whole[:7])
+    expect_same(o, tokens.expected(tokens.pool[[4]])[0])
+    assert torch.equal(whole[7:].cpu(), tokens.pool[7:].cpu())
 
 
 SHARED_SLOTS = {
