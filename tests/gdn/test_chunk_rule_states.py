@@ -36,7 +36,7 @@ def test_a_sequence_that_goes_on_behind_the_last_token_ends_there(accelerator, e
 
 
 SLOTS = [5, -1, 2, NUM_SLOTS, 4, 0, 2**31 - 1, -(2**31)]
-HAS_STATE = [True, True, False, True, True, True, False, False]
+HAS_STATE = [True, True, False, True, False, True, False, False]
 IN_POOL = [3, 2, 65, 1, 0, 2, 1, 2]
 """Lengths. The fifth sequence has a slot and no tokens."""
 
