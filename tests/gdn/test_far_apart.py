@@ -81,12 +81,14 @@ def test_what_the_recurrence_writes(numbers):
     expect_same(found[:, -2:], right)
 
 
-def test_tokens_and_states_of_the_chunked_rule(spread, numbers):
+@pytest.mark.parametrize("in_pool", [True, False], ids=["in a pool", "one a sequence"])
+def test_tokens_and_states_of_the_chunked_rule(spread, numbers, in_pool):
     close, states = tokens(numbers, 3), numbers(3, 1, 16, 16)
-    starts, slots = integers(0, 1, 3)(states), integers(2, 0)(states)
-    rest = {"cu_seqlens": starts, "state_indices": slots, "output_final_state": True}
-    rest["chunk_indices"] = integers([0, 0], [1, 0])(states)
-    rest["chunk_offsets"] = integers(0, 1, 2)(states).long()
+    starts, slots = integers(0, 1, 2, 3)(states), integers(2, 0, 1)(states)
+    rest = {"cu_seqlens": starts, "output_final_state": True}
+    rest |= {"state_indices": slots} if in_pool else {}
+    rest["chunk_indices"] = integers([0, 0], [1, 0], [2, 0])(states)
+    rest["chunk_offsets"] = integers(0, 1, 2, 3)(states).long()
     right, after = chunk_gated_delta_rule(**close, **rest, initial_state=states.clone())
     apart = {name: spread(tensor, 1) for name, tensor in close.items()}
     found, left = chunk_gated_delta_rule(**apart, **rest, initial_state=spread(states))
