@@ -12,7 +12,8 @@ from .making import mutants
 
 REASONS = Path(__file__).with_name("survivors.toml")
 """`equivalent` ones do the same in all that the system allows, `may_pass` ones do something else,
-`other_device` ones lie in what only a GPU runs. By file, line and edit."""
+`other_device` ones lie in what only a GPU runs, and of `seen_elsewhere` ones the reason says which
+slower test fails. By file, line and edit."""
 ONE_IN = 48
 MOST_SURVIVE = 0.03
 """Of all mutants of the sample that do something else and run on sim."""
@@ -23,7 +24,7 @@ LEFT_OUT = (
 """Test files, by a part of their names, of what is drawn, measured or loaded, and searches."""
 
 NAMES = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "engine", "common")
-JUDGED = ("pinned_h2d", "offload")
+JUDGED = ("pinned_h2d", "sync_free", "offload")
 """Those of which every mutant of the sample that passes has its reason."""
 OF_COMMON = ("pinned_h2d", "sync_free", "flex_graph")
 """Systems whose tests judge what several systems stand on."""
@@ -64,7 +65,7 @@ def read_reasons() -> list[tuple[tuple[str, str, str], str]]:
     """(file, line and edit; its table) of each that has a reason."""
     tables = tomllib.loads(REASONS.read_text(encoding="utf-8"))
     found = []
-    for table in ("equivalent", "may_pass", "other_device"):
+    for table in ("equivalent", "may_pass", "other_device", "seen_elsewhere"):
         for entry in tables.get(table, []):
             if {*entry} != {"file", "line", "edit", "reason"} or not entry["reason"]:
                 raise ValueError(f"{REASONS.name} needs file, line, edit, reason: not {entry}")

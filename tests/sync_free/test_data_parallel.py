@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import debubble
 from solutions.sync_free.before import data_parallel as before
 from solutions.sync_free.model.data_parallel_group import DataParallelGroup, own_column_kernel
+from solutions.sync_free.model.exchanges import unanswered
 from solutions.sync_free.model.ranks import Agreement, agreement_of
 from solutions.sync_free.sites.data_parallel import _run_ar
 from tests.gate import closed_gate, gate_that_waits_open
@@ -248,3 +249,16 @@ def test_the_host_returns_at_once_and_reads_soon(accelerator, group):
     """Whatever the model's stream is busy with."""
     claims.expect_host_returns(accelerator, lambda: _run_ar(**numbers_of(0, 3), group=group))
     claims.expect_host_returns(accelerator, lambda: _run_ar(**numbers_of(0, 3), group=group).read())
+
+
+@pytest.mark.parametrize("timeout_s", [0, -1.0, 10**6])
+def test_a_timeout_that_is_none_is_refused(world, timeout_s):
+    with pytest.raises(ValueError, match=f"timeout_s is {timeout_s!r}: give seconds, above 0"):
+        DataParallelGroup(world, 1, timeout_s=timeout_s)
+
+
+def test_at_the_start_no_timeout_is_named():
+    assert unanswered(4, 0, [1, 3], None) == (
+        "exchange 0 of the data-parallel ranks, at the start, failed: ranks 1, 3 of 4 did not take "
+        "part; start all of them anew"
+    )

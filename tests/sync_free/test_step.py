@@ -14,6 +14,7 @@ import debubble
 from solutions.sync_free.model.config import StepConfig
 from solutions.sync_free.model.model import ConvModel
 from solutions.sync_free.model.separate_sites import SITES
+from solutions.sync_free.model.step_inputs import plan_inputs
 from solutions.sync_free.model.workload import Workload
 from solutions.sync_free.step import DecodeStep
 from tests.gate import LONG_MS, closed_gate
@@ -83,6 +84,25 @@ def test_every_step_gives_what_it_gave_before(model, scheduled, variant):
         np.testing.assert_array_equal(ids, ids_then)
         np.testing.assert_array_equal(ranks, ranks_then)
         np.testing.assert_allclose(logprobs, logprobs_then, atol=1e-5)
+
+
+def test_a_model_is_the_same_each_time(accelerator, model):
+    again = ConvModel(CONFIG, accelerator.device)
+    assert torch.equal(again.embedding.cpu(), model.embedding.cpu())
+
+
+def test_only_rows_of_another_request_are_counted_anew(scheduled):
+    last, step = scheduled[:2]
+    row_of = {name: row for row, name in enumerate(last.names)}
+    stayed = [row_of.get(name) == row for row, name in enumerate(step.names)]
+    assert any(stayed)
+    inputs = plan_inputs(step, row_of, CONFIG.vocab_size)
+    assert inputs.recounted.tolist() == [row for row, it in enumerate(stayed) if not it]
+
+
+def test_a_prepared_step_computes_nothing_when_it_runs():
+    (step,) = Workload(CONFIG).steps(1)
+    assert {"bad_words", "asked_ids"} <= vars(step).keys()
 
 
 def test_one_pinned_upload_and_not_one_wait(accelerator, model, scheduled):
