@@ -3,6 +3,7 @@ nobody touches, which costs nothing; a GPU has to have the memory."""
 
 from __future__ import annotations
 
+import importlib
 import mmap
 from collections.abc import Callable
 
@@ -29,7 +30,7 @@ def only_the_kernels(
     if accelerator.modelled:
         for module in modules:
             run = lambda kernel, grid, *args, work, **meta: kernel[grid](*args, **meta)
-            monkeypatch.setattr(f"{module}.launch", run)
+            monkeypatch.setattr(importlib.import_module(module), "launch", run)
 
 
 def address_space(accelerator: Accelerator, dtype: torch.dtype) -> torch.Tensor:
