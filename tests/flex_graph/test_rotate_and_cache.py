@@ -7,7 +7,12 @@ import torch
 
 import debubble
 from solutions.common.decoder.kv_cache import KVCache
-from solutions.common.decoder.rotate_and_cache import TILE, cos_sin_table, rotate_and_cache
+from solutions.common.decoder.rotate_and_cache import (
+    TILE,
+    HeadNorms,
+    cos_sin_table,
+    rotate_and_cache,
+)
 from tests.far_apart import HALF, address_space, only_the_kernels
 from tests.sync_free import claims
 from tests.sync_free.refusals import expect_refused
@@ -83,6 +88,23 @@ def expect_right(args, call=rotate_and_cache):
 )
 def test_queries_and_keys_are_turned_and_cached(accelerator, num_tokens, heads, size, dtype):
     expect_right(random_args(accelerator, num_tokens, heads, size, dtype))
+
+
+@pytest.mark.parametrize("size", [16, 24])
+def test_heads_may_be_normed_before_they_are_turned(accelerator, size):
+    args = random_args(accelerator, 5, (4, 2), size)
+    random = torch.Generator().manual_seed(2)
+    weights = torch.rand(2, size, generator=random) + 0.5
+    norms = HeadNorms(*weights.to(accelerator.device), eps=1e-3)
+    heads = args["qkv"].cpu().unflatten(1, (-1, size))
+    query, key = (
+        turned(torch.nn.functional.rms_norm(part, (size,), weight, 1e-3), args["positions"])
+        for part, weight in zip((heads[:, :4], heads[:, 4:6]), weights, strict=True)
+    )
+    found = rotate_and_cache(**args, norms=norms)
+    keys = args["cache"].key.cpu().flatten(0, 1)[args["slots"].cpu().long()]
+    assert (found.cpu() - query).abs().max() < TOLERANCE[torch.float32]
+    assert (keys - key).abs().max() < TOLERANCE[torch.float32]
 
 
 def test_a_token_may_begin_in_one_program_and_end_in_the_next(accelerator):

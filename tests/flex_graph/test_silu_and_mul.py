@@ -34,6 +34,15 @@ def test_gates_let_through_what_they_let_through(accelerator, shape, dtype):
     expect_right(random_input(accelerator, *shape, dtype))
 
 
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_gates_may_be_of_gelu(accelerator, dtype):
+    gate_up = random_input(accelerator, 3, 100, dtype)
+    gate, up = gate_up.cpu().double().chunk(2, dim=1)
+    right = torch.nn.functional.gelu(gate, approximate="tanh") * up
+    found = silu_and_mul(gate_up, "gelu_tanh").cpu()
+    assert (found - right).abs().max() <= TOLERANCE[dtype] * right.abs().max()
+
+
 @pytest.mark.filterwarnings("ignore:overflow")
 @pytest.mark.parametrize("gate", [-1e4, 1e4])
 def test_a_gate_may_be_shut_or_wide_open(accelerator, gate):

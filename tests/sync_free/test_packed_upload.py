@@ -92,6 +92,11 @@ def test_overlapped_uploads_through_a_ring_all_arrive(accelerator):
     assert not timeline.hazards
 
 
+def test_plans_may_fill_a_slot_of_the_ring(accelerator):
+    sent = upload_plans({"n": {"x": np.arange(8)}}, accelerator.device, bytes_ring(64))
+    assert sent["n"]["x"].tolist() == [*range(8)]
+
+
 def test_plans_that_outgrow_the_ring_are_refused_with_their_size(accelerator):
     with pytest.raises(ValueError, match="80 bytes to upload: a slot of this ring holds 64"):
         upload_plans({"n": {"x": np.zeros(10)}}, accelerator.device, bytes_ring(64))

@@ -115,11 +115,21 @@ def test_every_public_function_is_searched(calls, system):
     assert functions <= calls.keys() | NOT_SEARCHED.keys()
 
 
-def takes(number: int, names: "list[str] | None" = None) -> int:
+Rows = torch.Tensor | None
+
+
+def takes(number, names=None, tensors=(), rows=None, device="cpu"):
     return number
 
 
-takes.__annotations__ = {"number": "int", "names": "Sequence[str] | None", "return": "int"}
+takes.__annotations__ = {
+    "number": "int",
+    "names": "Sequence[str] | None",
+    "tensors": "Sequence[torch.Tensor]",
+    "rows": "Rows",
+    "device": "torch.device",
+}
+ONE = torch.zeros(1)
 
 
 @pytest.mark.parametrize(
@@ -128,15 +138,21 @@ takes.__annotations__ = {"number": "int", "names": "Sequence[str] | None", "retu
         ({"number": True}, "takes: number is True: give an integer"),
         ({"number": 10**400}, "takes: number is an int of more than 60 digits: give an integer"),
         ({"number": 1, "names": "word"}, "takes: names is 'word': give a list or None"),
+        (
+            {"number": 1, "tensors": [ONE, 2]},
+            f"takes: tensors is {shown([ONE, 2])}: give a list, each member a tensor",
+        ),
+        ({"number": 1, "rows": 3}, "takes: rows is 3: give a tensor or None"),
+        ({"number": 1, "device": 0}, "takes: device is 0: give a torch.device"),
     ],
-    ids=["a flag", "a huge one", "a word"],
+    ids=["a flag", "a huge one", "a word", "one of two", "neither", "no device"],
 )
 def test_the_door_says_function_argument_value_and_what_to_give(given, sentence):
     door = door_of(takes, "takes")
     with pytest.raises(TypeError) as refused:
         door(**given)
     assert str(refused.value) == sentence
-    assert door(2, names=["a"]) == 2
+    assert door(2, names=["a"], tensors=[ONE, ONE], rows=None, device="cpu") == 2
     assert inspect.signature(door) == inspect.signature(takes)
 
 
