@@ -21,7 +21,7 @@ SMALL = 10
 NOUNS = {
     "waits": ("wait", "waits", "host sync", "host syncs", "host_syncs", "syncs"),
     "host syncs": ("wait", "waits", "host sync", "host syncs", "host_syncs", "syncs"),
-    "uploads": ("upload", "uploads", "h2d_pinned", "h2d_pageable"),
+    "uploads": ("upload", "uploads", "buffer", "h2d_pinned", "h2d_pageable"),
     "graphs": ("graph", "graphs", "graph launches", "graph_launches"),
     "copies": ("copy", "copies", "h2d_pinned"),
     "pages": ("page", "pages"),

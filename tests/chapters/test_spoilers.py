@@ -16,6 +16,7 @@ INNOCENT = {
     },
     ("03", "uploads", "cell-13"): "of the step before, where the tables come on top of it",
     ("03", "uploads", "cell-14"): "of the step before, where the tables come on top of it",
+    ("03", "uploads", "cell-24"): "where the starts lie, not where the tables are sent from",
     ("04", "group_pages", "cell-35"): "the number of a block",
     ("04", "short_capture", "cell-64"): "the question's own words",
     ("05", "merged", "cell-09"): "the number of a block",
