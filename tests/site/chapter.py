@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from nbformat import NotebookNode
 
 from debubble.views.dashboard import Dashboard
+from debubble.views.dashboard.settings import Amounts
 from debubble.views.drawing import Drawing
 from debubble.views.explorer import explore
 from debubble.views.timeline.widget import TimelineWidget
@@ -38,6 +39,10 @@ See [the next one](01_more.ipynb), [a kata](../katas/first_steps/keep_it_on_the_
 | | |
 |---|---|
 | Time | 5 minutes |
+
+```
+host ──► stream 0 ──► a queue that is wider than any window of 400 pixels is
+```
 """
 CHOICES = "Predict: which line?\n  ( ) x.item()\n  ( ) y < 3"
 SUMMARY = "Your predictions against what happened: 2 questions"
@@ -48,7 +53,8 @@ def made_up_chapter() -> NotebookNode:
     after, before = transformer_step(0), transformer_step(4)
     bars = Drawing(Bar, width=("how wide", (1, 2, 4), 2), height=("how high", (1, 2), 1))
     layers = explore("layers", range(1, 6), lambda n: transformer_step(1, layers=n))
-    panel = Dashboard(TOGGLES, SLIDERS, run, start=((), {"batch": 4}), jobs=HeldJobs())
+    sliders = {**SLIDERS, "batch": Amounts(SLIDERS["batch"], "requests")}
+    panel = Dashboard(TOGGLES, sliders, run, start=((), {"batch": 4}), jobs=HeldJobs())
     cells = [
         text(STORY),
         code("before.show()", data=TimelineWidget(before)._repr_mimebundle_()),

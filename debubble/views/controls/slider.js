@@ -50,6 +50,6 @@ const STYLE = `
   input:focus-visible {
     outline: 2px solid var(--jp-brand-color1, #1976d2); outline-offset: 2px; border-radius: 4px;
   }
-  output { flex: 0 0 5em; font-variant-numeric: tabular-nums; font-weight: 600; }
+  output { flex: 0 0 7em; white-space: nowrap; font-variant-numeric: tabular-nums; font-weight: 600; }
 }
 `;
