@@ -16,6 +16,7 @@ import requests
 
 from workshop.hub.limits import Cgroups
 
+from ..browser.board_page import seconds_behind
 from ..browser.chromium import chromium
 from .classroom import Classroom, why_not
 from .learner import Learner
@@ -275,6 +276,11 @@ def test_the_board_shows_all_without_names(classroom, learners):
         timeout=60,
     )
     assert told.status_code == 200
+    teacher.start_server()
+    teacher.start_kernel("teaches.ipynb").run("!debubble progress --show-as Grace")
+    assert Path(classroom.folder, "workspaces/teacher/debubble/my/progress.jsonl").exists()
+    data = teacher.session.get(f"{board}/data", timeout=60).json()
+    assert len(data["learners"]) == LEARNERS, "whoever teaches is no learner"
 
 
 def test_the_board_in_a_browser(classroom, learners):
@@ -287,6 +293,16 @@ def test_the_board_in_a_browser(classroom, learners):
         page.click("form button")
         page.wait_for_selector("#learners tbody tr")
         assert page.locator("#learners tbody tr").count() == LEARNERS
+        kernel = learners[2].start_kernel("shows.ipynb")
+        file = Path(classroom.folder, "workspaces", learners[2].name, "debubble/my/progress.jsonl")
+
+        def takes(name: str) -> Path:
+            kernel.run(f"!debubble progress --show-as {name}")
+            return file
+
+        behind = [seconds_behind(page, f"Ada{n}!", lambda n=n: takes(f"Ada{n}!")) for n in range(5)]
+    print(f"\nboard: {max(behind):.2f} s behind at most")
+    assert max(behind) <= 2.0
 
 
 def test_a_password_is_guessed_more_and_more_slowly(classroom):

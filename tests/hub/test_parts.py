@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from workshop.hub.limits import GIB, Cgroups, Limits, become
+from workshop.hub.names import TEACHER
 from workshop.hub.refusal import Refusal
 from workshop.hub.settings import CHECKOUT, handed_on, settings
 from workshop.hub.workspaces import FIRST_UID, Workspaces, end_processes_of
@@ -73,6 +74,14 @@ def test_a_learners_number_stays_theirs_whoever_comes_and_goes(ours):
     assert found == {"ada": 0, "grace": 1, "edsger": 2}
     with pytest.raises(Refusal, match="mallory is not on the list"):
         workspaces.learner("mallory")
+
+
+def test_whoever_teaches_is_no_learner_on_the_board(ours):
+    ours.state.mkdir()
+    assert Workspaces(ours).ids_of_learners() == {}
+    Workspaces(ours)._number(["ada", "grace", TEACHER])
+    ids = Workspaces(ours).ids_of_learners()
+    assert ids == {"ada": FIRST_UID, "grace": FIRST_UID + 1}
 
 
 def test_a_host_user_who_does_not_exist_is_named(ours):

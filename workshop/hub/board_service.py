@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from urllib.parse import urlparse
 
@@ -14,7 +13,6 @@ from debubble.commands.board.group import Group
 from debubble.commands.board.server import Board, Handler, application
 from debubble.workshop.kata_files.catalogue import Catalogue
 
-from .names import TEACHER
 from .settings import CHECKOUT, Settings, settings
 from .workspaces import Workspaces
 
@@ -36,11 +34,10 @@ class LearnersOfTheHub(Group):
 
     def __init__(self, ours: Settings) -> None:
         super().__init__(ours.workspaces, Catalogue(CHECKOUT).katas, owners={})
-        self.numbers = Workspaces(ours).numbers
+        self.workspaces = Workspaces(ours)
 
     def look(self) -> None:
-        known = json.loads(self.numbers.read_text()) if self.numbers.exists() else {}
-        self.owners = {name: number for name, number in known.items() if name != TEACHER}
+        self.owners = self.workspaces.ids_of_learners()
         super().look()
 
 

@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from .names import TEACHER
 from .refusal import Refusal
 from .settings import CHECKOUT, FIRST_UID, MOST_LEARNERS, Settings
 
@@ -95,6 +96,10 @@ class Workspaces:
         if uid is None:
             raise Refusal(f"{name} is not on the list that the hub was started with")
         return Learner(name, uid, uid, self.settings.workspaces / name)
+
+    def ids_of_learners(self) -> dict[str, int]:
+        """User ids by name, without whoever teaches."""
+        return {name: uid for name, uid in self._known().items() if name != TEACHER}
 
     def make(self, learner: Learner) -> None:
         """Their home and checkout, as far as they are not there. What is theirs stays as it is.
