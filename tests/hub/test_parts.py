@@ -1,10 +1,13 @@
 """What the hub is made of, without a hub: settings, numbers of learners, limits, ports."""
 
 import os
+import pwd
+import signal
 import socket
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +15,7 @@ from workshop.hub.limits import GIB, Cgroups, Limits, become
 from workshop.hub.names import TEACHER
 from workshop.hub.refusal import Refusal
 from workshop.hub.settings import CHECKOUT, handed_on, settings
-from workshop.hub.workspaces import FIRST_UID, Workspaces, end_processes_of
+from workshop.hub.workspaces import FIRST_UID, Workspaces, end_processes_of, end_servers_of
 
 pytestmark = pytest.mark.sim
 LIMITS = Limits(memory_gb=1.5, processes=100, cores=0)
@@ -78,10 +81,35 @@ def test_a_learners_number_stays_theirs_whoever_comes_and_goes(ours):
 
 def test_whoever_teaches_is_no_learner_on_the_board(ours):
     ours.state.mkdir()
-    assert Workspaces(ours).ids_of_learners() == {}
+    assert Workspaces(ours).learners() == []
     Workspaces(ours)._number(["ada", "grace", TEACHER])
-    ids = Workspaces(ours).ids_of_learners()
+    ids = {one.name: one.uid for one in Workspaces(ours).learners()}
     assert ids == {"ada": FIRST_UID, "grace": FIRST_UID + 1}
+
+
+def test_users_of_the_host_are_looked_for_where_they_live(ours):
+    ours.state.mkdir()
+    workspaces = Workspaces(replace(ours, host_users=True))
+    workspaces._number(["daemon", "nobody-of-this-name", TEACHER])
+    (daemon,) = workspaces.learners()
+    known = pwd.getpwnam("daemon")
+    assert (daemon.uid, daemon.home) == (known.pw_uid, Path(known.pw_dir))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+def test_of_a_user_of_the_host_the_server_alone_is_ended():
+    def runs(*words: str) -> subprocess.Popen:
+        command = ["/usr/bin/python3", "-c", "import time; time.sleep(100)", *words]
+        return subprocess.Popen(command, user=71_001, cwd="/")
+
+    with runs("jupyterhub.singleuser") as server, runs() as another:
+        try:
+            assert end_servers_of(71_001) == 1
+            assert server.wait(10) == -signal.SIGTERM
+            assert another.poll() is None
+        finally:
+            server.kill()
+            another.kill()
 
 
 def test_a_host_user_who_does_not_exist_is_named(ours):

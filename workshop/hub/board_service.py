@@ -9,7 +9,7 @@ from urllib.parse import urlparse
 from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated
 from tornado import web
 
-from debubble.commands.board.group import Group
+from debubble.commands.board.group import Group, Member
 from debubble.commands.board.server import Board, Handler, application
 from debubble.workshop.kata_files.catalogue import Catalogue
 
@@ -33,12 +33,11 @@ class LearnersOfTheHub(Group):
     """Their files must be theirs, and are looked for where their homes are."""
 
     def __init__(self, ours: Settings) -> None:
-        super().__init__(ours.workspaces, Catalogue(CHECKOUT).katas, owners={})
+        super().__init__(ours.workspaces, Catalogue(CHECKOUT).katas)
         self.workspaces = Workspaces(ours)
 
-    def look(self) -> None:
-        self.owners = self.workspaces.ids_of_learners()
-        super().look()
+    def members(self) -> list[Member]:
+        return [Member(one.name, one.home, (), one.uid) for one in self.workspaces.learners()]
 
 
 async def serve(ours: Settings) -> None:
