@@ -21,8 +21,8 @@ from .settings import CHECKOUT, FIRST_UID, Settings, settings
 from .workspaces import Workspaces, end_processes_of, end_servers_of
 
 TRIES = 6
-LEARNER_GB = 0.5
-"""What a learner takes who runs a chapter and a kata on sim, as measured."""
+LEARNER_GB = 1.0
+"""What a learner takes at most who runs a chapter and a kata on sim, as measured."""
 
 
 def main() -> None:
