@@ -189,6 +189,13 @@ def test_processes_of_the_hosts_own_users_are_never_ended():
     assert end_processes_of(0) == 0
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+def test_a_process_is_ended_once_though_nobody_has_asked_how_it_ended():
+    with subprocess.Popen(["sleep", "100"], user=71_002, cwd="/") as process:
+        assert end_processes_of(71_002) == 1
+    assert process.returncode == -signal.SIGKILL
+
+
 def test_cgroups_of_version_2_hold_memory_processes_and_cores(tmp_path):
     (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids")
     groups = Cgroups(tmp_path)

@@ -239,7 +239,11 @@ def end_processes_of(uid: int) -> int:
         return 0
     ended = 0
     for _ in range(20):
-        found = [int(path.name) for path in Path("/proc").glob("[0-9]*") if _owner(path) == uid]
+        found = [
+            int(path.name)
+            for path in Path("/proc").glob("[0-9]*")
+            if _owner(path) == uid and not _has_ended(path)
+        ]
         if not found:
             break
         for pid in found:
@@ -255,6 +259,14 @@ def _owner(path: Path) -> int:
         return path.stat().st_uid
     except OSError:
         return -1
+
+
+def _has_ended(path: Path) -> bool:
+    """Whether it is only there until its parent asks how it ended."""
+    try:
+        return (path / "stat").read_text().rpartition(") ")[2].startswith(("Z", "X"))
+    except OSError:
+        return True
 
 
 def _command(path: Path) -> bytes:
