@@ -1,17 +1,21 @@
 """What the hub is made of, without a hub: settings, numbers of learners, limits, ports."""
 
 import os
+import pwd
+import signal
 import socket
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from workshop.hub.limits import GIB, Cgroups, Limits, become
+from workshop.hub.names import TEACHER
 from workshop.hub.refusal import Refusal
 from workshop.hub.settings import CHECKOUT, handed_on, settings
-from workshop.hub.workspaces import FIRST_UID, Workspaces, end_processes_of
+from workshop.hub.workspaces import FIRST_UID, Workspaces, end_processes_of, end_servers_of
 
 pytestmark = pytest.mark.sim
 LIMITS = Limits(memory_gb=1.5, processes=100, cores=0)
@@ -73,6 +77,39 @@ def test_a_learners_number_stays_theirs_whoever_comes_and_goes(ours):
     assert found == {"ada": 0, "grace": 1, "edsger": 2}
     with pytest.raises(Refusal, match="mallory is not on the list"):
         workspaces.learner("mallory")
+
+
+def test_whoever_teaches_is_no_learner_on_the_board(ours):
+    ours.state.mkdir()
+    assert Workspaces(ours).learners() == []
+    Workspaces(ours)._number(["ada", "grace", TEACHER])
+    ids = {one.name: one.uid for one in Workspaces(ours).learners()}
+    assert ids == {"ada": FIRST_UID, "grace": FIRST_UID + 1}
+
+
+def test_users_of_the_host_are_looked_for_where_they_live(ours):
+    ours.state.mkdir()
+    workspaces = Workspaces(replace(ours, host_users=True))
+    workspaces._number(["daemon", "nobody-of-this-name", TEACHER])
+    (daemon,) = workspaces.learners()
+    known = pwd.getpwnam("daemon")
+    assert (daemon.uid, daemon.home) == (known.pw_uid, Path(known.pw_dir))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+def test_of_a_user_of_the_host_the_server_alone_is_ended():
+    def runs(*words: str) -> subprocess.Popen:
+        command = ["/usr/bin/python3", "-c", "import time; time.sleep(100)", *words]
+        return subprocess.Popen(command, user=71_001, cwd="/")
+
+    with runs("jupyterhub.singleuser") as server, runs() as another:
+        try:
+            assert end_servers_of(71_001) == 1
+            assert server.wait(10) == -signal.SIGTERM
+            assert another.poll() is None
+        finally:
+            server.kill()
+            another.kill()
 
 
 def test_a_host_user_who_does_not_exist_is_named(ours):
@@ -150,6 +187,13 @@ def test_no_hub_to_end_is_one_sentence(tmp_path):
 
 def test_processes_of_the_hosts_own_users_are_never_ended():
     assert end_processes_of(0) == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+def test_a_process_is_ended_once_though_nobody_has_asked_how_it_ended():
+    with subprocess.Popen(["sleep", "100"], user=71_002, cwd="/") as process:
+        assert end_processes_of(71_002) == 1
+    assert process.returncode == -signal.SIGKILL
 
 
 def test_cgroups_of_version_2_hold_memory_processes_and_cores(tmp_path):

@@ -127,3 +127,10 @@ def test_three_hundred_names_are_read_with_a_mark_of_windows(tmp_path):
     path = tmp_path / "names.txt"
     path.write_text("\ufeff" + "\r\n".join(f"Learner {n}" for n in range(300)))
     assert len(read_names(path)) == 300
+
+
+def test_users_of_the_host_keep_the_names_they_have_there(tmp_path):
+    path = tmp_path / "names.txt"
+    path.write_text("ada_l\ngrace.h # she\n")
+    assert read_names(path, host_users=True) == ["ada_l", "grace.h"]
+    assert read_names(path) == ["ada-l", "grace-h"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from debubble.commands.board import safe_file
-from debubble.commands.board.group import MOST_QUESTIONS, Group, key_of
+from debubble.commands.board.group import MOST_QUESTIONS, Group, Member, key_of
 from debubble.commands.board.learner import plain
 from debubble.workshop.kata_files.catalogue import Catalogue
 
@@ -31,8 +31,8 @@ def write(folder: Path, name: str, *lines: str) -> Path:
     return path
 
 
-def shown(folder: Path, revealed=(), *, teaches=True, **about) -> dict:
-    group = Group(folder, KATAS, **about)
+def shown(folder: Path, revealed=(), *, teaches=True) -> dict:
+    group = Group(folder, KATAS)
     group.look()
     return json.loads(json.dumps(group.shown(dict(revealed), teaches=teaches)))
 
@@ -203,9 +203,16 @@ def test_a_pipe_is_not_waited_for_and_a_folder_is_no_file(tmp_path):
 
 def test_on_the_hub_a_file_must_be_its_learners(tmp_path):
     write(tmp_path, "ada", event("begun", kata=FIRST))
-    assert shown(tmp_path, owners={"ada": os.getuid()})["learners"]
-    assert shown(tmp_path, owners={"ada": os.getuid() + 1})["learners"] == []
-    assert shown(tmp_path, owners={"grace": os.getuid()})["learners"] == []
+    for name, owner, seen in (
+        ("ada", os.getuid(), 1),
+        ("ada", os.getuid() + 1, 0),
+        ("grace", os.getuid(), 0),
+    ):
+        group = Group(tmp_path, KATAS)
+        member = Member(name, tmp_path / name, owner=owner)
+        group.members = lambda member=member: [member]
+        group.look()
+        assert len(group.shown({}, teaches=True)["learners"]) == seen, member
 
 
 def test_a_hundred_learners_are_looked_at_within_a_second_of_work(tmp_path):

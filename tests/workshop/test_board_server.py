@@ -1,6 +1,11 @@
 """The board's pages: who may look, who may reveal, and what a browser makes of hostile names."""
 
 import json
+import random
+import re
+import subprocess
+import sys
+import time
 
 import pytest
 from tornado.httpserver import HTTPServer
@@ -9,8 +14,10 @@ from tornado.web import HTTPError
 
 from debubble.commands.board.group import Group, key_of
 from debubble.commands.board.server import POLICY, Board, application, for_this_host
+from debubble.workshop.kata_files.progress import Progress
+from debubble.workshop.kata_files.workspace import Workspace
 
-from .test_board import KATAS, QUESTION, event, write
+from .test_board import KATAS, QUESTION, ROOT, event, write
 
 pytestmark = pytest.mark.sim
 TOKEN = "who teaches has this"
@@ -107,3 +114,40 @@ def test_a_browser_shows_a_hostile_name_as_text(tmp_path):
         assert page.locator("#learners tbody tr td").first.inner_text() == hostile
         assert page.locator("img").count() == 0 and dialogs == []
     loop.call_soon_threadsafe(loop.stop)
+
+
+@pytest.mark.browser
+@pytest.mark.deep
+def test_of_a_hundred_learners_the_page_is_two_seconds_behind_at_most(tmp_path, monkeypatch):
+    from ..browser.board_page import seconds_behind
+    from ..browser.chromium import chromium
+
+    tried = [event("attempt", kata=kata.name, verdict="failed") for kata in KATAS]
+    said = event("prediction", chapter="02", cell=QUESTION, value="8")
+    for n in range(100):
+        write(tmp_path, f"learner{n}", *tried, said)
+    monkeypatch.setenv("DEBUBBLE_WORKSPACE", str(tmp_path / "learner7" / "my"))
+    progress = Progress(Workspace(ROOT))
+
+    def takes(name: str):
+        progress.add("board", name=name)
+        return progress.path
+
+    command = [sys.executable, "-u", "-m", "debubble.cli", "board", str(tmp_path)]
+    with (
+        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as board,
+        chromium() as browser,
+    ):
+        try:
+            address = re.search(r"http\S+", board.stdout.readline())[0]
+            page = browser.new_page()
+            page.goto(address)
+            page.locator("#learners tbody tr").nth(99).wait_for()
+            behind = []
+            for n in range(12):
+                time.sleep(random.random())  # At any moment between two looks.
+                behind.append(seconds_behind(page, f"Ada {n}.", lambda n=n: takes(f"Ada {n}.")))
+        finally:
+            board.terminate()
+    print(f"\nbehind: {max(behind):.2f} s at most, {sorted(behind)[6]:.2f} s in the middle")
+    assert max(behind) <= 2.0

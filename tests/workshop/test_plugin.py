@@ -278,6 +278,14 @@ def test_it_stops_at_one_that_was_edited_and_fails(run, two):
     assert "2 failed in" in text and "Stopped at the first kata" in text
 
 
+def test_a_kata_whose_tests_are_gone_holds_up_nobody(run, two):
+    two.kata.test_path.unlink()
+    text = run()
+    assert "tiny/add_more  not solved: 1 of 2 tests pass" in text
+    gone = "katas/tiny/test_add_up.py is gone, and its kata is not tested: `git checkout katas/"
+    assert gone in text and "edited" not in text
+
+
 def test_a_kata_that_is_named_runs_regardless(run, two):
     text = run("katas/tiny/test_add_more.py")
     assert "2 failed, 2 passed" in text

@@ -3,7 +3,6 @@ JupyterHub."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
@@ -19,11 +18,11 @@ from .names import TEACHER, read_names
 from .passwords import Passwords
 from .refusal import Refusal
 from .settings import CHECKOUT, FIRST_UID, Settings, settings
-from .workspaces import Workspaces, end_processes_of
+from .workspaces import Workspaces, end_processes_of, end_servers_of
 
 TRIES = 6
-LEARNER_GB = 0.5
-"""What a learner takes who runs a chapter and a kata on sim, as measured."""
+LEARNER_GB = 1.0
+"""What a learner takes at most who runs a chapter and a kata on sim, as measured."""
 
 
 def main() -> None:
@@ -46,9 +45,9 @@ def main() -> None:
 
 
 def start(ours: Settings) -> None:
-    names = read_names(ours.names)
+    names = read_names(ours.names, host_users=ours.host_users)
     workspaces = Workspaces(ours)
-    for name in names if ours.host_users else []:
+    for name in [*names, TEACHER] if ours.host_users else []:
         workspaces.learner(name)
     refuse_beside_another(ours)
     refuse_taken_ports(ours)
@@ -75,11 +74,13 @@ def forget(ours: Settings, names: list[str]) -> None:
 def end(ours: Settings) -> None:
     """`make hub-end`: the proxy and everything of the learners'. Their workspaces stay."""
     proxy.stop(ours)
-    known = json.loads(Workspaces(ours).numbers.read_text()) if ours.state.is_dir() else {}
-    ended = sum(end_processes_of(uid) for uid in known.values())
-    for name, uid in known.items():  # The next group's first learner gets the number of this one's.
-        shutil.rmtree(ours.runtime / str(uid), ignore_errors=True)
-        Cgroups().remove(name)
+    known = Workspaces(ours).everybody()
+    ended = sum(
+        (end_servers_of if ours.host_users else end_processes_of)(learner.uid) for learner in known
+    )
+    for learner in known:  # The next group's first learner gets the number of this one's.
+        shutil.rmtree(ours.runtime / str(learner.uid), ignore_errors=True)
+        Cgroups().remove(learner.name)
     print(f"The workshop has ended, and with it {ended} processes of {len(known)} learners.")
 
 

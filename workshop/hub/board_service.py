@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from urllib.parse import urlparse
 
 from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated
 from tornado import web
 
-from debubble.commands.board.group import Group
+from debubble.commands.board.group import Group, Member
 from debubble.commands.board.server import Board, Handler, application
 from debubble.workshop.kata_files.catalogue import Catalogue
 
-from .names import TEACHER
 from .settings import CHECKOUT, Settings, settings
 from .workspaces import Workspaces
 
@@ -35,13 +33,11 @@ class LearnersOfTheHub(Group):
     """Their files must be theirs, and are looked for where their homes are."""
 
     def __init__(self, ours: Settings) -> None:
-        super().__init__(ours.workspaces, Catalogue(CHECKOUT).katas, owners={})
-        self.numbers = Workspaces(ours).numbers
+        super().__init__(ours.workspaces, Catalogue(CHECKOUT).katas)
+        self.workspaces = Workspaces(ours)
 
-    def look(self) -> None:
-        known = json.loads(self.numbers.read_text()) if self.numbers.exists() else {}
-        self.owners = {name: number for name, number in known.items() if name != TEACHER}
-        super().look()
+    def members(self) -> list[Member]:
+        return [Member(one.name, one.home, (), one.uid) for one in self.workspaces.learners()]
 
 
 async def serve(ours: Settings) -> None:

@@ -13,7 +13,7 @@ TERMINALS = '{"shell_command": ["bash", "-c", "exec bash --rcfile \\"$DEBUBBLE_T
 
 c = get_config()  # noqa: F821
 ours = settings()
-names = read_names(ours.names)
+names = read_names(ours.names, host_users=ours.host_users)
 scheme = "https" if ours.certificate else "http"
 
 # Who comes in.

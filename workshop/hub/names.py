@@ -12,9 +12,9 @@ MOST_LETTERS = 32
 TEACHER = "teacher"
 
 
-def read_names(path: Path) -> list[str]:
-    """The names by which learners log in, in the list's order. Refusal where two are the same, or
-    one has no letter in it."""
+def read_names(path: Path, *, host_users: bool = False) -> list[str]:
+    """The names by which learners log in, in the list's order; users of the host do by the names
+    that they have there. Refusal where two are the same, or one has no letter in it."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except FileNotFoundError:
@@ -26,7 +26,7 @@ def read_names(path: Path) -> list[str]:
         written = line.partition("#")[0].strip()
         if not written:
             continue
-        name = login_name(written)
+        name = written if host_users else login_name(written)
         if not name:
             raise Refusal(f"{path}, line {number}: {written!r} has no letter of a to z in it")
         if name == TEACHER:

@@ -17,10 +17,11 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from .names import TEACHER
 from .refusal import Refusal
 from .settings import CHECKOUT, FIRST_UID, MOST_LEARNERS, Settings
 
@@ -83,6 +84,9 @@ class Workspaces:
             path.chmod(path.stat().st_mode | 0o055 if path.is_dir() else 0o644)
 
     def learner(self, name: str) -> Learner:
+        return self._learner(name, self._known())
+
+    def _learner(self, name: str, known: Mapping[str, int]) -> Learner:
         if self.settings.host_users:
             try:
                 user = pwd.getpwnam(name)
@@ -91,10 +95,22 @@ class Workspaces:
                     f"{name} is no user of this host: `useradd {name}`, or USERS=list"
                 ) from None
             return Learner(name, user.pw_uid, user.pw_gid, Path(user.pw_dir))
-        uid = self._known().get(name)
+        uid = known.get(name)
         if uid is None:
             raise Refusal(f"{name} is not on the list that the hub was started with")
         return Learner(name, uid, uid, self.settings.workspaces / name)
+
+    def everybody(self) -> list[Learner]:
+        """All who ever could come, and whoever teaches. A user who left the host is left out."""
+        known, found = self._known(), []
+        for name in known:
+            with contextlib.suppress(Refusal):
+                found.append(self._learner(name, known))
+        return found
+
+    def learners(self) -> list[Learner]:
+        """Everybody but whoever teaches."""
+        return [one for one in self.everybody() if one.name != TEACHER]
 
     def make(self, learner: Learner) -> None:
         """Their home and checkout, as far as they are not there. What is theirs stays as it is.
@@ -203,13 +219,31 @@ class Workspaces:
         )
 
 
+def end_servers_of(uid: int) -> int:
+    """Of a user of the host, who may do other things there too; returns how many there were. A
+    server ends its kernels and terminals itself."""
+    servers = [
+        path
+        for path in Path("/proc").glob("[0-9]*")
+        if _owner(path) == uid and b"jupyterhub.singleuser" in _command(path)
+    ]
+    for path in servers:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(path.name), signal.SIGTERM)
+    return len(servers)
+
+
 def end_processes_of(uid: int) -> int:
     """All of them, however they were started; returns how many there were."""
     if uid < 1000:
         return 0
     ended = 0
     for _ in range(20):
-        found = [int(path.name) for path in Path("/proc").glob("[0-9]*") if _owner(path) == uid]
+        found = [
+            int(path.name)
+            for path in Path("/proc").glob("[0-9]*")
+            if _owner(path) == uid and not _has_ended(path)
+        ]
         if not found:
             break
         for pid in found:
@@ -225,3 +259,18 @@ def _owner(path: Path) -> int:
         return path.stat().st_uid
     except OSError:
         return -1
+
+
+def _has_ended(path: Path) -> bool:
+    """Whether it is only there until its parent asks how it ended."""
+    try:
+        return (path / "stat").read_text().rpartition(") ")[2].startswith(("Z", "X"))
+    except OSError:
+        return True
+
+
+def _command(path: Path) -> bytes:
+    try:
+        return (path / "cmdline").read_bytes()
+    except OSError:
+        return b""

@@ -31,6 +31,18 @@ HERE_SECONDS = 300.0
 """Who was heard of within them is at work."""
 
 
+@dataclass(frozen=True)
+class Member:
+    """Whose file is looked for, and where."""
+
+    name: str
+    folder: Path
+    below: tuple[str, ...] = ()
+    """On the way from `folder` on, and not to be a link."""
+    owner: int | None = None
+    """The user id of whom the file must be, where that is known."""
+
+
 @dataclass
 class Seat:
     """A learner, and the version of the file that is known of them."""
@@ -42,39 +54,39 @@ class Seat:
 
 
 class Group:
-    def __init__(
-        self, folder: Path, katas: Sequence[Kata], owners: Mapping[str, int] | None = None
-    ) -> None:
-        """`owners`: the user ids of whom a file must be, by the folder's name, where that is
-        known."""
-        self.folder, self.katas, self.owners = folder, katas, owners
+    def __init__(self, folder: Path, katas: Sequence[Kata]) -> None:
+        self.folder, self.katas = folder, katas
         self.names = {kata.name for kata in katas}
         self.seats: dict[str, Seat] = {}
         self.salt = secrets.token_bytes(16)
 
-    def look(self) -> None:
-        """Reads what is new. OSError where the folder itself can't be read."""
+    def members(self) -> Sequence[Member]:
+        """Whoever has a folder here. OSError where the group's can't be read."""
         with os.scandir(self.folder) as entries:
             there = sorted(entry.name for entry in entries if not entry.name.startswith("."))
-        for gone in self.seats.keys() - {*there[:MOST_LEARNERS]}:
+        return [Member(name, self.folder, (name,)) for name in there]
+
+    def look(self) -> None:
+        """Reads what is new. OSError where the folder itself can't be read."""
+        members = self.members()[:MOST_LEARNERS]
+        for gone in self.seats.keys() - {member.name for member in members}:
             del self.seats[gone]
         now = time.time()
-        for name in there[:MOST_LEARNERS]:
-            if self.owners is None or name in self.owners:
-                self._look_at(name, now)
+        for member in members:
+            self._look_at(member, now)
 
-    def _look_at(self, name: str, now: float) -> None:
-        seat = self.seats.get(name)
-        owner = self.owners[name] if self.owners else None
-        for parts in [()] if name.endswith(".jsonl") else PLACES:
-            known = seat.version if seat and seat.parts == (name, *parts) else None
-            found = read(self.folder, (name, *parts), known, owner)
+    def _look_at(self, member: Member, now: float) -> None:
+        seat = self.seats.get(member.name)
+        for place in [()] if member.below and member.name.endswith(".jsonl") else PLACES:
+            parts = (*member.below, *place)
+            known = seat.version if seat and seat.parts == parts else None
+            found = read(member.folder, parts, known, member.owner)
             if isinstance(found, Read):
                 learner = Learner.of(found.text, self.names, now)
-                self.seats[name] = Seat((name, *parts), found.version, learner, found.is_cut)
+                self.seats[member.name] = Seat(parts, found.version, learner, found.is_cut)
             if found:
                 return
-        self.seats.pop(name, None)
+        self.seats.pop(member.name, None)
 
     def shown(self, revealed: Mapping[str, str], *, teaches: bool) -> dict[str, object]:
         """All that the page shows, for whoever teaches or for a learner: of a prediction these see

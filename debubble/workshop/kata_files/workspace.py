@@ -113,7 +113,10 @@ class Workspace:
         for kata in catalogue.katas:
             if files.has_edited_tests(kata):
                 tests = kata.relative(kata.test_path)
-                yield f"{tests} has been edited, its verdict is not ours: `git checkout {tests}`?"
+                gone = "is gone, and its kata is not tested"
+                edited = "has been edited, its verdict is not ours"
+                found = edited if kata.test_path.exists() else gone
+                yield f"{tests} {found}: `git checkout {tests}`?"
             if self.has_copy(kata) and files.is_edited(kata):
                 copy = self.copy_of(kata)
                 if not _same(copy, kata.stub_path):

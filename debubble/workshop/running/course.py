@@ -54,9 +54,10 @@ class Course:
 
     @cached_property
     def asked_for(self) -> Sequence[Kata]:
-        """In teaching order."""
+        """In teaching order. One whose tests are gone is left out: nobody waits for it."""
         inside = lambda kata: any(kata.test_path.is_relative_to(path) for path in self.folders)
-        return [kata for kata in self.catalogue.katas if self.is_named(kata) or inside(kata)]
+        there = [kata for kata in self.catalogue.katas if kata.test_path.is_file()]
+        return [kata for kata in there if self.is_named(kata) or inside(kata)]
 
     @cached_property
     def untouched(self) -> Sequence[Kata]:

@@ -1,0 +1,28 @@
+"""A board's page in a browser: how long after a learner's file it shows what that says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+WATCH_FOR = """
+text => {
+  const table = document.querySelector("#learners");
+  window.shownAt = new Promise((told) => {
+    const look = () => table.innerText.includes(text) && told(Date.now());
+    new MutationObserver(look).observe(table, { childList: true, subtree: true });
+  });
+}
+"""
+
+
+def seconds_behind(page: Page, text: str, write: Callable[[], Path]) -> float:
+    """Until the table of learners has `text`, from the time of the file that `write` writes and
+    returns, which is what says so."""
+    page.evaluate(WATCH_FOR, text)
+    written = write().stat().st_mtime
+    return page.evaluate("() => window.shownAt") / 1000 - written
