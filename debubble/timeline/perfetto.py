@@ -32,7 +32,8 @@ def _as_json(timeline: TimelineData) -> Iterator[str]:
     yield "]}"
 
 
-ROWS_AT_A_TIME = 4096
+ROWS_AT_A_TIME = 512
+"""With more, Python's garbage collector takes them for long-lived, and goes through all events."""
 
 
 def _encoded(value: object) -> str:
