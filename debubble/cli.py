@@ -363,7 +363,3 @@ def check(
     from .commands.check import check
 
     check(katas or [], device.value, write_stubs, pristine)
-
-
-if __name__ == "__main__":
-    app()

@@ -90,7 +90,7 @@ def test_as_a_command_it_leaves_nothing_behind_on_stderr(tmp_path):
     """Tensors that live until Python ends are given back without a word."""
     script = tmp_path / "script.py"
     script.write_text("import torch\nx = torch.ones(3, device='cuda')\nprint(x.sum().item())\n")
-    command = [sys.executable, "-m", "debubble.cli", "syncs", "--as-cuda", str(script)]
+    command = [sys.executable, "-m", "debubble", "syncs", "--as-cuda", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "a value" in done.stdout

@@ -189,7 +189,7 @@ def test_it_works_as_a_command_of_its_own(tmp_path, accelerator):
     """A module of its own process, started elsewhere, with nothing that tests prepared."""
     script = tmp_path / "script.py"
     script.write_text(LOOP)
-    command = [sys.executable, "-m", "debubble.cli", "syncs", "--check", str(script)]
+    command = [sys.executable, "-m", "debubble", "syncs", "--check", str(script)]
     environment = os.environ | {"COLUMNS": "200"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr

@@ -23,7 +23,7 @@ FLOORS = (
     ("views", "detector"),
     ("recording", "before_triton"),
     ("__init__",),
-    ("commands", "workshop", "cli"),
+    ("commands", "workshop", "cli", "__main__"),
 )
 """The packages and modules of `debubble`, from the ground up: each may use those of its own floor
 and of the floors below."""

@@ -35,7 +35,7 @@ class Pretended:
         package = folder / "debubble"
         package.mkdir()
         (package / "__init__.py").touch()
-        (package / "cli.py").write_text(f"app = lambda: print({says!r})\n")
+        (package / "__main__.py").write_text(f"main = lambda: print({says!r})\n")
         self.uv = folder.parent / "uv"
         self.uv.write_text(
             UV.format(log=quote(str(self.log)), python=quote(python), installs=installs)

@@ -53,7 +53,7 @@ def test_an_accelerator_that_is_not_there_is_said_and_the_rest_still_shown(monke
 
 def test_a_wrong_device_in_the_environment_stops_no_import():
     environment = {**os.environ, "DEBUBBLE_DEVICE": "tpu"}
-    command = [sys.executable, "-m", "debubble.cli", "doctor"]
+    command = [sys.executable, "-m", "debubble", "doctor"]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 2 and not result.stderr
     assert "none: DEBUBBLE_DEVICE 'tpu' is unknown: choose one of auto, cuda" in result.stdout

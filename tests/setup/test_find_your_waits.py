@@ -21,7 +21,7 @@ def printed(command: str) -> str:
     words = command.split()[1:]
     environment = os.environ | {"COLUMNS": "100", "DEBUBBLE_DEVICE": "sim"}
     done = subprocess.run(
-        [sys.executable, "-m", "debubble.cli", *words],
+        [sys.executable, "-m", "debubble", *words],
         cwd=ROOT / "docs/examples",
         env=environment | {"PYTHONPATH": str(ROOT)},
         capture_output=True,

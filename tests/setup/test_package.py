@@ -148,21 +148,21 @@ def test_a_script_is_watched_beside_a_folder_of_our_name(installed, tmp_path):
     (tmp_path / "debubble").mkdir()
     (tmp_path / "debubble" / "__init__.py").write_text("raise ImportError('not this one')")
     (script := tmp_path / "script.py").write_text(WAITS)
-    command = ("-m", "debubble.cli", "syncs", "--check", "--device", "sim", str(script), "--mine")
+    command = ("-m", "debubble", "syncs", "--check", "--device", "sim", str(script), "--mine")
     run = installed.run(*command)
     assert "<function record at " in run.stdout and "--mine" in run.stdout, run.stderr
     assert run.returncode == 1 and "script.py:7" in run.stdout
 
 
 def test_the_doctor_needs_no_checkout(installed):
-    run = installed.run("-m", "debubble.cli", "doctor", DEBUBBLE_DEVICE="sim")
+    run = installed.run("-m", "debubble", "doctor", DEBUBBLE_DEVICE="sim")
     assert run.returncode == 0, run.stderr
     assert "sim, modelled on NVIDIA H200" in run.stdout
 
 
 @pytest.mark.parametrize("command", [["hint", "x"], ["reset", "x"], ["check"]])
 def test_without_a_checkout_the_workbooks_commands_are_refused(installed, command):
-    run = installed.run("-m", "debubble.cli", *command)
+    run = installed.run("-m", "debubble", *command)
     assert (run.returncode, run.stdout) == (2, "")
     (sentence,) = run.stderr.splitlines()
     assert sentence.startswith("no katas/katas.toml at or above ")

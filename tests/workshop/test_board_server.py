@@ -133,7 +133,7 @@ def test_of_a_hundred_learners_the_page_is_two_seconds_behind_at_most(tmp_path, 
         progress.add("board", name=name)
         return progress.path
 
-    command = [sys.executable, "-u", "-m", "debubble.cli", "board", str(tmp_path)]
+    command = [sys.executable, "-u", "-m", "debubble", "board", str(tmp_path)]
     with (
         subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as board,
         chromium() as browser,

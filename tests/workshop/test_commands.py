@@ -1,5 +1,6 @@
 """`debubble reset`, `hint` and `check` on the command line."""
 
+import os
 import subprocess
 import sys
 
@@ -123,8 +124,16 @@ def test_ctrl_c_ends_a_command_with_a_word_and_no_traceback(debubble, monkeypatc
     assert result.exit_code and result.output.startswith("\nStopped.\n")
 
 
+def test_ctrl_c_while_a_command_is_imported_ends_it_with_a_word(tmp_path):
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(tmp_path), *sys.path))}
+    command = [sys.executable, "-m", "debubble", "list"]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (130, "\nStopped.\n")
+
+
 def test_help_names_all_commands():
-    command = [sys.executable, "-m", "debubble.cli", "--help"]
+    command = [sys.executable, "-m", "debubble", "--help"]
     result = subprocess.run(command, capture_output=True, text=True)
     for name in ("doctor", "calibrate", "trace", "hint", "reset", "check"):
         assert name in result.stdout

@@ -256,7 +256,7 @@ class Watch:
     """`debubble watch` in a process of its own, and what it says."""
 
     def __init__(self, root):
-        command = [sys.executable, "-u", "-m", "debubble.cli", "watch", "--device", "sim"]
+        command = [sys.executable, "-u", "-m", "debubble", "watch", "--device", "sim"]
         self.process = subprocess.Popen(
             command,
             cwd=root,
