@@ -1,5 +1,7 @@
 """What code written for CUDA does beside calling operators, on sim."""
 
+import weakref
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -59,6 +61,26 @@ def test_lazy_layers_take_their_shapes_on_the_device(accelerator):
     assert {tensor.device.type for tensor in model.state_dict().values()} == {"sim"}
     on_cpu = nn.LazyLinear(4)
     assert on_cpu(torch.rand(3, 5)).device.type == "cpu"
+
+
+def test_a_module_on_the_cpu_changes_its_type_whoever_looks_at_it(accelerator):
+    module = nn.Linear(2, 2)
+    weight = weakref.ref(module.weight)
+    assert module.double().weight is weight()
+    module.load_state_dict({name: t + 1 for name, t in module.state_dict().items()})
+    assert module.weight is weight() and weight().dtype == torch.float64
+
+
+@pytest.mark.parametrize(("there", "back"), [("sim", "cpu"), ("sim", "sim")])
+def test_a_module_that_moves_keeps_its_parameters_and_their_gradients(accelerator, there, back):
+    module = nn.Linear(2, 2)
+    module(torch.ones(1, 2)).sum().backward()
+    before = [*module.parameters()]
+    for device in (there, back):
+        module.to(device)
+        assert all(is_now is was for is_now, was in zip(module.parameters(), before, strict=True))
+        assert {p.device.type for p in before} == {p.grad.device.type for p in before} == {device}
+    assert module.weight.grad.tolist() == [[1, 1], [1, 1]]
 
 
 class Marked(torch.Tensor):

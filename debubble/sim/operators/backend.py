@@ -19,7 +19,16 @@ from ..clock.device import SimDevice
 from ..memory import pinning
 from . import factories
 from .dispatch import Dispatcher
-from .features import data_parallel, dlpack, generator, handles, lazy_layers, loading, unfused_flex
+from .features import (
+    data_parallel,
+    dlpack,
+    generator,
+    handles,
+    lazy_layers,
+    loading,
+    moving_modules,
+    unfused_flex,
+)
 
 
 def register(device: SimDevice) -> Dispatcher:
@@ -35,13 +44,12 @@ def register(device: SimDevice) -> Dispatcher:
     handles.install(device)
     loading.install(device)
     lazy_layers.install()
+    moving_modules.install()
     dlpack.install()
     data_parallel.install()
     unfused_flex.install()
     backward_pass.install()
     _let_optimizers_take_foreach()
-    # A CPU parameter can't take data of this tensor class: `module.to()` swaps the two objects.
-    torch.__future__.set_swap_module_params_on_conversion(True)
     return dispatcher
 
 
