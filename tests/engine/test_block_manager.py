@@ -94,6 +94,13 @@ def test_the_second_block_with_the_same_contents_has_no_name():
     assert manager.lookup([b"a"]) == [first]
 
 
+@pytest.mark.parametrize("count", [0, 2])
+def test_none_may_be_allocated_and_all(count):
+    manager = BlockManager(3)
+    assert len(manager.allocate(count)) == count
+    assert manager.num_free == 2 - count
+
+
 @pytest.mark.parametrize("count", [3, -1])
 def test_blocks_that_are_not_there_can_t_be_allocated(count):
     manager = BlockManager(3)

@@ -122,6 +122,11 @@ def test_a_profile_batch_is_as_wide_and_as_long_as_can_be(num_tokens):
     assert batch.seq_lens.tolist() == [40] * len(batch.seq_lens)
 
 
+@pytest.mark.parametrize("seq_len", [1, 48])
+def test_the_shortest_and_the_longest_requests_are_profiled(seq_len):
+    assert profile_batch(4, seq_len, LIMITS).seq_lens.tolist() == [seq_len] * 4
+
+
 @pytest.mark.parametrize("seq_len", [0, 49])
 def test_profiled_lengths_are_those_that_requests_can_have(accelerator, served, seq_len):
     with pytest.raises(ValueError, match=f"profile_seq_lens {seq_len}: .* 1 to max_model_len.* 48"):
@@ -150,6 +155,21 @@ def test_a_capture_in_the_middle_of_serving_changes_nobody_s_cache(accelerator):
     assert torch.equal(cache.value.cpu(), before[1])
     assert list(served.runner.captured) == [16]
     assert all(served.steps(8))
+
+
+class SlotsAlone(AttentionOnly):
+    """A model that gives, instead of logits, where it would write."""
+
+    def forward(self, inputs, attn_metadata):
+        return inputs.slot_mapping.clone()
+
+
+def test_a_captured_step_has_no_slots_not_even_of_the_null_block(accelerator):
+    served = Served(accelerator, model_class=SlotsAlone, kinds={}, capture_sizes=[2, 5])
+    served.runner.capture_model()
+    graph, slots = served.runner.captured[5]
+    graph.replay()
+    assert slots.tolist() == [-1] * 5
 
 
 def test_a_second_capture_captures_what_is_missing(accelerator):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
+from solutions.gdn.model import conv_update
 from solutions.gdn.model.conv_update import causal_conv1d_update
 from solutions.sync_free.kernels.causal_conv1d import BLOCK_DIM
 from solutions.sync_free.packed.conv_metadata import prepare_conv_metadata
@@ -182,6 +183,7 @@ SHARED_SLOTS = {
     "of prompts": ([3, 0, 2], [5, 1, 5], None),
     "of drafts": ([2, 2], [[0, 1], [1, 2]], [1, 1]),
     "of a draft, and where another goes on": ([1, 2], [[3, 2], [0, 3]], [1, 1]),
+    "of drafts alone, and the first slot": ([2, 2], [[3, 0], [4, 0]], [1, 1]),
 }
 
 
@@ -288,6 +290,17 @@ def test_one_launch_and_nobody_waits(accelerator):
         call = lambda options=options: causal_conv1d_update(**args, **options)
         claims.expect_no_wait(accelerator, call, pinned_uploads=0)
         assert claims.counts_of(accelerator, call)["kernels"] == 1
+
+
+def test_the_modelled_time_is_that_of_a_state_for_each_drafted_token(accelerator, monkeypatch):
+    """Read once for a sequence, and written once for it or for each of its tokens."""
+    works = []
+    keep = lambda *args, work, **constants: works.append(work())
+    monkeypatch.setattr(conv_update, "launch", keep)
+    run(accelerator, Batch.random([2, 1]), [3, 1])
+    run(accelerator, Batch.random([2, 1]), SLOT_TABLE, [1, 1])
+    tokens, state = 2 * 3 * DIM, DIM * 3
+    assert [work.bytes // 4 for work in works] == [tokens + 4 * state, tokens + 5 * state]
 
 
 def test_overlapped_steps_each_go_on_from_the_last_state(accelerator):

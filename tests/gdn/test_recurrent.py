@@ -237,6 +237,7 @@ SHARED_SLOTS = {
     "of prompts": ([3, 0, 2], [5, 1, 5], None),
     "of drafts": ([2, 2], [[0, 1], [1, 2]], [1, 1]),
     "of a draft, and where another goes on": ([1, 2], [[3, 2], [0, 3]], [1, 1]),
+    "of drafts alone, and the first slot": ([2, 2], [[3, 0], [4, 0]], [1, 1]),
 }
 
 

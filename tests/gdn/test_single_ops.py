@@ -159,6 +159,12 @@ def test_sums_start_anew_in_each_chunk(accelerator, chunk_size):
         torch.testing.assert_close(sums.cpu(), sums_of(sequences, chunk_size))
 
 
+def test_without_starts_sums_are_of_one_sequence(accelerator):
+    sequences = Sequences.random(accelerator, [70])
+    sums = chunk_local_cumsum(sequences.g, C, None)
+    torch.testing.assert_close(sums.cpu(), sums_of(sequences, C))
+
+
 def test_products_of_each_token_with_those_before_it(accelerator):
     sequences = Sequences.random(accelerator, [3, 70], heads=(2, 4))
     d = chunk_local_cumsum(sequences.g, C, sequences.cu_seqlens)

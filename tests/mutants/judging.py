@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import gc
 import importlib
 import itertools
 import json
@@ -159,7 +160,8 @@ class _Judged:
         asked = [test for test in seconds if number in self.tests.reached[test]]
         asked.sort(key=lambda test: (-often[test], seconds[test]))
         taken = itertools.accumulate(seconds[test] for test in asked)
-        return [test for test, until in zip(asked, taken, strict=True) if until <= AT_MOST]
+        asked = [test for test, until in zip(asked, taken, strict=True) if until <= AT_MOST]
+        return [*_by_file(asked[:AT_FIRST]), *_by_file(asked[AT_FIRST:])]
 
     def _failed_in_place(self, mutant: Mutant, asked: list[str]) -> str:
         """The first that fails where the mutant can be put into what is imported."""
@@ -172,6 +174,7 @@ class _Judged:
             for place, test in enumerate(asked):
                 if not place or test.partition("::")[0] != asked[place - 1].partition("::")[0]:
                     self.session._setupstate = SetupState()
+                gc.collect(1)
                 following = self.items[asked[place + 1]] if place + 1 < len(asked) else None
                 reports = runtestprotocol(self.items[test], log=False, nextitem=following)
                 if any(report.failed for report in reports):
@@ -180,6 +183,13 @@ class _Judged:
 
         how = _in_a_fork(run, _patience(asked, self.tests), anew=False)
         return notes.read_text() or (f"hangs or ends with {how}" if how else "")
+
+
+def _by_file(tests: Sequence[str]) -> list[str]:
+    """Those of a file together: its fixtures, whose time is of the first alone, are set up once."""
+    files = {test: test.partition("::")[0] for test in tests}
+    places = {file: place for place, file in enumerate(dict.fromkeys(files.values()))}
+    return sorted(tests, key=lambda test: places[files[test]])
 
 
 def _patience(asked: Sequence[str], tests: _Tests) -> float:
@@ -243,7 +253,8 @@ def _pytest(arguments: list[str], plugin: object) -> int:
 
 def _in_a_fork(run: Callable[[], None], seconds: float, anew: bool = True) -> int:
     """How it ended: 0 if well. It may take so many seconds of CPU, and four times as long. `anew`:
-    what is tested, and its tests, are imported again."""
+    what is tested, and its tests, are imported again. Garbage is collected between tests alone:
+    what it waits for as it goes would be counted in the test that happens to run then."""
     process = os.fork()
     if process == 0:
         code = 1
@@ -252,6 +263,7 @@ def _in_a_fork(run: Callable[[], None], seconds: float, anew: bool = True) -> in
 
             from debubble.workshop.running.memory import leave_memory_to_others
 
+            gc.disable()
             os.setsid()
             leave_memory_to_others()
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -296,6 +308,7 @@ class _Notes:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        gc.collect(1)
         self.reached.clear()
         self.started = time.process_time()
         result = yield

@@ -86,6 +86,11 @@ def test_every_step_gives_what_it_gave_before(model, scheduled, variant):
         np.testing.assert_allclose(logprobs, logprobs_then, atol=1e-5)
 
 
+def test_what_is_sampled_comes_first_in_its_row_of_logprobs(model, scheduled):
+    output = DecodeStep(model).run(scheduled[0])
+    assert torch.equal(output.logprobs.logprob_token_ids[:, 0], output.sampled.int())
+
+
 def test_a_model_is_the_same_each_time(accelerator, model):
     again = ConvModel(CONFIG, accelerator.device)
     assert torch.equal(again.embedding.cpu(), model.embedding.cpu())
