@@ -55,6 +55,15 @@ def test_no_step_has_more_tokens_than_the_budget(pattern, budget):
     assert max(map(len, steps)) <= engine.config.limits.max_num_seqs
 
 
+def test_what_ends_in_quiet_steps_the_next_step_reports():
+    engine = engine_of()
+    request = add_tokens(engine, 5, max_tokens=2)
+    for _ in range(3):
+        engine.step_quietly()
+    assert len(request.generated) == 2 and not engine.requests
+    assert [output.request_id for output in engine.step()] == [request.request_id]
+
+
 def test_a_long_prompt_takes_several_steps_and_others_run_beside_it():
     engine = engine_of(budget=24)
     long, short = add_tokens(engine, 50, max_tokens=1), add_tokens(engine, 5, max_tokens=1)
