@@ -23,7 +23,7 @@ def test_each_token_has_the_experts_that_its_router_says(accelerator, normalised
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(num_tokens, hidden_size, generator=generator)
     found = experts.forward(Hidden(x.to(accelerator.device), None)).update.cpu()
-    assert torch.allclose(found, one_by_one(experts, x), atol=1e-5)
+    assert torch.allclose(found, one_by_one(experts, x), atol=1e-4)
 
 
 def one_by_one(experts, x):

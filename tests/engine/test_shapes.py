@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from solutions.engine import ModelConfig, SamplingParams
+from solutions.engine import Model, ModelConfig
 from solutions.engine.model.architecture import Architecture
 from solutions.gdn import GDNConfig
 
@@ -59,18 +59,16 @@ def test_delta_net_layers_have_the_shape_that_the_model_says():
 
 def test_with_head_norms_it_doesn_t_matter_how_long_queries_and_keys_are(accelerator):
     config = small("spans", model={"architecture": Architecture(head_norms=True)})
-    setting = Setting.of(config, accelerator)
-    wishes = SamplingParams(max_tokens=2, logprobs=[0, 1, 2])
-    logprobs = []
-    for _ in range(2):
-        engine = setting.engine()
-        engine.add_request(list(range(9)), wishes)
-        (output,) = engine.run()
-        logprobs.append(output.logprobs)
-        value_rows = config.model.num_kv_heads * config.model.head_size
-        setting.model.layers["layers.0"].qkv_proj[:-value_rows] *= 3.0
-    for one, other in zip(*logprobs, strict=True):
-        assert one == pytest.approx(other, abs=1e-3)
+    (layer,) = Model(config, accelerator.device).layers.values()
+    generator = torch.Generator().manual_seed(0)
+    qkv = torch.randn(3, config.model.qkv_size, generator=generator).to(accelerator.device)
+    places = torch.tensor([16, 17, 18], dtype=torch.int32, device=accelerator.device)
+    found = []
+    for factor in (1.0, 3.0):
+        queries = layer.attention.turned_queries(factor * qkv, places, places)
+        found.append((queries.clone(), layer.cache.key.clone()))
+    for one, other in zip(*found, strict=True):
+        assert one.any() and torch.allclose(one, other, atol=1e-4)
 
 
 def test_layers_take_turns_in_the_pattern():
