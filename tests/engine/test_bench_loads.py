@@ -13,7 +13,13 @@ from solutions.engine.measure.presets import PrefixPreset, ServingPreset
 from solutions.engine.measure.steps import Decodes
 from solutions.engine.measure.throughput import Rate, median_of, serve_as_they_arrive, waits_of
 from solutions.engine.measure.variants import VARIANTS, Engines, all_but, optimizations_of, serve
-from solutions.engine.requests.workload import Asked, Prompt, poisson_arrivals, varied_requests
+from solutions.engine.requests.workload import (
+    Asked,
+    Prompt,
+    evenly_spread,
+    poisson_arrivals,
+    varied_requests,
+)
 
 from .test_bench import tiny, tiny_prefixes
 
@@ -61,6 +67,13 @@ def test_prefixes_fit_into_host_memory_and_not_onto_the_device(preset):
     running = limits.pages_of(preset.prefix_tokens + 1 + preset.new_tokens)
     assert preset.num_prefixes * running > limits.num_gpu_blocks - 1
     assert limits.max_num_seqs * running <= limits.num_gpu_blocks - 1
+
+
+def test_images_lie_in_the_middle_of_equal_parts():
+    assert evenly_spread(21, 2, 4) == [(3, 6), (13, 16)]
+    assert evenly_spread(5, 0, 9) == []
+    with pytest.raises(ValueError, match="2 images of 11 tokens don't fit into 21"):
+        evenly_spread(21, 2, 11)
 
 
 def test_each_run_of_a_batch_has_prompts_of_its_own():

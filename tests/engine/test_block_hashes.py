@@ -52,6 +52,13 @@ def test_a_block_whose_image_is_not_complete_has_no_name_and_none_behind_it():
     assert len(hashes(TOKENS[:14], [(6, 13)])) == 3
 
 
+def test_what_an_image_of_one_token_shows_is_in_its_blocks_name():
+    """It sees no token behind it, and the same ids may stand for another image."""
+    one, other = (block_hashes(TOKENS, [(4, 4)], SIZE, image_names=[name]) for name in (b"1", b"2"))
+    assert one[0] == other[0]
+    assert not {*one[1:]} & {*other[1:]}
+
+
 @st.composite
 def some_images(draw):
     cuts = sorted(draw(st.sets(st.integers(0, 20), max_size=6)))

@@ -107,6 +107,20 @@ def test_vocabularies_of_any_size_in_tiles(accelerator, vocab_size, monkeypatch)
     assert set(tokens.tolist()) <= set(possible.tolist())
 
 
+def test_the_colder_it_is_the_more_often_the_first_is_drawn(accelerator):
+    cold, warm = (draw(accelerator, LOGITS, 100, temperature=t) for t in (0.01, 20.0))
+    assert {*cold.tolist()} == {int(LOGITS.argmax())}
+    assert len({*warm.tolist()}) > VOCABULARY // 2
+
+
+@pytest.mark.parametrize("top_p", [0.5, 0.8])
+def test_no_more_is_drawn_than_has_top_p_together(accelerator, top_p):
+    possible = np.flatnonzero(oracle(LOGITS, top_p=top_p))
+    tokens = draw(accelerator, LOGITS, 200, top_p=top_p)
+    assert 1 < len(possible) < VOCABULARY
+    assert {*tokens.tolist()} == {*possible.tolist()}
+
+
 def test_what_ties_is_kept_and_the_smallest_id_is_the_most_likely(accelerator):
     logits = np.array([0.0, 2.0, 1.0, 2.0, 2.0, -np.inf], np.float32)
     assert draw(accelerator, logits, 2, temperature=0.0).tolist() == [1, 1]
@@ -136,6 +150,7 @@ def test_penalties_are_those_of_numpy(accelerator):
         (token,) = draw(accelerator, logits, 1, tables, temperature=0.0, **wished)
         assert token == right.argmax()
         assert tables.output_bin_counts[0].tolist() == said.tolist(), "it is not counted here"
+        assert not tables.token_ids.any(), "nor kept, without a position"
 
 
 def wished(setting, length, number=0, **sampling):

@@ -9,6 +9,7 @@ from solutions.engine import EngineConfig, SamplingParams
 from solutions.engine.measure.prefill_graphs import measure
 from solutions.engine.measure.presets import ServingPreset
 from solutions.engine.model.config import default_prefill_sizes
+from solutions.engine.run.step_inputs import PackedInputs
 from solutions.flex_graph import Limits
 
 from .setting import ALL, NONE, WITHOUT, Setting, add, mixed_requests, serve, small, tokens_of
@@ -85,6 +86,29 @@ def test_what_no_graph_can_hold_runs_between_them(accelerator, hybrid):
     assert prompts.eager_kinds == ["gdn"]
     assert len(prompts.graphs) == 1 + hybrid.config.model.num_layers_of("gdn")
     assert engine.runner.captured[4].eager_kinds == []
+
+
+def test_prompts_in_a_graph_have_the_answers_of_the_reference(attention_only):
+    config = replace(attention_only.config, prefill_sizes=(8,), capture_sizes=())
+    all_asked = [attention_only.asked(length, length, max_tokens=1) for length in (2, 5)]
+    outputs = serve(attention_only.engine(ALL, config), all_asked)
+    assert tokens_of(outputs) == attention_only.answers(all_asked)
+
+
+def test_a_graph_of_many_tokens_chooses_for_no_more_rows_than_there_are_requests(
+    attention_only, monkeypatch
+):
+    """Also while it is warmed up: there are no more wishes."""
+    choose, rows = PackedInputs.choose, []
+
+    def noted(inputs, logits, *round):
+        rows.append(len(logits))
+        return choose(inputs, logits, *round)
+
+    monkeypatch.setattr(PackedInputs, "choose", noted)
+    config = replace(attention_only.config, prefill_sizes=(24,), capture_sizes=())
+    attention_only.engine(ALL, config)
+    assert {*rows} == {config.limits.max_num_seqs}
 
 
 def test_a_step_that_is_too_large_runs_as_before(accelerator, hybrid):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from solutions.engine import Model, Reference
+from solutions.engine import Model, Reference, SamplingParams
 from solutions.engine.model.reference import allowed_pairs, gated_delta_net
 from tests.flex_graph.reference_model import ReferenceModel
 from tests.gdn.reference_layer import ReferenceLayer
@@ -55,6 +55,18 @@ def test_pairs_that_may_attend():
     found = allowed_pairs(5, window=2, images=[(1, 2)])
     right[1, 0] = 1
     assert torch.equal(found, right.bool())
+
+
+def test_the_reference_never_says_a_bad_word(accelerator):
+    reference = Reference(Model(small("flex"), accelerator.device))
+    free = reference.generate([1, 2, 3], SamplingParams(max_tokens=3))
+    wishes = [[free[:1]], [free[1:3]]]
+    first, later = (
+        reference.generate([1, 2, 3], SamplingParams(max_tokens=3, bad_words=words))
+        for words in wishes
+    )
+    assert free[0] not in first
+    assert later[:2] == free[:2] and later[2] != free[2]
 
 
 def test_weights_follow_from_the_seed(accelerator):

@@ -85,6 +85,11 @@ def test_bad_words_of_one_id_and_of_several_are_never_said(attention_only, optim
     assert outputs[3] == free
 
 
+def test_only_words_of_several_ids_need_what_was_said_before():
+    assert SamplingParams(bad_words=[[1], [2, 3]]).looks_back
+    assert not SamplingParams(bad_words=[[1], [2]]).looks_back
+
+
 def test_a_request_without_wishes_runs_ahead_beside_one_that_looks_back(attention_only):
     """A word of two ids: the host has to know the first before it can forbid the second."""
     engine = attention_only.engine(ALL)

@@ -8,7 +8,7 @@ from solutions.engine import EngineConfig, SamplingParams, Status
 from solutions.engine.requests.workload import make_prompt
 
 from .setting import add, mixed_requests, small
-from .symbolic_device import check_blocks, symbolic_engine
+from .symbolic_device import check_blocks, right_answer, symbolic_engine
 
 SIZE = 16
 STATES = ("gdn", "spans")
@@ -53,6 +53,26 @@ def test_no_step_has_more_tokens_than_the_budget(pattern, budget):
     steps = parts_of(engine)
     assert max(sum(map(len, step.values())) for step in steps) <= budget
     assert max(map(len, steps)) <= engine.config.limits.max_num_seqs
+
+
+def test_what_ends_in_quiet_steps_the_next_step_reports():
+    engine = engine_of()
+    request = add_tokens(engine, 5, max_tokens=2)
+    for _ in range(3):
+        engine.step_quietly()
+    assert len(request.generated) == 2 and not engine.requests
+    assert [output.request_id for output in engine.step()] == [request.request_id]
+
+
+def test_steps_of_drafts_reach_as_far_as_the_device_may_be():
+    """The symbolic device looks whether they do."""
+    engine = engine_of(num_drafts=2, capture_sizes=(4,))
+    requests = [add_tokens(engine, 5 + seed, seed, max_tokens=9) for seed in range(2)]
+    engine.run()
+    vocab_size = engine.config.model.vocab_size
+    for request in requests:
+        assert request.generated == right_answer(request, vocab_size)
+    assert engine.num_accepted > 0
 
 
 def test_a_long_prompt_takes_several_steps_and_others_run_beside_it():

@@ -8,8 +8,10 @@ import torch
 
 import debubble
 from solutions.engine import Optimizations, SamplingParams
+from solutions.engine.requests.step_batch import ScheduledRequest
 from solutions.engine.requests.workload import Asked, Prompt
 from solutions.engine.sampling.wishes import WIDTH, Column
+from solutions.engine.speculation.drafted_batch import DraftedBatch
 from solutions.engine.speculation.propose import FROM_DEVICE, LONGEST, NO_DRAFT, propose
 from solutions.engine.speculation.verify import HEAD, verify
 
@@ -160,6 +162,36 @@ def test_accepted_drafts_are_counted_and_spare_steps(attention_only):
     assert request.generated == attention_only.answer(asked)
     assert len(request.generated) == 1 + num_steps + engine.num_accepted
     assert engine.num_drafted <= NUM_DRAFTS * num_steps
+
+
+def test_a_step_of_drafts_has_as_many_tokens_of_each_request(attention_only):
+    engine = attention_only.engine(ALL, drafting(attention_only.config))
+    requests = [engine.request(add(engine, attention_only.asked(5, n))) for n in range(2)]
+    rows = [ScheduledRequest(request, range(4, 5), True) for request in requests]
+    for request in requests:
+        request.blocks, request.slot = [1], 0
+    batch = DraftedBatch.of_decodes(rows, NUM_DRAFTS)
+    assert batch.query_lens.tolist() == [1 + NUM_DRAFTS] * 2
+    assert len(batch.token_ids) == len(batch.token_sources) == batch.num_tokens == 8
+
+
+def test_what_was_drafted_is_in_the_cache_for_what_follows(attention_only):
+    """Behind a short prompt, so that nearly all that a token sees was a draft or an answer."""
+    engine = attention_only.engine(WITHOUT["sync_free"], drafting(attention_only.config))
+    asked = attention_only.asked(2, 7, max_tokens=10)
+    assert tokens_of(serve(engine, [asked])) == attention_only.answers([asked])
+
+
+def test_only_requests_with_penalties_are_counted(accelerator, attention_only):
+    """All of them are told."""
+    engine = attention_only.engine(ALL, drafting(attention_only.config))
+    for number, wishes in enumerate(({}, {"presence_penalty": 0.5})):
+        add(engine, attention_only.asked(5, number, **wishes))
+    engine.step()
+    tables = engine.runner.inputs.tables
+    slots = [request.slot for request in engine.requests]
+    assert [bool(tables.num_tokens[slot]) for slot in slots] == [True, True]
+    assert [bool(tables.prompt_bin_mask[slot].any()) for slot in slots] == [False, True]
 
 
 def drafts_of(said, end):

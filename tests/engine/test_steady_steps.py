@@ -1,5 +1,7 @@
 """What a step makes the host do once all is warm, and which fault each optimisation takes away."""
 
+from dataclasses import replace
+
 import pytest
 
 import debubble
@@ -70,6 +72,23 @@ def test_a_steady_decode_step_is_one_upload_one_graph_and_one_read(steps):
         "d2h": 1,
         "graph_launches": 1,
     }
+
+
+def test_a_decode_runs_in_the_smallest_graph_that_holds_it(attention_only):
+    config = replace(attention_only.config, capture_sizes=(1, 3))
+    engine = attention_only.engine(ALL, config)
+    captured_for, used = engine.runner._captured_for, []
+
+    def noted(batch, padded_rows):
+        graphs = captured_for(batch, padded_rows)
+        used.append(graphs and graphs.size)
+        return graphs
+
+    engine.runner._captured_for = noted
+    for number in range(2):
+        add(engine, attention_only.asked(5, number, max_tokens=2 + number))
+    engine.run()
+    assert used == [None, 3, 1]
 
 
 def test_a_prefill_with_images_waits_for_nothing(steps):

@@ -9,6 +9,7 @@ from solutions.engine import SamplingParams
 from solutions.engine.requests.new_request import new_request
 from solutions.engine.requests.step_batch import FROM_HOST, NO_SLOT, ScheduledRequest, StepBatch
 from solutions.engine.run.step_inputs import PackedInputs, SeparateInputs
+from solutions.engine.sampling.wishes import FIRST, FLOATS, Column, wishes_of
 
 from .setting import small
 
@@ -99,6 +100,24 @@ def test_rows_that_fill_a_graph_keep_no_token_of_anybody(accelerator, inputs_cla
     inputs.upload(decodes())
     choose(inputs, [21, 22, 23, 24])
     assert inputs.last_tokens.tolist()[:S] == [22, 5, 21, 5]
+
+
+def test_wishes_are_the_numbers_of_those_who_wish():
+    plain, wished = row("a", [1] * 4, [1], 0, range(4)), row("b", [1] * 9, [2], 1, range(9))
+    sampling = SamplingParams(temperature=0.5, top_k=7, seed=2**33 + 5, presence_penalty=0.25)
+    wished.request.sampling = sampling
+    nothing, numbers = wishes_of([plain, wished])
+    assert not nothing.any()
+    floats = numbers[list(FLOATS)].view(np.float32)
+    assert floats.tolist() == [getattr(sampling, name) for name in FLOATS.values()]
+    numbers[list(FLOATS)] = 0
+    assert {column: numbers[column] for column in Column if numbers[column]} == {
+        Column.TOP_K: 7,
+        Column.SEED_LOW: 5,
+        Column.SEED_HIGH: 2,
+        Column.POSITION: 9,
+        Column.COUNTED_IN: FIRST,
+    }
 
 
 def test_steps_that_are_queued_together_don_t_share_an_upload(accelerator):

@@ -24,8 +24,6 @@ LEFT_OUT = (
 """Test files, by a part of their names, of what is drawn, measured or loaded, and searches."""
 
 NAMES = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "engine", "common")
-JUDGED = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload", "common")
-"""Those of which every mutant of the sample that passes has its reason."""
 OF_COMMON = ("pinned_h2d", "sync_free", "flex_graph", "wrong_arguments")
 """Folders whose tests judge what several systems stand on."""
 

@@ -129,7 +129,7 @@ def propose_kernel(
     best = tl.full([TILE], 0, tl.int32)
     for first in range(0, length, TILE):
         place = first + tl.arange(0, TILE)
-        goes_on = (place > 0) & (place < length)
+        goes_on = place < length
         alike = tl.full([TILE], 0, tl.int32)
         for back in tl.static_range(1, LONGEST + 1):
             wanted = tl.load(said + length - back, mask=length >= back, other=-1)
