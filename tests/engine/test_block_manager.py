@@ -94,6 +94,12 @@ def test_the_second_block_with_the_same_contents_has_no_name():
     assert manager.lookup([b"a"]) == [first]
 
 
+def test_no_blocks_can_be_allocated_also_where_none_is_free():
+    manager = BlockManager(2)
+    manager.allocate(1)
+    assert manager.allocate(0) == []
+
+
 @pytest.mark.parametrize("count", [3, -1])
 def test_blocks_that_are_not_there_can_t_be_allocated(count):
     manager = BlockManager(3)
