@@ -6,7 +6,7 @@ import pytest
 
 import debubble
 
-from .setting import ALL, WITHOUT, Setting, add, serve, small
+from .setting import ALL, WITHOUT, Setting, add, serve, small, tokens_of
 
 IMAGE = (2, 9)
 COUNTED = ("host_syncs", "h2d_pageable", "h2d_pinned", "d2h", "graph_launches")
@@ -89,6 +89,14 @@ def test_a_decode_runs_in_the_smallest_graph_that_holds_it(attention_only):
         add(engine, attention_only.asked(5, number, max_tokens=2 + number))
     engine.run()
     assert used == [None, 3, 1]
+
+
+def test_a_layer_between_two_graphs_answers_as_in_one(attention_only):
+    config = replace(attention_only.config, capture_sizes=(1,))
+    engine = attention_only.engine(WITHOUT["pinned_h2d"], config)
+    assert len(engine.runner.captured[1].graphs) == 2
+    asked = [attention_only.asked(5, max_tokens=3)]
+    assert tokens_of(serve(engine, asked)) == attention_only.answers(asked)
 
 
 def test_a_prefill_with_images_waits_for_nothing(steps):
