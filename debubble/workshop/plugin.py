@@ -15,7 +15,7 @@ from .kata_files.catalogue import Catalogue, Kata
 from .running import own_process, run_text
 from .running.course import Course
 from .running.failure_text import FailureText, failure_text, refuse_outcome_of_code
-from .running.forked_process import LIMIT, THEIRS, prepare
+from .running.processes.forked import LIMIT, THEIRS, prepare
 from .running.time_limit import SECONDS, time_limit
 from .running.under_test import (
     Implementation,

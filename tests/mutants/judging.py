@@ -101,7 +101,7 @@ def _copy(root: Path, copy: Path) -> None:
 
 
 def _main(task: Path) -> None:
-    from debubble.workshop.running.forked_process import prepare
+    from debubble.workshop.running.processes.forked import prepare
 
     given = json.loads(task.read_text())
     for plugin in entry_points(group="pytest11"):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from debubble.accelerator import current
-from debubble.workshop.running.forked_process import prepare
+from debubble.workshop.running.processes.forked import prepare
 
 from .workbook import Workbook
 

@@ -9,7 +9,8 @@ import torch
 
 from debubble.accelerator import current
 from debubble.workshop.proof.check import check
-from debubble.workshop.running import failure_text, forked_process, own_process, process_client
+from debubble.workshop.running import failure_text, own_process
+from debubble.workshop.running.processes import client, forked
 
 from . import crashing
 from .crashing import TESTS
@@ -174,8 +175,8 @@ def test_each_test_has_a_process_of_its_own_where_it_costs_little(run, marked):
 def test_nobody_waits_for_good_for_a_process_that_says_nothing(run, monkeypatch):
     monkeypatch.setattr(own_process, "_can_fork", lambda config: False)
     for patience in ("TO_START", "TO_SET_UP"):
-        monkeypatch.setattr(process_client, patience, 0.0)
-    monkeypatch.setattr(process_client, "far_limit", lambda seconds: seconds)
+        monkeypatch.setattr(client, patience, 0.0)
+    monkeypatch.setattr(client, "far_limit", lambda seconds: seconds)
     text = run("--impl", "solutions", "--time-limit", "0.01")  # no interpreter starts as quickly
     assert "2 failed" in text
     assert "said nothing for 0.01 s, although the test's call may take 0.01 s: it was ended" in text
@@ -183,7 +184,7 @@ def test_nobody_waits_for_good_for_a_process_that_says_nothing(run, monkeypatch)
 
 @pytest.mark.sim
 def test_a_wait_in_c_that_never_ends_is_stopped(run, marked, monkeypatch):
-    for module in (forked_process, failure_text):
+    for module in (forked, failure_text):
         monkeypatch.setattr(module, "far_limit", lambda seconds: 0.5)
     lock = "c.pthread_mutex_lock(mutex)"
     code = f"import ctypes; c, mutex = ctypes.CDLL(None), bytes(64); {lock}; {lock}"
@@ -195,7 +196,7 @@ def test_a_wait_in_c_that_never_ends_is_stopped(run, marked, monkeypatch):
 
 def test_a_timer_of_this_process_holds_no_other_one_up(run, monkeypatch):
     """As the one that ends an unattended process which hangs."""
-    monkeypatch.setattr(forked_process, "TO_SET_UP", 20.0)
+    monkeypatch.setattr(forked, "TO_SET_UP", 20.0)
     faulthandler.dump_traceback_later(600)
     try:
         assert "2 passed" in run("--impl", "solutions", "--time-limit", "5")

@@ -76,7 +76,7 @@ def _watch_one(kata: Kata, path: Path, device: str) -> Kata | None:
 def _run(kata: Kata, path: Path, device: str, seen: Seen) -> bool | None:
     """Whether it passed. Another save ends the run, for None, and so does Ctrl-C."""
     sys.stdout.flush()
-    from debubble.workshop.running.forked_process import import_for_the_next
+    from debubble.workshop.running.processes.forked import import_for_the_next
 
     told, imported = os.pipe()
     for end in (told, imported):
@@ -115,7 +115,7 @@ def _in_the_child(kata: Kata, device: str, imported: int) -> NoReturn:
         os.setpgid(0, 0)
         if device == "sim":
             leave_memory_to_others()
-        from debubble.workshop.running.forked_process import needed_by_any_test
+        from debubble.workshop.running.processes.forked import needed_by_any_test
 
         before = {*sys.modules}
         exit_code = status_of_tests(kata, device)
@@ -132,7 +132,7 @@ def _in_the_child(kata: Kata, device: str, imported: int) -> NoReturn:
 
 def _warm_up(kata: Kata, device: str) -> str:
     """Imports what each run needs; the accelerator's name. CUDA itself starts in the children."""
-    from debubble.workshop.running.process_environment import ONE_THREAD
+    from debubble.workshop.running.processes.environment import ONE_THREAD
 
     os.environ.update(ONE_THREAD)  # a process that forks is better without threads
     import io
@@ -141,7 +141,7 @@ def _warm_up(kata: Kata, device: str) -> str:
 
     from debubble.accelerator.choice import resolve
     from debubble.workshop import plugin
-    from debubble.workshop.running.forked_process import keep_what_is_there, prepare
+    from debubble.workshop.running.processes.forked import keep_what_is_there, prepare
 
     try:
         device = resolve(device)

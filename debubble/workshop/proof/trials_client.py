@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ..running.process_environment import process_environment
+from ..running.processes.environment import process_environment
 from ..running.under_test import Implementation
 from .trials import CannotRun, Trial
 from .trials_messages import ANSWER, NOTES, REQUEST, Answer, Request

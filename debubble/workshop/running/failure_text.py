@@ -18,7 +18,7 @@ from debubble.contract.source_line import SourceLine
 from ..teaching.diagnosis import Diagnosis, KataFailure, wrap
 from ..teaching.stray_access import diagnosis_of_end, diagnosis_of_error
 from .cuda_habits import what_to_write
-from .process_messages import Ended
+from .processes.messages import Ended
 from .time_limit import TimeLimitExceeded, far_limit, still_there
 from .under_test import Implementation, LoadError
 

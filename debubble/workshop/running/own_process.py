@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 from .failure_text import end_text
-from .forked_process import THEIRS, ForkedProcess, prepare
-from .process_client import OtherProcess
-from .process_messages import Ended
+from .processes.client import OtherProcess
+from .processes.forked import THEIRS, ForkedProcess, prepare
+from .processes.messages import Ended
 from .under_test import Implementation, chosen_device
 
 MARKER = "own_process"

@@ -24,10 +24,10 @@ from typing import IO, NoReturn
 import pytest
 from _pytest.runner import SetupState, runtestprotocol
 
-from .instruments import Instruments
-from .memory import leave_memory_to_others
-from .process_messages import Done, Ended, Request
-from .time_limit import GRACE, far_limit
+from ..instruments import Instruments
+from ..memory import leave_memory_to_others
+from ..time_limit import GRACE, far_limit
+from .messages import Done, Ended, Request
 
 LIMIT = pytest.StashKey[float]()
 """Of a test that runs in a fork: the seconds of CPU time for its call, 0 for no limit."""

@@ -16,13 +16,13 @@ import pytest
 
 from debubble.accelerator.choice import VARIABLE
 
-from .forked_process import TO_SET_UP
-from .process_environment import process_environment
-from .process_messages import Done, Ended, Request, Setting
-from .time_limit import far_limit
-from .under_test import Implementations, chosen_device
+from ..time_limit import far_limit
+from ..under_test import Implementations, chosen_device
+from .environment import process_environment
+from .forked import TO_SET_UP
+from .messages import Done, Ended, Request, Setting
 
-SERVER = "debubble.workshop.running.process_server"
+SERVER = "debubble.workshop.running.processes.server"
 OPTIONS = ("impl", "time_limit", "fulltrace", "tbstyle", "showlocals", "verbose")
 """What decides how a test runs and how its failure reads."""
 TO_START = 60.0

@@ -12,9 +12,9 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from .. import plugin
-from .forked_process import ForkedProcess, prepare
-from .process_messages import Done, Ended, Request, Setting
+from ... import plugin
+from .forked import ForkedProcess, prepare
+from .messages import Done, Ended, Request, Setting
 
 
 def main() -> None:

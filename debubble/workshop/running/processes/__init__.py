@@ -1,0 +1,1 @@
+"""The processes that run tests for pytest: a fork of it, or one that forks for it."""
