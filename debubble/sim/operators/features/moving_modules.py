@@ -18,8 +18,9 @@ def install() -> None:
 
 
 def _swapping(of_pytorch: Callable[..., Any]) -> Callable[..., Any]:
-    """PyTorch asks once a module whether parameters are swapped, which it refuses of one that has
-    a weak reference; so it is told so only where one lies on sim, before or after."""
+    """By a flag PyTorch swaps all of a module's own parameters or none, and it refuses to swap one
+    that has a weak reference. The flag is set while it moves a module that is on sim before or
+    after."""
 
     @wraps(of_pytorch)
     def _apply(self: Any, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
@@ -30,14 +31,14 @@ def _swapping(of_pytorch: Callable[..., Any]) -> Callable[..., Any]:
             made = {id(parameter): fn(parameter) for parameter in given}
         swaps = any(isinstance(tensor, SimTensor) for tensor in (*given, *made.values()))
 
-        def made_before(tensor: torch.Tensor) -> torch.Tensor:
+        def already_made(tensor: torch.Tensor) -> torch.Tensor:
             return made.pop(id(tensor)) if id(tensor) in made else fn(tensor)
 
-        asked = torch.__future__.get_swap_module_params_on_conversion()
-        torch.__future__.set_swap_module_params_on_conversion(swaps or asked)
+        before = torch.__future__.get_swap_module_params_on_conversion()
+        torch.__future__.set_swap_module_params_on_conversion(swaps or before)
         try:
-            return of_pytorch(self, made_before, recurse=False)
+            return of_pytorch(self, already_made, recurse=False)
         finally:
-            torch.__future__.set_swap_module_params_on_conversion(asked)
+            torch.__future__.set_swap_module_params_on_conversion(before)
 
     return _apply
