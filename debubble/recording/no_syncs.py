@@ -18,6 +18,9 @@ def no_host_syncs() -> Iterator[None]:
     Holds for this context, for the backward passes that it begins, hooks included, for the threads
     that it starts, and for the tasks that it submits to thread pools; all other threads may wait.
     What is refused in a thread is raised there, and at the end of the block as well.
+
+    On a GPU `torch.compile` runs functions as they are written while a block like this is on, and
+    refuses `fullgraph=True`: PyTorch compiles nothing under a mode that watches its operators.
     """
     accelerator = current()
     with (

@@ -74,6 +74,19 @@ def test_a_full_recording_says_so_once_and_goes_on():
     assert told == ["full"]
 
 
+def test_a_recording_compiles_the_learners_calls_and_nothing_of_its_own():
+    graphs = []
+
+    def keep(graph, examples):
+        graphs.append([node.target for node in graph.graph.nodes if node.op.startswith("call")])
+        return graph.forward
+
+    with Marks().in_this_thread():
+        total = torch.compile(lambda x: x.sum(), backend=keep, fullgraph=True)
+        assert total(torch.ones(3)) == 3
+    assert graphs == [["sum"]]
+
+
 class Trace:
     """Rows as Kineto writes them."""
 

@@ -1,5 +1,6 @@
 """What a learner's code does to its tests, or to its process, is no way to pass them."""
 
+import os
 from itertools import cycle
 
 import pytest
@@ -66,8 +67,10 @@ def passes(workbook, prepared, monkeypatch, request):
 @pytest.mark.parametrize("way", WAYS)
 def test_an_answer_passes_without_them(passes, workbook, way):
     workbook.edit_stub(*SOLVED)
+    before = set(os.environ)
     code, text = passes(way)
     assert code == 0 and "✔ tiny/add_up" in text
+    assert set(os.environ) <= before, "what pytest is told must not stay for what runs next"
 
 
 @pytest.mark.deep(4)

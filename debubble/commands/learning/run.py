@@ -32,10 +32,9 @@ def status_of_tests(kata: Kata, device: str) -> int:
         refuse(f"{kata.relative(kata.test_path)} is not there: `git checkout` brings it back")
     os.chdir(kata.root)
     test = kata.relative(kata.test_path)
-    options = ["-q", "-p", "debubble.workshop.plugin"]
+    options = ["-q", "-p", "debubble.workshop.plugin", "-p", "no:cacheprovider"]
     # No kata has to do with what else is installed, some of which takes seconds to load.
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    options += ["-p", "no:cacheprovider"]
+    options += ["--disable-plugin-autoload"]
     # `debubble` itself is imported by then, and has no assertions for pytest to rewrite.
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     return int(pytest.main([test, *options, "--device", device]))

@@ -1,4 +1,4 @@
-"""PyTorch's calls that wait for the device without being operators, made visible to us."""
+"""PyTorch's calls that wait for the device and that none of its modes hears, made visible to us."""
 
 from __future__ import annotations
 
@@ -23,18 +23,22 @@ WAITS = (
     (torch.cuda.Stream, "synchronize", "stream synchronize"),
     (torch.cuda.Event, "synchronize", "event synchronize"),
 )
+COPIES = ("copy_", "__getitem__")
+"""Of a storage: what torch.save and torch.load copy with. The guard sees the operator in them."""
 _installed = False
 
 
 def install() -> None:
-    """Wraps the waits once a process: they carry a line in recordings, obey no_host_syncs, and
-    are refused during a capture, before they break it."""
+    """Wraps them once a process: all carry a line in recordings, and the waits obey
+    no_host_syncs and are refused during a capture, before they break it."""
     global _installed
     if _installed:
         return
     _installed = True
     for owner, name, words in WAITS:
         setattr(owner, name, _watched(getattr(owner, name), words))
+    for name in COPIES:
+        setattr(torch.UntypedStorage, name, _marked(getattr(torch.UntypedStorage, name)))
 
 
 def _watched(wait: Callable[Taken, Given], words: str) -> Callable[Taken, Given]:
@@ -47,5 +51,14 @@ def _watched(wait: Callable[Taken, Given], words: str) -> Callable[Taken, Given]
             refuse(what)
         with marked():
             return wait(*args, **kwargs)
+
+    return call
+
+
+def _marked(copy: Callable[Taken, Given]) -> Callable[Taken, Given]:
+    @functools.wraps(copy)
+    def call(*args: Taken.args, **kwargs: Taken.kwargs) -> Given:
+        with marked():
+            return copy(*args, **kwargs)
 
     return call

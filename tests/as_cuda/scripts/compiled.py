@@ -12,4 +12,6 @@ def normed(x):
     return x / x.norm()
 
 
-print(normed(model(torch.ones(2, 4, device="cuda"))).sum().item())  # waits: a value
+# compiles
+out = normed(model(torch.ones(2, 4, device="cuda")))
+print(out.sum().item())  # waits: a value
