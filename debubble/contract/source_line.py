@@ -149,11 +149,17 @@ def _judge(file: str) -> Whose:
     package = _installed_package(path)
     if package is not None and package in _included:
         return "the user's"
-    if path.startswith(_PACKAGE) or package in _MACHINERY:
+    if path.startswith(_PACKAGE) or package in _MACHINERY or _is_compiled(path):
         return "machinery"
     if package is not None:
         return "a library's"
     return "machinery" if path.startswith(_STDLIB) else "the user's"
+
+
+def _is_compiled(path: str) -> bool:
+    """Whether torch.compile has written the file. It says where it does, once it has to."""
+    folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    return folder is not None and path.startswith(os.path.join(folder, ""))
 
 
 def _installed_package(path: str) -> str | None:

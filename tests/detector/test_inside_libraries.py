@@ -75,6 +75,16 @@ def test_a_package_that_is_included_counts_as_ones_own(x, library):
     assert "# the wait" in finding.source.text and not finding.source.inside
 
 
+def test_what_torch_compile_has_written_is_nobodys_line(x, tmp_path, monkeypatch):
+    """It stands in a folder of its own, which is no package."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    written = tmp_path / "fn" / "cfnpbjys.py"
+    compiled: dict = {}
+    exec(compile("def call(x):\n    return x.item()\n", str(written), "exec"), compiled)
+    (finding,) = waits(lambda: compiled["call"](x.sum())).findings  # the caller
+    assert "# the caller" in finding.source.text and not finding.source.inside
+
+
 def test_an_installed_package_alone_is_not_dropped(x, library):
     """As of a thread, or of a program, in which nothing but installed code runs."""
     import threading
