@@ -7,6 +7,7 @@ layer = torch.nn.Linear(4, 4).to("cuda")  # waits: a pageable upload x2
 model = torch.compile(layer, mode="reduce-overhead")
 
 
+# compiles
 @torch.compile(fullgraph=True)
 def normed(x):
     return x / x.norm()
@@ -14,4 +15,5 @@ def normed(x):
 
 # compiles
 out = normed(model(torch.ones(2, 4, device="cuda")))
+
 print(out.sum().item())  # waits: a value
