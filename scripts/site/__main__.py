@@ -29,19 +29,19 @@ def build(folder: Path, root: Path = ROOT) -> int:
     of_chapters = chapters.pages(root)
     of_katas = katas.pages(root)
     others = [*glossary.pages(root), *reference.pages()]
-    pages = [index(root, of_chapters, of_katas, others), *of_chapters, *of_katas, *others]
+    pages = [index(root, of_chapters, others), *of_chapters, *of_katas, *others]
     write_static(folder)
     write_all(pages, folder)
     return len(pages)
 
 
-def index(root: Path, of_chapters: list[Page], of_katas: list[Page], others: list[Page]) -> Page:
+def index(root: Path, of_chapters: list[Page], others: list[Page]) -> Page:
     """README.md's first paragraphs, and what there is to read."""
     _, title, story = (root / "README.md").read_text().split("\n## ")[0].partition("# debubble\n")
     paragraphs = [part for part in story.strip().split("\n\n") if part[0] not in "!*`["]
     lines = [f"# {title.strip().removeprefix('# ')}", paragraphs[0], "## Chapters"]
     lines += ["\n".join(f"- [{page.title}]({page.path})" for page in of_chapters), INSTALLED]
-    lines += ["## Katas", "\n".join(f"- [{page.title}]({page.path})" for page in of_katas)]
+    lines += ["## Katas", katas.by_chapter(root, of_chapters)]
     lines += ["## To look up", "\n".join(f"- [{page.title}]({page.path})" for page in others)]
     return Page.of_markdown("index.html", "debubble", "\n\n".join(lines))
 

@@ -12,7 +12,7 @@ from .page import Page
 def pages(root: Path) -> list[Page]:
     return [
         Page.of_markdown(
-            f"katas/{kata.system}/{kata.name}.html",
+            path_of(kata),
             kata.title,
             text_of(kata),
             kata.relative(kata.stub_path),
@@ -21,9 +21,27 @@ def pages(root: Path) -> list[Page]:
     ]
 
 
+def by_chapter(root: Path, chapters: list[Page]) -> str:
+    """Links to all of them, below the chapter after which each is to be solved."""
+    katas = Catalogue(root).katas
+    parts = []
+    for chapter in chapters:
+        own = [kata for kata in katas if chapter.path.startswith(f"{kata.chapter}_")]
+        links = [f"- [{kata.title}]({path_of(kata)}) ({effort(kata)})" for kata in own]
+        parts += [f"### {chapter.title}", "\n".join(links)]
+    return "\n\n".join(parts)
+
+
+def path_of(kata: Kata) -> str:
+    return f"katas/{kata.system}/{kata.name}.html"
+
+
+def effort(kata: Kata) -> str:
+    return ", ".join(filter(None, [kata.difficulty, kata.minutes and f"{kata.minutes} minutes"]))
+
+
 def text_of(kata: Kata) -> str:
-    effort = ", ".join(filter(None, [kata.difficulty, kata.minutes and f"{kata.minutes} minutes"]))
-    parts = [f"# {kata.title}", f"Kata `{kata.name}` of chapter {kata.chapter}: {effort}."]
+    parts = [f"# {kata.title}", f"Kata `{kata.name}` of chapter {kata.chapter}: {effort(kata)}."]
     parts += ["## Task", kata.task, "## Run it"]
     parts += [f"```sh\ndebubble next {kata.name}    # your copy of it, and its task\n"
               f"debubble watch {kata.name}   # runs its tests whenever you save\n```",

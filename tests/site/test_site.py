@@ -43,7 +43,7 @@ def site(tmp_path_factory):
     others = [*glossary.pages(ROOT), reference.page_of("debubble")]
     folder = tmp_path_factory.mktemp("site")
     write_static(folder)
-    pages = [index(ROOT, of_chapters, of_katas, others), *of_chapters, *of_katas[:4], *others]
+    pages = [index(ROOT, of_chapters, others), *of_chapters, *of_katas[:4], *others]
     write_all(pages, folder)
     return folder
 
@@ -335,6 +335,13 @@ def test_links_lead_to_pages_that_there_are(site):
     assert 'href="01_more.html"' in page
     assert 'href="katas/first_steps/keep_it_on_the_device.html"' in page
     assert "<span title=" in page, "a file of the repository has no page: its name stays as words"
+
+
+def test_the_first_page_has_the_katas_below_their_chapters(site):
+    _, _, katas = (site / "index.html").read_text().partition(">Katas")
+    _, of_first, of_second = re.split("<h3", katas)
+    assert "Keep it on the device</a> (easy, 5 minutes)" in of_first
+    assert "One tensor for all requests" in of_second and "One tensor" not in of_first
 
 
 def test_a_katas_page_has_its_task_its_hints_folded_and_the_command(opened):
