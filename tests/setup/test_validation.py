@@ -260,14 +260,17 @@ def all_of_them(tmp_path_factory):
         ("katas/gdn/test_chunk_indices.py", {"katas-gdn"}, {"katas-engine", "tests-gdn"}),
         ("katas/gdn/chunk_indices.py", set(), {"katas-gdn", "tests-gdn", "chapter-03_gdn"}),
         ("assets/effects/nvidia-h200.json", {"tests-truth"}, {"tests-gdn", "tests-accelerators"}),
+        ("tests/engine/test_modelled_time.py", set(), {"tests-engine", "katas-engine"}),
     ],
-    ids=["a handler", "its data", "an oracle", "a kata", "its stub", "what was measured"],
+    ids=["a handler", "its data", "an oracle", "a kata", "its stub", "what was measured", "sim's"],
 )
 def test_what_rests_on_a_file_is_stale_when_it_changes(whole, all_of_them, changed, stale, current):
     path = ROOT / changed
     assert path.exists()
     resting = {
-        name for name, part in all_of_them.items() if path in whole.files_behind(part.rests_on)
+        name
+        for name, part in all_of_them.items()
+        if path in whole.files_behind(part.rests_on, part.leaves_out)
     }
     assert stale <= resting
     assert not current & resting
@@ -346,6 +349,24 @@ def test_the_hash_changes_with_the_source_and_only_with_it(small_tree, changed, 
     (small_tree / changed).parent.mkdir(exist_ok=True)
     (small_tree / changed).write_text("tick = 2\n")
     assert (SourceTree(small_tree).hash_of(entries) != before) is differs
+
+
+@pytest.mark.parametrize(
+    ("pytestmark", "differs"),
+    [
+        ("pytestmark = pytest.mark.sim", False),
+        ("pytestmark = [pytest.mark.sim, pytest.mark.timeout(9)]", False),
+        ("pytestmark = pytest.mark.timeout(9)", True),
+        ("@pytest.mark.sim\ndef test_one(): ...", True),
+    ],
+)
+def test_tests_that_a_device_leaves_out_are_no_part_of_the_source(small_tree, pytestmark, differs):
+    def hash_with(end: str) -> str:
+        text = f"import pytest\n{pytestmark}\ndef test_two(): {end}\n"
+        (small_tree / "tests/test_hands.py").write_text(text)
+        return SourceTree(small_tree).hash_of(["tests"], ["browser", "sim"])
+
+    assert (hash_with("...") != hash_with("pass")) is differs
 
 
 def test_a_checkout_in_a_hidden_folder_is_hashed_like_any_other(small_tree, tmp_path):

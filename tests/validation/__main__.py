@@ -61,7 +61,7 @@ def validate(options: argparse.Namespace, parts: list[Part], record: Record, pat
     import matplotlib.font_manager  # noqa: F401  # Its first import is slow, and may say so.
 
     tree, here = SourceTree(ROOT), versions(options.device)
-    sources = {part.name: tree.hash_of(part.rests_on) for part in parts}
+    sources = {part.name: tree.hash_of(part.rests_on, part.leaves_out) for part in parts}
     earlier = record.get("parts", {})
     wanted = [part for part in parts if is_wanted(part, options, earlier, sources, here)]
     record |= {

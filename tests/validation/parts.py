@@ -60,11 +60,17 @@ class Part:
     device: str
     arguments: tuple[str, ...]
     rests_on: tuple[str, ...]
-    """Files and folders, and with them all that they import."""
+    """Files and folders, and with them all that they import; not those of tests that all have a
+    mark of `leaves_out`."""
     processes: int = 1
     """That use the device at the same time."""
     alone: bool = False
     """Whether it must not share the device: it measures times, or takes much memory."""
+
+    @property
+    def leaves_out(self) -> tuple[str, ...]:
+        """Marks of the tests that don't run."""
+        return "browser", OTHERS[self.device]
 
     @property
     def counts_tests(self) -> bool:

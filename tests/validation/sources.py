@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 PACKAGES = ("debubble", "solutions", "katas", "tests")
@@ -20,20 +20,22 @@ class SourceTree:
         self._needed: dict[Path, list[Path]] = {}
         self._digests: dict[Path, bytes] = {}
 
-    def hash_of(self, entries: Iterable[str]) -> str:
+    def hash_of(self, entries: Iterable[str], without: Collection[str] = ()) -> str:
         """SHA-256 over names and contents of the files behind `entries`, files and folders below
         the root. FileNotFoundError for an entry that is not there."""
         whole = hashlib.sha256()
-        for path in self.files_behind(entries):
+        for path in self.files_behind(entries, without):
             whole.update(f"{path.relative_to(self.root).as_posix()}\0".encode())
             whole.update(self._digest(path))
         return whole.hexdigest()
 
-    def files_behind(self, entries: Iterable[str]) -> list[Path]:
+    def files_behind(self, entries: Iterable[str], without: Collection[str] = ()) -> list[Path]:
         """The entries, every module of ours that they import, the `__init__` and conftest files
-        that run before those, and the data in their packages."""
+        that run before those, and the data in their packages. `without`: marks; a file of tests
+        that all have one of them is no entry."""
         found: set[Path] = set()
-        waiting = [path for entry in entries for path in self._files_of(self.root / entry)]
+        entered = (path for entry in entries for path in self._files_of(self.root / entry))
+        waiting = [path for path in entered if not _marks_of_all_tests(path) & {*without}]
         while waiting:
             path = waiting.pop()
             if path not in found:
@@ -95,6 +97,19 @@ class SourceTree:
             source = _cells(path) if path.suffix == ".ipynb" else path.read_bytes()
             self._digests[path] = hashlib.sha256(source).digest()
         return self._digests[path]
+
+
+def _marks_of_all_tests(path: Path) -> set[str]:
+    """What a file of tests says in `pytestmark`: names, those of arguments among them."""
+    if not path.match("test_*.py"):
+        return set()
+    said = [
+        node.value
+        for node in ast.parse(path.read_text(encoding="utf-8"), str(path)).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
+    ]
+    nodes = (node for value in said for node in ast.walk(value))
+    return {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
 def _python_in(path: Path) -> list[str]:

@@ -66,7 +66,9 @@ def states(assets: Path, root: Path) -> list[State]:
             continue
         device = "sim" if record["gpu"] == "sim" else "cuda"
         parts = {
-            part.name: state_of(record["parts"].get(part.name), tree.hash_of(part.rests_on))
+            part.name: state_of(
+                record["parts"].get(part.name), tree.hash_of(part.rests_on, part.leaves_out)
+            )
             for part in all_parts(device, record["gpus"], assets, assets)
         }
         gpu = record["gpu"] if record["gpus"] == 1 else f"{record['gpus']} × {record['gpu']}"

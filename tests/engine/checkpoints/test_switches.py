@@ -30,7 +30,7 @@ def right(tmp_path_factory):
 
 @pytest.mark.deep(43)
 @pytest.mark.parametrize(
-    "family, optimizations", [*product(FAMILIES, Optimizations.combinations())], ids=str
+    "family, optimizations", product(FAMILIES, Optimizations.combinations()), ids=str
 )
 def test_every_combination_answers_as_transformers(accelerator, right, family, optimizations):
     folder, answers = right(family)
