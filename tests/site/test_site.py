@@ -344,6 +344,12 @@ def test_the_first_page_has_the_katas_below_their_chapters(site):
     assert "One tensor for all requests" in of_second and "One tensor" not in of_first
 
 
+def test_a_table_without_headings_begins_with_its_first_row(opened):
+    table = opened(CHAPTER).locator("table", has_text="5 minutes")
+    assert table.get_by_text("5 minutes").is_visible()
+    assert table.locator("thead").is_hidden()
+
+
 def test_a_katas_page_has_its_task_its_hints_folded_and_the_command(opened):
     page = opened("katas/first_steps/keep_it_on_the_device.html")
     assert page.get_by_text("it asks the device for every single loss").is_visible()

@@ -48,7 +48,7 @@ PROCESSES = {
 NOTHING_SHARED = ("tests-pinned_h2d", "tests-workshop")
 """Parts whose longest file is of many tests that share nothing."""
 OTHERS = {"sim": "gpu", "cuda": "sim"}
-"""Tests that a device leaves out."""
+"""Marks of the tests that are for the other device."""
 SECONDS_OF_A_TEST = 300
 
 
@@ -70,7 +70,7 @@ class Part:
     @property
     def leaves_out(self) -> tuple[str, ...]:
         """Marks of the tests that don't run."""
-        return "browser", OTHERS[self.device]
+        return left_out(self.device)
 
     @property
     def counts_tests(self) -> bool:
@@ -99,17 +99,22 @@ def all_parts(
     ]
 
 
+def left_out(device: str) -> tuple[str, ...]:
+    """Marks of the tests that no part on `device` runs."""
+    return "browser", OTHERS[device]
+
+
 def tests(name: str, device: str) -> Part:
-    """On CUDA without what is for sim alone, and the other way round; none needs a browser. Without
-    pytest-xdist in one process."""
+    """Without what is `left_out`, or needs much memory. Without pytest-xdist in one process."""
     part = f"tests-{name}"
     elsewhere = TRUTH if name != "truth" else ()
     processes = PROCESSES.get(part, 1) if find_spec("xdist") else 1
     dist = "worksteal" if part in NOTHING_SHARED else "loadfile"
+    marks = ("gpu_memory", *left_out(device))
     arguments = (
         *TESTS[name],
         *(f"--ignore={path}" for path in elsewhere),
-        *("-m", f"not browser and not gpu_memory and not {OTHERS[device]}", "--device", device),
+        *("-m", " and ".join(f"not {mark}" for mark in marks), "--device", device),
         "--deep",
         *(("-n", str(processes), f"--dist={dist}") if processes > 1 else ()),
     )
