@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.distributions import Distribution
 
 import debubble
 from debubble.detector.script import Script
@@ -52,6 +53,8 @@ def run(script: Path) -> debubble.SyncReport:
 @pytest.fixture
 def cuda(accelerator, monkeypatch):
     """On a GPU "cuda" means what it says."""
+    # PyTorch's compiler has distributions trust their parameters from its import on.
+    monkeypatch.setattr(Distribution, "_validate_args", Distribution._validate_args)
     monkeypatch.setattr(sys, "argv", list(sys.argv))
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
