@@ -1,4 +1,4 @@
-"""A slice of the deep tests is the same in every run, and the record says of which source it is."""
+"""A slice of the deep tests is the same in every run."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,9 +8,6 @@ import pytest
 from solutions.engine import Optimizations
 from tests.conftest import pytest_collection_modifyitems
 from tests.deep import MARKER, slice_of
-from tests.validation import deep
-from tests.validation.record import write
-from tests.validation.sources import SourceTree
 
 
 def item(nodeid, *one_in):
@@ -60,56 +57,3 @@ def test_whoever_names_a_test_by_its_id_gets_no_slice(arguments, number):
         one.path = Path("test_a.py")
     pytest_collection_modifyitems(config, items)
     assert len(items) == number
-
-
-def test_a_deep_test_is_found_by_its_marker():
-    assert "tests/engine/test_combinations.py" in deep.rests_on()
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "katas/katas.toml",
-        "katas/first_steps/test_upload_without_waiting.py",
-        "solutions/pinned_h2d/katas/__init__.py",
-        "debubble_pytest.py",
-        "assets/calibration/nvidia-h200.json",
-        "assets/benchmarks/nvidia-h200/engine.json",
-    ],
-)
-def test_the_record_is_of_all_that_deep_tests_run_and_read(behind, path):
-    assert (deep.ROOT / path).exists()
-    assert deep.ROOT / path in behind
-
-
-@pytest.fixture(scope="module")
-def behind():
-    return SourceTree(deep.ROOT).files_behind([*deep.rests_on(), *deep.BESIDE])
-
-
-@pytest.fixture
-def recorded(monkeypatch, tmp_path, capsys):
-    """What is said of the record of a run that had this result; of none, there is no record."""
-    monkeypatch.setattr(deep, "RECORD", tmp_path / "deep.json")
-    monkeypatch.setattr(deep, "source", lambda: "new")
-
-    def said_of(result=None):
-        if result:
-            write({"parts": {MARKER: {"date": "2026-11-23T10:00:00"} | result}}, deep.RECORD)
-        deep.print_state()
-        return capsys.readouterr().out
-
-    return said_of
-
-
-@pytest.mark.parametrize(
-    ("result", "said"),
-    [
-        (None, "not run yet"),
-        ({"status": "passed", "source_sha256": "new"}, "all passed on 2026-11-23, for this source"),
-        ({"status": "passed", "source_sha256": "old"}, "passed on 2026-11-23, for an older source"),
-        ({"status": "failed", "source_sha256": "new"}, "failed on 2026-11-23, for this source"),
-    ],
-)
-def test_the_record_is_held_against_the_source(recorded, result, said):
-    assert said in recorded(result)

@@ -1,16 +1,16 @@
 """`python -m tests.validation`: tests, katas, chapters and benchmarks on this machine, recorded.
 
-Runs the parts that never passed here on the source as it is, those that measure nothing side by
-side. A part that fails is recorded as failed and the others still run; the exit code is then 1.
-The record is written after every part, so a run that is cut short leaves what it got through.
+Parts without a result run first, then those whose result is oldest. `--minutes` takes as many of
+them as fit. The record is written after every part, so a run that is cut short keeps what it got
+through, and the next run goes on from there. The exit code is 1 if a part failed.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
-from contextlib import nullcontext
+import tarfile
+import time
 from pathlib import Path
 
 from debubble.accelerator import lease
@@ -18,27 +18,25 @@ from debubble.assets import slug
 
 from .parts import ROOT, Part, all_parts
 from .record import (
-    KEPT,
-    OLD_FIGURES,
     Record,
+    Result,
+    age_order,
+    circumstances,
     device_of,
-    is_finished,
+    merged,
     now,
     read,
-    state_of,
-    versions,
+    seconds_of,
     write,
 )
-from .running import run_all, watched_memory
-from .sources import SourceTree
+from .running import run_all
 from .state import print_states
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
-    if options.state or options.check:
-        all_current = print_states(options.assets, ROOT)
-        return int(options.check and not all_current)
+    if options.check:
+        return int(not print_states(options.assets))
     if options.device == "cuda" and (missing := no_cuda()):
         print(missing, file=sys.stderr)
         return 2
@@ -48,73 +46,91 @@ def main(arguments: list[str] | None = None) -> int:
     device = device_of(options.device)
     name = slug(device["gpu"]) + (f"-x{device['gpus']}" if device["gpus"] > 1 else "")
     path = options.assets / "validation" / f"{name}.json"
-    with tempfile.TemporaryDirectory() as scratch:
-        written = Path(scratch) if options.keep_figures else options.assets
-        folders = (written / kind / name for kind in ("benchmarks", "timelines"))
-        once = 1 if options.keep_figures else None
-        parts = all_parts(options.device, device["gpus"], *folders, once)
-        refuse_unknown([*options.only, *options.skip], parts)
-        return validate(options, parts, {**device, **read(path)}, path)
+    folders = (options.assets / kind / name for kind in ("benchmarks", "timelines"))
+    parts = all_parts(options.device, device["gpus"], *folders)
+    refuse_unknown([*options.only, *options.skip], parts)
+    return validate(options, parts, {**device, **read(path)}, path)
 
 
 def validate(options: argparse.Namespace, parts: list[Part], record: Record, path: Path) -> int:
     import matplotlib.font_manager  # noqa: F401  # Its first import is slow, and may say so.
 
-    tree, here = SourceTree(ROOT), versions(options.device)
-    sources = {part.name: tree.hash_of(part.rests_on, part.leaves_out) for part in parts}
-    earlier = record.get("parts", {})
-    wanted = [part for part in parts if is_wanted(part, options, earlier, sources, here)]
-    record |= {
-        "finished": False,
-        "parts": {name: earlier[name] for name in earlier if name in sources},
-    }
-    seconds = seconds_elsewhere(options.assets) | seconds_of(record)
+    started = time.time()
+    deadline = time.monotonic() + options.minutes * 60 if options.minutes else None
+    names = [part.name for part in parts]
+    earlier: dict[str, Result] = record.get("parts", {})
+    record["parts"] = {name: earlier[name] for name in earlier if name in names}
+    known = elsewhere(options.assets) | record["parts"]
+
+    def seconds(part: Part) -> float:
+        return seconds_of(known.get(part.name))
+
+    wanted = in_order(parts, options, record["parts"])
+    chosen = [*fitting(wanted, seconds, options)]
+    common = circumstances(options.device, options.commit, ROOT)
     failed = False
-    with nullcontext() if options.keep_figures else watched_memory(options.device) as memory:
-        for part, result in run_all(
-            wanted, options.processes, lambda part: seconds.get(part.name, 60.0)
-        ):
-            about = {"source_sha256": sources[part.name], "date": now(), "versions": here}
-            if part.measures:
-                about["figures"] = KEPT if options.keep_figures else "written"
-            else:
-                about["processes_beside"] = options.processes
-                about["peak_gpu_gib"] = memory and memory.peak_gib
-            record["parts"][part.name] = result | about
-            record["finished"] = is_finished(record, sources)
-            write(record, path)
-            failed |= result["status"] == "failed"
-            print(f"=== {line(part.name, result)}", flush=True)
-    return summary(record, path, wanted, failed)
+    for part, result in run_all(chosen, options.processes, seconds, deadline):
+        result |= {"date": now(), **common}
+        record["parts"][part.name] = merged(record["parts"].get(part.name), result)
+        write(record, path)
+        if options.output:
+            pack(options.assets, options.output, started)
+        failed |= result["status"] == "failed"
+        print(f"=== {line(part.name, result)}", flush=True)
+        for failure in result.get("failures", []):
+            print(f"    {failure}", flush=True)
+    left = [part.name for part in wanted if part not in chosen]
+    print(f"\n{record['gpu']}: {len(chosen)} parts ran, recorded in {path}")
+    if left:
+        print(f"The time was too short for {', '.join(left)}: the next run begins with them.")
+    return int(failed)
 
 
-def seconds_of(record: Record) -> dict[str, float]:
-    return {name: result["seconds"] for name, result in record.get("parts", {}).items()}
-
-
-def seconds_elsewhere(assets: Path) -> dict[str, float]:
-    """What each part took on any GPU: enough to know which are the long ones."""
-    known: dict[str, float] = {}
+def elsewhere(assets: Path) -> dict[str, Result]:
+    """Returns each part's result on any GPU: enough to know how long it takes."""
+    known: dict[str, Result] = {}
     for path in sorted((assets / "validation").glob("*.json")):
-        known |= seconds_of(read(path))
+        known |= read(path).get("parts", {})
     return known
 
 
-def is_wanted(
-    part: Part,
-    options: argparse.Namespace,
-    earlier: dict[str, dict],
-    sources: dict[str, str],
-    here: dict[str, str | None],
-) -> bool:
+def in_order(
+    parts: list[Part], options: argparse.Namespace, earlier: dict[str, Result]
+) -> list[Part]:
+    """Returns the parts that are asked for: without a result first, then the oldest."""
+    wanted = [part for part in parts if is_wanted(part, options)]
+    return sorted(wanted, key=lambda part: age_order(earlier.get(part.name)))
+
+
+def is_wanted(part: Part, options: argparse.Namespace) -> bool:
     if part.name in options.skip or (part.measures and options.without_benchmarks):
         return False
-    if options.only:
-        return part.name in options.only
-    result = earlier.get(part.name)
-    holds = ("passed", OLD_FIGURES) if options.keep_figures else ("passed",)
-    is_held = state_of(result, sources[part.name]) in holds and result["versions"] == here
-    return options.all or not is_held
+    return part.name in options.only if options.only else True
+
+
+def fitting(wanted, seconds, options: argparse.Namespace):
+    """Yields the parts that fit into the minutes, by the estimate, in order. The first one always
+    runs, since a part that never fits would never have a result."""
+    left = options.minutes * 60 if options.minutes else float("inf")
+    for position, part in enumerate(wanted):
+        share = 1.0 if part.alone else min(part.processes, options.processes) / options.processes
+        needed = seconds(part) * share
+        if position and needed > left:
+            continue
+        left -= needed
+        yield part
+
+
+def pack(assets: Path, output: Path, since: float) -> None:
+    """Writes all files of `assets` that changed after `since` (seconds of the epoch) to one
+    archive, with paths below the checkout's root: `tar xzf` there puts them in place."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = output.with_name(output.name + ".part")
+    with tarfile.open(unfinished, "w:gz") as archive:
+        for path in sorted(assets.rglob("*")):
+            if path.is_file() and path.stat().st_mtime >= since - 1:
+                archive.add(path, Path("assets") / path.relative_to(assets))
+    unfinished.replace(output)
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -122,29 +138,36 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--device", choices=("cuda", "sim"), default="cuda")
     parser.add_argument("--assets", type=Path, default=ROOT / "assets", help="where to record")
     parser.add_argument(
+        "--minutes", type=float, metavar="M", help="stop after so long, in the middle of a part too"
+    )
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE.tar.gz", help="all that was recorded, in one file"
+    )
+    parser.add_argument(
+        "--commit", help="the commit that is validated, where the checkout is no git repository"
+    )
+    parser.add_argument(
         "--processes", type=int, default=8, metavar="N", help="on the device at once (8)"
     )
     part = {"action": "append", "metavar": "PART", "default": []}
     parser.add_argument(
         "--only",
         **part,
-        help="tests-, katas- or benchmark-SYSTEM, chapter-NAME, tests-truth, "
-        "or ranks: these alone, current or not; may be given more than once",
+        help="tests-, katas- or benchmark-SYSTEM, chapter-NAME, tests-truth or ranks: run these "
+        "alone; may be given more than once",
     )
     parser.add_argument("--skip", **part, help="all but this; may be given more than once")
     parser.add_argument("--without-benchmarks", action="store_true", help="what measures no time")
     parser.add_argument(
-        "--keep-figures",
+        "--check",
         action="store_true",
-        help="others use this GPU meanwhile: run the benchmarks, each step once, leave the recorded"
-        " figures be, and don't say how much memory was in use",
+        help="run nothing; list the records, and exit with 1 if a part failed or has no result",
     )
-    parser.add_argument("--all", action="store_true", help="what is current, too")
-    parser.add_argument("--state", action="store_true", help="run nothing; say what is stale")
-    parser.add_argument("--check", action="store_true", help="the same; exit with 1 if any part is")
     options = parser.parse_args(arguments)
     if options.processes < 1:
         parser.error(f"--processes {options.processes}: at least one process has to run")
+    if options.minutes is not None and not 0 < options.minutes < float("inf"):
+        parser.error(f"--minutes {options.minutes}: a positive number of minutes is needed")
     options.assets = options.assets.resolve()
     return options
 
@@ -167,17 +190,9 @@ def no_cuda() -> str | None:
     )
 
 
-def summary(record: Record, path: Path, ran: list[Part], failed: bool) -> int:
-    print(f"\n=== {record['gpu']}: {len(ran)} parts ran")
-    for name, result in record["parts"].items():
-        print(line(name, result))
-        for failure in result.get("failures", []):
-            print(f"    {failure}")
-    print(f"recorded in {path}")
-    return int(failed)
-
-
-def line(name: str, result: dict) -> str:
+def line(name: str, result: Result) -> str:
+    if result["status"] == "cut":
+        return f"{name:<24} cut after {result['cut_after']} s"
     tests = (
         f"{result['passed']} passed, {result['failed']} failed, {result['skipped']} skipped"
         if "skipped" in result

@@ -1,4 +1,4 @@
-"""The parts of a validation: what each runs, what it rests on, and beside what it may run."""
+"""The parts of a validation: what each runs, and beside what it may run."""
 
 from __future__ import annotations
 
@@ -31,9 +31,6 @@ TESTS: dict[str, tuple[str, ...]] = {
     **{system: (f"tests/{system}",) for system in SYSTEMS},
 }
 """What is tested on the GPU, by part."""
-DATA = {"truth": ("assets/effects",)}
-PLUGINS = ("conftest.py", "debubble_pytest.py", "debubble/workshop/plugin.py")
-"""What pytest runs before our tests and the katas', and finds by name."""
 RANKS = ("tests/sync_free/test_data_parallel.py", "tests/engine/test_data_parallel.py")
 PROCESSES = {
     "tests-accelerators": 2,
@@ -54,23 +51,15 @@ SECONDS_OF_A_TEST = 300
 
 @dataclass(frozen=True)
 class Part:
-    """One command: `arguments` follow the interpreter, `device` is what it runs on."""
+    """A command: `arguments` follow the interpreter, `device` is what it runs on."""
 
     name: str
     device: str
     arguments: tuple[str, ...]
-    rests_on: tuple[str, ...]
-    """Files and folders, and with them all that they import; not those of tests that all have a
-    mark of `leaves_out`."""
     processes: int = 1
-    """That use the device at the same time."""
+    """Number of processes of the part that use the device at the same time."""
     alone: bool = False
     """Whether it must not share the device: it measures times, or takes much memory."""
-
-    @property
-    def leaves_out(self) -> tuple[str, ...]:
-        """Marks of the tests that don't run."""
-        return left_out(self.device)
 
     @property
     def counts_tests(self) -> bool:
@@ -81,21 +70,19 @@ class Part:
         return self.name.startswith("benchmark-")
 
 
-def all_parts(
-    device: str, gpus: int, benchmarks: Path, timelines: Path, runs: int | None = None
-) -> list[Part]:
-    """`device` is "cuda", or "sim" to try the validation itself where there is no GPU. With several
-    GPUs only what needs them is a part: nobody wants to keep such a machine for longer. Benchmarks
-    measure each step `runs` times, or as often as they like."""
+def all_parts(device: str, gpus: int, benchmarks: Path, timelines: Path) -> list[Part]:
+    """Returns the parts for `gpus` GPUs. `device` is "cuda", or "sim" to try the validation itself
+    where there is no GPU. With several GPUs only the tests of ranks are a part. Benchmarks write to
+    the two folders."""
     if gpus > 1:
         ranks = pytest(*RANKS, "--device", device)
-        return [Part("ranks", device, ranks, (*RANKS, *PLUGINS))]
+        return [Part("ranks", device, ranks)]
     return [
         *(tests(name, device) for name in TESTS),
         tests_of_much_memory(device),
         *(katas(folder, device) for folder in _folders("katas")),
         *(chapter(path, device) for path in sorted((ROOT / "tests/chapters").glob("*.ipynb"))),
-        *(benchmark(system, device, benchmarks, timelines, runs) for system in SYSTEMS),
+        *(benchmark(system, device, benchmarks, timelines) for system in SYSTEMS),
     ]
 
 
@@ -118,8 +105,7 @@ def tests(name: str, device: str) -> Part:
         "--deep",
         *(("-n", str(processes), f"--dist={dist}") if processes > 1 else ()),
     )
-    rests_on = (*TESTS[name], *DATA.get(name, ()), *PLUGINS)
-    return Part(part, device, pytest(*arguments), rests_on, processes)
+    return Part(part, device, pytest(*arguments), processes)
 
 
 def tests_of_much_memory(device: str) -> Part:
@@ -138,34 +124,26 @@ def tests_of_much_memory(device: str) -> Part:
         device,
         "--deep",
     )
-    rests_on = (*places, *PLUGINS)
-    return Part("tests-much_memory", device, pytest(*arguments), rests_on, alone=True)
+    return Part("tests-much_memory", device, pytest(*arguments), alone=True)
 
 
 def katas(system: str, device: str) -> Part:
     """Our solutions of a system's exercises: what is there to be edited is not run."""
     arguments = (f"katas/{system}", "--impl", "solutions", "--device", device)
-    files = sorted((ROOT / "katas" / system).glob("test_*.py"))
-    places = tuple(path.relative_to(ROOT).as_posix() for path in files)
-    rests_on = (*places, "katas/katas.toml", f"solutions/{system}", *PLUGINS)
-    return Part(f"katas-{system}", device, pytest(*arguments), rests_on)
+    return Part(f"katas-{system}", device, pytest(*arguments))
 
 
 def chapter(path: Path, device: str) -> Part:
     """`path`: of the reference, which holds what a run must show. The reader's has its cells."""
     notebook = ("-p", "no:python", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=120")
     place = path.relative_to(ROOT).as_posix()
-    return Part(f"chapter-{path.stem}", device, pytest(*notebook, place), (place,))
+    return Part(f"chapter-{path.stem}", device, pytest(*notebook, place))
 
 
-def benchmark(
-    system: str, device: str, figures: Path, timelines: Path, runs: int | None = None
-) -> Part:
+def benchmark(system: str, device: str, figures: Path, timelines: Path) -> Part:
     folders = ("--output", str(figures), "--timelines", str(timelines))
-    few = () if runs is None else ("--runs", str(runs))
-    arguments = ("-m", f"solutions.{system}.bench", *folders, *few)
-    rests_on = (f"solutions/{system}/bench.py",)
-    return Part(f"benchmark-{system}", device, arguments, rests_on, alone=True)
+    arguments = ("-m", f"solutions.{system}.bench", *folders)
+    return Part(f"benchmark-{system}", device, arguments, alone=True)
 
 
 def pytest(*arguments: str) -> tuple[str, ...]:

@@ -1,5 +1,8 @@
-"""What a validation leaves behind: of each part whether it passed, on which source, when, and with
-which versions. A part keeps its result until it runs again; it is stale once its source changed."""
+"""A validation's record: dated evidence, part by part, of what one kind of GPU said.
+
+A part keeps its result until it runs again. The result says when it ran, on which card and commit,
+with which versions, and how long that host takes for a launch.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,24 @@ import json
 import os
 import platform
 import subprocess
+import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from debubble.contract.installed import installed
 
-KEPT = "kept as they were"
-"""Said of the figures of a benchmark that ran and wrote none: the recorded ones are older."""
-OLD_FIGURES = "figures kept from an earlier run"
-"""The state of a benchmark that passed on this source, and whose recorded figures are not of that
-run."""
-VERSIONS = ("driver", "cuda", "python", "torch", "triton", "numpy", "platform")
+Result = dict[str, Any]
+"""What the record keeps of a part."""
 Record = dict[str, Any]
+UNKNOWN_SECONDS = 60.0
+"""The estimate for a part that never ran on any GPU."""
 
 
 def device_of(device: str) -> dict[str, str | int]:
-    """Whose record it is."""
+    """Returns the name and the number of the GPUs, for the head of the record."""
     import torch
 
     on_gpu = device == "cuda"
@@ -34,8 +37,47 @@ def device_of(device: str) -> dict[str, str | int]:
     }
 
 
+def circumstances(device: str, commit: str | None, root: Path) -> Result:
+    """Returns what every result of one run has in common."""
+    return {
+        "commit": commit or commit_of(root),
+        "launch_us": launch_us() if device == "cuda" else None,
+        "versions": versions(device),
+    }
+
+
+def commit_of(root: Path) -> str | None:
+    """Returns the checked-out commit, with "+" if files differ from it; None outside of git."""
+    git = ("git", "-C", str(root))
+    try:
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True)
+        changed = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True)
+    except OSError:
+        return None
+    if head.returncode:
+        return None
+    return head.stdout.strip() + ("+" if changed.stdout.strip() else "")
+
+
+def launch_us() -> float:
+    """Returns the host's time for one small operator on CUDA, in microseconds: a median of 20
+    rounds of 100 launches. Hosts differ by more than a factor of two."""
+    import torch
+
+    values = torch.zeros(1, device="cuda")
+    rounds = []
+    for _ in range(20):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(100):
+            values.add_(1)
+        rounds.append((time.perf_counter() - start) * 1e6 / 100)
+    torch.cuda.synchronize()
+    return round(median(rounds), 2)
+
+
 def versions(device: str) -> dict[str, str | None]:
-    """That a result depends on, by the names of VERSIONS."""
+    """Returns the versions that a result depends on."""
     import torch
 
     return {
@@ -50,7 +92,7 @@ def versions(device: str) -> dict[str, str | None]:
 
 
 def read(path: Path) -> Record:
-    """Empty where there is none yet, and where it is of another form than ours."""
+    """Returns the record, empty if there is none yet or if its form is not ours."""
     record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return record if isinstance(record.get("parts"), dict) else {}
 
@@ -59,28 +101,32 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def is_current(result: dict[str, Any] | None, source: str) -> bool:
-    """Whether a part passed, and nothing that it rests on has changed since."""
-    return bool(result) and result["status"] == "passed" and result["source_sha256"] == source
+def has_result(result: Result | None) -> bool:
+    """True if the part ran to its end at least once."""
+    return bool(result) and result["status"] in ("passed", "failed")
 
 
-def state_of(result: dict[str, Any] | None, source: str) -> str:
-    """ "passed", "failed", "stale", "missing", or OLD_FIGURES."""
+def age_order(result: Result | None) -> tuple[int, str]:
+    """Returns a sort key: parts without a result, then the oldest results."""
+    return (1, result["date"]) if has_result(result) else (0, "")
+
+
+def seconds_of(result: Result | None) -> float:
+    """Estimates how long a part takes. A part that was cut needs more than it had."""
     if not result:
-        return "missing"
-    if result["source_sha256"] != source:
-        return "stale"
-    has_old_figures = result["status"] == "passed" and result.get("figures") == KEPT
-    return OLD_FIGURES if has_old_figures else result["status"]
+        return UNKNOWN_SECONDS
+    return max(result.get("seconds", 0.0), 1.5 * result.get("cut_after", 0.0))
 
 
-def is_finished(record: Record, sources: dict[str, str]) -> bool:
-    """Whether all parts, by name with the source they rest on now, are current."""
-    return all(is_current(record["parts"].get(name), source) for name, source in sources.items())
+def merged(earlier: Result | None, result: Result) -> Result:
+    """Returns what the record keeps: a part that was cut keeps its last whole result."""
+    if result["status"] == "cut" and has_result(earlier):
+        return earlier | {"cut_after": result["cut_after"]}
+    return result
 
 
 def write(record: Record, path: Path) -> None:
-    """In one step: a reader finds the old record or the new one, never half of one."""
+    """Replaces the record in one step: a reader finds the old record or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".json.part")
     unfinished.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
@@ -88,7 +134,7 @@ def write(record: Record, path: Path) -> None:
 
 
 def shared(values: Iterable[Any]) -> str:
-    """The one value that all have, or all of them."""
+    """Returns the distinct values, joined by commas."""
     return ", ".join(dict.fromkeys(map(str, values)))
 
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import ast
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
-from typing import Any
 from xml.etree import ElementTree
 
 from .parts import ROOT, Part, environment
+from .record import Result
 
 WHERE_SHARED = {
     # GiB of the GPU's, beside a CUDA context.
@@ -26,30 +25,41 @@ WHERE_SHARED = {
     "TORCHINDUCTOR_COMPILE_THREADS": "1",
 }
 """What a process takes that shares GPU and host with others; who runs this may say otherwise."""
-Result = dict[str, Any]
-"""What the record keeps of a part."""
 
 
 def run_all(
-    parts: Sequence[Part], processes: int, seconds: Callable[[Part], float]
+    parts: Sequence[Part],
+    processes: int,
+    seconds: Callable[[Part], float],
+    deadline: float | None = None,
 ) -> Iterator[tuple[Part, Result]]:
-    """Each part with its result, as soon as it has one. At most `processes` processes use the
-    device at once; `seconds` says how long a part took before, since the longest begin first."""
+    """Yields each part with its result, as soon as it has one. At most `processes` processes use
+    the device at once. `seconds` estimates how long a part takes: the longest begin first. A part
+    that runs at the `deadline` (of `time.monotonic`) is ended, and its result is "cut"; parts that
+    have not begun by then have no result."""
     sharing = sorted((part for part in parts if not part.alone), key=seconds, reverse=True)
-    yield from _side_by_side(sharing, processes)
+    yield from _side_by_side(sharing, processes, deadline)
     for part in parts:
-        if part.alone:
-            yield part, run(part, limited=not part.measures)
+        if part.alone and not _is_over(deadline):
+            yield part, run(part, limited=not part.measures, deadline=deadline)
 
 
-def _side_by_side(parts: Sequence[Part], processes: int) -> Iterator[tuple[Part, Result]]:
+def _is_over(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() >= deadline
+
+
+def _side_by_side(
+    parts: Sequence[Part], processes: int, deadline: float | None
+) -> Iterator[tuple[Part, Result]]:
     waiting, running, free = list(parts), {}, processes
     with ThreadPoolExecutor(max_workers=max(1, processes)) as pool:
         while waiting or running:
+            if _is_over(deadline):
+                waiting.clear()
             for part in list(waiting):
                 if (needed := min(part.processes, processes)) <= free:
                     waiting.remove(part)
-                    running[pool.submit(run, part, limited=True)] = part
+                    running[pool.submit(run, part, limited=True, deadline=deadline)] = part
                     free -= needed
             for done in wait(running, return_when=FIRST_COMPLETED).done:
                 yield _taken_out(running, done)
@@ -60,41 +70,54 @@ def _taken_out(running: dict[Future[Result], Part], done: Future[Result]) -> tup
     return running.pop(done), done.result()
 
 
-def run(part: Part, *, limited: bool = False) -> Result:
+def run(part: Part, *, limited: bool = False, deadline: float | None = None) -> Result:
     """Runs a part. `limited`: it leaves others their share of the memory, and its output is printed
     once it is over."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         extra = [f"--junitxml={report}"] if part.counts_tests else []
-        limits = WHERE_SHARED if limited else {}
         start = time.monotonic()
-        finished = subprocess.run(
+        process = subprocess.Popen(
             [sys.executable, *part.arguments, *extra],
             cwd=ROOT,
-            env=limits | environment(part.device),
+            env=(WHERE_SHARED if limited else {}) | environment(part.device),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE if limited else None,
             stderr=subprocess.STDOUT if limited else None,
             text=True,
             errors="replace",
-            check=False,
+            start_new_session=True,
         )
+        output, is_cut = _until(process, deadline)
         seconds = round(time.monotonic() - start, 1)
-        tests = counts(report) if part.counts_tests else {}
+        tests = counts(report) if part.counts_tests and not is_cut else {}
     print(f"\n=== {part.name}: python {' '.join(part.arguments)}", flush=True)
-    print(finished.stdout or "", end="", flush=True)
+    print(output or "", end="", flush=True)
+    if is_cut:
+        return {"status": "cut", "cut_after": seconds}
     # A run that skips everything exits with 0 and has proved nothing.
-    passed = finished.returncode == 0 and tests.get("passed") != 0
+    passed = process.returncode == 0 and tests.get("passed") != 0
     return {
         "status": "passed" if passed else "failed",
-        "exit_code": finished.returncode,
+        "exit_code": process.returncode,
         "seconds": seconds,
         **tests,
     }
 
 
+def _until(process: subprocess.Popen[str], deadline: float | None) -> tuple[str | None, bool]:
+    """Waits for the process. Returns its output, and True if the deadline ended it."""
+    left = None if deadline is None else max(0.1, deadline - time.monotonic())
+    try:
+        return process.communicate(timeout=left)[0], False
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.communicate()[0], True
+
+
 def counts(report: Path) -> Result:
-    """What passed, failed and was skipped, and why, from a JUnit report."""
+    """Returns what passed, failed and was skipped, and why, and the figures that tests recorded
+    (`record_property`), from a JUnit report."""
     cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
     outcomes: dict[str, list[str]] = {"failed": [], "skipped": []}
     for case in cases:
@@ -109,7 +132,15 @@ def counts(report: Path) -> Result:
         "skipped": len(skipped),
         "failures": failed,
         "skipped_because": sorted(set(skipped)),
+        **({"figures": figures} if (figures := dict(_figures(cases))) else {}),
     }
+
+
+def _figures(cases: list[ElementTree.Element]) -> Iterator[tuple[str, dict[str, str]]]:
+    for case in cases:
+        found = {each.get("name", ""): each.get("value", "") for each in case.iter("property")}
+        if found:
+            yield f"{case.get('classname')}::{case.get('name')}", found
 
 
 def reason(skipped: ElementTree.Element) -> str:
@@ -118,51 +149,3 @@ def reason(skipped: ElementTree.Element) -> str:
     if message == "collection skipped" and skipped.text:
         return ast.literal_eval(skipped.text)[2].removeprefix("Skipped: ")
     return message
-
-
-class MemoryWatch:
-    """How much of the GPU's memory was in use at most since this was made, beyond what was then."""
-
-    QUERY = (
-        "nvidia-smi",
-        "--query-gpu=memory.used",
-        "--format=csv,noheader,nounits",
-        "-lms",
-        "200",
-    )
-
-    def __init__(self) -> None:
-        self._seen: list[float] = []
-        first = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0] or "0"
-        query = [*self.QUERY, f"--id={first}"]
-        try:
-            self._process = subprocess.Popen(query, stdout=subprocess.PIPE, text=True)
-        except OSError:
-            self._process = None
-            return
-        Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        for line in self._process.stdout:
-            if line.strip().isdigit():
-                self._seen.append(float(line))
-
-    @property
-    def peak_gib(self) -> float | None:
-        """None where nobody can tell."""
-        return round((max(self._seen) - self._seen[0]) / 1024, 2) if self._seen else None
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
-
-
-@contextmanager
-def watched_memory(device: str) -> Iterator[MemoryWatch | None]:
-    watch = MemoryWatch() if device == "cuda" else None
-    try:
-        yield watch
-    finally:
-        if watch is not None:
-            watch.stop()
