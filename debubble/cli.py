@@ -344,7 +344,8 @@ def check(
     ] = None,
     device: Annotated[Device, typer.Option(help="The accelerator to run on.")] = Device.auto,
     write_stubs: Annotated[
-        bool, typer.Option(help="First write stubs that are missing or older than their solution.")
+        bool,
+        typer.Option(help="Write missing and outdated stubs, and prove only the katas named."),
     ] = False,
     pristine: Annotated[
         bool, typer.Option(help="A stub that was edited is a failure, and not a learner's work.")

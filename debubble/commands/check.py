@@ -27,13 +27,17 @@ Shown = Callable[[int, int, str], None]
 
 
 def check(names: list[str], device: str, write_stubs: bool, pristine: bool) -> None:
-    """Of the katas with these names, or of all. Exit with status 1 when any claim does not hold."""
+    """Prove the katas with these names, or all. Exit with status 1 when any claim does not hold.
+
+    write_stubs: first write the stubs of all katas; without names nothing is proved then.
+    """
     console = Console(highlight=False)
     with refusing():
         catalogue = find_catalogue()
         if write_stubs:
-            for kata in StubFiles(catalogue).write_all():
-                console.print(f"wrote {kata.relative(kata.stub_path)}")
+            _write_stubs(catalogue)
+            if not names:
+                return
         katas = [catalogue.kata(name) for name in names] or [*catalogue.katas]
         work = partial(_prove, catalogue, accelerator_of(device).name, pristine, katas)
         verdicts = with_progress(console, accelerator_of(device), work)
@@ -48,6 +52,15 @@ def check(names: list[str], device: str, write_stubs: bool, pristine: bool) -> N
     if problems:
         raise typer.Exit(1)
     console.print(Text(f"All {len(verdicts)} claims hold.", style="green"))
+
+
+def _write_stubs(catalogue: Catalogue) -> None:
+    written = StubFiles(catalogue).write_all()
+    for kata in written:
+        typer.echo(f"wrote {kata.relative(kata.stub_path)}")
+    if not written:
+        typer.echo("No stub is missing or older than its solution.")
+    typer.echo("`debubble check` proves the katas.")
 
 
 def accelerator_of(device: str) -> Accelerator:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from urllib.parse import quote
 
 from ..contract.source_line import SourceLine
 from ..timeline.trace_file import portable_path
@@ -55,7 +57,7 @@ def _location(line: SourceLine) -> dict[str, object]:
         region["startColumn"] = line.column + 1
     if line.text:
         region["snippet"] = {"text": line.text}
-    file = {"uri": portable_path(line.file)}
+    file = {"uri": quote(os.fsencode(portable_path(line.file)))}
     return {"physicalLocation": {"artifactLocation": file, "region": region}}
 
 

@@ -2,12 +2,16 @@
 
 import io
 import json
+import os
+from urllib.parse import unquote_to_bytes, urlsplit
 
 import pytest
 import torch
 
 import debubble
 from debubble import SyncReport, Timeline
+from debubble.contract.source_line import SourceLine
+from debubble.detector.annotations import sarif
 from tests.timeline.recordings import READ, UPLOAD, Recording
 
 from .setting import CLOCKS_APART, rest_of_the_load
@@ -226,3 +230,17 @@ def test_the_idle_time_behind_a_wait_is_the_devices():
     recording.kernel(70, 80, second)
     finding = only(SyncReport.of(recording.timeline).findings)
     assert finding.idle == 20
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["my train.py", "50%25/a#b?c.py", "größe/训练.py", "a:b.py", "[x]\\|<>^.py", "caf\udce9.py"],
+)
+def test_a_path_in_sarif_is_a_uri_whatever_the_file_is_called(file):
+    recording = Recording()
+    recording.sync(0, 5, SourceLine(file, 3, "f", "x.item()"))
+    (result,) = sarif(SyncReport.of(recording.timeline).findings)["runs"][0]["results"]
+    uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert uri.isascii() and not set(uri) & set(' "<>[]\\^`{|}')
+    assert urlsplit(uri).path == uri
+    assert unquote_to_bytes(uri) == os.fsencode(file)

@@ -16,7 +16,7 @@ PACKAGES = ("debubble", "solutions")
 
 FLOORS = (
     ("contract", "assets", "lazy"),
-    ("timeline",),
+    ("timeline", "progress"),
     ("rules",),
     ("cuda", "sim"),
     ("accelerator",),

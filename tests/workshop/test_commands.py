@@ -96,8 +96,21 @@ def test_check_fails_with_the_reason(debubble, workbook):
 def test_check_writes_stubs_on_request(debubble, workbook):
     workbook.edit("solutions/tiny/add_up.py", "The sum of", "The whole sum of")
     assert debubble("check").exit_code == 1
-    result = debubble("check", "--write-stubs")
+    result = debubble("check", "add_up", "--write-stubs")
     assert result.exit_code == 0 and "wrote katas/tiny/add_up.py" in result.output
+    assert "All 6 claims hold." in result.output
+
+
+def test_stubs_are_written_without_a_proof(debubble, workbook, monkeypatch):
+    """Whoever changes a solution wants its stub, and need not wait for the proof of all katas."""
+    workbook.edit("solutions/tiny/add_up.py", "return sum(numbers)", "return 7")
+    workbook.edit("solutions/tiny/add_up.py", "The sum of", "The whole sum of")
+    monkeypatch.delattr("debubble.workshop.proof.check.check")
+    result = debubble("check", "--write-stubs", "--device", "cuda")
+    assert (result.exit_code, result.output) == (
+        0, "wrote katas/tiny/add_up.py\n`debubble check` proves the katas.\n"
+    )  # fmt: skip
+    assert "No stub is missing" in debubble("check", "--write-stubs").output
 
 
 def test_check_refuses_an_accelerator_that_is_not_there(debubble):

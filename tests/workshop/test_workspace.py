@@ -5,8 +5,9 @@ import json
 
 import pytest
 
+from debubble.progress.file import MOST_BYTES
 from debubble.workshop.kata_files.catalogue import WorkshopError
-from debubble.workshop.kata_files.progress import MOST_BYTES, Progress
+from debubble.workshop.kata_files.progress import Progress
 from debubble.workshop.kata_files.workspace import Workspace
 from debubble.workshop.running.under_test import LoadError, learner
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from debubble.progress import NAME
 from debubble.workshop.kata_files.catalogue import Kata
 
 from .learner import Learner
@@ -20,9 +21,9 @@ from .safe_file import Read, Version, read
 
 MOST_LEARNERS = 1_000
 PLACES = (
-    ("my", "progress.jsonl"),
-    ("debubble", "my", "progress.jsonl"),
-    ("progress.jsonl",),
+    ("my", NAME),
+    ("debubble", "my", NAME),
+    (NAME,),
 )
 """Where, below a learner's folder: a clone, a home of the hub's, a workspace."""
 MOST_QUESTIONS = 100
@@ -82,7 +83,7 @@ class Group:
             known = seat.version if seat and seat.parts == parts else None
             found = read(member.folder, parts, known, member.owner)
             if isinstance(found, Read):
-                learner = Learner.of(found.text, self.names, now)
+                learner = Learner.of(found.content, self.names, now)
                 self.seats[member.name] = Seat(parts, found.version, learner, found.is_cut)
             if found:
                 return

@@ -6,13 +6,12 @@ kata counts if the catalogue has it, a time if it is one, a text without its con
 
 from __future__ import annotations
 
-import json
 import unicodedata
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from debubble.workshop.kata_files.progress import Event, Standing
+from debubble.progress import Event, Standing, parsed
 
 LONGEST_LINE = 20_000
 LONGEST_TEXT = 120
@@ -36,9 +35,9 @@ class Learner:
     """As they want to be shown; "" while they have not said so."""
 
     @classmethod
-    def of(cls, text: str, katas: Container[str], now: float) -> Learner:
+    def of(cls, content: bytes, katas: Container[str], now: float) -> Learner:
         learner = cls()
-        for event in events(text):
+        for event in parsed(content, LONGEST_LINE):
             learner.hear(event, katas, now)
         return learner
 
@@ -72,18 +71,6 @@ class Learner:
             and (key in self.predictions or len(self.predictions) < MOST_PREDICTIONS)
         ):
             self.predictions[key] = said
-
-
-def events(text: str) -> Iterator[Event]:
-    for line in text.splitlines():
-        if not line.startswith("{") or len(line) > LONGEST_LINE:
-            continue
-        try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(event, dict) and isinstance(event.get("kind"), str):
-            yield event
 
 
 def plain(value: object, most: int) -> str:

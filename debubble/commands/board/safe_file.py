@@ -30,9 +30,9 @@ class Version:
 @dataclass(frozen=True)
 class Read:
     version: Version
-    text: str
+    content: bytes
     is_cut: bool
-    """Whether something before `text` was left out."""
+    """True if something before `content` was left out."""
 
 
 def read(
@@ -53,7 +53,7 @@ def read(
             return known
         start = max(0, about.st_size - MOST_BYTES)
         data = os.pread(file, MOST_BYTES, start)
-        return Read(version, data.decode("utf-8", "replace"), start > 0)
+        return Read(version, data, start > 0)
     except OSError:
         return None
     finally:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import typer
 
+from debubble.progress import Event, Standing
 from debubble.workshop.kata_files.catalogue import (
     Catalogue,
     Kata,
@@ -16,7 +17,7 @@ from debubble.workshop.kata_files.catalogue import (
     WorkshopError,
     find_catalogue,
 )
-from debubble.workshop.kata_files.progress import Event, Progress, Standing
+from debubble.workshop.kata_files.progress import Progress
 from debubble.workshop.kata_files.workspace import Workspace
 
 NEAREST = 3

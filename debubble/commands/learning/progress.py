@@ -7,7 +7,7 @@ from itertools import groupby
 
 import typer
 
-from debubble.workshop.kata_files.progress import VERSION
+from debubble.progress import VERSION
 
 from ..refusal import refusing
 from .learner import Learner

@@ -3,7 +3,7 @@
 my/katas/<system>/<kata>.py   their copy of a kata, tested in place of the stub in katas/
 my/katas/.stubs/              what each was when its copy was made
 my/chapters/                  their copies of chapters
-my/progress.jsonl             what they tried, saw and solved (`Progress`)
+my/progress.jsonl             what they tried, saw and solved (`debubble.progress`)
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import subprocess
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 from pathlib import Path
+
+from debubble.progress import NAME
 
 from .catalogue import Catalogue, Kata, WorkshopError, way_out
 from .stub_files import StubFiles, StubState, write_whole
@@ -40,7 +42,7 @@ class Workspace:
 
     @property
     def progress_file(self) -> Path:
-        return self.folder / "progress.jsonl"
+        return self.folder / NAME
 
     def copy_of(self, kata: Kata) -> Path:
         return self.katas / kata.system / f"{kata.name}.py"

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from debubble.progress import Standing
+
 from ..kata_files.catalogue import WorkshopError
-from ..kata_files.progress import Progress, Standing
+from ..kata_files.progress import Progress
 from ..kata_files.workspace import Workspace
 from .time_limit import can_interrupt
 from .under_test import chosen_accelerator, chosen_device
