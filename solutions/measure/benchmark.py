@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import Field, asdict, dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -53,7 +54,8 @@ class StepCost:
     host_us: float
     """Until the host has queued the step; an upload that waits makes it sit out the load too."""
     idle_share: float
-    """The part of device_us, 0 to 1, in which the device does nothing; from a recording."""
+    """The part of device_us, 0 to 1, in which the device does not compute, as
+    `Timeline.idle_share` defines it; from a recording."""
     counts: dict[str, int]
     """Timeline.counts() of a recorded step: waits, copies by kind, kernels, graph launches."""
 
@@ -253,19 +255,17 @@ def no_garbage() -> Iterator[None]:
 def step_cost(times: list[tuple[float, float]], timeline: debubble.Timeline) -> StepCost:
     """The cost of a step, of (device, host) microseconds of each run and a recording of one. On sim
     `times` is not read: the recording has the modelled ones."""
-    load, *work = work_of(timeline)
-    busy, end = 0.0, load.end
-    for event in work:
-        busy += max(0.0, event.end - max(event.start, end))
-        end = max(end, event.end)
     if timeline.modelled:
+        load, *work = work_of(timeline)
+        end = max(event.end for event in work)
         times = [(end - load.end, max(e.end for e in timeline.events if not e.on_device))]
+    computing = timeline.busy(ignore_sleep=True)
     device_us = statistics.median(device_us for device_us, _ in times)
     return StepCost(
         runs=len(times),
         device_us=device_us,
         host_us=statistics.median(host_us for _, host_us in times),
-        idle_share=max(0.0, 1.0 - busy / device_us),
+        idle_share=max(0.0, 1.0 - computing / device_us),
         counts=timeline.counts(),
     )
 
@@ -321,18 +321,24 @@ def uploads(counts: dict[str, int]) -> str:
 def write_record(
     path: Path, name: str, accelerator: Accelerator, contents: Mapping[str, object]
 ) -> Path:
-    """Writes `contents` to `path` as JSON, with the benchmark's name, the accelerator and the
-    versions; gives `path`."""
+    """Writes `contents` to `path` as JSON, with the benchmark's name, the accelerator, the day in
+    UTC and the versions. Returns `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     record = {
         "benchmark": name,
         "accelerator": accelerator.description,
         "modelled": accelerator.modelled,
+        "date": today(),
         "versions": versions(),
         **contents,
     }
     path.write_text(json.dumps(record, indent=2) + "\n")
     return path
+
+
+def today() -> str:
+    """The day in UTC, as "2026-11-24"."""
+    return datetime.now(UTC).date().isoformat()
 
 
 def versions() -> dict[str, str | None]:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from types import SimpleNamespace
 
 import pytest
@@ -25,6 +26,7 @@ def test_it_prints_a_table_and_saves_a_record(accelerator, shallow_model, tmp_pa
 
     record = json.loads((tmp_path / "new" / "pinned_h2d.json").read_text())
     assert record["modelled"] is accelerator.modelled
+    assert date.fromisoformat(record["date"]) <= datetime.now(UTC).date()
     steps = record["presets"]["small"]["steps"]
     assert steps["prefill"]["before"]["counts"]["h2d_pageable"] == 2 * 3
     assert steps["prefill"]["after"]["counts"]["h2d_pinned"] == accelerator.pin_memory

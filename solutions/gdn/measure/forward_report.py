@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rich.box import SIMPLE
 from rich.table import Table
 
-from solutions.measure.benchmark import versions
+from solutions.measure.benchmark import today, versions
 
 from .peer import NAME
 
@@ -140,6 +140,7 @@ def write_record(folder: Path, comparison: Comparison) -> Path:
     record = {
         "benchmark": "gdn_forward",
         "accelerator": comparison.accelerator,
+        "date": today(),
         "versions": versions() | {NAME: comparison.peer},
         "shape": dict(comparison.shape),
         "lengths": {name: list(lengths) for name, lengths in comparison.lengths.items()},
