@@ -7,10 +7,13 @@ that is takes torch, which is therefore asked when Triton is imported, and not b
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
+
+from .contract.pytorch import PyTorchNeeded
 
 
 def before_triton() -> None:
@@ -45,6 +48,8 @@ class _BeforeTriton(MetaPathFinder):
 
 
 def _prepare() -> None:
-    from .accelerator.choice import prepare_triton
+    # Without a PyTorch that works no accelerator runs, and Triton stays as it is.
+    with suppress(PyTorchNeeded):
+        from .accelerator.choice import prepare_triton
 
-    prepare_triton()
+        prepare_triton()

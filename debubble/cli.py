@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 import typer.core
 
+from .contract.pytorch import PyTorchNeeded
 from .recording.collector import MOST_CALLS
+
+EXTRAS = dict.fromkeys(("anywidget", "ipywidgets", "IPython", "matplotlib", "pytest"), "lab")
+"""The extra that brings a package which the base install lacks."""
 
 
 class _Commands(typer.core.TyperGroup):
-    """Ctrl-C in any of them is answered by a word."""
+    """The commands: Ctrl-C in one, or a package that one lacks, is answered by a sentence."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -24,6 +28,20 @@ class _Commands(typer.core.TyperGroup):
         except KeyboardInterrupt:
             typer.echo("\nStopped.", err=True)
             raise
+        except ModuleNotFoundError as error:
+            extra = EXTRAS.get(error.name or "")
+            if extra is None:
+                raise
+            command = f"`debubble {ctx.invoked_subcommand}`"
+            needed = f"{command} needs {error.name}, which is not installed here"
+            _refuse(f"{needed}: pip install 'debubble[{extra}]'")
+        except PyTorchNeeded as error:
+            _refuse(str(error.by(f"`debubble {ctx.invoked_subcommand}`")))
+
+
+def _refuse(sentence: str) -> NoReturn:
+    typer.secho(sentence, fg="red", err=True)
+    raise typer.Exit(2)
 
 
 app = typer.Typer(

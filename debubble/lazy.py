@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
 
+from .contract.pytorch import PyTorchNeeded
+
 
 def make_lazy(package: str, modules: Mapping[str, str]) -> None:
     """`modules` says in which of the package's modules each of its names is defined."""
@@ -18,7 +20,10 @@ def make_lazy(package: str, modules: Mapping[str, str]) -> None:
         def __getattr__(self, name: str) -> object:
             if name not in modules:
                 raise AttributeError(f"module {package!r} has no attribute {name!r}")
-            value = getattr(import_module(f"{package}.{modules[name]}"), name)
+            try:
+                value = getattr(import_module(f"{package}.{modules[name]}"), name)
+            except PyTorchNeeded as error:
+                raise error.by(f"{package}.{name}") from None
             setattr(self, name, value)
             return value
 

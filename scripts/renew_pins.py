@@ -29,6 +29,7 @@ PIN = re.compile(r"^([a-z0-9._-]+)==([^\s;]+)(?: *; *([^\\\n]+?))?(?: \\)?$", re
 HEADER = (
     "# Written by scripts/renew_pins.py from constraints.txt: with hashes, for every platform.\n"
 )
+UV_HEADER = "# Written by scripts/renew_pins.py: the uv that make-environment brings.\n"
 
 
 def main() -> int:
@@ -51,6 +52,7 @@ def main() -> int:
     for extra, extras in EXTRAS.items():
         text = resolve(uv, extras, constraints, hashes=True)
         (ROOT / "pins" / f"{extra}.txt").write_text(HEADER + text, encoding="utf-8")
+    write_uv(uv, asked.newest)
     return 0
 
 
@@ -70,6 +72,8 @@ def faults(root: Path) -> list[str]:
         for block in re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE)[1:]:
             if "--hash=sha256:" not in block:
                 found.append(f"pins/{extra}.txt: {block.split()[0]} has no hash")
+    if not any("--hash=sha256:" in line for line in (root / "pins/uv.txt").open(encoding="utf-8")):
+        found.append("pins/uv.txt has no hash")
     held = {pin[:2] for extra in EXTRAS for pin in _pins(root / "pins" / f"{extra}.txt")}
     found += [
         f"constraints.txt: {name}=={version} is in no file of pins/"
@@ -98,6 +102,15 @@ def write_versions(uv: str, constraints: Path, staying: dict[str, str]) -> None:
     constraints.write_text("\n".join([*comments, *here]) + "\n")
 
 
+def write_uv(uv: str, newest: bool) -> None:
+    """The version of uv that installs, which is no part of an environment, with its hashes."""
+    path = ROOT / "pins" / "uv.txt"
+    (pinned,) = [f"{name}=={version}" for name, version, _ in _pins(path)]
+    command = [uv, "pip", "compile", "-", "--quiet", "--universal", "--no-header", "--no-annotate"]
+    command += ["--generate-hashes"]
+    path.write_text(UV_HEADER + _compiled(command, "uv" if newest else pinned), encoding="utf-8")
+
+
 def resolve(uv: str, extras: list[str], constraints: Path, *, hashes: bool) -> str:
     command = [uv, "pip", "compile", "pyproject.toml", "--quiet", "--universal", "--no-header"]
     command += [
@@ -108,7 +121,13 @@ def resolve(uv: str, extras: list[str], constraints: Path, *, hashes: bool) -> s
         str(constraints),
     ]
     command += [f"--extra={extra}" for extra in extras] + ["--generate-hashes"] * hashes
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return _compiled(command)
+
+
+def _compiled(command: list[str], wanted: str = "") -> str:
+    done = subprocess.run(
+        command, cwd=ROOT, input=wanted, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         sys.exit(f"no versions go together:\n{done.stderr}")
     return done.stdout

@@ -8,14 +8,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast, overload
 
-import torch
-
 from ..contract import triton_mode
 from ..contract.protocol import Accelerator, Result, WorkOrMaker
+from ..contract.pytorch import need_pytorch
 from . import lease
 
 if TYPE_CHECKING:
+    import torch
     from torch.nn.attention.flex_attention import BlockMask
+else:
+    torch = need_pytorch(__package__)
 
 NAMES = ("auto", "cuda", "sim")
 VARIABLE = "DEBUBBLE_DEVICE"

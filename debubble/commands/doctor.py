@@ -6,30 +6,37 @@ import os
 import platform
 import shutil
 from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING
 
-import torch
 import typer
 
 import debubble
-from debubble.accelerator import Accelerator
 from debubble.assets import slug
 from debubble.contract.installed import installed
+from debubble.contract.pytorch import SEEN, PyTorchNeeded, need_pytorch, newer_than_seen
 from debubble.contract.triton_mode import is_interpreted
-from debubble.cuda.memory_limit import limit_in_gib
-from debubble.sim.clock.cost import CALIBRATIONS, VARIABLE, CostModel
 
 from .registered import registered
+
+if TYPE_CHECKING:
+    from debubble.accelerator import Accelerator
 
 CALIBRATED = "debubble.calibrated"
 """Entry points named as those of `debubble calibrate`, each a callable (GPU's name) -> str: a
 sentence that says whether this GPU was measured, and whose figures are used if not."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+WITHOUT_PYTORCH = "opened: `debubble trace FILE`, Timeline.load"
 
 
 def doctor() -> None:
     """Say what this machine is: accelerator, versions, what is measured and what is modelled."""
     try:
+        need_pytorch("the accelerator")
         accelerator = debubble.accelerator("auto")
+    except PyTorchNeeded as error:
+        show({"accelerator": f"none: it needs {error.reason}", "recordings": WITHOUT_PYTORCH})
+        show(software())
+        raise typer.Exit(2) from None
     except (RuntimeError, ValueError) as error:
         show({"accelerator": f"none: {error}", "GPU": gpu(), **software()})
         raise typer.Exit(2) from None
@@ -43,6 +50,8 @@ def show(lines: dict[str, str]) -> None:
 
 def hardware(accelerator: Accelerator) -> dict[str, str]:
     measured = "measured on this GPU"
+    from debubble.cuda.memory_limit import limit_in_gib
+
     modelled = "modelled: counts are a GPU's, durations come from a cost model"
     return {
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPU cores",
@@ -56,6 +65,8 @@ def hardware(accelerator: Accelerator) -> dict[str, str]:
 
 def gpu(limit: float | None = None) -> str:
     """`limit`: the GiB that this process may use of it."""
+    import torch
+
     if torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(0)
         total = properties.total_memory / 2**30
@@ -93,6 +104,8 @@ def calibrations(accelerator: Accelerator) -> dict[str, str]:
 
 def sims_times(gpu: str) -> str:
     """Of which GPU they are modelled, as `debubble calibrate` measures it."""
+    from debubble.sim.clock.cost import CALIBRATIONS, VARIABLE, CostModel
+
     try:
         modelled = CostModel.load().gpu
     except ValueError as error:
@@ -115,9 +128,20 @@ def software() -> dict[str, str]:
     return {
         "debubble": installed("debubble") or "run from the checkout, not installed",
         "Python": platform.python_version(),
-        "torch": torch.__version__,
+        "torch": torch(),
         "Triton": triton(),
     }
+
+
+def torch() -> str:
+    """Returns the version that is installed, with a warning if it is newer than any seen."""
+    try:
+        version = str(need_pytorch("the accelerator").__version__)
+    except PyTorchNeeded:
+        return installed("torch") or "not installed"
+    if newer_than_seen(version):
+        return f"{version}, which is newer than {SEEN[-1]}, the newest that debubble was tried with"
+    return version
 
 
 def triton() -> str:

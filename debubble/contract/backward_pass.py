@@ -8,11 +8,15 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from contextvars import Context, copy_context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
+from .pytorch import need_pytorch
 from .source_line import SourceLine, source_line
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = need_pytorch(__name__)
 
 KEY = "debubble: the backward pass"
 

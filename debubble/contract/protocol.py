@@ -7,12 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, overload
 
-import numpy as np
-import torch
-
 from .addresses import ByAddress, MemoryRange
 
 if TYPE_CHECKING:
+    import numpy as np
+    import torch
     from torch.nn.attention.flex_attention import BlockMask
 
     from ..timeline.data import TimelineData

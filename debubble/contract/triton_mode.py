@@ -118,8 +118,13 @@ def is_there() -> bool:
 
 def missing_triton(what: str) -> str:
     """What to say where `what` needs Triton and there is none."""
+    system = platform.system()
+    way_out = (
+        "`pip install triton` brings it"
+        if system == "Linux"
+        else "kernels need Linux, in a container, in WSL 2 or on another host"
+    )
     return (
-        f"{what} needs Triton, which is not installed here ({platform.system()}). Without it "
-        "chapter 00, the katas, timelines and sim work; kernels need Linux, in a container, "
-        "in WSL 2 or on another host"
+        f"{what} needs Triton, which is not installed here ({system}). Without it chapter 00, the "
+        f"katas, timelines and sim work; {way_out}"
     )

@@ -1,1 +1,5 @@
 """What PyTorch's operators do on CUDA: launches, copies and host waits, as rules over metadata."""
+
+from ..contract.pytorch import need_pytorch
+
+need_pytorch(__name__)

@@ -14,10 +14,14 @@ from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING
 
-import torch
+from debubble.contract.pytorch import need_pytorch
 
 if TYPE_CHECKING:
+    import torch
+
     from debubble.accelerator import Accelerator
+else:
+    torch = need_pytorch(__name__)
 
 LONG_MS = 10_000.0
 """Only a host that waits for a gate sits this out, or one that takes as long for a single call."""

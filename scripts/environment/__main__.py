@@ -81,7 +81,7 @@ def put_in_front(where: places.Places, root: Path) -> None:
 def fill(where: places.Places, torch: Torch, extra: str, stamp: places.Stamp) -> None:
     extras = sorted({*stamp.extras, extra})
     print(summary(ROOT, where.base, torch), flush=True)
-    installer = Installer(where.base, ROOT, where.is_shared or sys.dont_write_bytecode)
+    installer = Installer(where.base, ROOT, compiles=where.is_shared)
     if not (stamp.is_whole and installer.python_fits(asked_python())):
         where.clear()
         installer.make_venv()

@@ -28,7 +28,8 @@ from requirements import (
     torch_version,
 )
 
-UV = "uv==0.13.9"
+UV = Path(__file__).resolve().parents[2] / "pins" / "uv.txt"
+"""The version of uv, with its hashes."""
 PATIENCE_SECONDS = 6
 
 
@@ -164,7 +165,7 @@ def bring_uv(folder: Path, wheels: Path | None = None) -> bool:
     pip = [folder / "bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     try:
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        command = [*pip, *offline, UV]
+        command = [*pip, *offline, "--require-hashes", "-r", UV]
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
     except (OSError, subprocess.CalledProcessError):
         return False

@@ -35,7 +35,7 @@ def fill(root: Path, torch: Torch, extra: str) -> None:
         flush=True,
     )
     wanted = pins(root, extra)
-    _run([*pip, "--no-deps", UV])
+    _run([*pip, "--require-hashes", "-r", UV])
     if torch.kind == "cpu":
         only = ["--index-url", CPU_INDEX] if reaches(CPU_INDEX) else []
         _run([*pip, "--no-deps", *only, f"torch=={torch_version(root)}"])

@@ -22,9 +22,10 @@ OURS = ("DEBUBBLE_", "PYTEST", "PYTHON", "TRITON_")
 
 
 class Installed:
-    """Built from a source distribution in `folder`; its Python runs there, in an empty `work`."""
+    """Built from a source distribution in `folder`; its Python runs there, in an empty `work`.
+    `extra` is installed too; "" gives the base install, which has no torch."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, extra: str = "torch") -> None:
         self.work = folder / "work"
         self.work.mkdir()
         self.source = _source_distribution(folder)
@@ -36,7 +37,7 @@ class Installed:
         with zipfile.ZipFile(self.wheel) as archive:
             archive.extractall(self.packages)
         metadata = next(self.packages.glob("debubble-*.dist-info"))
-        self.needs = dict(_needs(Distribution.at(metadata)))
+        self.needs = dict(_needs(Distribution.at(metadata), extra=extra))
         for needed in self.needs.values():
             self._link(needed)
 
@@ -84,13 +85,13 @@ def _setup(source: Path, *arguments: str) -> None:
 
 
 def _needs(
-    of: Distribution, known: frozenset[str] = frozenset()
+    of: Distribution, known: frozenset[str] = frozenset(), extra: str = ""
 ) -> Iterator[tuple[str, Distribution]]:
-    """What a distribution asks for without an extra, by name, and what that asks for in turn."""
+    """What a distribution asks for with an extra, by name, and what that asks for in turn."""
     for line in of.requires or ():
         asked = Requirement(line)
         name = re.sub(r"[-_.]+", "-", asked.name).lower()
-        if name in known or (asked.marker and not asked.marker.evaluate({"extra": ""})):
+        if name in known or (asked.marker and not asked.marker.evaluate({"extra": extra})):
             continue
         known |= {name}
         try:

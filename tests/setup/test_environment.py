@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from .pretended import ROOT, Pretended
 
@@ -98,6 +100,21 @@ def test_torch_comes_from_the_configured_index_where_the_one_for_the_cpu_is_sile
     assert f"--default-index {configured}" in torch
     assert f"--default-index {configured}" in rest
     assert "--no-deps" not in torch  # PyPI's needs NVIDIA's libraries beside it.
+
+
+@pytest.mark.parametrize("quiet", ["", "1"])
+def test_bytecode_is_written_at_once_only_where_a_user_could_not_write_it(
+    pretended, tmp_path, quiet
+):
+    """It would end the hard links: each checkout of its own would take 200 MB and half a minute."""
+    command = [pretended.folder / "scripts/make-environment"]
+    around = pretended.around() | ({"PYTHONDONTWRITEBYTECODE": quiet} if quiet else {})
+    for venv, compiled in (("", False), (str(tmp_path / "shared"), True)):
+        pretended.log.unlink(missing_ok=True)
+        subprocess.run(command, env=around | {"VENV": venv}, check=True, capture_output=True)
+        installs = [call for call in pretended.calls if call.startswith("uv pip install")]
+        assert installs and {"--compile-bytecode" in call for call in installs} == {compiled}
+        shutil.rmtree(pretended.folder / ".venv")
 
 
 def test_cudas_torch_is_held_to_its_hashes(pretended):
@@ -213,6 +230,21 @@ def test_an_environment_that_was_moved_is_made_anew(pretended, tmp_path):
     assert runs(moved / ".venv/bin/debubble").stdout == b"hello\n"
 
 
+def test_uv_is_brought_with_its_hashes(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT / "scripts/environment")
+    import installer
+
+    calls = []
+
+    def run(command, **about):
+        calls.append([str(word) for word in command])
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(installer.subprocess, "run", run)
+    assert installer.bring_uv(tmp_path)
+    assert calls[-1][-3:] == ["--require-hashes", "-r", str(ROOT / "pins/uv.txt")]
+
+
 def test_an_empty_wheelhouse_is_refused(pretended, tmp_path):
     (tmp_path / "empty").mkdir()
     result = pretended.make(WHEELS=str(tmp_path / "empty"))
@@ -267,11 +299,9 @@ def test_make_alone_names_every_command_of_the_readme(pretended):
 
 def test_everything_asked_for_is_pinned():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    wanted = project["dependencies"] + extras["lab"] + extras["test"] + extras["hub"]
-    wanted += extras["models"]
-    names = {requirement.split(">=")[0].split(";")[0].strip() for requirement in wanted}
-    names -= {"debubble[models]"}
+    extras = project["optional-dependencies"].values()
+    asked = [*project["dependencies"], *(line for extra in extras for line in extra)]
+    names = {Requirement(line).name for line in asked} - {"debubble", "cuda-bindings"}
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pins = dict(line.split(";")[0].strip().split("==") for line in lines if line[:1] != "#")
     assert names <= pins.keys()
@@ -291,6 +321,34 @@ def test_pins_are_what_the_constraints_say_and_have_hashes(monkeypatch, tmp_path
     said = renew_pins.faults(tmp_path)
     assert "pins/lab.txt: torch==2.13.0 is not what constraints.txt says" in said
     assert "constraints.txt: torch==2.13.1 is in no file of pins/" in said
+    (tmp_path / "pins/uv.txt").write_text("uv==0.13.9\n")
+    assert "pins/uv.txt has no hash" in renew_pins.faults(tmp_path)
+
+
+IN_A_USERS_ENVIRONMENT = ("torch", "gpu", "lab", "models", "hub")
+
+
+def test_no_metadata_makes_pip_change_a_torch_that_is_there():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    base = {Requirement(line).name for line in project["dependencies"]}
+    assert base == {"numpy", "rich", "typer"}
+    for extra in IN_A_USERS_ENVIRONMENT:
+        asked = [Requirement(line) for line in extras[extra]]
+        assert [str(one) for one in asked if one.name == "triton"] == []
+        assert {str(one.specifier) for one in asked if one.name == "torch"} <= {""}
+        upper = [str(one) for one in asked if re.search("<|==|~=", str(one.specifier))]
+        assert upper == []
+    assert extras["torch"] == ["torch"]
+
+
+def test_the_lab_has_what_a_notebook_is_checked_with(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts/environment")
+    import requirements
+
+    names = {pin.name for pin in requirements.pins(ROOT, "lab")}
+    assert {"pytest", "nbval", "torch", "triton"} <= names
+    assert "--nbval" in (ROOT / "CONTRIBUTING.md").read_text()
 
 
 def runs(command: Path, **variables: str) -> subprocess.CompletedProcess[bytes]:

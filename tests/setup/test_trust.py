@@ -96,7 +96,7 @@ def test_a_codespace_builds_the_same_image():
 
 def test_binder_installs_what_is_pinned():
     lines = (ROOT / "binder/requirements.txt").read_text().splitlines()
-    assert "-c constraints.txt" in lines and "-e .[lab]" in lines
+    assert {"-c constraints.txt", "-e .[lab]", "triton"} <= {*lines}
 
 
 def test_the_values_for_kubernetes_name_this_version_and_this_workspace():
@@ -176,3 +176,61 @@ def test_a_release_is_refused_with_its_reason(release, version, file, text, said
     done = look(version)
     assert done.returncode == 1
     assert said in done.stderr
+
+
+def test_a_release_is_refused_while_a_placeholder_stands_for_the_repository(release):
+    folder, look = release
+    (folder / "README.md").write_text("git clone https://github.com/OWNER/debubble\n")
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e", "-C", str(folder)]
+    for command in (["add", "-A"], ["commit", "-qm", "page"]):
+        subprocess.run([*git, *command], check=True, capture_output=True)
+    done = look("0.2.0")
+    assert done.returncode == 1
+    assert "github.com/OWNER is no address: write the repository's into README.md" in done.stderr
+
+
+def test_the_repository_has_one_address_and_the_metadata_names_it():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    address = project["urls"]["Repository"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["repository-code"] == address
+    assert project["authors"] == citation["authors"]
+    assert f"git clone {address} && cd debubble" in (ROOT / "README.md").read_text()
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("workshop/**/*.[mi]*")]
+    named = {
+        found
+        for page in pages
+        if page.is_file()
+        for found in re.findall(r"https://github\.com/[\w.-]+/debubble\b", page.read_text())
+    }
+    assert named == {address}
+
+
+WORKFLOWS_FOR_USERS = [
+    (page.relative_to(ROOT).as_posix(), block)
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("debubble/**/*.md")]
+    for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
+    if "uses:" in block
+]
+
+
+@pytest.mark.parametrize(("page", "workflow"), WORKFLOWS_FOR_USERS, ids=lambda text: text[:20])
+def test_a_workflow_that_we_give_to_users_is_as_safe_as_ours(page, workflow, tmp_path):
+    file = tmp_path / ".github/workflows/given.yml"
+    file.parent.mkdir(parents=True)
+    file.write_text(workflow)
+    command = pytest.importorskip("check_jsonschema").main
+    done = CliRunner().invoke(command, ["--builtin-schema", "vendor.github-workflows", str(file)])
+    assert done.exit_code == 0, done.output
+    found = tool("zizmor", "--offline", "--no-progress", "--persona=pedantic", str(tmp_path))
+    severe = re.findall(r"^(?:error|warning)\[.*", found.stdout, re.MULTILINE)
+    assert severe == [], found.stdout
+    # A pull request of a fork has a token that only reads: what writes has to step aside.
+    steps = [step for job in yaml.safe_load(workflow)["jobs"].values() for step in job["steps"]]
+    for step in steps:
+        if "upload-sarif" in step.get("uses", ""):
+            assert "github.event.pull_request.head.repo.fork" in step["if"]
+
+
+def test_there_is_a_workflow_for_users():
+    assert WORKFLOWS_FOR_USERS
