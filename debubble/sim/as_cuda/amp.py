@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import wraps
 from typing import Any
 
 import torch
 from torch.amp import autocast_mode
 
-from .replacing import replaced
+from .replacing import in_place_of, replaced
 
 _BY_DEVICE = (
     "is_autocast_enabled",
@@ -28,21 +27,22 @@ def autocast_of_cuda_is_sims() -> Iterator[None]:
     functions["set_autocast_gpu_dtype"] = lambda dtype: torch.set_autocast_dtype("sim", dtype)
     begin = autocast_mode.autocast.__init__
 
-    @wraps(begin)
     def __init__(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
         begin(self, _named(device_type), *args, **kwargs)
 
-    available = _of_sim(autocast_mode.is_autocast_available)
+    available = in_place_of(
+        autocast_mode, {"is_autocast_available": _of_sim(autocast_mode.is_autocast_available)}
+    )
     with ExitStack() as stack:
-        stack.enter_context(replaced(torch, functions))
-        stack.enter_context(replaced(torch.amp, {"is_autocast_available": available}))
-        stack.enter_context(replaced(autocast_mode, {"is_autocast_available": available}))
-        stack.enter_context(replaced(autocast_mode.autocast, {"__init__": __init__}))
+        stack.enter_context(replaced(torch, in_place_of(torch, functions)))
+        stack.enter_context(replaced(torch.amp, available))
+        stack.enter_context(replaced(autocast_mode, available))
+        begins = in_place_of(autocast_mode.autocast, {"__init__": __init__})
+        stack.enter_context(replaced(autocast_mode.autocast, begins))
         yield
 
 
 def _of_sim(function: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(function)
     def call(device_type: str, *args: Any) -> Any:
         return function(_named(device_type), *args)
 

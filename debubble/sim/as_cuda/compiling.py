@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
 from typing import Any
 
 from debubble.contract.triton_mode import is_there
@@ -12,7 +11,7 @@ from debubble.contract.triton_mode import is_there
 from ..memory.tape import flat_tensors
 from ..tensor import SimTensor
 from .refusing import say_once
-from .replacing import replaced
+from .replacing import in_place_of, replaced
 
 COMPILE = (
     "torch.compile compiles nothing on sim: what it was given runs as it is written, with the same "
@@ -38,23 +37,22 @@ def kernels_are_launched(launch: Launch) -> Iterator[None]:
 
     interpret, run = InterpretedFunction.__getitem__, InterpretedFunction.run
 
-    @wraps(interpret)
-    def __getitem__(kernel: Any, grid: Any) -> Launch:
+    def __getitem__(self: Any, grid: Any) -> Launch:
         def start(*args: Any, **meta: Any) -> Any:
             if _has_device_memory(args, meta):
-                return _launch(launch, kernel, grid, args, meta)
-            return interpret(kernel, grid)(*args, **meta)
+                return _launch(launch, self, grid, args, meta)
+            return interpret(self, grid)(*args, **meta)
 
         return start
 
-    @wraps(run)
-    def run_on_grid(kernel: Any, *args: Any, grid: Any, warmup: bool = False, **meta: Any) -> Any:
+    def run_on_grid(self: Any, *args: Any, grid: Any, warmup: bool = False, **meta: Any) -> Any:
         """As Triton's wrappers, such as those of `heuristics`, call it."""
         if _has_device_memory(args, meta):
-            return None if warmup else _launch(launch, kernel, grid, args, meta)
-        return run(kernel, *args, grid=grid, warmup=warmup, **meta)
+            return None if warmup else _launch(launch, self, grid, args, meta)
+        return run(self, *args, grid=grid, warmup=warmup, **meta)
 
-    with replaced(InterpretedFunction, {"__getitem__": __getitem__, "run": run_on_grid}):
+    launches = {"__getitem__": __getitem__, "run": run_on_grid}
+    with replaced(InterpretedFunction, in_place_of(InterpretedFunction, launches)):
         yield
 
 

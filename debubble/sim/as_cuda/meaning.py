@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 import torch
@@ -18,7 +18,7 @@ from . import compiling, one_gpu
 from .amp import autocast_of_cuda_is_sims
 from .dispatching import cuda_is_made_on_sim
 from .refusing import forget_what_was_said
-from .replacing import each_of_its_own, replaced
+from .replacing import in_place_of, replaced
 from .tensors import tensors_say_cuda
 from .torch_cuda import generators, memory, nothing
 from .torch_cuda.names import accelerator_names, cuda_names, generic_names, of_submodule
@@ -35,7 +35,7 @@ def cuda_means_sim(
     if "cuda" in CALLED:
         yield
         return
-    names = each_of_its_own(cuda_names(accelerator, device))
+    names = in_place_of(torch.cuda, cuda_names(accelerator, device))
     with ExitStack() as stack:
         stack.enter_context(cuda_is_made_on_sim(dispatcher))
         stack.enter_context(tensors_say_cuda())
@@ -56,14 +56,19 @@ def _replacements(names: dict[str, object]) -> Iterator[tuple[object, dict[str, 
         yield module, of_submodule(module, names)
     yield torch.cuda.memory, {n: names[n] for n in (*memory.FUNCTIONS, "mem_get_info")}
     yield torch.cuda.random, {name: names[name] for name in generators.FUNCTIONS}
-    yield torch.cuda.nvtx, each_of_its_own(nothing.NVTX)
-    yield torch.cuda.profiler, each_of_its_own(nothing.PROFILER)
-    yield torch.accelerator, each_of_its_own(accelerator_names(names))
-    yield torch.backends.cuda, {"is_built": lambda: True}
+    yield torch, {"Stream": names["Stream"]}
     yield torch.version, {"cuda": CUDA_VERSION}
-    yield torch, {"compile": compiling.compile, **generic_names(names)}
     profile = torch.autograd.profiler.profile
-    yield profile, {"__init__": one_gpu.profiling_the_host(profile.__init__)}
+    rest: list[tuple[object, Mapping[str, object]]] = [
+        (torch.cuda.nvtx, nothing.NVTX),
+        (torch.cuda.profiler, nothing.PROFILER),
+        (torch.accelerator, accelerator_names(names)),
+        (torch.backends.cuda, {"is_built": lambda: True}),
+        (torch, {"compile": compiling.compile, **generic_names(names)}),
+        (profile, {"__init__": one_gpu.profiling_the_host(profile.__init__)}),
+    ]
     if torch.distributed.is_available():
         begin = one_gpu.refusing_nccl(torch.distributed.init_process_group)
-        yield torch.distributed, {"init_process_group": begin}
+        rest.append((torch.distributed, {"init_process_group": begin}))
+    for owner, values in rest:
+        yield owner, in_place_of(owner, values)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 from .refusing import NotSimulated, say_once
@@ -20,7 +19,6 @@ NCCL = (
 def profiling_the_host(begin: Callable[..., None]) -> Callable[..., None]:
     """`__init__` of PyTorch's profiler, which would look for CUDA's events."""
 
-    @wraps(begin)
     def __init__(self: Any, enabled: bool = True, **options: Any) -> None:
         if options.pop("use_cuda", False) or options.get("use_device"):
             say_once(PROFILER)
@@ -32,7 +30,6 @@ def profiling_the_host(begin: Callable[..., None]) -> Callable[..., None]:
 def refusing_nccl(begin: Callable[..., Any]) -> Callable[..., Any]:
     """`torch.distributed.init_process_group`."""
 
-    @wraps(begin)
     def init_process_group(backend: str | None = None, *args: Any, **kwargs: Any) -> Any:
         if backend is not None and "nccl" in str(backend).lower():
             raise NotSimulated(NCCL)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -9,6 +11,9 @@ from typing import Any, NoReturn
 NO_SUCH_GPU = (
     "CUDA error: invalid device ordinal: sim is one GPU, so there is cuda:0 and no cuda:{index}"
 )
+
+
+HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class NotSimulated(NotImplementedError):
@@ -31,15 +36,18 @@ def refusing(name: str, why: str) -> Callable[..., NoReturn]:
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         raise NotSimulated(f"{name} can't be simulated: {why}.")
 
-    refuse.__name__ = refuse.__qualname__ = name.rpartition(".")[2]
     return refuse
 
 
 def say_once(sentence: str) -> None:
-    """A warning at the caller's line, the first time in a block of `as_cuda`."""
-    if sentence not in _said:
-        _said.add(sentence)
-        warnings.warn(sentence, RunsOtherwise, stacklevel=3)
+    """Warns at the line outside this folder that called, the first time in a block of `as_cuda`."""
+    if sentence in _said:
+        return
+    _said.add(sentence)
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(HERE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(sentence, RunsOtherwise, stacklevel=level)
 
 
 def forget_what_was_said() -> None:

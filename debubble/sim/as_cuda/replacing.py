@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import BuiltinMethodType, FunctionType
+from functools import update_wrapper
+from typing import Any
 
 _MISSING = object()
 
@@ -26,20 +27,32 @@ def replaced(owner: object, values: Mapping[str, object]) -> Iterator[None]:
                 delattr(owner, name)
 
 
-def each_of_its_own(values: Mapping[str, object]) -> dict[str, object]:
-    """The same with a function for each name, called so: PyTorch's compiler, which every optimizer
-    imports, has rules by name and finds them by the function."""
-    return {
-        name: _called(name, value)
-        if isinstance(value, (FunctionType, BuiltinMethodType))
-        else value
-        for name, value in values.items()
-    }
+def in_place_of(owner: object, values: Mapping[str, object]) -> dict[str, object]:
+    """Returns `values` with a new function for each callable, which looks like the one of `owner`
+    that it replaces: name, signature, documentation, and the attributes that PyTorch reads there.
+
+    A class that a function replaces is still a class, so that `isinstance` can name it. PyTorch's
+    compiler, which every optimizer imports, finds its rules by these functions, one by one.
+    """
+    return {name: _like(getattr(owner, name, None), name, value) for name, value in values.items()}
 
 
-def _called(name: str, function: Callable[..., object]) -> Callable[..., object]:
-    def call(*args: object, **kwargs: object) -> object:
-        return function(*args, **kwargs)
+def _like(original: Any, name: str, value: Any) -> Any:
+    if not callable(value) or original is None:
+        return value
+    if isinstance(original, type):
+        made = value if isinstance(value, type) else type(name, (), {"__new__": _instead_of(value)})
+        for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
+            setattr(made, attribute, getattr(original, attribute))
+        return made
 
-    call.__name__ = call.__qualname__ = name
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return value(*args, **kwargs)
+
+    update_wrapper(call, original)
+    call.__wrapped__ = getattr(original, "__wrapped__", original)  # type: ignore[attr-defined]  # as `update_wrapper` does
     return call
+
+
+def _instead_of(make: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda cls, *args, **kwargs: make(*args, **kwargs)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import wraps
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ import torch
 from ..operators.features.loading import SimStorage
 from ..tensor import CALLED, SimTensor, said_device
 from .refusing import check_index
-from .replacing import replaced
+from .replacing import in_place_of, replaced
 
 _METHODS = ("to", "new_tensor")
 _FUNCTIONS = ("as_tensor", "asarray")
@@ -25,23 +24,21 @@ def tensors_say_cuda() -> Iterator[None]:
     attributes = {
         "device": property(lambda self: said_device()),
         "is_cuda": property(lambda self: True),
-        "type": _type,
-        **methods,
+        **in_place_of(SimTensor, {"type": _type, **methods}),
     }
     functions = {name: _on_sim(getattr(torch, name)) for name in _FUNCTIONS}
     storage = {"device": property(lambda self: said_device()), "is_cuda": property(lambda _: True)}
     with ExitStack() as stack:
         stack.enter_context(replaced(SimTensor, attributes))
         stack.enter_context(replaced(SimStorage, storage))
-        stack.enter_context(replaced(torch.Tensor, {"cuda": _cuda}))
-        stack.enter_context(replaced(torch, functions))
+        stack.enter_context(replaced(torch.Tensor, in_place_of(torch.Tensor, {"cuda": _cuda})))
+        stack.enter_context(replaced(torch, in_place_of(torch, functions)))
         CALLED.add("cuda")
         stack.callback(CALLED.discard, "cuda")
         yield
 
 
 def _on_sim(function: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         values = {name: for_sim(value) for name, value in kwargs.items()}
         return function(*map(for_sim, args), **values)

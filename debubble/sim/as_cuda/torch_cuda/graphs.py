@@ -28,7 +28,9 @@ class CUDAGraph:
         self._pool = graph_pool_handle()
         self.reset()
 
-    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
+    def capture_begin(
+        self, pool: Any = None, capture_error_mode: str = "global", *more: Any, **options: Any
+    ) -> None:
         self._pool = pool or self._pool
         self._capture.enter_context(self._graph.capture())
 
@@ -68,7 +70,8 @@ class graph:
         pool: Any = None,
         stream: Any = None,
         capture_error_mode: str = "global",
-        **more: Any,
+        *more: Any,
+        **options: Any,
     ) -> None:
         if stream is None and type(self).default_capture_stream is None:
             type(self).default_capture_stream = torch.cuda.Stream()

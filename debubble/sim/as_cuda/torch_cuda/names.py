@@ -57,69 +57,67 @@ CYCLES_PER_US = 1980.0
 """Of an H200 at full clock, for `torch.cuda._sleep`."""
 
 
-def cuda_names(accelerator: Accelerator, device: SimDevice) -> dict[str, object]:
+def cuda_names(accelerator: Accelerator, sim: SimDevice) -> dict[str, object]:
     """What each name in `torch.cuda` is while "cuda" means sim."""
-    gpu, of = device.cost.gpu, {"of": device}
+    gpu, of = sim.cost.gpu, {"of": sim}
     stream: Any = type("Stream", (Stream,), of)
-    device.default_stream.__class__ = stream
+    sim.default_stream.__class__ = stream
 
-    def set_device(number: Any) -> None:
-        check_index(index_of(number))
+    def set_device(device: Any) -> None:
+        check_index(index_of(device))
 
-    def get_properties(number: Any = None) -> Any:
-        set_device(number)
+    def get_properties(device: Any = None) -> Any:
+        set_device(device)
         return properties_of(gpu)
 
     def set_stream(stream: Any) -> None:
         if stream is not None:
-            device.set_stream(stream)
+            sim.set_stream(stream)
 
     names: dict[str, object] = {
         "is_available": lambda: True,
         "is_initialized": lambda: True,
         "init": nothing.nothing,
         "_lazy_init": nothing.nothing,
-        "_lazy_call": lambda call, **kwargs: call(),
+        "_lazy_call": lambda callable, **kwargs: callable(),
         "_is_in_bad_fork": lambda: False,
         "device_count": lambda: 1,
         "current_device": lambda: 0,
         "set_device": set_device,
-        "_exchange_device": lambda number: 0,
-        "_maybe_exchange_device": lambda number: 0,
-        "_get_device_index": lambda number=None, optional=False, allow_cpu=False: (
-            index_of(number) or 0
-        ),
-        "device": nothing.Device,
-        "device_of": nothing.Device,
+        "_exchange_device": lambda device: 0,
+        "_maybe_exchange_device": lambda device: 0,
+        "_get_device_index": lambda device, optional=False, allow_cpu=False: index_of(device) or 0,
+        "device": type("device", (nothing.Device,), {}),
+        "device_of": type("device_of", (nothing.DeviceOf,), {}),
         "synchronize": lambda device=None: accelerator.synchronize(),
         "Stream": stream,
         "Event": type("Event", (Event,), of),
-        "StreamContext": StreamContext,
+        "StreamContext": type("StreamContext", (StreamContext,), {}),
         "stream": StreamContext,
-        "current_stream": lambda number=None: device.current_stream(),
-        "default_stream": lambda number=None: device.default_stream,
+        "current_stream": lambda device=None: sim.current_stream(),
+        "default_stream": lambda device=None: sim.default_stream,
         "set_stream": set_stream,
         "CUDAGraph": type("CUDAGraph", (CUDAGraph,), of),
         "graph": type("graph", (graph,), {}),
         "graph_pool_handle": graph_pool_handle,
-        "is_current_stream_capturing": lambda: device.capturing is not None,
+        "is_current_stream_capturing": lambda: sim.capturing is not None,
         "get_device_properties": get_properties,
-        "get_device_name": lambda number=None: get_properties(number).name,
-        "get_device_capability": lambda number=None: (
-            get_properties(number).major,
-            get_properties(number).minor,
+        "get_device_name": lambda device=None: get_properties(device).name,
+        "get_device_capability": lambda device=None: (
+            get_properties(device).major,
+            get_properties(device).minor,
         ),
         "get_arch_list": lambda: ["sm_{0.major}{0.minor}".format(get_properties())],
         "get_gencode_flags": lambda: "",
         "is_bf16_supported": lambda including_emulation=True: True,
         "is_tf32_supported": lambda: True,
-        "can_device_access_peer": lambda number, peer: False,
-        "mem_get_info": lambda number=None: memory.mem_get_info(gpu),
+        "can_device_access_peer": lambda device, peer_device: False,
+        "mem_get_info": lambda device=None: memory.mem_get_info(gpu),
         "ipc_collect": nothing.nothing,
         "set_per_process_memory_fraction": nothing.nothing,
-        "get_per_process_memory_fraction": lambda number=None: 1.0,
+        "get_per_process_memory_fraction": lambda device=None: 1.0,
         "get_sync_debug_mode": lambda: 0,
-        "set_sync_debug_mode": lambda mode: say_once(SYNC_DEBUG_MODE),
+        "set_sync_debug_mode": lambda debug_mode: say_once(SYNC_DEBUG_MODE),
         "get_allocator_backend": lambda: "native",
         "default_generators": (torch.default_generator,),
         "_sleep": lambda cycles: accelerator.sleep(cycles / CYCLES_PER_US / 1e3),
@@ -128,7 +126,7 @@ def cuda_names(accelerator: Accelerator, device: SimDevice) -> dict[str, object]
         ),
         **memory.FUNCTIONS,
         **generators.FUNCTIONS,
-        **{f"{name}Tensor": _making(dtype) for name, dtype in DTYPES.items()},
+        **{f"{name}Tensor": _TensorType(name, (), {"dtype": t}) for name, t in DTYPES.items()},
     }
     return {**_refused(names), **names}
 
@@ -157,15 +155,19 @@ DTYPES = {
 }
 
 
-def _making(dtype: torch.dtype) -> Callable[..., torch.Tensor]:
-    """`torch.cuda.FloatTensor(...)`: of sizes, or of values."""
+class _TensorType(type):
+    """The type of `torch.cuda.FloatTensor`: makes tensors, and knows those of its dtype."""
 
-    def make(*arguments: Any) -> torch.Tensor:
+    dtype: torch.dtype
+
+    def __call__(cls, *arguments: Any) -> torch.Tensor:
+        """Returns a tensor of these sizes, or of these values."""
         if arguments and not isinstance(arguments[0], int):
-            return torch.tensor(arguments[0], dtype=dtype, device="cuda")
-        return torch.empty(arguments, dtype=dtype, device="cuda")
+            return torch.tensor(arguments[0], dtype=cls.dtype, device="cuda")
+        return torch.empty(arguments, dtype=cls.dtype, device="cuda")
 
-    return make
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, torch.Tensor) and value.is_cuda and value.dtype == cls.dtype
 
 
 def of_submodule(module: ModuleType, names: dict[str, object]) -> dict[str, object]:
@@ -174,9 +176,9 @@ def of_submodule(module: ModuleType, names: dict[str, object]) -> dict[str, obje
 
 
 def generic_names(names: dict[str, object]) -> dict[str, object]:
-    """`torch.Stream` and `torch.Event`, which take a device."""
+    """`torch.Event`, which takes a device."""
     event = type("Event", (GenericEvent, names["Event"]), {})  # type: ignore[arg-type]  # a class, which the table doesn't say
-    return {"Stream": names["Stream"], "Event": event}
+    return {"Event": event}
 
 
 def accelerator_names(names: dict[str, object]) -> dict[str, object]:
@@ -193,5 +195,5 @@ def accelerator_names(names: dict[str, object]) -> dict[str, object]:
     return {
         **taken,
         "current_accelerator": lambda check_available=False: torch.device("cuda"),
-        "device_index": nothing.Device,
+        "device_index": type("device_index", (nothing.Device,), {}),
     }

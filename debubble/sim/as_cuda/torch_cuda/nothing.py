@@ -18,7 +18,7 @@ class Device:
     """`with torch.cuda.device(0):`, which refuses every other GPU."""
 
     def __init__(self, device: Any = None) -> None:
-        self.idx = index_of(getattr(device, "device", device))
+        self.idx = index_of(device)
         check_index(self.idx if self.idx != -1 else None)
 
     def __enter__(self) -> None:
@@ -28,16 +28,23 @@ class Device:
         pass
 
 
+class DeviceOf(Device):
+    """`with torch.cuda.device_of(tensor):`"""
+
+    def __init__(self, obj: Any) -> None:
+        super().__init__(obj.device if getattr(obj, "is_cuda", False) else -1)
+
+
 @contextmanager
-def a_range(message: str = "", *arguments: Any, **options: Any) -> Iterator[None]:
+def a_range(msg: str = "", *arguments: Any, **options: Any) -> Iterator[None]:
     """`with torch.cuda.nvtx.range("step"):`"""
     yield
 
 
 NVTX = {
-    "range_push": lambda message: 0,
+    "range_push": lambda msg: 0,
     "range_pop": lambda: 0,
-    "range_start": lambda message: 0,
+    "range_start": lambda msg: 0,
     "range_end": nothing,
     "mark": nothing,
     "range": a_range,

@@ -92,7 +92,8 @@ class Event(SimEvent):
         enable_timing: bool = False,
         blocking: bool = False,
         interprocess: bool = False,
-        **more: Any,
+        *more: Any,
+        **options: Any,
     ) -> None:
         super().__init__(self.of)
         self.enable_timing = enable_timing
