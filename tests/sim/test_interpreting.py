@@ -1,8 +1,10 @@
-"""What Triton's interpreter does once for a kernel, and that it is left as it was."""
+"""What Triton's interpreter does once for a kernel, where a kernel may read and write, and that the
+interpreter is left as it was."""
 
 import pytest
 import torch
 
+import debubble
 from debubble.accelerator import launch
 
 pytestmark = pytest.mark.sim
@@ -123,3 +125,136 @@ def test_what_overflows_is_infinite_and_nobody_is_warned(accelerator, recwarn):
     launch(doubles_kernel, (1,), x, times=1)
     assert x.tolist() == [float("inf")]
     assert [warning for warning in recwarn if warning.category is RuntimeWarning] == []
+
+
+@triton.jit
+def taking_kernel(x, index, y, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(y + i, tl.load(x + tl.load(index + i)))
+
+
+@triton.jit
+def putting_kernel(x, index, y, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(y + tl.load(index + i), tl.load(x + i))
+
+
+@triton.jit
+def adding_kernel(x, index, y, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.atomic_add(y + tl.load(index + i), tl.load(x + i))
+
+
+@triton.jit
+def exchanging_kernel(x, index, y, N: tl.constexpr):
+    tl.atomic_cas(y + tl.load(index + 2), 0, 1)
+
+
+@triton.jit
+def following_kernel(address, y):
+    tl.store(y, tl.load(tl.load(address).to(tl.pointer_type(tl.int32))))
+
+
+ASTRAY = [-(10**9), 10**9, 2**61 - 5, 6510615555426900570]
+"""Elements of int32 from a tensor's start: below it, above it, half of all addresses away, and what
+sim writes to int64 that was freed."""
+
+
+def launched(kernel, x, index, y):
+    launch(kernel, (1,), x, index, y, N=4)
+
+
+def called(kernel, x, index, y):
+    kernel[(1,)](x, index, y, N=4)
+
+
+@pytest.mark.parametrize("how", [launched, called])
+@pytest.mark.parametrize("element", ASTRAY)
+@pytest.mark.parametrize(
+    ("kernel", "does"),
+    [
+        (taking_kernel, "reads"),
+        (putting_kernel, "writes"),
+        (adding_kernel, "writes"),
+        (exchanging_kernel, "writes"),
+    ],
+    ids=["load", "store", "atomic_add", "atomic_cas"],
+)
+def test_an_address_astray_is_an_illegal_memory_access(accelerator, how, kernel, does, element):
+    x, y = (torch.zeros(8, dtype=torch.int32, device=accelerator.device) for _ in range(2))
+    launched(taking_kernel, x, torch.arange(4).to(accelerator.device), y)
+    index = torch.tensor([0, 1, element, 2]).to(accelerator.device)
+    message = rf"illegal memory access .*: {kernel.fn.__name__}, launched at .*, {does} 4 bytes at"
+    with pytest.raises(RuntimeError, match=message):
+        how(kernel, x, index, y)
+
+
+def test_lanes_that_a_mask_leaves_out_may_point_anywhere(accelerator):
+    x = torch.arange(2.0, device=accelerator.device)
+    launch(masked_kernel, (1,), x, 2, N=4)
+    assert x.tolist() == [1.0, 2.0]
+
+
+@triton.jit
+def masked_kernel(x, length, N: tl.constexpr):
+    i = tl.arange(0, N).to(tl.int64)
+    at = x + tl.where(i < length, i, 1 << 40)
+    tl.store(at, tl.load(at, mask=i < length) + 1, mask=i < length)
+
+
+@pytest.mark.parametrize("pinned", [False, True], ids=["device", "pinned"])
+def test_memory_reached_by_address_is_known_until_it_is_freed(accelerator, pinned):
+    device = accelerator.device
+    held = torch.full((4,), 7, dtype=torch.int32)
+    held = held.pin_memory() if pinned else held.to(device)
+    address, y = torch.tensor([held.data_ptr()]).to(device), torch.zeros(1, device=device)
+    launch(following_kernel, (1,), address, y)
+    assert y.tolist() == [7]
+    graph = accelerator.graph()
+    with graph.capture():
+        launch(following_kernel, (1,), address, y)  # captured here
+    del held  # freed here
+    with pytest.raises(RuntimeError, match=r"; that memory was freed at .*# freed here"):
+        launch(following_kernel, (1,), address, y)
+    with pytest.raises(RuntimeError, match=r"# captured here.*# freed here"):
+        graph.replay()
+
+
+def test_pageable_memory_is_no_memory_of_the_device(accelerator):
+    plain = torch.zeros(4, dtype=torch.int32)
+    address = torch.tensor([plain.data_ptr()]).to(accelerator.device)
+    with pytest.raises(RuntimeError, match="no memory of the device lies there"):
+        launch(following_kernel, (1,), address, torch.zeros(1, device=accelerator.device))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+def test_a_graph_whose_indices_were_freed_names_where_and_goes_nowhere(accelerator, dtype):
+    """A replay finds poison there: as an index it leads out of all memory."""
+    device = accelerator.device
+    x, y = torch.zeros(8, device=device), torch.zeros(4, device=device)
+    index = torch.arange(4, dtype=dtype, device=device)
+    graph = accelerator.graph()
+    with graph.capture():
+        launch(taking_kernel, (1,), x, index, y, N=4)  # captured here
+    graph.replay()
+    del index  # freed here
+    with (
+        debubble.record(accelerator) as timeline,
+        pytest.raises(RuntimeError, match=r"illegal memory access.*captured here.*freed here"),
+    ):
+        graph.replay()
+    assert [hazard.kind for hazard in timeline.hazards] == ["graph_input_freed"]
+
+
+def test_indices_overwritten_in_flight_are_a_hazard_and_no_error(accelerator):
+    """All is run again with what the device got, which leads out of all memory."""
+    device = accelerator.device
+    x, y = torch.ones(8, device=device), torch.zeros(4, device=device)
+    staged = torch.arange(4).pin_memory()
+    index = torch.zeros(4, dtype=torch.int64, device=device)
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(1)
+        index.copy_(staged, non_blocking=True)
+        launch(taking_kernel, (1,), x, index, y, N=4)
+        staged.fill_(2**50)
+    assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]

@@ -29,6 +29,7 @@ from debubble.timeline.event import HOST_LANE, CopyKind, Hazard
 from ..memory import pinning
 from ..memory.access_log import Touch
 from ..memory.blocks import Block
+from ..memory.illegal_access import IllegalMemoryAccess
 from ..memory.inflight import InFlight
 from ..memory.tape import Step, Tape
 from ..tensor import SimTensor
@@ -202,12 +203,16 @@ class SimDevice:
         )
         stream = self.current_stream()
         for step in steps:
-            if step.under_way is None:
-                self._run_again(step)
-            for action in step.actions:
-                self._schedule(action, stream, step.source, launch)
-            if step.under_way is not None:
-                step.under_way(stream.free_at)
+            try:
+                if step.under_way is None:
+                    self._run_again(step)
+                for action in step.actions:
+                    self._schedule(action, stream, step.source, launch)
+                if step.under_way is not None:
+                    step.under_way(stream.free_at)
+            except IllegalMemoryAccess as error:
+                error.launched_at = step.source
+                raise
 
     def _run_again(self, step: Step) -> None:
         """One step of a graph, kept where a copy under way could still change what it reads."""

@@ -13,6 +13,7 @@ from debubble.contract.source_line import SourceLine, source_line
 from debubble.rules.action import kernel
 from debubble.timeline.event import Hazard
 
+from ..memory.illegal_access import IllegalMemoryAccess
 from ..memory.tape import Tape, poison
 from .device import SimDevice
 
@@ -58,7 +59,16 @@ class SimGraph:
             raise CaptureError(IS_EMPTY)
         # Known before: a replay on memory that was freed may not come to its end.
         self.device.hazards.extend(self._freed)
-        self.device.replay(self._tape.steps)
+        try:
+            self.device.replay(self._tape.steps)
+        except IllegalMemoryAccess as error:
+            if self._freed:
+                error.why = str(self._freed_for(error.launched_at))
+            raise
+
+    def _freed_for(self, line: SourceLine | None) -> Hazard:
+        """Returns the freed input of a line, or the first freed input: results spread from it."""
+        return next((h for h in self._freed if h.first == line), self._freed[0])
 
     def _watch_inputs(self, tape: Tape) -> None:
         """Memory that the graph uses but doesn't own may be freed before a replay."""

@@ -11,6 +11,8 @@ from typing import Any
 
 from debubble.contract.triton_mode import unwrapped
 
+from .illegal_access import check_addresses
+
 
 @contextmanager
 def ready_once(kernel: Any) -> Iterator[None]:
@@ -25,6 +27,7 @@ def ready_once(kernel: Any) -> Iterator[None]:
         return
     interpreted: Any = type(unwrapped(kernel))
     look_up_once()
+    check_addresses()
     as_it_was = interpreted.__call__
     interpreted.__call__ = _calling(as_it_was)
     try:

@@ -8,7 +8,7 @@ from weakref import WeakSet, ref
 
 import torch
 
-from debubble.contract.source_line import SourceLine
+from debubble.contract.source_line import SourceLine, source_line
 
 
 class Access(NamedTuple):
@@ -75,6 +75,8 @@ class InUse:
 
 ROUNDED_TO = 512
 """Bytes."""
+MOST_FREED = 256
+"""Blocks whose last line is remembered."""
 IN_USE = InUse()
 
 
@@ -151,8 +153,7 @@ class Block:
         if not hasattr(self, "watchers"):
             return  # An error came before it was an allocation.
         if self.is_on_map:
-            ALLOCATIONS.blocks.pop(id(self), None)
-            ALLOCATIONS.changes += 1
+            ALLOCATIONS.forget(self)
         if self.counted:
             self.in_use.give_back(self.counted)
         for watcher in self.watchers or ():
@@ -218,6 +219,18 @@ class Allocations:
     def __init__(self) -> None:
         self.blocks: dict[int, ref[Block]] = {}
         self.changes = 0
+        self._freed: deque[tuple[Span, SourceLine | None]] = deque(maxlen=MOST_FREED)
+
+    def forget(self, block: Block) -> None:
+        """Must be called when a block is freed."""
+        self.blocks.pop(id(block), None)
+        self.changes += 1
+        self._freed.append((block.span(), source_line()))
+
+    def freed_at(self, address: int) -> SourceLine | None:
+        """The line that last freed memory at an address, if it is remembered."""
+        spans = (line for (start, end), line in reversed(self._freed) if start <= address < end)
+        return next(spans, None)
 
 
 ALLOCATIONS = Allocations()
