@@ -81,7 +81,9 @@ def test_a_part_that_outlasts_the_time_is_cut_and_goes_first_and_alone_next_time
     code, recorded = validate(checkout, "--only", "second", "--minutes", "0.02")
     assert (code, recorded["parts"]["second"]["status"]) == (0, "cut")
     assert record.seconds_of(recorded["parts"]["second"]) > 1.2
-    assert "second                   cut after" in capfd.readouterr().out
+    said = capfd.readouterr().out
+    assert "second                   cut after" in said
+    assert "sim: 0 parts ran" in said and "too short for second: " in said
     (checkout / "second.py").write_text(PASSES)
     validate(checkout, "--processes", "1", "--minutes", "0.02")
     assert ran(capfd.readouterr().out)[0] == "first", "neither has a result: in their own order"

@@ -23,6 +23,7 @@ from .record import (
     age_order,
     circumstances,
     device_of,
+    has_result,
     merged,
     now,
     read,
@@ -68,10 +69,11 @@ def validate(options: argparse.Namespace, parts: list[Part], record: Record, pat
     wanted = in_order(parts, options, record["parts"])
     chosen = [*fitting(wanted, seconds, options)]
     common = circumstances(options.device, options.commit, ROOT)
-    failed = False
+    failed, whole = False, set()
     for part, result in run_all(chosen, options.processes, seconds, deadline):
         result |= {"date": now(), **common}
         record["parts"][part.name] = merged(record["parts"].get(part.name), result)
+        whole |= {part.name} if has_result(result) else set()
         write(record, path)
         if options.output:
             pack(options.assets, options.output, started)
@@ -79,8 +81,8 @@ def validate(options: argparse.Namespace, parts: list[Part], record: Record, pat
         print(f"=== {line(part.name, result)}", flush=True)
         for failure in result.get("failures", []):
             print(f"    {failure}", flush=True)
-    left = [part.name for part in wanted if part not in chosen]
-    print(f"\n{record['gpu']}: {len(chosen)} parts ran, recorded in {path}")
+    left = [part.name for part in wanted if part.name not in whole]
+    print(f"\n{record['gpu']}: {len(whole)} parts ran, recorded in {path}")
     if left:
         print(f"The time was too short for {', '.join(left)}: the next run begins with them.")
     return int(failed)
