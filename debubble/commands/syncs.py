@@ -48,10 +48,12 @@ class Wanted:
 
 
 def syncs(program: str, arguments: list[str], wanted: Wanted) -> None:
-    """Exits as the script does; with `check` also with status 1 if there is a host sync that is
-    not allowed, with `baseline` if there is one that is new. Exits with status 2 and one sentence
-    if nothing ran on the device; so too, before it runs anything, if something that was named
-    can't be read or written."""
+    """Exits as the script does, and says where an exception ended it.
+
+    With `check` it exits with status 1 if there is a host sync that is not allowed, with `baseline`
+    if there is one that is new. It exits with status 2 and one sentence if nothing ran on the
+    device. If a file can't be read or written, it says so with status 2 and runs nothing.
+    """
     try:
         runs = Module.named(program) if wanted.is_module else Script.read(Path(program))
         known = Baseline.read(wanted.baseline) if wanted.baseline else None
@@ -66,23 +68,25 @@ def syncs(program: str, arguments: list[str], wanted: Wanted) -> None:
             _enter_as_cuda(stack)
         with debubble.find_host_syncs(accelerator, wanted.most_calls) as report:
             ended_by = runs.run(arguments)
+            report.note(ended_by)
         sys.stdout.flush()
         status = exit_status(ended_by)
     os.chdir(folder)
     show(report, wanted.stack)
     new = report.findings if known is None else known.new(report.findings)
     if known is not None:
-        _say_what_is_new(new, len(report.findings), wanted.stack)
+        _say_what_is_new(new, report, wanted.stack)
     if wanted.github:
-        print(*github(new), sep="\n")
+        print(*github(new, report.endings), sep="\n")
     if json_file is not None:
         _write(report.as_dict(), json_file)
     if sarif_file is not None:
-        _write(sarif(new), sarif_file)
+        _write(sarif(new, report.endings), sarif_file)
     if save is not None:
         report.timeline.save(save)
-    if not report.used_the_device or _asks_for_cuda(ended_by):
-        typer.secho(_where_it_ran(accelerator, wanted), fg="yellow", err=True)
+    advice = _advice(accelerator, wanted, report, ended_by)
+    if advice:
+        typer.secho(advice, fg="yellow", err=True)
     if status == 0 and not report.used_the_device:
         status = NOTHING_RAN
     if status == 0 and new and (wanted.check or known is not None):
@@ -103,10 +107,19 @@ AS_CUDA = (
 ON_CUDA = "The script never touched the GPU: does it ask for an argument such as --device cuda?"
 
 
-def _where_it_ran(accelerator: Accelerator, wanted: Wanted) -> str:
-    if not accelerator.modelled:
-        return ON_CUDA
-    return AS_CUDA if wanted.as_cuda else ON_SIM
+def _advice(
+    accelerator: Accelerator, wanted: Wanted, report: SyncReport, ended_by: BaseException | None
+) -> str | None:
+    """Returns what to try if the script ran to its end without the device, or if it failed because
+    there is no GPU. Another failure says itself what is wrong."""
+    on_sim = accelerator.modelled and not wanted.as_cuda
+    if report.endings:
+        return ON_SIM if on_sim and _asks_for_cuda(ended_by) else None
+    if report.used_the_device:
+        return None
+    if on_sim:
+        return ON_SIM
+    return AS_CUDA if wanted.as_cuda else ON_CUDA
 
 
 def show(report: SyncReport, stack: bool = False) -> None:
@@ -124,7 +137,8 @@ def show(report: SyncReport, stack: bool = False) -> None:
     if report.allowed:
         console.print("Allowed:")
         _print_table(console, report.allowed, stack)
-    for sentence in sentences(report.timeline, report.findings, report.allowed):
+    said = sentences(report.timeline, report.findings, report.allowed, report.endings)
+    for sentence in said:
         console.print(Text(sentence), soft_wrap=True)
 
 
@@ -144,11 +158,12 @@ def _print_table(console: Console, findings: Sequence[Finding], stack: bool) -> 
     console.print()
 
 
-def _say_what_is_new(new: Sequence[Finding], found: int, stack: bool) -> None:
+def _say_what_is_new(new: Sequence[Finding], report: SyncReport, stack: bool) -> None:
     console = _console()
+    found = len(report.findings)
     known = f"{found - len(new)} of {found} are in the baseline"
     if not new:
-        console.print(f"Nothing new: {known}.")
+        console.print(f"Nothing new{' in what ran' if report.endings else ''}: {known}.")
         return
     console.print()
     console.print(f"New ({known}):")

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 from ..contract.source_line import SourceLine
 from ..timeline.trace_file import portable_path
+from .ending import Ending
 from .findings import WORDS, Finding
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 ESCAPED = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+NOT_RUN = "what did not run because of that is not among the results."
 IN_A_PROPERTY = {**ESCAPED, ":": "%3A", ",": "%2C"}
 
 
-def sarif(findings: Iterable[Finding]) -> dict[str, object]:
-    """A log of SARIF 2.1.0 with a result for each finding whose line is known."""
+def sarif(findings: Iterable[Finding], endings: Sequence[Ending] = ()) -> dict[str, object]:
+    """A log of SARIF 2.1.0 with a result for each finding whose line is known, and a notification
+    for each exception that ended the run, or a thread of it, early."""
     rules = [
         {
             "id": kind,
@@ -27,8 +30,27 @@ def sarif(findings: Iterable[Finding]) -> dict[str, object]:
     ]
     driver = {"name": "debubble", "rules": rules}
     results = [_result(finding) for finding in findings if finding.source is not None]
-    run = {"tool": {"driver": driver}, "columnKind": "utf16CodeUnits", "results": results}
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [
+            {
+                "executionSuccessful": not endings,
+                "toolExecutionNotifications": [_notification(ending) for ending in endings],
+            }
+        ],
+        "columnKind": "utf16CodeUnits",
+        "results": results,
+    }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _notification(ending: Ending) -> dict[str, object]:
+    return {
+        "level": "error",
+        "message": {"text": f"{ending.sentence}: {NOT_RUN}"},
+        "locations": [_location(ending.source)] if ending.source else [],
+        "exception": {"kind": ending.kind, "message": ending.message},
+    }
 
 
 def _result(finding: Finding) -> dict[str, object]:
@@ -61,21 +83,24 @@ def _location(line: SourceLine) -> dict[str, object]:
     return {"physicalLocation": {"artifactLocation": file, "region": region}}
 
 
-def github(findings: Iterable[Finding]) -> list[str]:
-    """Commands that a step of a GitHub Action prints: one for each finding with a line."""
-    lines = []
+def github(findings: Iterable[Finding], endings: Sequence[Ending] = ()) -> list[str]:
+    """Commands that a step of a GitHub Action prints: one for each finding with a line, and one for
+    each exception that ended the run, or a thread of it, early."""
+    lines = [_command("error", "the run ended early", e.source, f"{e.sentence}.") for e in endings]
     for finding in findings:
         if finding.source is None:
             continue
-        properties = {
-            "file": portable_path(finding.source.file),
-            "line": str(finding.source.line),
-            "title": f"the host waits for {finding.what}",
-        }
-        said = ",".join(f"{k}={_escaped(v, IN_A_PROPERTY)}" for k, v in properties.items())
         level = "warning" if finding.is_a_wait else "notice"
-        lines.append(f"::{level} {said}::{_escaped(message(finding), ESCAPED)}")
+        title = f"the host waits for {finding.what}"
+        lines.append(_command(level, title, finding.source, message(finding)))
     return lines
+
+
+def _command(level: str, title: str, source: SourceLine | None, text: str) -> str:
+    place = {"file": portable_path(source.file), "line": str(source.line)} if source else {}
+    properties = {**place, "title": title}
+    said = ",".join(f"{k}={_escaped(v, IN_A_PROPERTY)}" for k, v in properties.items())
+    return f"::{level} {said}::{_escaped(text, ESCAPED)}"
 
 
 def message(finding: Finding) -> str:

@@ -8,6 +8,7 @@ from ..contract.source_line import SourceLine
 from ..timeline.timeline import Timeline
 from ..timeline.trace_file import portable_path
 from ..views.syncs import text
+from .ending import Ending
 from .findings import Finding, find
 
 
@@ -16,12 +17,14 @@ class SyncReport:
     """Every call of a recording that kept the host waiting: waits first, the costliest first.
 
     `allowed` are those inside `allow_host_sync`. `timeline` is the recording itself. All three
-    are filled when the block of `find_host_syncs` ends.
+    are filled when the block of `find_host_syncs` ends. `endings` are the exceptions that ended the
+    block, or a thread in it, early: nothing is known about what they kept from running.
     """
 
     timeline: Timeline
     findings: list[Finding] = field(default_factory=list)
     allowed: list[Finding] = field(default_factory=list)
+    endings: list[Ending] = field(default_factory=list)
 
     @classmethod
     def of(cls, timeline: Timeline) -> SyncReport:
@@ -34,6 +37,12 @@ class SyncReport:
         found = find(self.timeline)
         self.findings = [finding for finding in found if not finding.allowed]
         self.allowed = [finding for finding in found if finding.allowed]
+
+    def note(self, error: BaseException | None, thread: str | None = None) -> None:
+        """Adds what ended the run, or the named thread of it, to `endings`."""
+        ending = None if error is None else Ending.of(error, thread)
+        if ending is not None:
+            self.endings.append(ending)
 
     @property
     def used_the_device(self) -> bool:
@@ -48,12 +57,16 @@ class SyncReport:
             "modelled": self.timeline.modelled,
             "cut_off": self.timeline.cut_off,
             "used_the_device": self.used_the_device,
+            "ended_early": [
+                {"type": e.kind, "message": e.message, "thread": e.thread, **_place(e.source)}
+                for e in self.endings
+            ],
             "findings": [_row(finding) for finding in self.findings],
             "allowed": [_row(finding) for finding in self.allowed],
         }
 
     def __str__(self) -> str:
-        return text(self.timeline, self.findings, self.allowed)
+        return text(self.timeline, self.findings, self.allowed, endings=self.endings)
 
     def __repr__(self) -> str:
         return f"SyncReport(findings={len(self.findings)}, allowed={len(self.allowed)})"

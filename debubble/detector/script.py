@@ -9,7 +9,7 @@ import sys
 import types
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from .tracebacks import users_part
@@ -68,12 +68,9 @@ class Module:
     def named(cls, name: str) -> Module:
         """NoScript if Python finds no such module, with the working directory first on the path."""
         _search_in(os.getcwd())
-        try:
-            spec = find_spec(name)
-            if spec is not None and spec.submodule_search_locations is not None:
-                spec = find_spec(f"{name}.__main__")
-        except (ImportError, ValueError) as error:
-            raise NoScript(f"the module {name!r} can't be found: {error}.") from None
+        spec = _spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = _spec(f"{name}.__main__")
         if spec is None:
             raise NoScript(
                 f"the module {name!r} can't be run: there is no such module here, or it is a "
@@ -91,6 +88,22 @@ class Module:
         return None
 
 
+def _spec(name: str) -> ModuleSpec | None:
+    """Returns where a module lies, without running the packages around it: they are part of the
+    run. None if there is no such module."""
+    spec: ModuleSpec | None = None
+    folders: Sequence[str] | None = None
+    parts = name.split(".")
+    for number in range(1, len(parts) + 1):
+        if number > 1 and folders is None:
+            return None
+        finders = [finder.find_spec for finder in sys.meta_path if hasattr(finder, "find_spec")]
+        found = (find(".".join(parts[:number]), folders) for find in finders)
+        spec = next((one for one in found if one is not None), None)
+        folders = None if spec is None else spec.submodule_search_locations
+    return spec
+
+
 def _search_in(folder: str) -> None:
     if not sys.flags.safe_path:
         sys.path[:1] = [folder]
@@ -101,12 +114,23 @@ def exit_status(ended_by: BaseException | None) -> int:
     if ended_by is None:
         return 0
     if not isinstance(ended_by, SystemExit):
-        sys.excepthook(type(ended_by), ended_by, ended_by.__traceback__)
+        _print(ended_by)
         return INTERRUPTED if isinstance(ended_by, KeyboardInterrupt) else 1
     if ended_by.code is None or isinstance(ended_by.code, int):
         return (ended_by.code or 0) & 0xFF
     print(ended_by.code, file=sys.stderr)
     return 1
+
+
+def _print(error: BaseException) -> None:
+    """Prints by the script's own hook, and as Python does if that fails."""
+    try:
+        sys.excepthook(type(error), error, error.__traceback__)
+    except BaseException as failure:
+        print("Error in sys.excepthook:", file=sys.stderr)
+        sys.__excepthook__(type(failure), failure, users_part(failure.__traceback__))
+        print("\nOriginal exception was:", file=sys.stderr)
+        sys.__excepthook__(type(error), error, error.__traceback__)
 
 
 INTERRUPTED = 130

@@ -18,18 +18,19 @@ PLUMBING = tuple(
 
 def users_part(traceback: TracebackType | None) -> TracebackType | None:
     """The same traceback without frames of debubble, and of PyTorch between the two."""
-    return _joined([entry for entry in _entries(traceback) if not _is_ours(_file_of(entry))])
+    return _joined([entry for entry in entries(traceback) if not _is_ours(_file_of(entry))])
 
 
 def up_to_the_users_line(traceback: TracebackType | None) -> TracebackType | None:
     """`users_part` without what PyTorch does behind the line that is to blame."""
-    entries = list(_entries(users_part(traceback)))
-    while entries and is_machinery(_file_of(entries[-1])):
-        entries.pop()
-    return _joined(entries)
+    passed = list(entries(users_part(traceback)))
+    while passed and is_machinery(_file_of(passed[-1])):
+        passed.pop()
+    return _joined(passed)
 
 
-def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
+def entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    """The entries of a traceback, the innermost last."""
     while traceback is not None:
         yield traceback
         traceback = traceback.tb_next

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ..detector.ending import threads_that_end
 from ..detector.report import SyncReport
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def find_host_syncs(
     Sees every thread. Lines are those of your own code, outside PyTorch and other packages; on
     CUDA a thread that was running before the block is named, and its lines are known for tasks
     that it gets through a ThreadPoolExecutor. What lies inside `allow_host_sync` is listed apart.
+    If the block, or a thread in it, ends by an exception, the report says so, and where.
     After `most_calls` calls of PyTorch the report is `timeline.cut_off`; None means no limit.
 
     Not seen: time that the host spends on allocating device or pinned memory, and on a full
@@ -41,7 +43,12 @@ def find_host_syncs(
     try:
         with record(accelerator, most_calls) as timeline:
             report = SyncReport(timeline)
-            yield report
+            with threads_that_end(report.note):
+                yield report
+    except BaseException as error:
+        if report is not None:
+            report.note(error)
+        raise
     finally:
         if report is not None:
             report.fill()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from debubble.detector.ending import Ending
 from debubble.detector.findings import Finding
 from debubble.timeline.data import TimelineData
 
@@ -18,6 +19,7 @@ def text(
     findings: Sequence[Finding],
     allowed: Sequence[Finding],
     stack: bool = False,
+    endings: Sequence[Ending] = (),
 ) -> str:
     """Plain text: tables, what the words mean, what to write instead, and the sum. `stack` shows
     every line of a library on the way to a wait, and not the innermost alone."""
@@ -27,7 +29,7 @@ def text(
         blocks.append("\n".join(["Instead:", *remedies(findings)]))
     if allowed:
         blocks.append(f"Allowed:\n{align(*table(allowed, stack), len(FIGURES))}")
-    return "\n\n".join([*blocks, "\n".join(sentences(timeline, findings, allowed))])
+    return "\n\n".join([*blocks, "\n".join(sentences(timeline, findings, allowed, endings))])
 
 
 def table(findings: Sequence[Finding], stack: bool = False) -> tuple[Row, list[Row]]:
@@ -89,17 +91,27 @@ IDLE = "idle: the time in which the device then had nothing to do."
 
 
 def sentences(
-    timeline: TimelineData, findings: Sequence[Finding], allowed: Sequence[Finding]
+    timeline: TimelineData,
+    findings: Sequence[Finding],
+    allowed: Sequence[Finding],
+    endings: Sequence[Ending] = (),
 ) -> list[str]:
     """The sum, what was allowed, and what keeps the report from being the whole story."""
-    said, used_the_device = [], bool(timeline.events)
+    used_the_device = bool(timeline.events)
+    said = [f"{ending.sentence}." for ending in endings]
+    if endings:
+        said.append("What did not run because of that is not in this report.")
     if findings:
         said.append(f"The host was held {_sum(findings)} ({timeline.label}).")
+    elif used_the_device and endings:
+        said.append(f"No wait was seen in what ran ({timeline.label}).")
     elif used_the_device:
         said.append(f"No host syncs: the host never waited for the device ({timeline.label}).")
     if allowed:
         said.append(f"Allowed: {_sum(allowed)}.")
-    if not used_the_device:
+    if not used_the_device and endings:
+        said.append(f"Nothing had run on the device before ({timeline.description}).")
+    elif not used_the_device:
         said.append(
             f"Nothing ran on the device ({timeline.description}), so there was nothing to find."
         )
