@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from itertools import islice
 from os import PathLike
 
-from ..contract.source_line import SourceLine
 from .data import TimelineData
 from .event import HOST_LANE, Event
 from .trace_file import write_whole
@@ -34,6 +33,10 @@ def _as_json(timeline: TimelineData) -> Iterator[str]:
 
 ROWS_AT_A_TIME = 512
 """With more, Python's garbage collector takes them for long-lived, and goes through all events."""
+
+
+LONGEST = 1_000
+"""Characters of a name or a line: each event has both, and nobody can read more of them."""
 
 
 def _encoded(value: object) -> str:
@@ -65,14 +68,14 @@ def _rows(timeline: TimelineData) -> Iterator[dict[str, object]]:
     yield thread_name(HOST_PROCESS, 1, HOST_LANE)
     for lane, thread in threads.items():
         yield thread_name(DEVICE_PROCESS, thread, lane)
-    said: dict[SourceLine, str] = {}
+    said: dict[int, str] = {}
     for index, event in enumerate(timeline.events):
         process = DEVICE_PROCESS if event.on_device else HOST_PROCESS
         track = {"pid": process, "tid": threads[event.lane] if event.on_device else 1}
         yield {
             "ph": "X",
             "cat": event.kind,
-            "name": event.name,
+            "name": event.name[:LONGEST],
             "ts": event.start,
             "dur": event.duration,
             "args": arguments(event, said),
@@ -83,10 +86,11 @@ def _rows(timeline: TimelineData) -> Iterator[dict[str, object]]:
             flow = {"cat": "launch", "name": "launch", "id": index}
             yield {"ph": "s", "ts": launch.start, "pid": HOST_PROCESS, "tid": 1, **flow}
             yield {"ph": "f", "bp": "e", "ts": event.start, **track, **flow}
-    places: dict[SourceLine | None, dict[str, object]] = {None: {}}
-    for bubble in timeline.bubbles():
-        if bubble.source not in places:
-            places[bubble.source] = {"look at": str(bubble.source)}
+    places: dict[int, dict[str, object]] = {id(None): {}}
+    bubbles = timeline.bubbles()
+    for bubble in bubbles:
+        if id(bubble.source) not in places:
+            places[id(bubble.source)] = {"look at": str(bubble.source)[:LONGEST]}
         yield {
             "ph": "X",
             "cat": "bubble",
@@ -95,7 +99,7 @@ def _rows(timeline: TimelineData) -> Iterator[dict[str, object]]:
             "dur": bubble.duration,
             "pid": DEVICE_PROCESS,
             "tid": threads[BUBBLE_LANE],
-            "args": places[bubble.source],
+            "args": places[id(bubble.source)],
         }
 
 
@@ -115,13 +119,13 @@ def thread_name(process: int, thread: int, name: str) -> dict[str, object]:
     return {"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": args}
 
 
-def arguments(event: Event, said: dict[SourceLine, str]) -> dict[str, object]:
-    """`said` keeps what each line reads as: many events have the same one."""
+def arguments(event: Event, said: dict[int, str]) -> dict[str, object]:
+    """`said` keeps what each line reads as, by its identity: many events have the same one."""
     args: dict[str, object] = {}
     if event.source:
-        if event.source not in said:
-            said[event.source] = event.source.whole
-        args["source"] = said[event.source]
+        if id(event.source) not in said:
+            said[id(event.source)] = event.source.whole[:LONGEST]
+        args["source"] = said[id(event.source)]
     if event.copy_kind:
         args |= {"copy": event.copy_kind, "bytes": event.bytes}
     return args

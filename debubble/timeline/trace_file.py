@@ -15,6 +15,7 @@ from os import PathLike
 from pathlib import Path, PurePath
 from typing import Any, Generic, NotRequired, TypedDict, TypeGuard, TypeVar
 
+from ..contract.garbage import no_collection
 from ..contract.source_line import SourceLine, is_notebook_cell
 from .data import TimelineData
 from .event import Event, Hazard, HazardKind
@@ -49,8 +50,16 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 BYTES_AT_A_TIME = 2**20
 """A larger buffer would be there as a whole for the smallest file."""
 MOST_INSIDES = 1_000_000
+"""Lines inside others, and those of the lines whose gradient others compute."""
 MOST_BYTES = 256 * 2**20
 """Of a file that is read: several million events."""
+SMALL = 2**20
+"""Characters. A text of this size is parsed whatever it holds: that takes some ten MB."""
+MOST = {"lists": ("[", 200_000, 8), "objects": ("{", 20_000, 64), "texts": ('"', 400_000, 8)}
+"""What each begins with, how many of these characters any file may have, and how many characters a
+large file has for each of them at least. A list, an object or a key takes up to 260 bytes of memory
+for 2 to 9 characters of a file. Our files have a list for each source line and each column, and
+two objects; what names and lines of code hold counts as well, and is little beside the events."""
 
 
 class TraceFileError(ValueError):
@@ -89,12 +98,18 @@ class Interned(Generic[Seen]):
     def __init__(self) -> None:
         self.values: list[Seen] = []
         self._index: dict[Seen, int] = {}
+        self._known: dict[int, tuple[Seen, int]] = {}
+        """The same by identity: a line with thousands of others inside takes long to compare."""
 
     def number(self, value: Seen) -> int:
-        if value not in self._index:
-            self._index[value] = len(self.values)
+        known = self._known.get(id(value))
+        if known is not None:
+            return known[1]
+        number = self._index.setdefault(value, len(self.values))
+        if number == len(self.values):
             self.values.append(value)
-        return self._index[value]
+        self._known[id(value)] = value, number
+        return number
 
     def __call__(self, value: Seen | None) -> int | None:
         """None stays None."""
@@ -131,6 +146,7 @@ def load_timeline(path: str | PathLike[str]) -> TimelineData:
                 f"{path} is too large for a timeline: {MOST_BYTES // 2**20} MiB are read at most."
             )
         text = content.decode("utf-8")
+        del content
     except UnicodeDecodeError:
         raise TraceFileError(f"{path} is not a debubble timeline: it is not text.") from None
     except OSError as error:
@@ -223,7 +239,14 @@ def compact(value: object) -> str:
 
 
 def decode_timeline(text: str, path: str | PathLike[str]) -> TimelineData:
-    """`path` is for the messages only."""
+    """Returns the timeline in `text`. Raises TraceFileError, in which `path` names the file."""
+    # Its objects live on: to look for garbage among them takes longer than to make them.
+    with no_collection():
+        return build_file(text, path)
+
+
+def build_file(text: str, path: str | PathLike[str]) -> TimelineData:
+    check_size(text, path)
     try:
         data = json.loads(text)
     except ValueError as error:
@@ -257,6 +280,24 @@ def decode_timeline(text: str, path: str | PathLike[str]) -> TimelineData:
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)[:200]
         raise TraceFileError(f"{path} is a damaged debubble timeline: {what}.") from None
+
+
+def check_size(text: str, path: str | PathLike[str]) -> None:
+    """Refuses what would take far more memory than its text, or time to no end, once parsed."""
+    if len(text) <= SMALL:
+        return
+    if FORMAT not in text:
+        kind = "a Chrome trace" if '"traceEvents"' in text else "another file"
+        raise TraceFileError(
+            f"{path} is not a debubble timeline but {kind}: timeline.save() writes one."
+        )
+    for what, (opening, always, characters) in MOST.items():
+        most = always + len(text) // characters
+        if text.count(opening) > most:
+            raise TraceFileError(
+                f"{path} is a damaged debubble timeline: it holds more {what} than the "
+                f"{most:,} that a file of its size may have."
+            )
 
 
 def is_ours(data: object) -> TypeGuard[SavedTimeline]:
@@ -318,6 +359,8 @@ def build_sources(data: SavedTimeline) -> list[SourceLine]:
         for line, inside in zip(plain, insides, strict=True)
     ]
     of_forward = pick(called, forwards)
+    if sum(len(line.inside) for line in of_forward if line) > MOST_INSIDES:
+        raise ValueError(f"its gradients are of more than {MOST_INSIDES:,} lines inside others")
     return [
         line if forward is None else line._replace(forward=forward)
         for line, forward in zip(called, of_forward, strict=True)

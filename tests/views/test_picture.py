@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -138,3 +139,29 @@ def test_the_time_from_end_to_end_leads():
     first, second = axes.get_title(loc="left").splitlines()
     assert first == f"{format_time(quick.length)} end to end, before {format_time(slow.length)}"
     assert second.startswith("device idle")
+
+
+def test_no_text_of_a_recording_is_a_formula():
+    """`$\\bad$` in a name once ended in matplotlib's traceback."""
+    recording = Recording()
+    recording.timeline.description = r"$\bad$ \$5 and $x_{$"
+    recording.kernel(0, 1)
+    event = recording.timeline.events[0]
+    recording.timeline.events.append(replace(event, lane=r"stream $\frac$"))
+    other = replace(recording.timeline, description="$\\also$")
+    assert draw_png(recording.timeline, other).startswith(b"\x89PNG")
+
+
+def test_of_many_lanes_the_first_are_drawn_and_the_others_counted():
+    recording = Recording()
+    for stream in range(100):
+        recording.kernel(0, 1 + stream, stream=stream)
+    figure = draw_figure(recording.timeline)
+    (axes,) = figure.axes
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels[0] == "stream 0" and labels[-2:] == ["(60 more lanes)", "idle"]
+    kernels = next(boxes for boxes in axes.collections if 4 < boxes.get_zorder() < 5)
+    assert min(path.vertices[:, 1].min() for path in kernels.get_paths()) > 2
+    assert "stream 39 and 60 more" in alt_text(recording.timeline)
+    recording.timeline.events[0] = replace(recording.timeline.events[0], lane="x" * 9_000)
+    assert len(alt_text(recording.timeline)) < 2_000

@@ -9,7 +9,7 @@ from debubble.timeline.bubbles import CAUSES, Bubble, Cause, device_work, find_g
 from debubble.timeline.data import TimelineData
 from debubble.timeline.event import Event
 
-from .words import format_tick, nice_ticks, ordered_lanes, printable
+from .words import cut, format_tick, nice_ticks, ordered_lanes, printable
 
 # Later ones are drawn over earlier ones where they share a column: the rare thing stays visible.
 GLYPHS: dict[str, tuple[str, str]] = {
@@ -71,7 +71,7 @@ def text_lanes(
         return f"{heading}\n(nothing was recorded)"
     every_lane = ordered_lanes(timeline.events)
     lanes = every_lane[:MOST_LANES]
-    margin = min(max(len(lane) for lane in [*lanes, "bubbles"]), width // 3) + 2
+    margin = min(max(map(len, [*lanes, "bubbles"])), width // 3) + 2
     window = choose_window(timeline, around, width - margin)
     rows = list(lane_rows(timeline.events, lanes, window).items())
     drawn_glyphs = set("".join(row for _, row in rows))
@@ -165,10 +165,6 @@ def mark_rows(mark: Event, note: str | None, window: Window) -> list[str]:
         return [f"{carets} {text}"]
     indent = min(cells.start, max(window.columns - len(text), 0))
     return [carets, " " * indent + cut(text, window.columns)]
-
-
-def cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def axis_rows(window: Window, modelled: bool) -> list[str]:

@@ -21,7 +21,7 @@ from debubble.timeline.data import TimelineData
 
 from .merging import Span, join_by_share, shade
 from .palette import CAUSE_STYLES, EVENT_STYLES
-from .words import format_share, format_tick, format_time, ordered_lanes
+from .words import cut, drawable, format_share, format_tick, format_time, ordered_lanes, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,6 +38,11 @@ GHOST = (0.1, 0.95)
 GHOST_ALPHA = 0.25
 MARK = 0.06
 """Of a row: how high the line is that says that there is anything, however short."""
+
+MOST_LANES = 40
+"""Rows of lanes in a picture; one more row counts the other lanes."""
+WIDEST_LANE, WIDEST_LABEL = 32, 110
+"""Characters of a lane's name, and of what the times are of."""
 
 Box = list[tuple[float, float]]
 """Its corners, in microseconds and rows."""
@@ -58,8 +63,7 @@ def draw_figure(
     timeline: TimelineData, before: TimelineData | None = None, ignore_sleep: bool = False
 ) -> Figure:
     """Lanes from the top down, the bubbles as shaded bands with a row of their own."""
-    lanes = ordered_lanes([*timeline.events, *(before.events if before else [])])
-    rows = [*lanes, "idle"]
+    lanes, rows = lanes_and_rows(timeline, before)
     figure = Figure((WIDTH, 1.35 + 0.42 * len(rows)), DOTS_PER_INCH, layout="constrained")
     FigureCanvasAgg(figure)
     figure.set_facecolor(GROUND)
@@ -67,25 +71,38 @@ def draw_figure(
     longest = max(timeline.length, before.length if before else 0.0, 1e-3)
     pixel = longest / (WIDTH * DOTS_PER_INCH * 0.9)
     if before is not None:
-        draw_events(axes, before, rows, pixel, ghost=True)
+        draw_events(axes, before, lanes, len(rows), pixel, ghost=True)
         draw_bubbles(axes, before, rows, pixel, ghost=True)
     draw_bubbles(axes, timeline, rows, pixel, ghosted=before is not None)
-    draw_events(axes, timeline, rows, pixel, ghosted=before is not None)
+    draw_events(axes, timeline, lanes, len(rows), pixel, ghosted=before is not None)
     axes.set_xlim(-0.005 * longest, 1.005 * longest)
     dress(axes, timeline, before, rows, ignore_sleep)
     return figure
 
 
+def lanes_and_rows(
+    timeline: TimelineData, before: TimelineData | None
+) -> tuple[list[str], list[str]]:
+    """Returns the lanes that are drawn, and what all rows are called, both from the top down."""
+    every_lane = ordered_lanes([*timeline.events, *(before.events if before else [])])
+    lanes = every_lane[:MOST_LANES]
+    more = (
+        [f"({len(every_lane) - MOST_LANES:,} more lanes)"] if len(lanes) < len(every_lane) else []
+    )
+    return lanes, [*(drawable(lane, WIDEST_LANE) for lane in lanes), *more, "idle"]
+
+
 def draw_events(
     axes: Axes,
     timeline: TimelineData,
-    rows: Sequence[str],
+    lanes: Sequence[str],
+    rows: int,
     pixel: float,
     ghost: bool = False,
     ghosted: bool = False,
 ) -> None:
-    """Boxes of a recording in the rows of its lanes, which are named from the top down; `pixel`
-    is in microseconds. A ghost is a recording before, and what lies on it is ghosted."""
+    """Draws boxes for a recording in the rows of `lanes`, the uppermost of `rows`; `pixel` is in
+    microseconds. A ghost is a recording before, and what lies on it is ghosted."""
     spans: dict[tuple[str, str], list[Span]] = {}
     for event in timeline.events:
         style = event.copy_kind or event.kind
@@ -95,7 +112,7 @@ def draw_events(
         low, high = GHOST if ghost else HEIGHTS.get(key, TALL)
         high = min(high, GHOSTED[1]) if ghosted else high
         boxes, shares, marks = [], [], []
-        for row, lane in enumerate(reversed(rows)):
+        for row, lane in enumerate(reversed(lanes), rows - len(lanes)):
             seen = [(start - origin, end - origin) for start, end in spans.get((key, lane), ())]
             for start, end, share in shade(seen, pixel):
                 boxes.append(rectangle(start, end, row + low, row + high))
@@ -225,10 +242,10 @@ def heading(timeline: TimelineData, before: TimelineData | None, ignore_sleep: b
 
 def origin_of_times(timeline: TimelineData, before: TimelineData | None) -> str:
     """With the word "modelled" or "measured", and the other recording's where it is another."""
-    words = f"time: {timeline.label}"
+    words = f"time: {drawable(timeline.label, WIDEST_LABEL)}"
     if before is None or before.label == timeline.label:
         return words
-    return f"{words}\nbefore, ghosted: {before.label}"
+    return f"{words}\nbefore, ghosted: {drawable(before.label, WIDEST_LABEL)}"
 
 
 def idle_words(timeline: TimelineData, ignore_sleep: bool = False) -> str:
@@ -251,9 +268,13 @@ def alt_text(
         for name, count in timeline.counts().items()
         if count
     ]
-    lanes = ", ".join(ordered_lanes(timeline.events))
+    every_lane = ordered_lanes(timeline.events)
+    lanes = ", ".join(cut(printable(lane), WIDEST_LANE) for lane in every_lane[:MOST_LANES])
+    if len(every_lane) > MOST_LANES:
+        lanes += f" and {len(every_lane) - MOST_LANES:,} more"
+    label = cut(printable(timeline.label), WIDEST_LABEL)
     parts = [
-        f"Timeline ({timeline.label}) of {format_time(timeline.length)} with the lanes {lanes}",
+        f"Timeline ({label}) of {format_time(timeline.length)} with the lanes {lanes}",
         ", ".join(counts),
         f"the device is {idle_words(timeline, ignore_sleep)}",
     ]
@@ -266,6 +287,6 @@ def alt_text(
         parts.append("of it " + ", ".join(causes))
     if before is not None:
         if before.label != timeline.label:
-            parts.append(f"before: {before.label}")
+            parts.append(f"before: {cut(printable(before.label), WIDEST_LABEL)}")
         parts.append(f"ghosted behind, the device before: {idle_words(before, ignore_sleep)}")
     return "; ".join(part for part in parts if part) + "."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from debubble.timeline.bubbles import Bubble
 
@@ -12,12 +12,17 @@ Row = tuple[str, ...]
 BUBBLE_HEADINGS: Row = ("idle", "share", "bubbles", "cause", "look at")
 
 
-def bubble_rows(bubbles: Iterable[Bubble], span: float) -> list[Row]:
+def bubble_rows(bubbles: Sequence[Bubble], span: float) -> list[Row]:
     """The idle time of bubbles summed over cause and line, the longest first; shares are of `span`,
     the microseconds in which the device had work."""
     totals: dict[tuple[str, str], tuple[float, int]] = {}
+    lines: dict[int, str] = {}
     for bubble in bubbles:
-        key = (bubble.cause, printable(str(bubble.source or "(no line known)")))
+        line = lines.get(id(bubble.source))
+        if line is None:
+            line = printable(str(bubble.source or "(no line known)"))
+            lines[id(bubble.source)] = line
+        key = (bubble.cause, line)
         idle, count = totals.get(key, (0.0, 0))
         totals[key] = (idle + bubble.duration, count + 1)
     ordered = sorted(totals.items(), key=lambda item: (-item[1][0], item[0]))

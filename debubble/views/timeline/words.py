@@ -27,6 +27,16 @@ def _is_obeyed(letter: str) -> bool:
     return category[0] == "C" or category in ("Zl", "Zp")
 
 
+def cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def drawable(text: str, width: int) -> str:
+    """Returns a text from a recording as matplotlib draws it letter by letter, at most `width` of
+    them: a pair of dollars would make it a formula, and a wrong formula an error."""
+    return cut(printable(text), width).replace("$", r"\$")
+
+
 def format_time(microseconds: float) -> str:
     """`0.8 µs`, `12.5 µs`, `3.21 ms`, `1.500 s`."""
     if abs(microseconds) < 1000:
