@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
 from .mask_kind import kind_of
+from .pytorch import need_pytorch
 
 if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
     from torch.nn.attention.flex_attention import BlockMask
+else:
+    torch = need_pytorch(__name__)
 
 SHORT = 128
 """Fewer query tokens than this are attended to by kernels that split the keys."""

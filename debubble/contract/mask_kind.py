@@ -5,8 +5,14 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Hashable
+from typing import TYPE_CHECKING
 
-import torch
+from .pytorch import need_pytorch
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = need_pytorch(__name__)
 
 
 class _Same:

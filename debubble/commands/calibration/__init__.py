@@ -1,1 +1,5 @@
 """Measuring a GPU's cost model, which sim computes its times with."""
+
+from ...contract.pytorch import need_pytorch
+
+need_pytorch(__name__)
