@@ -21,3 +21,7 @@ __all__ = [
     "flex_attention",
     "launch",
 ]
+
+# `debubble.accelerator` is the function, and not this package: so it has the other names too.
+for _name in __all__:
+    setattr(accelerator, _name, globals()[_name])

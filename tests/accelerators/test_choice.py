@@ -17,6 +17,15 @@ def test_a_process_has_one_accelerator(accelerator):
     assert current() is accelerator
 
 
+def test_every_public_name_is_found_on_the_package_however_it_is_imported(accelerator):
+    """`debubble.accelerator` is a function and a package."""
+    package = sys.modules["debubble.accelerator"]
+    assert debubble.accelerator is package.accelerator
+    assert debubble.accelerator.current() is accelerator
+    for name in package.__all__:
+        assert getattr(debubble.accelerator, name) is getattr(package, name), name
+
+
 def test_an_unknown_name_is_answered_with_the_known_ones():
     with pytest.raises(ValueError, match=r"'smi' is unknown.*auto, cuda, sim.*did you mean 'sim'"):
         debubble.accelerator("smi")

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import debubble
+from debubble.sim.memory import pinning
 
 pytestmark = pytest.mark.sim
 
@@ -50,6 +51,78 @@ def test_a_cpu_tensor_beside_it_is_refused(x):
 
 def test_a_cpu_number_beside_it_is_fine(x):
     assert (x + torch.tensor(1.0))[0, 0].item() == 1.0
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda total, loss: total.__iadd__(loss),
+        lambda total, loss: total.mul_(loss),
+        lambda total, loss: total.addcmul_(loss, loss),
+        lambda total, loss: total.lerp_(loss, loss),
+        lambda total, loss: total.eq_(loss),
+        lambda total, loss: total.clamp_(min=loss),
+        lambda total, loss: torch.add(loss, loss, out=total),
+        lambda total, loss: torch.sum(loss, 0, out=total),
+        lambda total, loss: torch._foreach_add_([total], [loss]),
+    ],
+)
+def test_a_cpu_number_is_not_written_from_the_device(write, accelerator):
+    """As on CUDA (pytorch#40986): a CPU tensor without dimensions is only ever read."""
+    total, loss = torch.tensor(1.0), torch.ones((), device=accelerator.device)
+    with pytest.raises(RuntimeError, match=r"all tensors on one device.* of shape \(\) on cpu"):
+        write(total, loss)
+    assert total == 1
+
+
+def asking_operators():
+    """Operators on tensors that return none, as PyTorch lists them."""
+    for name in torch._C._dispatch_get_all_op_names():
+        namespace, _, rest = name.partition("::")
+        packet, _, overload = rest.partition(".")
+        if namespace == "aten" and hasattr(torch.ops.aten, packet):
+            yield getattr(getattr(torch.ops.aten, packet), overload or "default", None)
+
+
+READS = {
+    "_local_scalar_dense",
+    "item",
+    "equal",
+    "allclose",
+    "is_nonzero",
+    "_choose_qparams_per_tensor",
+}
+"""Those that read values."""
+
+
+def test_a_question_about_a_tensor_that_reads_no_value_launches_nothing(accelerator):
+    x = torch.ones(1, 1, 4, 4, device=accelerator.device)
+    asked = []
+    for operator in filter(None, asking_operators()):
+        arguments, returns = operator._schema.arguments, operator._schema.returns
+        kinds = {str(argument.type) for argument in arguments if not argument.has_default_value()}
+        answers = returns and not any("Tensor" in str(r.type) for r in returns)
+        if not answers or kinds != {"Tensor"} or operator.overloadpacket.__name__ in READS:
+            continue
+        given = [x for argument in arguments if not argument.has_default_value()]
+        with debubble.record(accelerator) as timeline:
+            try:
+                operator(*given)
+            except (RuntimeError, NotImplementedError):
+                continue  # For sparse, quantised or nested tensors.
+        assert not any(timeline.counts().values()), operator
+        asked.append(operator.overloadpacket.__name__)
+    assert {"is_set_to", "is_same_size", "_fused_sdp_choice", "dense_dim"} <= set(asked)
+
+
+def test_pinned_memory_whose_registration_broke_off_is_forgotten_without_an_error():
+    """Ctrl-C comes at any line."""
+    address_range = (1 << 40, (1 << 40) + 4096)
+    pinning._remember(address_range)
+    del pinning._blocks[address_range[0]]
+    pinning._forget(address_range)
+    assert pinning.block_at(address_range[0]) is None
+    pinning._forget(address_range)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.int64])

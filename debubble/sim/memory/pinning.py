@@ -173,11 +173,13 @@ def _range_at(address: int) -> tuple[int, int] | None:
 def _remember(address_range: tuple[int, int], pages: _PinnedPages | None = None) -> None:
     block = HostBlock(*address_range, pages)
     with _lock:
-        insort(_ranges, address_range)
         _blocks[address_range[0]] = block
+        insort(_ranges, address_range)
 
 
 def _forget(address_range: tuple[int, int]) -> None:
+    """Ctrl-C may have broken off what remembered or forgot it before: then the rest is done."""
     with _lock:
-        _ranges.remove(address_range)
-        del _blocks[address_range[0]]
+        if address_range in _ranges:
+            _ranges.remove(address_range)
+        _blocks.pop(address_range[0], None)

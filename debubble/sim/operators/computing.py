@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 
 from debubble.rules.action import Action, kernel
 from debubble.rules.composition import name_of
-from debubble.rules.effects import ONE_KERNEL, Effects
+from debubble.rules.effects import NOTHING, ONE_KERNEL, Effects
 from debubble.rules.operators import rule_of
 
 from ..clock.device import SimDevice
@@ -82,6 +82,9 @@ class Computation:
         """Where the CPU's operator refuses a Python number that PyTorch hands over."""
         self.widened = types_to_widen(self.name)
         self.rule = rule_of(self.name)
+        if self.rule is ONE_KERNEL and not any("Tensor" in str(r.type) for r in schema.returns):
+            # What is answered without reading a value stands beside the tensor, on the host.
+            self.rule = NOTHING
         self.multiplies = self.name in MATRIX_PRODUCTS
         self.takes_device = any(argument.name == "device" for argument in schema.arguments)
         self.whole = self.name.partition(".")[0] not in CHOOSES_BY_VALUE
@@ -104,6 +107,7 @@ class Computation:
             either = ON_EITHER_DEVICE.get(self.name)
             held = inputs if either is None else flat_tensors([*args[:either], *args[either + 1 :]])
             self._expect_one_device(held)
+            self._expect_written_on_device(args, kwargs)
         effects = self.effects(args, kwargs)
         written = self._written(args, kwargs) if self.written_arguments else []
         call: Callable[[], Any] | None = None
@@ -172,11 +176,12 @@ class Computation:
         return [whole] if effects is ONE_KERNEL else effects.actions(whole)
 
     def _written(self, args: tuple, kwargs: dict) -> list[SimTensor]:
-        found: list[SimTensor] = []
+        return [t for t in self._all_written(args, kwargs) if isinstance(t, SimTensor)]
+
+    def _all_written(self, args: tuple, kwargs: dict) -> Iterator[torch.Tensor]:
         for position, name in self.written_arguments:
             value = args[position] if position < len(args) else kwargs.get(name)
-            found += [t for t in flat_tensors(value) if isinstance(t, SimTensor)]
-        return found
+            yield from flat_tensors(value)
 
     def _expect_one_device(self, inputs: list[torch.Tensor]) -> None:
         """A CPU tensor without dimensions counts as a number."""
@@ -185,6 +190,16 @@ class Computation:
                 raise RuntimeError(
                     f"{self.name} expects all tensors on one device, and found sim:0 and "
                     f"{tensor.device}: move the tensor of shape {tuple(tensor.shape)} first"
+                )
+
+    def _expect_written_on_device(self, args: tuple, kwargs: dict) -> None:
+        """PyTorch reads a CPU tensor without dimensions as a number, and writes to none."""
+        for tensor in self._all_written(args, kwargs):
+            if not isinstance(tensor, SimTensor):
+                raise RuntimeError(
+                    f"{self.name} expects all tensors on one device, and found sim:0 and "
+                    f"{tensor.device}: it would write to the tensor of shape "
+                    f"{tuple(tensor.shape)} on {tensor.device}, so make that one on sim:0"
                 )
 
 
