@@ -212,7 +212,8 @@ def all_of_them(tmp_path_factory):
 
 def test_whatever_runs_on_cuda_is_part_of_a_validation(all_of_them):
     """Each of our folders of tests, but those that look at no accelerator, or at sim alone."""
-    elsewhere = {"browser", "chapters", "hub", "kernels", "mutants", "setup", "sim", "site"}
+    elsewhere = {"browser", "chapters", "hub", "kernels", "mutants", "outside", "progress"}
+    elsewhere |= {"setup", "sim", "site"}
     given = [Path(path) for paths in parts.TESTS.values() for path in paths]
     folders = {path.name for path in (ROOT / "tests").iterdir() if any(path.glob("test_*.py"))}
     assert folders - elsewhere == {path.name for path in given if not path.suffix} - elsewhere
