@@ -65,6 +65,19 @@ def test_logprobs_are_those_of_the_reference(attention_only, optimizations):
 
 
 @EACH_WAY
+def test_logprobs_are_of_all_words_also_where_some_are_forbidden(attention_only, optimizations):
+    forbidden = free_answer(attention_only, 1, max_tokens=1)[0]
+    wishes = {"max_tokens": 2, "bad_words": [[forbidden]], "logprobs": [forbidden, 5]}
+    asked = attention_only.asked(12, 1, **wishes)
+    (output,) = serve(attention_only.engine(optimizations), [asked])
+    for number, found in enumerate(output.logprobs):
+        before = [*asked.prompt.tokens, *output.token_ids[:number]]
+        right = attention_only.reference.logits(before)[-1].log_softmax(-1)
+        for token_id, logprob in found.items():
+            assert logprob == pytest.approx(right[token_id].item(), abs=1e-4)
+
+
+@EACH_WAY
 def test_bad_words_of_one_id_and_of_several_are_never_said(attention_only, optimizations):
     free = free_answer(attention_only, 1)
     words = {

@@ -3,13 +3,26 @@ head."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..model.config import ModelConfig
 from ..model.layers import Layer
 from ..model.model import Model
 from .fields import Fields
 from .weights import Weight, one, rows
+
+DECODER: dict[str, Sequence[object]] = {
+    "attention_bias": [False],
+    "is_causal": [True],
+    "per_layer_config": [{}],
+}
+"""Values that this engine implements of fields that transformers reads for every family. What a
+family adds stands in its module as SERVED; DEFAULTS there has transformers' defaults of the fields
+that published configs leave out."""
+SMALLEST_HEAD = 16
+"""FlexAttention's kernels multiply tiles of 16 by 16."""
+HEADS = ("lm_head.weight", "language_model.lm_head.weight")
+"""Names of the head, which a checkpoint may store although it is the embedding."""
 
 
 def shape_of(config: Fields) -> dict[str, int | float]:
@@ -20,19 +33,27 @@ def shape_of(config: Fields) -> dict[str, int | float]:
             f"{config.source}: hidden_size {hidden} for {heads} heads, and no head_dim: it must be "
             "a multiple"
         )
+    size = config.count("head_dim", hidden // heads)
+    if size < SMALLEST_HEAD:
+        raise ValueError(
+            f"{config.source}: heads of {size} numbers: this engine's attention takes "
+            f"{SMALLEST_HEAD} or more (head_dim, or hidden_size for each of num_attention_heads)"
+        )
     return {
         "num_layers": config.count("num_hidden_layers"),
         "hidden_size": hidden,
         "intermediate_size": config.count("intermediate_size"),
         "num_heads": heads,
         "num_kv_heads": config.count("num_key_value_heads", heads),
-        "head_size": config.count("head_dim", hidden // heads),
+        "head_size": size,
         "vocab_size": config.count("vocab_size"),
         "norm_eps": config.number("rms_norm_eps", 1e-6),
     }
 
 
-def ends_of(model: Model, prefix: str, shift: float = 0.0) -> Iterator[Weight]:
+def ends_of(
+    model: Model, prefix: str, shift: float = 0.0, head: str = HEADS[0]
+) -> Iterator[Weight]:
     """What a decoder has around its layers. `shift` is that of its norms. A head that is the
     embedding has no tensor of its own."""
     config = model.config.model
@@ -40,7 +61,7 @@ def ends_of(model: Model, prefix: str, shift: float = 0.0) -> Iterator[Weight]:
     yield rows(model, "embedding", {f"{prefix}embed_tokens.weight": config.vocab_size})
     yield one(model, "final_norm", f"{prefix}norm.weight", shift)
     if not config.architecture.tied:
-        yield one(model, "lm_head", "lm_head.weight")
+        yield one(model, "lm_head", head)
 
 
 def plain_attention(layer: Layer, prefix: str, config: ModelConfig) -> Iterator[Weight]:

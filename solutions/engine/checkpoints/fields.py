@@ -40,15 +40,20 @@ class Fields:
             raise self.wrong(name, "an object")
         return Fields(value, f"{self.source}, {name}")
 
+    def with_defaults(self, defaults: Mapping[str, object]) -> Fields:
+        """The same object, with the value of `defaults` for each name that it leaves out. A field
+        that is null stays null."""
+        return Fields({**defaults, **self.values}, self.source)
+
     def has(self, name: str) -> bool:
         """False also where the field is null."""
         return self.values.get(name) is not None
 
-    def count(self, name: str, default: int | None = None) -> int:
-        """An integer of at least 1."""
+    def count(self, name: str, default: int | None = None, least: int = 1) -> int:
+        """An integer of at least `least`."""
         value = self._value(name, default)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise self.wrong(name, "an integer of at least 1")
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise self.wrong(name, f"an integer of at least {least}")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
@@ -79,6 +84,11 @@ class Fields:
         if len(value) != length:
             raise ValueError(f"{self.source}: {name} has {len(value)} entries for {length} layers")
         return list(value)
+
+    def expect_all(self, served: Mapping[str, Sequence[object]]) -> None:
+        """Raises ValueError unless each field is absent, null, or one of its values in `served`."""
+        for name, allowed in served.items():
+            self.expect(name, allowed)
 
     def expect(self, name: str, allowed: Sequence[object]) -> None:
         """ValueError unless the field is absent, null, or one of these: nothing else is served."""

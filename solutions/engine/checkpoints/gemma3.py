@@ -12,56 +12,73 @@ from ..model.architecture import Architecture
 from ..model.config import ModelConfig
 from ..model.family_layers import SandwichLayer
 from ..model.model import Model
-from .attention import ends_of, plain_attention, shape_of
+from .attention import DECODER, HEADS, ends_of, plain_attention, shape_of
 from .fields import Fields
 from .folder import CheckpointFolder
-from .qwen3 import windows_of
+from .llama import windows_of
 from .ropes import rope_of
 from .weights import Weight, mlp, one
 
-ARCHITECTURES = ("Gemma3ForCausalLM", "Gemma3ForConditionalGeneration")
+ARCHITECTURES = {"Gemma3ForCausalLM": "gemma3_text", "Gemma3ForConditionalGeneration": "gemma3"}
+DEFAULTS = {
+    **{"vocab_size": 262_208, "hidden_size": 2304, "intermediate_size": 9216},
+    **{"num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4},
+    **{"head_dim": 256, "max_position_embeddings": 131_072},
+    **{"query_pre_attn_scalar": 256, "sliding_window": 4096, "sliding_window_pattern": 6},
+}
+"""Those of a Gemma3TextConfig."""
+SERVED = DECODER | {
+    "hidden_activation": ["gelu_pytorch_tanh"],
+    "use_bidirectional_attention": [False],
+    "attn_logit_softcapping": [],
+    "final_logit_softcapping": [],
+}
+TOKENS_PER_IMAGE, IMAGE_TOKEN = 256, 262_144
+"""transformers' defaults of `mm_tokens_per_image` and `image_token_index`."""
 IMAGES_AT_ONCE = 32
 """Images whose tokens the device keeps."""
 PREFIXES = ("language_model.model.", "model.language_model.", "model.")
 """Where the decoder's tensors are, by the age of the checkpoint; without images the last one."""
-IGNORED = ("vision_tower.", "multi_modal_projector.", "model.vision_tower.")
+IGNORED = tuple(
+    f"{prefix}{part}"
+    for prefix in ("", "model.")
+    for part in ("vision_tower.", "multi_modal_projector.")
+)
 """What turns images into tokens, which `images.py` reads."""
-DEFAULT_PATTERN = 6
-"""One layer in so many sees all tokens, where a config names no types."""
 
 
 def model_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
     sees_images = config.has("text_config")
-    text = config.section("text_config") if sees_images else config
-    text.expect("hidden_activation", ["gelu_pytorch_tanh"])
-    text.expect("attention_bias", [False])
-    text.expect("use_bidirectional_attention", [False])
-    for name in ("attn_logit_softcapping", "final_logit_softcapping"):
-        text.expect(name, [])
+    text = (config.section("text_config") if sees_images else config).with_defaults(DEFAULTS)
+    tied = config.flag("tie_word_embeddings", True)
+    if sees_images:
+        text.expect("model_type", ["gemma3_text"])
+        text.expect("tie_word_embeddings", [tied])
+    text.expect_all(SERVED)
     shape = shape_of(text)
     num_layers, head_size = int(shape["num_layers"]), int(shape["head_size"])
     if not text.has("layer_types"):
-        pattern = text.count("sliding_window_pattern", DEFAULT_PATTERN)
+        pattern = text.count("sliding_window_pattern")
         types = [
             "sliding_attention" if (index + 1) % pattern else "full_attention"
             for index in range(num_layers)
         ]
         text = Fields({**text.values, "layer_types": types}, text.source)
     types = text.texts("layer_types", num_layers)
-    image_tokens = IMAGES_AT_ONCE * config.count("mm_tokens_per_image") if sees_images else 0
+    tokens_per_image = config.count("mm_tokens_per_image", TOKENS_PER_IMAGE)
     return ModelConfig(
         **shape,  # type: ignore[arg-type]  # counts, and one number
         dtype=dtype,
         pattern=("spans",) if sees_images else ("flex",),
-        image_vocab_size=image_tokens,
-        windows=windows_of(text, num_layers),
+        image_vocab_size=IMAGES_AT_ONCE * tokens_per_image if sees_images else 0,
+        windows=windows_of(text, num_layers, text.count("sliding_window")),
         architecture=Architecture(
             ropes=tuple(rope_of(text, head_size, kind) for kind in types),
             head_norms=True,
             sandwich_norms=True,
             activation="gelu_tanh",
             embedding_scale=float(shape["hidden_size"]) ** 0.5,
-            tied=True,
+            tied=tied,
         ),
     )
 
@@ -70,7 +87,8 @@ def weights(model: Model, folder: CheckpointFolder) -> Iterator[Weight]:
     config = model.config.model
     there = [prefix for prefix in PREFIXES if any(n.startswith(prefix) for n in folder.tensors)]
     prefix = there[0] if there else PREFIXES[-1]
-    yield from ends_of(model, prefix, shift=1.0)
+    heads = [name for name in HEADS if name in folder.tensors]
+    yield from ends_of(model, prefix, shift=1.0, head=heads[0] if heads else HEADS[0])
     text = folder.config.section("text_config") if config.image_vocab_size else folder.config
     # Scores are divided by the root of a head's size here, and of this number there.
     scale = (config.head_size / text.number("query_pre_attn_scalar", 256.0)) ** 0.5

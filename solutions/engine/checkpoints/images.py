@@ -15,6 +15,7 @@ from solutions.pinned_h2d.ranges import Span
 
 from ..model.model import Model
 from .folder import CheckpointFolder
+from .gemma3 import IMAGE_TOKEN, TOKENS_PER_IMAGE
 from .stream import tensor_stream
 
 PARTS = ("vision_tower.", "multi_modal_projector.")
@@ -39,8 +40,10 @@ class ImageTower:
                 "images need the vision tower of transformers: pip install 'debubble[models]'"
             )
         self.model = model
-        self.tokens_per_image = folder.config.count("mm_tokens_per_image")
-        self.image_token = folder.config.count("image_token_index")
+        config = folder.config
+        self.tokens_per_image = config.count("mm_tokens_per_image", TOKENS_PER_IMAGE)
+        by_its_other_name = config.count("image_token_id", IMAGE_TOKEN)
+        self.image_token = config.count("image_token_index", by_its_other_name)
         vocab_size, num_rows = model.config.model.vocab_size, model.config.model.image_vocab_size
         self._first_ids = range(vocab_size, vocab_size + num_rows, self.tokens_per_image)
         self._places: OrderedDict[bytes, int] = OrderedDict()

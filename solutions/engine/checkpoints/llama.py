@@ -10,19 +10,32 @@ from ..model.architecture import Architecture
 from ..model.config import ModelConfig
 from ..model.layers import AttentionLayer
 from ..model.model import Model
-from .attention import ends_of, plain_attention, shape_of
+from .attention import DECODER, ends_of, plain_attention, shape_of
 from .fields import Fields
 from .folder import CheckpointFolder
 from .ropes import rope_of
 from .weights import Weight, mlp, one
 
-ARCHITECTURES = ("LlamaForCausalLM",)
+ARCHITECTURES = {"LlamaForCausalLM": "llama"}
+"""Classes of transformers, each with its model_type."""
+DEFAULTS = {
+    **{"vocab_size": 32_000, "hidden_size": 4096, "intermediate_size": 11_008},
+    **{"num_hidden_layers": 32, "num_attention_heads": 32, "max_position_embeddings": 2048},
+}
+SERVED = DECODER | {"hidden_act": ["silu"], "mlp_bias": [False]}
 
 
 def model_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
-    for name in ("attention_bias", "mlp_bias"):
-        config.expect(name, [False])
-    config.expect("hidden_act", ["silu"])
+    config = config.with_defaults(DEFAULTS)
+    # transformers sizes its KV cache by this field, although no layer has a window.
+    config.expect("sliding_window", [])
+    windows_of(config, config.count("num_hidden_layers"), None)
+    return plain_config(config, dtype)
+
+
+def plain_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
+    """A decoder in which each layer sees all tokens. `config` has defaults for its sizes."""
+    config.expect_all(SERVED)
     shape = shape_of(config)
     rope = rope_of(config, int(shape["head_size"]))
     tied = config.flag("tie_word_embeddings", False)
@@ -31,6 +44,24 @@ def model_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
         dtype=dtype,
         architecture=Architecture(ropes=(rope,), tied=tied),
     )
+
+
+def windows_of(config: Fields, num_layers: int, window: int | None) -> tuple[int | None, ...]:
+    """Tokens that each layer sees by `layer_types`, None for all: a layer of sliding_attention sees
+    `window`. Raises ValueError for another type, and for that one if `window` is None."""
+    if not config.has("layer_types"):
+        return (None,)
+    windows = {"full_attention": None}
+    if window is not None:
+        windows["sliding_attention"] = window  # type: ignore[assignment]  # int or None
+    types = config.texts("layer_types", num_layers)
+    for index, kind in enumerate(types):
+        if kind not in windows:
+            raise ValueError(
+                f"{config.source}: layer_types has {kind!r} at layer {index}: with the other "
+                f"fields of this config, this engine serves {' and '.join(windows)} there"
+            )
+    return tuple(windows[kind] for kind in types)
 
 
 def weights(model: Model, folder: CheckpointFolder) -> Iterator[Weight]:

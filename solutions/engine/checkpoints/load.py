@@ -4,7 +4,7 @@ the device, in the order in which they lie in the files."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -17,12 +17,14 @@ from solutions.flex_graph import Limits
 from ..model.config import EngineConfig, ModelConfig
 from ..model.model import Model
 from . import gemma3, llama, qwen3, qwen3_next
+from .attention import HEADS
+from .fields import Fields
 from .folder import DTYPES, CheckpointFolder, Stored
-from .stream import TensorStream, tensor_stream
+from .stream import TensorStream, same_bytes, tensor_stream
 from .weights import Source, Weight
 
 FAMILIES = (llama, qwen3, qwen3_next, gemma3)
-FAMILY_OF: dict[str, ModuleType] = {
+FAMILY_OF: Mapping[str, ModuleType] = {
     architecture: family for family in FAMILIES for architecture in family.ARCHITECTURES
 }
 DTYPE_NAMES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
@@ -45,12 +47,18 @@ def family_of(folder: CheckpointFolder) -> ModuleType:
             f"{config.source}: architecture {names[0]!r} is unknown: this engine serves "
             f"{', '.join(FAMILY_OF)}"
         )
-    if config.has("quantization_config"):
-        raise ValueError(
-            f"{config.source} has a quantization_config: this engine serves bfloat16, float16 and "
-            "float32, so take the checkpoint that was not quantised"
-        )
-    return FAMILY_OF[names[0]]
+    family = FAMILY_OF[names[0]]
+    config.expect("model_type", [family.ARCHITECTURES[names[0]]])
+    has_text = names[0] == "Gemma3ForConditionalGeneration"
+    if not has_text:
+        config.expect("text_config", [])
+    for part in [config, config.section("text_config")] if has_text else [config]:
+        if part.has("quantization_config"):
+            raise ValueError(
+                f"{part.source} has a quantization_config: this engine serves bfloat16, float16 "
+                "and float32, so take the checkpoint that was not quantised"
+            )
+    return family
 
 
 def model_config_of(folder: CheckpointFolder, dtype: torch.dtype | None = None) -> ModelConfig:
@@ -73,13 +81,27 @@ def model_config_of(folder: CheckpointFolder, dtype: torch.dtype | None = None) 
         raise ValueError(f"{where}{error}") from None
 
 
+def _text_of(folder: CheckpointFolder) -> Fields:
+    """The part of the config that describes the decoder."""
+    config = folder.config
+    return config.section("text_config") if config.has("text_config") else config
+
+
+def _assumed(folder: CheckpointFolder) -> str:
+    """The end of a sentence about a tensor that doesn't fit: sizes that the config leaves out."""
+    text, defaults = _text_of(folder), family_of(folder).DEFAULTS
+    sizes = [f"{name} {defaults[name]}" for name in defaults if name not in text.values]
+    return (
+        f" ({text.source} leaves out, and so has by default: {', '.join(sizes)})" if sizes else ""
+    )
+
+
 def limits_for(folder: CheckpointFolder, **sizes: int) -> Limits:
     """Limits for a checkpoint: 8 requests of up to 4096 tokens, or what the model was made for if
     that is less, and blocks for all of them; but for the `sizes` that are given. ValueError for
     requests that are longer than what the model was made for."""
-    config = folder.config
-    text = config.section("text_config") if config.has("text_config") else config
-    longest = text.count("max_position_embeddings", 131_072)
+    text = _text_of(folder).with_defaults(family_of(folder).DEFAULTS)
+    longest = text.count("max_position_embeddings")
     chosen = {"max_num_seqs": 8, "max_num_batched_tokens": 2048} | sizes
     chosen.setdefault("max_model_len", min(longest, 4096))
     if chosen["max_model_len"] > longest:
@@ -115,7 +137,7 @@ def load_model(
     """
     model = Model(config, torch.device("meta"))
     weights = list(family_of(folder).weights(model, folder))
-    places = _places(folder, weights)
+    places = _places(folder, weights, model.config.model.architecture.tied)
     total = sum(place.stored.nbytes for place in places)
     filled: dict[tuple[int, str], torch.Tensor] = {}
     with tensor_stream(device) as stream:
@@ -133,8 +155,9 @@ def load_model(
     return model
 
 
-def _places(folder: CheckpointFolder, weights: list[Weight]) -> list[Place]:
-    """Where each tensor goes, in the order of the files."""
+def _places(folder: CheckpointFolder, weights: list[Weight], is_tied: bool) -> list[Place]:
+    """Where each tensor goes, in the order of the files. `is_tied`: the head is the embedding, so a
+    copy of the embedding may be stored as the head."""
     places, used = [], set()
     for weight in weights:
         first = 0
@@ -147,14 +170,28 @@ def _places(folder: CheckpointFolder, weights: list[Weight]) -> list[Place]:
         assert first <= weight.shape.numel(), f"{weight.attribute} has room for its sources"
     ignored = getattr(family_of(folder), "IGNORED", ())
     for name in folder.tensors:
-        is_tied_head = name == "lm_head.weight"
-        if name in used or is_tied_head or name.startswith(ignored) or name.endswith(IGNORED_ENDS):
+        if name in used or name.startswith(ignored) or name.endswith(IGNORED_ENDS):
+            continue
+        if is_tied and name in HEADS:
+            _check_tied(folder, folder.tensors[name], weights)
             continue
         raise ValueError(
             f"tensor {name} of {folder.tensors[name].path.name} has no place in a "
             f"{folder.config.values['architectures'][0]} of this config"  # type: ignore[index]  # a list with a name
         )
     return sorted(places, key=lambda place: (place.stored.path, place.stored.begin))
+
+
+def _check_tied(folder: CheckpointFolder, head: Stored, weights: list[Weight]) -> None:
+    """Raises ValueError unless the stored head is the embedding."""
+    (embedding,) = (each.sources[0] for each in weights if each.attribute == "embedding")
+    stored = folder.tensors[embedding.name]
+    if (head.dtype, head.shape) != (stored.dtype, stored.shape) or not same_bytes(head, stored):
+        raise ValueError(
+            f"tensor {head.name} of {head.path.name} differs from {stored.name}, and "
+            f"{folder.config.source} has tie_word_embeddings true: set it to false for a head of "
+            "its own"
+        )
 
 
 def _size_of(source: Source) -> int:
@@ -166,11 +203,11 @@ def _size_of(source: Source) -> int:
 def _checked(folder: CheckpointFolder, source: Source) -> Stored:
     stored = folder.tensors.get(source.name)
     if stored is None:
-        raise ValueError(f"tensor {source.name} is missing in {folder.path}")
+        raise ValueError(f"tensor {source.name} is missing in {folder.path}{_assumed(folder)}")
     if stored.shape != source.shape:
         raise ValueError(
             f"tensor {source.name} of {stored.path.name} is {list(stored.shape)}: by "
-            f"{folder.config.source} it must be {list(source.shape)}"
+            f"{folder.config.source} it must be {list(source.shape)}{_assumed(folder)}"
         )
     if stored.dtype not in DTYPES:
         raise ValueError(

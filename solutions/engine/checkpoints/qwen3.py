@@ -17,32 +17,33 @@ from .fields import Fields
 from .folder import CheckpointFolder
 from .weights import Weight, one
 
-ARCHITECTURES = ("Qwen3ForCausalLM",)
+ARCHITECTURES = {"Qwen3ForCausalLM": "qwen3"}
+DEFAULTS = {
+    **{"vocab_size": 151_936, "hidden_size": 4096, "intermediate_size": 22_016},
+    **{"num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32},
+    **{"head_dim": 128, "max_position_embeddings": 32_768},
+    **{"sliding_window": 4096, "max_window_layers": 28},
+}
 
 
 def model_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
-    plain = llama.model_config(config, dtype)
+    config = config.with_defaults(DEFAULTS)
+    plain = llama.plain_config(config, dtype)
     architecture = replace(plain.architecture, head_norms=True)
-    return replace(plain, architecture=architecture, windows=windows_of(config, plain.num_layers))
+    return replace(plain, architecture=architecture, windows=_windows(config, plain.num_layers))
 
 
-def windows_of(config: Fields, num_layers: int) -> tuple[int | None, ...]:
-    """Tokens that each layer sees, None for all. ValueError for a type of layer without attention
-    of these two kinds."""
-    if not config.has("layer_types"):
-        config.expect("use_sliding_window", [False])
-        return (None,)
-    types = config.texts("layer_types", num_layers)
-    windows: dict[str, int | None] = {"full_attention": None}
-    if "sliding_attention" in types:
-        windows["sliding_attention"] = config.count("sliding_window")
-    for index, kind in enumerate(types):
-        if kind not in windows:
-            raise ValueError(
-                f"{config.source}: layer_types has {kind!r} at layer {index}: this engine serves "
-                "full_attention and sliding_attention there"
-            )
-    return tuple(windows[kind] for kind in types)
+def _windows(config: Fields, num_layers: int) -> tuple[int | None, ...]:
+    """Tokens that each layer sees. Without `layer_types`, layers from `max_window_layers` on have
+    windows."""
+    has_windows = config.flag("use_sliding_window", False) and config.has("sliding_window")
+    window = config.count("sliding_window") if has_windows else None
+    first = config.count("max_window_layers", least=0)
+    types = [
+        "sliding_attention" if has_windows and i >= first else "full_attention"
+        for i in range(num_layers)
+    ]
+    return llama.windows_of(config.with_defaults({"layer_types": types}), num_layers, window)
 
 
 def weights(model: Model, folder: CheckpointFolder) -> Iterator[Weight]:

@@ -12,25 +12,39 @@ from ..model.config import LayerKind, ModelConfig
 from ..model.experts import Experts
 from ..model.layers import AttentionLayer, GatedDeltaNetLayer
 from ..model.model import Model
-from .attention import ends_of, shape_of
+from .attention import DECODER, ends_of, shape_of
 from .fields import Fields
 from .folder import CheckpointFolder
 from .ropes import rope_of
 from .weights import Rearrange, Source, Weight, one, rows
 
-ARCHITECTURES = ("Qwen3NextForCausalLM",)
+ARCHITECTURES = {"Qwen3NextForCausalLM": "qwen3_next"}
+DEFAULTS = {
+    **{"vocab_size": 151_936, "hidden_size": 2048, "intermediate_size": 5632},
+    **{"num_hidden_layers": 48, "num_attention_heads": 16, "num_key_value_heads": 2},
+    **{"head_dim": 256, "max_position_embeddings": 32_768, "full_attention_interval": 4},
+    **{"linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_conv_kernel_dim": 4},
+    **{"linear_key_head_dim": 128, "linear_value_head_dim": 128},
+    **{"num_experts": 512, "num_experts_per_tok": 10, "moe_intermediate_size": 512},
+    "shared_expert_intermediate_size": 512,
+}
+SERVED = DECODER | {"hidden_act": ["silu"], "decoder_sparse_step": [1], "mlp_only_layers": [[]]}
 KINDS: dict[str, LayerKind] = {"linear_attention": "gdn", "full_attention": "flex"}
 IGNORED = ("mtp.",)
 """Its layers that draft tokens, which are not served."""
 
 
 def model_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
-    config.expect("hidden_act", ["silu"])
-    config.expect("attention_bias", [False])
-    config.expect("decoder_sparse_step", [1])
-    config.expect("mlp_only_layers", [[]])
+    config = config.with_defaults(DEFAULTS)
+    config.expect_all(SERVED)
     shape = shape_of(config)
-    types = config.texts("layer_types", int(shape["num_layers"]))
+    num_layers, interval = int(shape["num_layers"]), config.count("full_attention_interval")
+    types = [
+        "linear_attention" if (index + 1) % interval else "full_attention"
+        for index in range(num_layers)
+    ]
+    if config.has("layer_types"):
+        types = config.texts("layer_types", num_layers)
     for index, kind in enumerate(types):
         if kind not in KINDS:
             raise ValueError(
@@ -53,7 +67,7 @@ def model_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
         gdn_v_heads=config.count("linear_num_value_heads"),
         gdn_head_size=config.count("linear_key_head_dim"),
         gdn_value_size=config.count("linear_value_head_dim"),
-        gdn_conv_width=config.count("linear_conv_kernel_dim", 4),
+        gdn_conv_width=config.count("linear_conv_kernel_dim"),
         architecture=Architecture(
             ropes=(rope,),
             head_norms=True,

@@ -10,27 +10,39 @@ from .fields import Fields
 TYPES = ("default", "linear", "llama3", "yarn")
 
 
+THETAS = {
+    "full_attention": ("rope_theta", 1_000_000.0),
+    "sliding_attention": ("rope_local_base_freq", 10_000.0),
+}
+"""Gemma 3's field for the theta of each kind of layer, with its default."""
+
+
 def rope_of(
     config: Fields,
     head_size: int,
     kind_of_layer: str | None = None,
     default_share: float | None = None,
 ) -> Rope:
-    """The rope of all layers, or of those of one kind where the config says it kind by kind.
+    """The rope of all layers, or of the layers of one kind where the config tells kinds apart.
 
     Both forms are read: `rope_parameters`, and `rope_theta` with `rope_scaling` as it was before.
-    A `partial_rotary_factor` turns a head's first pairs alone: those behind have frequency 0.
-    ValueError for a type that depends on a request's length, and for fields that it lacks.
+    `default_share`: the `partial_rotary_factor` of a config that has none, for a family that turns
+    a head's first pairs alone: the pairs after them have frequency 0. Raises ValueError for a type
+    that depends on a request's length, and for fields that it lacks.
     """
-    fields, theta = _parameters(config, kind_of_layer)
-    kind = "default"
-    if fields is not None:
-        kind = fields.text("rope_type", fields.text("type", "default"))
-        if kind not in TYPES:
-            raise ValueError(
-                f"{fields.source}: rope_type is {kind!r}: this engine serves {', '.join(TYPES)}"
-            )
-    share = (config if fields is None else fields).number(
+    fields, theta = (
+        _parameters(config) if kind_of_layer is None else _of_kind(config, kind_of_layer)
+    )
+    kind = fields.text("rope_type", fields.text("type", "default"))
+    if kind not in TYPES:
+        raise ValueError(
+            f"{fields.source}: rope_type is {kind!r}: this engine serves {', '.join(TYPES)}"
+        )
+    if default_share is None:
+        # transformers has no share for this family, or fails with one.
+        fields.expect("partial_rotary_factor", [1.0])
+        config.expect("partial_rotary_factor", [1.0])
+    share = fields.number(
         "partial_rotary_factor", config.number("partial_rotary_factor", default_share or 1.0)
     )
     turned = int(head_size * share)
@@ -41,35 +53,53 @@ def rope_of(
         )
     plain = [theta ** (-2 * pair / turned) for pair in range(turned // 2)]
     factor = 1.0
-    if fields is not None and kind == "linear":
+    if kind == "linear":
         plain = [frequency / fields.number("factor") for frequency in plain]
-    if fields is not None and kind == "llama3":
-        plain = _llama3(plain, fields)
-    if fields is not None and kind == "yarn":
+    if kind == "llama3":
+        plain = _llama3(plain, fields, config)
+    if kind == "yarn":
         plain, factor = _yarn(plain, theta, fields, config)
     still = [0.0] * ((head_size - turned) // 2)
     return Rope(frequencies=(*plain, *still), factor=factor)
 
 
-def _parameters(config: Fields, kind_of_layer: str | None) -> tuple[Fields | None, float]:
-    """Where type and scaling stand, or None, and theta."""
+def _parameters(config: Fields) -> tuple[Fields, float]:
+    """Type and scaling of all layers, and theta. As in transformers, an old `rope_scaling` wins."""
+    fields = Fields({}, config.source)
+    for name in ("rope_parameters", "rope_scaling"):
+        if config.has(name) and config.section(name).values:
+            fields = config.section(name)
+    for kind in THETAS:
+        fields.expect(kind, [])
+    return fields, fields.number("rope_theta", config.number("rope_theta", 10_000.0))
+
+
+def _of_kind(config: Fields, kind: str) -> tuple[Fields, float]:
+    """Type and scaling of the layers of one kind, and their theta. An old `rope_scaling` is added
+    to the layers that see all tokens."""
+    fields = Fields({}, config.source)
     if config.has("rope_parameters"):
-        fields = config.section("rope_parameters")
-        if kind_of_layer is not None and fields.has(kind_of_layer):
-            fields = fields.section(kind_of_layer)
-        return fields, fields.number("rope_theta", config.number("rope_theta", 10_000.0))
-    if kind_of_layer == "sliding_attention":
-        # Gemma 3 has a theta of its own there, and never a scaling.
-        return None, config.number("rope_local_base_freq", 10_000.0)
-    default = 1_000_000.0 if kind_of_layer is not None else 10_000.0
-    scaling = config.section("rope_scaling") if config.has("rope_scaling") else None
-    return scaling, config.number("rope_theta", default)
+        kinds = config.section("rope_parameters")
+        if not any(kinds.has(each) for each in THETAS):
+            raise ValueError(
+                f"{kinds.source} has no {' and no '.join(THETAS)}: transformers reads it by kind "
+                "of layer alone"
+            )
+        if kinds.has(kind):
+            fields = kinds.section(kind)
+    if kind == "full_attention" and config.has("rope_scaling"):
+        scaling = config.section("rope_scaling")
+        fields = Fields({**fields.values, **scaling.values}, scaling.source)
+    # Of layers by kind, transformers looks for it in another place.
+    fields.expect("truncate", [True])
+    name, default = THETAS[kind]
+    return fields, fields.number("rope_theta", config.number(name, default))
 
 
-def _llama3(plain: list[float], fields: Fields) -> list[float]:
+def _llama3(plain: list[float], fields: Fields, config: Fields) -> list[float]:
     """Slow pairs are slowed down by `factor`, quick ones left as they are, and those between go
     over from the one to the other."""
-    factor, length = fields.number("factor"), fields.count("original_max_position_embeddings")
+    factor, length = fields.number("factor"), _original_length(fields, config)
     low, high = fields.number("low_freq_factor"), fields.number("high_freq_factor")
     if high <= low:
         raise ValueError(
@@ -83,6 +113,15 @@ def _llama3(plain: list[float], fields: Fields) -> list[float]:
     return scaled
 
 
+def _original_length(fields: Fields, config: Fields) -> int:
+    """The length that the model was made for before it was scaled. transformers prefers a field
+    beside the scaling: it may say nothing else."""
+    name = "original_max_position_embeddings"
+    length = fields.count(name, config.count("max_position_embeddings"))
+    config.expect(name, [length])
+    return length
+
+
 def _yarn(
     plain: list[float], theta: float, fields: Fields, config: Fields
 ) -> tuple[list[float], float]:
@@ -90,9 +129,7 @@ def _yarn(
     fields.expect("mscale", [])
     fields.expect("mscale_all_dim", [])
     factor = fields.number("factor")
-    length = fields.count(
-        "original_max_position_embeddings", config.count("max_position_embeddings")
-    )
+    length = _original_length(fields, config)
     size = 2 * len(plain)
 
     def pair_that_turns(times: float) -> float:

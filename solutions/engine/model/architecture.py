@@ -16,7 +16,7 @@ class Rope:
     """By how much each pair, the numbers i and i + head_size / 2 of a head, turns a token, in
     radians. 0 leaves it as it is."""
     factor: float = 1.0
-    """What cosines and sines are multiplied by, as YaRN does."""
+    """What cosines and sines of the pairs that turn are multiplied by, as YaRN does."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -141,5 +141,6 @@ def _cos_sins(config: EngineConfig, device: torch.device) -> list[torch.Tensor]:
     for rope in model.architecture.ropes:
         if rope not in tables:
             frequencies = torch.tensor(rope.frequencies, dtype=torch.float64, device=device)
-            tables[rope] = cos_sin_of(frequencies, length) * rope.factor
+            factors = torch.where(frequencies > 0, rope.factor, 1.0).repeat(2)
+            tables[rope] = (cos_sin_of(frequencies, length) * factors).float()
     return [tables[rope] for rope in model.architecture.ropes]

@@ -88,14 +88,19 @@ class Sampler:
     def sample(self, rows: list[ScheduledRequest], sampled: Sampled) -> SampledStep:
         """Puts tokens and log-probabilities on their way to the host. `rows` are those of the step
         that sample, in the order of `sampled`."""
-        tokens, width = self._allowed(rows, sampled), self.inputs.tokens_of_row
+        width = self.inputs.tokens_of_row
         asked = {
             number * width + place: row.request.sampling.logprobs
             for number, row in enumerate(rows)
             if row.request.sampling.logprobs is not None
             for place in range(width)
         }
-        found = self.side.gather_specific_token_logprobs(sampled.logits, asked, tokens)
+        logits = sampled.logits
+        if any(rows[number // width].request.sampling.bad_words for number in asked):
+            # Log-probabilities are of all words; `_allowed` overwrites the forbidden ones.
+            logits = logits.clone()
+        tokens = self._allowed(rows, sampled)
+        found = self.side.gather_specific_token_logprobs(logits, asked, tokens)
         read_back = self.side.read_back
         return SampledStep(
             rows,

@@ -56,18 +56,27 @@ field("hidden_size", True, "hidden_size", "true")
 field("num_hidden_layers", 1.5, "num_hidden_layers", "1.5")
 field("num_key_value_heads", 3, "4 heads for 3 KV heads")
 field("head_dim", 15, "head")
+field("head_dim", 8, "heads of 8 numbers", "16")
+field("model_type", "mistral", "model_type", "mistral", "llama")
+field("sliding_window", 16, "sliding_window", "16")
+field("layer_types", ["sliding_attention"], "layer_types", "sliding_attention", "layer 0")
+field("is_causal", False, "is_causal")
+field("per_layer_config", {"0": {"intermediate_size": 8}}, "per_layer_config")
 field("rms_norm_eps", 0, "rms_norm_eps")
 field("hidden_act", "relu", "hidden_act", "relu", "silu")
 field("attention_bias", True, "attention_bias")
 field("dtype", "float64", "dtype", "float64")
 field("quantization_config", {"quant_method": "fp8"}, "quantization_config")
 field("rope_parameters", {"rope_type": "longrope"}, "rope_type", "longrope", "llama3")
-field("rope_parameters", {"rope_type": "llama3", "factor": 8.0}, "original_max_position_embeddings")
+field("rope_parameters", {"rope_type": "llama3", "factor": 8.0}, "low_freq_factor")
 field("rope_scaling", {"type": "linear"}, "rope_scaling", "factor")
 field("rope_scaling", 8, "rope_scaling", "8")
 field("rope_theta", -1, "rope_theta", "-1")
 field("partial_rotary_factor", 0.01, "partial_rotary_factor")
 field("tie_word_embeddings", "yes", "tie_word_embeddings")
+field("tie_word_embeddings", True, "lm_head.weight", "differs from model.embed_tokens.weight")
+field("num_attention_heads", MISSING, "leaves out", "num_attention_heads 32")
+field("rope_parameters", {"full_attention": {"rope_theta": 1e6}}, "full_attention")
 field("max_position_embeddings", 16, "max_model_len 64", "max_position_embeddings 16")
 
 
@@ -261,6 +270,16 @@ def on_the_device(accelerator):
     kind = accelerator.device.type
     tensors = (each for each in gc.get_objects() if issubclass(type(each), torch.Tensor))
     return sum(each.device.type == kind for each in tensors)
+
+
+def test_a_copy_of_the_embedding_may_be_stored_as_the_head(accelerator, tmp_path):
+    folder = PlainFolder.of(tmp_path / "folder")
+    folder.config["tie_word_embeddings"] = True
+    begin, end = folder.header["model.embed_tokens.weight"]["data_offsets"]
+    first = folder.header["lm_head.weight"]["data_offsets"][0]
+    folder.data = folder.data[:first] + folder.data[begin:end]
+    model = Engine.from_pretrained(folder.write(), max_model_len=64).model
+    assert model.lm_head.data_ptr() == model.embedding.data_ptr()
 
 
 @pytest.mark.parametrize("name", BROKEN)

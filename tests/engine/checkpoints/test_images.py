@@ -1,5 +1,7 @@
 """Prompts with images, Gemma-3-shaped: the same tokens as transformers."""
 
+import shutil
+
 import pytest
 import torch
 
@@ -62,6 +64,34 @@ def test_a_prompt_with_images_is_answered_as_by_transformers(
     right = right_answer(checkpoint, ids, images, 8)
     assert answer(engine, ids, images, 8).token_ids == right
     assert right != right_answer(checkpoint, ids, pixels(2, 5), 8), "images matter"
+
+
+LAYOUTS = {
+    "before 4.52": ("language_model.model.", "vision_tower.vision_model.", ""),
+    "4.52 to 4.57": ("model.language_model.", "model.vision_tower.vision_model.", "model."),
+    "5": ("model.language_model.", "model.vision_tower.", "model."),
+}
+"""Where transformers of each age stores the decoder, the vision tower, and the projector."""
+
+
+@pytest.mark.parametrize("age", LAYOUTS)
+def test_each_layout_of_tensors_is_served(accelerator, checkpoint, tmp_path, age):
+    safetensors = pytest.importorskip("safetensors.torch")
+    language, vision, projector = LAYOUTS[age]
+    renamed = {}
+    for name, tensor in safetensors.load_file(checkpoint.folder / "model.safetensors").items():
+        part, _, rest = name.removeprefix("model.").partition(".")
+        if part == "language_model":
+            renamed[language + rest.removeprefix("model.")] = tensor
+        elif part == "vision_tower":
+            renamed[vision + rest.removeprefix("vision_model.")] = tensor
+        else:
+            renamed[f"{projector}{part}.{rest}"] = tensor
+    shutil.copy(checkpoint.folder / "config.json", tmp_path)
+    safetensors.save_file(renamed, tmp_path / "model.safetensors")
+    engine = Engine.from_pretrained(tmp_path, **SIZES)
+    ids, images = [*prompt_of(3), *IMAGE, *prompt_of(2, 1)], pixels(1)
+    assert answer(engine, ids, images, 2).token_ids == right_answer(checkpoint, ids, images, 2)
 
 
 def test_an_image_that_is_known_is_found_and_another_in_its_place_is_not(accelerator, checkpoint):

@@ -119,6 +119,17 @@ FAMILIES = ("llama", "qwen3", "qwen3_next", "gemma3_text")
 """Those of text alone; "gemma3" sees images as well."""
 
 
+@torch.no_grad()
+def randomise(model: Any) -> None:
+    """Gives all weights random values, so that each has a say in the answer."""
+    for name, weight in model.named_parameters():
+        if weight.dim() > 1:
+            columns = weight[0].numel() if weight.dim() < 3 else weight.shape[-1]
+            weight.normal_(0.0, 1.0 * columns**-0.5)
+        elif "A_log" not in name and "dt_bias" not in name:
+            weight.add_(0.3 * torch.randn_like(weight))
+
+
 def make(family: str, folder: Path, shard: str = "5GB", **changes: Any) -> Tiny:
     """Random weights in `folder`, in files of at most `shard`."""
     import transformers
@@ -127,13 +138,7 @@ def make(family: str, folder: Path, shard: str = "5GB", **changes: Any) -> Tiny:
     transformers.utils.logging.disable_progress_bar()
     torch.manual_seed(3)
     model = getattr(transformers, MODELS[family])(config_of(family, **changes)).eval()
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if weight.dim() > 1:
-                columns = weight[0].numel() if weight.dim() < 3 else weight.shape[-1]
-                weight.normal_(0.0, 1.0 * columns**-0.5)
-            elif "A_log" not in name and "dt_bias" not in name:
-                weight.add_(0.3 * torch.randn_like(weight))
+    randomise(model)
     model.generation_config.eos_token_id = None
     model.save_pretrained(folder, max_shard_size=shard)
     return Tiny(folder, model)
