@@ -43,14 +43,14 @@ def trace(file: Path, perfetto: Path | None = None, width: int | None = None) ->
         )
         console.print(Text(text), soft_wrap=True)
         return
-    bubbles = timeline.bubbles()
+    bubbles, span = timeline.bubbles(), timeline.span
     lanes = text_lanes(timeline, min(console.width, WIDEST), bubbles=bubbles)
     console.print(Text(lanes), soft_wrap=True)
     console.print()
     console.print(counts_table(timeline))
     console.print()
-    console.print(bubbles_summary(timeline))
-    rows = bubble_rows(bubbles, timeline.span)
+    console.print(bubbles_summary(timeline, span))
+    rows = bubble_rows(bubbles, span)
     if rows:
         console.print(figures_first(BUBBLE_HEADINGS, rows[:MOST_ROWS], console.width, figures=3))
     if len(rows) > MOST_ROWS:
@@ -66,8 +66,10 @@ def counts_table(timeline: Timeline) -> Table:
     return table
 
 
-def bubbles_summary(timeline: Timeline) -> Text:
-    if not timeline.span:
+def bubbles_summary(timeline: Timeline, span: float) -> Text:
+    if not span:
         return Text("The device did nothing.")
-    share, span = format_share(timeline.idle_share()), format_time(timeline.span)
-    return Text(f"The device was idle for {share} of {span} ({printable(timeline.label)}).")
+    share = format_share(timeline.idle_share())
+    return Text(
+        f"The device was idle for {share} of {format_time(span)} ({printable(timeline.label)})."
+    )

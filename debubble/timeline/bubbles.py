@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ..contract.source_line import SourceLine
-from .event import Event
+from .event import HOST_LANE, Event
 
 Cause = Literal["waiting for the host", "waiting for a copy", "waiting for a kernel", "other"]
 CAUSES: tuple[Cause, ...] = (
@@ -88,24 +88,25 @@ def device_work(events: Sequence[Event], ignore_sleep: bool = False) -> DeviceWo
     With `ignore_sleep`, kernels named "sleep" that come before all else are left out, and time
     starts when the last of them ends: they only load the queue. What ran beside them is before it.
     """
-    order = sorted(
-        (i for i, event in enumerate(events) if event.on_device), key=lambda i: events[i].start
-    )
-    start = events[order[0]].start if order else 0.0
+    starts = [event.start for event in events]
+    ends = [event.start + event.duration for event in events]
+    order = [i for i, event in enumerate(events) if event.lane != HOST_LANE]
+    order.sort(key=starts.__getitem__)
+    start = starts[order[0]] if order else 0.0
     if ignore_sleep:
         sleeps = 0
         while sleeps < len(order) and events[order[sleeps]].name == "sleep":
-            start = max(start, events[order[sleeps]].end)
+            start = max(start, ends[order[sleeps]])
             sleeps += 1
         order = order[sleeps:]
     if not order:
         return None
-    end = max(start, *(events[i].end for i in order))
-    last_compute = max((events[i].end for i in order if events[i].kind != "copy"), default=start)
+    end = max(start, max(map(ends.__getitem__, order)))
+    last_compute = max((ends[i] for i in order if events[i].kind != "copy"), default=start)
     work: list[int] = []
     copies: list[int] = []
     for i in order:
-        waited_for = events[i].kind == "copy" and events[i].end <= last_compute
+        waited_for = events[i].kind == "copy" and ends[i] <= last_compute
         (copies if waited_for else work).append(i)
     return DeviceWork(start, end, work, copies)
 
@@ -115,9 +116,11 @@ def find_gaps(events: Sequence[Event], device: DeviceWork) -> Iterator[Gap]:
     reached = device.start
     for index in device.work:
         event = events[index]
-        if event.start - reached > SMALLEST_GAP:
-            yield Gap(reached, event.start, index)
-        reached = max(reached, event.end)
+        start, end = event.start, event.start + event.duration
+        if start - reached > SMALLEST_GAP:
+            yield Gap(reached, start, index)
+        if end > reached:
+            reached = end
 
 
 def find_bubbles(events: Sequence[Event], ignore_sleep: bool = False) -> list[Bubble]:
@@ -126,7 +129,8 @@ def find_bubbles(events: Sequence[Event], ignore_sleep: bool = False) -> list[Bu
     if device is None:
         return []
     first_of_launch: dict[int, int] = {}
-    for index in sorted((*device.work, *device.copies), key=lambda i: events[i].start):
+    starts = [event.start for event in events]
+    for index in sorted((*device.work, *device.copies), key=starts.__getitem__):
         launched_by = events[index].launched_by
         if launched_by is not None:
             first_of_launch.setdefault(launched_by, index)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from typing import TypeVar, cast
 
 from .bubbles import CAUSES, Bubble, Cause, device_work, find_bubbles, find_gaps
 from .event import COPY_KINDS, Event, Hazard
 
 Recorded = TypeVar("Recorded", bound="TimelineData")
 """What is cut stays of its kind: a Timeline gives a Timeline."""
+
+Found = TypeVar("Found")
 
 
 @dataclass(repr=False)
@@ -63,16 +66,20 @@ class TimelineData:
 
     def busy(self, ignore_sleep: bool = False) -> float:
         """Microseconds of `span` in which the device computes (see `debubble.timeline.bubbles`)."""
-        device = device_work(self.events, ignore_sleep)
-        if device is None:
-            return 0.0
-        idle = sum(gap.end - gap.start for gap in find_gaps(self.events, device))
-        return device.end - device.start - idle
+        return self._span_and_busy(ignore_sleep)[1]
 
     def idle_share(self, ignore_sleep: bool = False) -> float:
         """Share of `span`, 0 to 1, in which the device does not compute."""
-        span = self.device_span(ignore_sleep)
-        return 1.0 - self.busy(ignore_sleep) / span if span else 0.0
+        span, busy = self._span_and_busy(ignore_sleep)
+        return 1.0 - busy / span if span else 0.0
+
+    def _span_and_busy(self, ignore_sleep: bool) -> tuple[float, float]:
+        device = device_work(self.events, ignore_sleep)
+        if device is None:
+            return 0.0, 0.0
+        idle = sum(gap.end - gap.start for gap in find_gaps(self.events, device))
+        span = device.end - device.start
+        return span, span - idle
 
     def idle_by_cause(self, ignore_sleep: bool = False) -> dict[Cause, float]:
         """Share of `span`, 0 to 1, that the device waited, for each cause."""
@@ -106,3 +113,32 @@ class TimelineData:
     def __repr__(self) -> str:
         counts = ", ".join(f"{name}={count}" for name, count in self.counts().items())
         return f"{type(self).__name__}({counts})"
+
+
+@dataclass(repr=False)
+class Finished(TimelineData):
+    """A recording that no event comes to any more: what is asked for twice is found once."""
+
+    _found: dict[tuple[str, bool], object] = field(default_factory=dict, init=False, compare=False)
+
+    @classmethod
+    def of(cls, timeline: TimelineData) -> Finished:
+        """Returns `timeline` itself if it is one. Its events are shared."""
+        if isinstance(timeline, cls):
+            return timeline
+        return cls(**{one.name: getattr(timeline, one.name) for one in fields(TimelineData)})
+
+    def bubbles(self, ignore_sleep: bool = False) -> list[Bubble]:
+        return self._once("bubbles", super().bubbles, ignore_sleep)
+
+    def device_span(self, ignore_sleep: bool = False) -> float:
+        return self._once("span", super().device_span, ignore_sleep)
+
+    def _span_and_busy(self, ignore_sleep: bool) -> tuple[float, float]:
+        return self._once("busy", super()._span_and_busy, ignore_sleep)
+
+    def _once(self, name: str, find: Callable[[bool], Found], ignore_sleep: bool) -> Found:
+        key = name, ignore_sleep
+        if key not in self._found:
+            self._found[key] = find(ignore_sleep)
+        return cast(Found, self._found[key])

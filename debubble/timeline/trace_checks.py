@@ -54,6 +54,11 @@ def check_kind(kind: object, copy_kind: object, lane: object) -> None:
 
 def check_numbers(values: Sequence[object], low: float, high: float, says: str) -> None:
     """ValueError with `says` unless all are numbers from `low` to `high`."""
+    if {*map(type, values)} <= {int, float}:
+        # Without Python's loop: a file may hold millions. NaN is neither above nor below.
+        numbers = cast(Sequence[float], values)
+        if all(map(float(low).__le__, numbers)) and all(map(float(high).__ge__, numbers)):
+            return
     for value in values:
         if type(value) not in (int, float) or not low <= cast(float, value) <= high:
             raise ValueError(says.format(shown(value)))
@@ -61,13 +66,22 @@ def check_numbers(values: Sequence[object], low: float, high: float, says: str) 
 
 def checked_whole(values: Sequence[object], end: int, says: str) -> Sequence[int]:
     """`values`. ValueError with `says` unless all are whole numbers from 0 to below `end`."""
+    numbers = cast(Sequence[int], values)
+    if (
+        {*map(type, values)} <= {int}
+        and all(map((0).__le__, numbers))
+        and all(map(end.__gt__, numbers))
+    ):
+        return numbers
     for value in values:
         if type(value) is not int or not 0 <= value < end:
             raise ValueError(says.format(shown(value)))
-    return cast(Sequence[int], values)
+    return numbers
 
 
 def checked_flags(values: Sequence[object]) -> Sequence[bool]:
+    if {*map(type, values)} <= {bool}:
+        return cast(Sequence[bool], values)
     for value in values:
         if not isinstance(value, bool):
             raise ValueError(f"the flag {shown(value)} is neither true nor false")

@@ -153,7 +153,8 @@ def opened(way: str, path: Path) -> str:
         return f"refused: {refusal}"
     if way in ("perfetto", "every"):
         timeline.to_perfetto(path.with_suffix(".perfetto"))
-        json.loads(path.with_suffix(".perfetto").read_text())
+        if way == "every":
+            json.loads(path.with_suffix(".perfetto").read_text())
         path.with_suffix(".perfetto").unlink()
     if way in ("png", "every"):
         from debubble.views.timeline.picture import draw_png

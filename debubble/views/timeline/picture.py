@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter
 
 from debubble.timeline.bubbles import CAUSES
 from debubble.timeline.comparison import COUNT_WORDS
-from debubble.timeline.data import TimelineData
+from debubble.timeline.data import Finished, TimelineData
 
 from .merging import Span, join_by_share, shade
 from .palette import CAUSE_STYLES, EVENT_STYLES
@@ -52,6 +52,7 @@ def draw_png(
     timeline: TimelineData, before: TimelineData | None = None, ignore_sleep: bool = False
 ) -> bytes:
     """`ignore_sleep`: its words are about what comes behind a leading sleep, which is drawn."""
+    timeline, before = Finished.of(timeline), before and Finished.of(before)
     figure = draw_figure(timeline, before, ignore_sleep)
     description = {"Description": alt_text(timeline, before, ignore_sleep)}
     buffer = BytesIO()
@@ -63,6 +64,7 @@ def draw_figure(
     timeline: TimelineData, before: TimelineData | None = None, ignore_sleep: bool = False
 ) -> Figure:
     """Lanes from the top down, the bubbles as shaded bands with a row of their own."""
+    timeline, before = Finished.of(timeline), before and Finished.of(before)
     lanes, rows = lanes_and_rows(timeline, before)
     figure = Figure((WIDTH, 1.35 + 0.42 * len(rows)), DOTS_PER_INCH, layout="constrained")
     FigureCanvasAgg(figure)
