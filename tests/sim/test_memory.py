@@ -1,6 +1,7 @@
 """Simulated work leaves nothing behind, however long it goes on."""
 
 import gc
+from weakref import ref
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ import triton.language as tl
 
 import debubble
 from debubble.accelerator import launch
+from debubble.contract.garbage import no_collection
 from debubble.sim.memory.tape import Step
 
 pytestmark = pytest.mark.sim
@@ -54,6 +56,35 @@ def test_copies_leave_nothing_once_they_are_done(accelerator):
         accelerator.synchronize()
 
     assert left_behind(work) <= 0
+
+
+def test_an_upload_that_is_done_holds_no_memory_even_if_no_garbage_is_collected(accelerator):
+    pinned = torch.zeros(4 << 20, dtype=torch.uint8, pin_memory=True)
+    with no_collection():
+        x = pinned.to(accelerator.device, non_blocking=True)
+        (upload,) = accelerator._device.in_flight.uploads
+        sent = ref(upload)
+        del upload
+        assert not upload_keeps_old_bytes(accelerator)
+        accelerator.synchronize()
+        assert sent() is None
+    assert x.sum().item() == 0
+
+
+def upload_keeps_old_bytes(accelerator):
+    return bool(accelerator._device.in_flight.tape._before)
+
+
+@pytest.mark.parametrize("byte", [0, 1 << 20, (4 << 20) - 1])
+def test_one_byte_of_a_large_upload_that_is_overwritten_in_flight_is_a_hazard(accelerator, byte):
+    pinned = torch.zeros(4 << 20, dtype=torch.uint8, pin_memory=True)
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(1)
+        x = pinned.to(accelerator.device, non_blocking=True)
+        y = x + 1
+        pinned[byte] = 7
+    assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]
+    assert (x[byte].item(), y[byte].item(), y.sum().item()) == (7, 8, (4 << 20) + 7)
 
 
 def test_a_loop_that_never_waits_keeps_no_more_than_what_is_under_way(accelerator):

@@ -22,7 +22,7 @@ from .pieces import Pieces, span_of
 from .tape import Step, Tape, poison, redo
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Upload:
     host: Pieces
     tape: Tape
@@ -65,6 +65,16 @@ class InFlight:
         if len(self._tapes[-1].steps) >= LONGEST_TAPE:
             self._tapes.append(Tape())
         return self._tapes[-1]
+
+    def will_overwrite(self, data: torch.Tensor) -> None:
+        """Must be called before a step writes to all of `data`. Its old bytes are kept, unless it
+        is a whole allocation and no step came before: then nothing reads them again."""
+        storage = data.untyped_storage()
+        is_first = len(self._tapes) == 1 and not self._tapes[0].steps
+        if is_first and data.is_contiguous() and data.nbytes == storage.nbytes():
+            self.tape.made.add(storage.data_ptr())
+        else:
+            self.tape.will_write([data])
 
     def upload(self, host: Pieces, source: SourceLine | None, what: str = "copy") -> Upload:
         """Begins one; `ends_at` says until when it goes on."""
@@ -144,6 +154,8 @@ class InFlight:
         self.give_up(upload)
         upload.is_done = True
         expected = upload.sent if upload.left is None else upload.left
+        if upload.host.hold(expected):
+            return []
         found = upload.host.gather()
         for overlay in self.downloads.over(upload.host) if self.downloads else ():
             # Poison, for work that comes later than this.
@@ -159,10 +171,11 @@ class InFlight:
     def _drop_tapes(self) -> None:
         """Those before the oldest upload."""
         if not self.uploads:
-            self._tapes = [Tape()]
+            self._tapes.append(Tape())
             self._host_writes.clear()
         while self._tapes[0].num_uploads == 0 and len(self._tapes) > 1:
-            del self._tapes[0]
+            # Steps hold uploads, which hold their tape: the memory of all of them goes back now.
+            self._tapes.pop(0).steps.clear()
 
     def _overwritten(self, upload: Upload, changed: np.ndarray) -> Hazard:
         writer = self._writer_of(upload.host, changed)

@@ -12,6 +12,8 @@ import torch
 from .blocks import Span
 
 FIRST = np.zeros(1, np.int64)
+CHUNK = 1 << 20
+"""Bytes that are compared at once."""
 
 
 class Pieces:
@@ -81,6 +83,18 @@ class Pieces:
         for start, size, offset in self._rows():
             ctypes.memmove(base + offset, start, size)
         return flat
+
+    def hold(self, flat: np.ndarray) -> bool:
+        """True if `gather` would give these bytes. Takes no memory of their size."""
+        if self.nbytes <= CHUNK:
+            return self.gather().data == flat.data
+        base = _address_of(flat)
+        return all(
+            ctypes.string_at(start + at, min(CHUNK, size - at))
+            == ctypes.string_at(base + offset + at, min(CHUNK, size - at))
+            for start, size, offset in self._rows()
+            for at in range(0, size, CHUNK)
+        )
 
     def scatter(self, flat: np.ndarray) -> None:
         """Overwrites them with what `gather` gives."""

@@ -77,7 +77,7 @@ class Copies:
         device.host_works(device.cost.op_us)
         done_at = device.perform(actions, writes=[target])
         device.touches_host(source, writes=False)
-        in_flight.tape.will_write([data])
+        in_flight.will_overwrite(data)
         leaving = in_flight.upload(Pieces.of(source), device.source())
         step = copy_step(data, looking_at(leaving.sent, source), leaving)
         step.run()
