@@ -50,7 +50,7 @@ def _take_cuda_for_sim(config: pytest.Config) -> None:
     until_the_end = ExitStack()
     try:
         until_the_end.enter_context(debubble.as_cuda())
-    except RuntimeError as error:
+    except (ImportError, RuntimeError) as error:
         raise pytest.UsageError(f"--as-cuda: {error}") from None
     config.add_cleanup(until_the_end.close)
 
@@ -72,13 +72,16 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Innermost, so that only the body is in the region."""
     if item.get_closest_marker(MARKER) is None:
         return (yield)
-    import debubble
-    from debubble.detector.tracebacks import up_to_the_users_line
-
     try:
-        with debubble.no_host_syncs():
+        from debubble import no_host_syncs
+        from debubble.contract.host_syncs import HostSyncError
+        from debubble.detector.tracebacks import up_to_the_users_line
+    except ImportError as error:
+        pytest.fail(f"the marker {MARKER}: {error}", pytrace=False)
+    try:
+        with no_host_syncs():
             return (yield)
-    except debubble.HostSyncError as error:
+    except HostSyncError as error:
         error.add_note("If this wait is meant, put it into `with debubble.allow_host_sync():`.")
         # What stands between the line that waits and here is ours, and explains nothing.
         raise error.with_traceback(up_to_the_users_line(error.__traceback__)) from None

@@ -138,6 +138,29 @@ def test_a_command_without_pytorch_works_or_says_what_it_needs(tmp_path):
     assert f"accelerator    none: it {needs}" in ran["doctor"][1]
 
 
+def test_a_suite_without_pytorch_runs_and_as_cuda_says_what_it_needs(tmp_path):
+    (tmp_path / "test_theirs.py").write_text(THEIR_SUITE)
+    plugin = ("-p", "debubble_pytest", "-p", "no:cacheprovider")
+    without = "import sys, pytest; sys.modules['torch'] = None; sys.exit(pytest.main(sys.argv[1:]))"
+    needs = f"needs PyTorch, which is not installed: {INSTALL}"
+    plain = python("-c", without, *plugin, cwd=tmp_path)
+    assert "1 failed, 1 passed" in plain.stdout, plain.stdout + plain.stderr
+    assert f"the marker no_host_syncs: debubble.no_host_syncs {needs}" in plain.stdout
+    as_cuda = python("-c", without, *plugin, "--as-cuda", cwd=tmp_path)
+    assert as_cuda.returncode == 4
+    assert as_cuda.stderr == f"ERROR: --as-cuda: debubble.as_cuda {needs}\n\n"
+
+
+THEIR_SUITE = """
+import pytest
+
+def test_theirs():
+    pass
+
+@pytest.mark.no_host_syncs
+def test_marked():
+    pass
+"""
 FAKES = {
     "old": (
         {"torch/__init__.py": "__version__, Tensor = '2.6.0+cpu', object", "torch/version.py": ""},
