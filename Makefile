@@ -53,8 +53,9 @@ lab: install
 	@$(IN) ./scripts/open-lab
 
 # Learners' servers and the packages that they share lie in HUB.
-hub: export HUB := $(or $(HUB),/srv/debubble)
-hub: export VENV := $(or $(VENV),$(HUB)/environment)
+hub hub-end: export HUB := $(or $(HUB),/srv/debubble)
+hub hub-end: export VENV := $(or $(VENV),$(HUB)/environment)
+hub hub-end: export PORT := $(if $(filter file,$(origin PORT)),8000,$(PORT))
 hub:
 	@./scripts/make-environment --with hub --base-only
 	@PYTHONPATH="$$PWD" exec "$$VENV/bin/python" -m workshop.hub
@@ -65,8 +66,6 @@ kit: install
 check-room: install
 	@$(IN) python -m workshop.kit.room
 
-hub-end: export HUB := $(or $(HUB),/srv/debubble)
-hub-end: export VENV := $(or $(VENV),$(HUB)/environment)
 hub-end:
 	@test -x "$$VENV/bin/python" || { echo "No hub was set up in $$HUB: HUB=... names its folder"; exit 1; }
 	@PYTHONPATH="$$PWD" "$$VENV/bin/python" -m workshop.hub end
@@ -107,7 +106,8 @@ test-deep: install-test
 # A real hub with twelve learners, as root and with Node.js, in a folder that learners can reach: of its
 # 2.5 GB the environment stays for the next time.
 test-hub: install-test
-	DEBUBBLE_TEST_HUB="$${DEBUBBLE_TEST_HUB:-/srv/debubble-test}" $(IN) python -m pytest tests/hub/test_classroom.py --deep --device sim -s
+	DEBUBBLE_TEST_HUB="$${DEBUBBLE_TEST_HUB:-/srv/debubble-test}" $(IN) python -m pytest tests/hub/test_classroom.py tests/hub/test_attacks.py \
+	    --deep --device sim -s
 
 release-check: install-test
 	@$(IN) python -m tests.validation --check

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import time
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ FOLDER = "DEBUBBLE_GPU_QUEUE"
 TURN = "DEBUBBLE_GPU_TURN"
 """Set for what is started by a process that has the GPU."""
 NAME = "DEBUBBLE_LEARNER"
+TICKET = re.compile(r"(?P<came>[0-9]{20})-(?P<who>.+)-[0-9]+")
+"""A ticket's name. Everybody can write into the folder: a file with another name is no ticket."""
 LOOK_SECONDS = 0.2
 SAY_SECONDS = 60.0
 
@@ -96,11 +99,16 @@ def line(folder: Path) -> list[Standing]:
     """Who has the GPU and who waits for it, in order."""
     now = time.time()
     found = []
-    for path in sorted(folder.glob("[0-9]*-*")):
+    for path, came, who in _tickets(folder):
         if _is_live(path):
-            came, _, who = path.name.partition("-")
-            found.append(Standing(who.rpartition("-")[0], max(0.0, now - int(came) / 1e9)))
+            found.append(Standing(who, max(0.0, now - came / 1e9)))
     return found
+
+
+def _tickets(folder: Path) -> list[tuple[Path, int, str]]:
+    """Returns each ticket, when its owner came, in nanoseconds since 1970, and who it is."""
+    names = [(path, TICKET.fullmatch(path.name)) for path in sorted(folder.glob("[0-9]*-*"))]
+    return [(path, int(name["came"]), name["who"]) for path, name in names if name]
 
 
 def _join(folder: Path) -> Turn:
@@ -118,11 +126,11 @@ def _join(folder: Path) -> Turn:
 def _before(ticket: Path) -> list[str]:
     """Whose tickets come first. Those of the dead are cleared away, if they are ours."""
     live = []
-    for path in sorted(ticket.parent.glob("[0-9]*-*")):
+    for path, _, who in _tickets(ticket.parent):
         if path.name >= ticket.name:
             break
         if _is_live(path):
-            live.append(path.name.partition("-")[2].rpartition("-")[0])
+            live.append(who)
         else:
             with contextlib.suppress(OSError):
                 path.unlink()

@@ -1,5 +1,6 @@
 """Several people share a GPU: one at a time, in the order in which they came."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -132,6 +133,18 @@ def test_what_a_holder_starts_uses_its_turn(queue, monkeypatch):
     monkeypatch.setenv(lease.FOLDER, str(queue))
     monkeypatch.setenv(lease.TURN, "4711")
     lease.wait_for_turn()
+    assert lease.line(queue) == []
+
+
+@pytest.mark.parametrize("name", ["0x-me-1", "0-me-1", "00-", "9" * 200 + "-me-1", "1²-me-1"])
+def test_a_file_that_is_no_ticket_stands_in_nobodys_way(queue, name):
+    """Everybody may write into the folder, and lock what they wrote."""
+    ticket = queue / f"{time.time_ns() + 10**9:020d}-ada-1"
+    with ticket.open("w") as held, (queue / name).open("w") as stray:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        fcntl.flock(stray, fcntl.LOCK_EX)
+        assert [one.who for one in lease.line(queue)] == ["ada"]
+        assert lease._before(queue / ("9" * 20 + "-grace-2")) == ["ada"]
     assert lease.line(queue) == []
 
 

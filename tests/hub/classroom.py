@@ -18,6 +18,18 @@ from .learner import Learner
 ROOT = Path(__file__).parents[2]
 CLASS_PASSWORD = "the class has this one"
 PATIENCE = 300
+LEARNERS = int(os.environ.get("DEBUBBLE_TEST_LEARNERS", "12"))
+TRIES = """
+def tries(what):
+    try:
+        what()
+    except PermissionError:
+        return "refused"
+    except Exception as error:
+        return repr(error)
+    return "done"
+"""
+"""Defined in a learner's kernel: says whether something was refused there."""
 
 
 def why_not() -> str:

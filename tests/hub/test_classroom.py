@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,12 +17,11 @@ from workshop.hub.limits import Cgroups
 
 from ..browser.board_page import seconds_behind
 from ..browser.chromium import chromium
-from .classroom import Classroom, why_not
+from .classroom import LEARNERS, TRIES
 from .learner import Learner
 
 pytestmark = [pytest.mark.deep, pytest.mark.sim, pytest.mark.timeout(3000)]
 
-LEARNERS = int(os.environ.get("DEBUBBLE_TEST_LEARNERS", "12"))
 CHAPTER = "my/chapters/00_reading_a_timeline.ipynb"
 KATA = "keep_it_on_the_device"
 SOLVE = f"""
@@ -34,43 +32,6 @@ answer = home / "my/katas/first_steps/{KATA}.py"
 assert answer.exists()
 _ = answer.write_text("import torch\\n\\n\\n" + inspect.getsource(habits.mean_loss))
 """
-
-
-@pytest.fixture(scope="module")
-def classroom():
-    named = os.environ.get("DEBUBBLE_TEST_HUB")
-    if not named:
-        pytest.skip("`make test-hub` says in which folder the class may meet")
-    reason = why_not()
-    if reason:
-        pytest.skip(reason)
-    folder = Path(named)
-    room = Classroom(folder, LEARNERS)
-    clear(room)  # Of a run that was ended in the middle.
-    try:
-        room.start()
-        yield room
-    finally:
-        clear(room)
-
-
-def clear(room: Classroom) -> None:
-    room.end()
-    for name in ("workspaces", "state", "scripts"):
-        shutil.rmtree(room.folder / name, ignore_errors=True)
-
-
-@pytest.fixture(scope="module")
-def learners(classroom) -> list[Learner]:
-    """All of them, with their servers, started at once."""
-
-    def comes(name: str) -> Learner:
-        learner = classroom.come_in(name)
-        learner.start_server()
-        return learner
-
-    with ThreadPoolExecutor(LEARNERS) as all_at_once:
-        return list(all_at_once.map(comes, classroom.names))
 
 
 def test_all_run_a_chapter_and_solve_a_kata_at_once(learners):
@@ -93,34 +54,6 @@ def test_all_run_a_chapter_and_solve_a_kata_at_once(learners):
     if all(peak is not None for peak in peaks):
         print(f"\nmemory: {min(peaks) / 1e9:.2f} to {max(peaks) / 1e9:.2f} GB at most")
         assert max(peaks) <= 1.5e9
-
-
-@pytest.fixture(scope="module")
-def two(learners):
-    """A kernel of the first learner, who has a secret, and one of the second, who is curious."""
-    first, second = learners[:2]
-    one, other = first.start_kernel("one.ipynb"), second.start_kernel("two.ipynb")
-    one.run(
-        "import os, subprocess\n"
-        "open(os.path.expanduser('~/secret.txt'), 'w').write('mine')\n"
-        "sleeper = subprocess.Popen(['sleep', '1000'])\n"
-    )
-    server = int(one.run("print(os.getppid())"))
-    sleeper = int(one.run("print(sleeper.pid)"))
-    other.run("import os, subprocess, signal")
-    return first, second, one, other, server, sleeper
-
-
-TRIES = """
-def tries(what):
-    try:
-        what()
-    except PermissionError:
-        return "refused"
-    except Exception as error:
-        return repr(error)
-    return "done"
-"""
 
 
 @pytest.mark.parametrize(
@@ -169,26 +102,21 @@ def test_a_token_opens_ones_own_server_only(two, classroom):
     assert second.ask("DELETE", f"/hub/api/users/{first.name}/server").status_code in (403, 404)
 
 
-def test_a_port_answers_nobody_without_a_token(two, classroom):
-    """The servers' own ports, the proxy's and the hub's: all on 127.0.0.1, open to each process."""
-    _, _, one, other, _, _ = two
-    port = one.run(
-        "from urllib.parse import urlparse\n"
-        "print(urlparse(os.environ['JUPYTERHUB_SERVICE_URL']).port)"
-    ).strip()
-    look = (
-        "import urllib.request, urllib.error\n"
-        "def asks(url):\n"
-        "    try:\n"
-        "        return urllib.request.urlopen(url, timeout=30).status\n"
-        "    except urllib.error.HTTPError as error:\n"
-        "        return error.code\n"
-    )
-    other.run(look)
-    for path in (f"{port}/user/learner1/api/contents", f"{port}/user/learner1/api/kernels"):
-        assert other.run(f"print(asks('http://127.0.0.1:{path}'))").strip() in ("403", "404")
-    proxy = classroom.port + 82
-    assert other.run(f"print(asks('http://127.0.0.1:{proxy}/api/routes'))").strip() == "403"
+def test_no_part_of_the_hub_listens_on_a_port(two, classroom):
+    """A port is open to each process of the host, and whoever comes first has it. The proxy's own
+    is all there is: the rest are sockets in folders."""
+    _, _, one, _, server, _ = two
+    uids = {str(os.stat(f"/proc/{server}").st_uid), "0"}
+    lines = [
+        line.split()
+        for kind in ("tcp", "tcp6")
+        for line in Path("/proc/net", kind).read_text().splitlines()[1:]
+    ]
+    ports = {int(line[1].rpartition(":")[2], 16) for line in lines if line[3] == "0A"}
+    assert classroom.port in ports
+    assert not ports & {classroom.port + 81, classroom.port + 82, classroom.port + 83}
+    learners = {line[1] for line in lines if line[3] == "0A" and line[7] in uids - {"0"}}
+    assert not learners, "a learner's server listens on a port"
     connection = one.run(
         "import ipykernel.connect, json\n"
         "print(json.load(open(ipykernel.connect.get_connection_file()))['transport'])"

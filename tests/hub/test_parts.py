@@ -1,5 +1,6 @@
-"""What the hub is made of, without a hub: settings, numbers of learners, limits, ports."""
+"""What the hub is made of, without a hub: settings, ids of learners, limits, sockets."""
 
+import json
 import os
 import pwd
 import signal
@@ -11,13 +12,23 @@ from pathlib import Path
 
 import pytest
 
+from workshop.hub import proxy
+from workshop.hub import workspaces as module
 from workshop.hub.limits import GIB, Cgroups, Limits, become
 from workshop.hub.names import TEACHER
 from workshop.hub.refusal import Refusal
-from workshop.hub.settings import CHECKOUT, handed_on, settings
-from workshop.hub.workspaces import FIRST_UID, Workspaces, end_processes_of, end_servers_of
+from workshop.hub.settings import CHECKOUT, dropped_by_sudo, handed_on, settings
+from workshop.hub.workspaces import (
+    Learner,
+    Workspaces,
+    end_processes_of,
+    end_servers_of,
+    free_uids,
+)
 
 pytestmark = pytest.mark.sim
+FIRST_UID = 1_900_000_000
+"""No hub that runs on this host has learners there."""
 LIMITS = Limits(memory_gb=1.5, processes=100, cores=0)
 
 
@@ -27,6 +38,7 @@ def ours(monkeypatch, tmp_path):
         monkeypatch.delenv(name)
     monkeypatch.setenv("HUB", str(tmp_path))
     monkeypatch.setenv("HUB_RUN", str(tmp_path / "run"))
+    monkeypatch.setenv("HUB_FIRST_UID", str(FIRST_UID))
     return settings()
 
 
@@ -37,6 +49,8 @@ def ours(monkeypatch, tmp_path):
         ("HUB_MEMORY_GB", "0.1", "HUB_MEMORY_GB=0.1 is out of reach"),
         ("PORT", "70000", "PORT=70000 is out of reach"),
         ("PORT", "nan", "PORT=nan is out of reach"),
+        ("HUB_FIRST_UID", "7", "HUB_FIRST_UID=7 is out of reach: it may be 1000 to"),
+        ("HUB_TRUSTED_PROXY", "10.0.0.1, front", "front is no IP address"),
         ("USERS", "everybody", "write USERS=list or USERS=host"),
         ("HUB_CERT", "/nowhere.pem", "TLS needs both HUB_CERT and HUB_KEY"),
     ],
@@ -77,6 +91,151 @@ def test_a_learners_number_stays_theirs_whoever_comes_and_goes(ours):
     assert found == {"ada": 0, "grace": 1, "edsger": 2}
     with pytest.raises(Refusal, match="mallory is not on the list"):
         workspaces.learner("mallory")
+
+
+@pytest.fixture
+def host_user(monkeypatch):
+    """A user of the host whom LDAP knows, and whom no file of the host lists."""
+    found = {}
+    look_up = lambda uid: found[uid]
+    monkeypatch.setattr(module.pwd, "getpwuid", look_up)
+    return lambda uid, name: found.update({uid: (name,)})
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+def test_no_learner_gets_an_id_that_something_of_the_host_has(ours, host_user, monkeypatch):
+    ours.state.mkdir()
+    host_user(71_101, "ldap-user")
+    monkeypatch.setattr(module, "_lent", lambda path: [range(71_102, 71_104)])
+    with subprocess.Popen(["sleep", "100"], user=71_100, cwd="/") as process:
+        assert next(free_uids(71_100, {71_104})) == 71_105
+        Workspaces(replace(ours, first_uid=71_100))._number(["ada"])
+        process.kill()
+    assert Workspaces(ours).learner("ada").uid == 71_104
+
+
+def test_ids_that_containers_may_use_are_read_from_the_hosts_files(tmp_path):
+    path = tmp_path / "subuid"
+    path.write_text("ada:100000:65536\n\n# a comment\nbroken\ngrace:x:1\n")
+    assert module._lent(str(path)) == [range(100_000, 165_536)]
+    assert module._lent(str(tmp_path / "none")) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+def test_a_host_user_who_has_a_learners_id_by_now_loses_no_process_and_shows_no_file(
+    ours, host_user
+):
+    ours.state.mkdir()
+    workspaces = Workspaces(replace(ours, first_uid=71_110))
+    workspaces._number(["ada", "grace"])
+    host_user(71_110, "ldap-user")
+    with pytest.raises(Refusal, match=r"ada has the user id 71110 .* and so has ldap-user"):
+        workspaces.learner("ada")
+    with pytest.raises(Refusal, match="name another HUB folder"):
+        workspaces._number(["grace"])
+    assert [one.name for one in workspaces.everybody()] == ["grace"]
+    with subprocess.Popen(["sleep", "100"], user=71_110, cwd="/") as process:
+        assert end_processes_of(71_110) == 0
+        assert process.poll() is None
+        process.kill()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give folders away")
+def test_a_folder_that_a_learner_owns_is_never_the_hubs(ours):
+    ours.runtime.mkdir()
+    os.chown(ours.runtime, 71_000, 71_000)
+    with pytest.raises(Refusal, match="is not root's"):
+        Workspaces(ours).prepare(["ada"])
+
+
+def test_a_hub_that_runs_is_not_started_beside_itself(ours):
+    main = pytest.importorskip("workshop.hub.__main__")
+    ours.runtime.mkdir()
+    with socket.socket(socket.AF_UNIX) as hub:
+        hub.bind(str(ours.hub_socket))
+        main.refuse_beside_another(ours)
+        hub.listen()
+        with pytest.raises(Refusal, match="runs already"):
+            main.refuse_beside_another(ours)
+
+
+def test_a_running_proxy_is_known_by_its_whole_command_and_its_owner(ours):
+    """One that listens elsewhere than is asked for now would go on there without a word."""
+    ours.state.mkdir()
+    asked = replace(ours, address="0.0.0.0")
+    (ours.state / "proxy.pid").write_text("1")
+    assert not proxy.is_running(ours), "a number that another process has by now"
+    command = ["/bin/sh", "-c", "sleep 100 & wait", *proxy._command(ours)]
+    with subprocess.Popen(command, start_new_session=True) as process:
+        try:
+            (ours.state / "proxy.pid").write_text(str(process.pid))
+            while not proxy._running(ours):  # Until it has become that command.
+                assert process.poll() is None
+            assert proxy.is_running(ours)
+            assert proxy._running(ours)[3:] == proxy._command(ours) != proxy._command(asked)
+            assert proxy.stop_if_it_differs(asked)
+            assert not proxy.is_running(ours)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_what_npm_brings_is_pinned_by_its_hash():
+    lock = json.loads((proxy.LISTS / "package-lock.json").read_text())
+    packages = {name: about for name, about in lock["packages"].items() if name}
+    assert len(packages) > 30
+    assert all(about["integrity"].startswith("sha512-") for about in packages.values())
+    assert not [name for name, about in packages.items() if about.get("hasInstallScript")]
+    named = json.loads((proxy.LISTS / "package.json").read_text())["dependencies"]
+    assert lock["packages"][""]["dependencies"] == named
+
+
+def test_variables_before_sudo_are_named(monkeypatch, tmp_path):
+    """A process named sudo, with our Python as its child, and without the variables."""
+    sudo = tmp_path / "sudo"
+    sudo.symlink_to("/bin/bash")
+    look = "from workshop.hub.settings import dropped_by_sudo; print(dropped_by_sudo())"
+    script = f'env -i PYTHONPATH="$PYTHONPATH" PORT=80 {sys.executable} -c "{look}"; true'
+    around = {"HUB_ADDRESS": "0.0.0.0", "PORT": "80", "OTHER": "x", "PYTHONPATH": str(CHECKOUT)}
+    done = subprocess.run(
+        [sudo, "-c", script], env=around, cwd=CHECKOUT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "{'HUB_ADDRESS': '0.0.0.0'}\n"
+    assert dropped_by_sudo() == {}
+
+
+@pytest.mark.parametrize(
+    ("around", "given", "shown"),
+    [
+        ({}, [], "8000 "),
+        ({"PORT": "9000"}, [], "9000 "),
+        ({}, ["PORT=443", "HUB_ADDRESS=0.0.0.0"], "443 0.0.0.0"),
+    ],
+)
+def test_make_hands_its_variables_to_the_hub(tmp_path, around, given, shown):
+    """`make lab` has another port by default."""
+    python = tmp_path / "environment" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "$PORT $HUB_ADDRESS"\n')
+    python.chmod(0o755)
+    around = {"PATH": os.environ["PATH"], "HUB": str(tmp_path), **around}
+    done = subprocess.run(
+        ["make", "hub-end", *given],
+        cwd=CHECKOUT,
+        env=around,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{shown}\n"
+
+
+def test_new_passwords_are_kept_where_root_alone_reads(ours):
+    main = pytest.importorskip("workshop.hub.__main__")
+    ours.state.mkdir()
+    main.note_passwords(ours, {"class": "one"})
+    main.note_passwords(ours, {"teacher": "two"})
+    assert ours.noted_passwords.read_text() == "class: one\nteacher: two\n"
+    assert ours.noted_passwords.stat().st_mode & 0o777 == 0o600
 
 
 def test_whoever_teaches_is_no_learner_on_the_board(ours):
@@ -266,7 +425,7 @@ def test_a_taken_port_is_named_with_the_way_out(ours, monkeypatch):
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(Refusal, match=f"Port {port} of 127.0.0.1 can't be had .*PORT="):
-            main.refuse_taken_ports(replace(ours, port=port - 81))
+            main.refuse_a_taken_port(replace(ours, port=port))
 
 
 def test_a_python_that_learners_cannot_run_is_named_with_the_way_out(ours, monkeypatch, tmp_path):
@@ -276,4 +435,4 @@ def test_a_python_that_learners_cannot_run_is_named_with_the_way_out(ours, monke
     python.symlink_to(sys.executable)
     tmp_path.chmod(0o700)
     with pytest.raises(Refusal, match=r"can't be run by learners.*PYTHON=/usr/bin/python3"):
-        main.refuse_python_that_learners_cannot_run(ours)
+        main.refuse_python_that_learners_cannot_run(ours, Learner("ada", 71_003, 71_003, tmp_path))

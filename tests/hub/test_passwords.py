@@ -3,7 +3,10 @@
 import json
 import re
 import stat
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +16,7 @@ from workshop.hub.passwords import Passwords, Patience
 from workshop.hub.refusal import Refusal
 
 pytestmark = pytest.mark.sim
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -56,31 +60,62 @@ def test_a_whole_class_chooses_at_once(known):
     assert json.loads(known.file.read_text())["own"].keys() == {*names, "teacher"}
 
 
-def test_a_wrong_password_costs_more_each_time_and_only_who_guesses():
+def test_forget_beside_a_running_hub_loses_nobodys_password(tmp_path):
+    """`forget` is a process of its own, and both rewrite one file."""
+    Passwords(tmp_path).prepare("teacher", "the class")
+    forgets = (
+        "import sys; from pathlib import Path; from workshop.hub.passwords import Passwords\n"
+        "for n in range(60): Passwords(Path(sys.argv[1])).forget(f'gone{n}')"
+    )
+    names = [f"learner{n}" for n in range(60)]
+    with subprocess.Popen([sys.executable, "-c", forgets, str(tmp_path)], cwd=ROOT) as beside:
+        rounds = 0
+        while beside.poll() is None:
+            for name in names:
+                Passwords(tmp_path).forget(name)
+                Passwords(tmp_path).choose(name, f"word of {name}")
+            rounds += 1
+    assert beside.returncode == 0 and rounds
+    assert all(Passwords(tmp_path).is_own(name, f"word of {name}") for name in names)
+
+
+def test_guesses_are_answered_more_and_more_slowly_and_the_right_one_in_the_end():
     now = [0.0]
     patience = Patience(clock=lambda: now[0])
-    for _ in range(4):
-        patience.failed("ada", "10.0.0.1")
-    assert patience.wait_for("ada", "10.0.0.1") == 0
     waits = []
-    for _ in range(12):
-        patience.failed("ada", "10.0.0.1")
-        waits.append(patience.wait_for("ada", "10.0.0.2"))
-    assert waits[:3] == [2.0, 4.0, 8.0] and waits[-1] == 300.0
-    assert patience.wait_for("grace", "10.0.0.1") == 0, "a neighbour behind the same address"
-    now[0] += 301
-    assert patience.wait_for("ada", "10.0.0.1") == 0
-    patience.succeeded("ada")
-    patience.failed("ada", "10.0.0.1")
-    assert patience.wait_for("ada", "10.0.0.1") == 0
+    for _ in range(60):
+        waits.append(patience.begin("ada", "10.0.0.1"))
+        now[0] += waits[-1]
+    assert waits[:5] == [0.0] * 5
+    assert waits[5:10] == [0.5, 1.0, 2.0, 4.0, 5.0] and set(waits[10:]) == {5.0}
+    assert patience.begin("ada", "10.0.0.1") == 5.0, "the right one is read too"
+    assert patience.begin("ada", "10.0.0.2") == 0.0, "who comes from elsewhere"
+    assert patience.begin("grace", "10.0.0.1") == 0.0, "a neighbour behind the same address"
+    patience.succeeded("ada", "10.0.0.1")
+    assert patience.begin("ada", "10.0.0.1") == 0.0
 
 
-def test_one_address_that_tries_all_names_is_slowed_down_too():
+def test_a_hundred_guesses_at_once_are_as_slow_as_one_after_the_other():
+    patience = Patience(clock=lambda: 0.0)
+    waits = [patience.begin("ada", "10.0.0.1") for _ in range(100)]
+    assert waits[:8] == [0.0] * 5 + [0.5, 1.5, 3.5]
+    read = [wait for wait in waits if wait is not None]
+    assert len(read) < 25 and max(read) <= 60.0, "later ones are refused unread"
+
+
+def test_one_address_that_tries_all_names_keeps_out_none_of_them():
     patience = Patience(clock=lambda: 0.0)
     for n in range(100):
-        patience.failed(f"name{n}", "10.0.0.1")
-    assert patience.wait_for("another", "10.0.0.1") > 0
-    assert patience.wait_for("another", "10.0.0.2") == 0
+        patience.begin(f"name{n}", "10.0.0.1")
+    assert patience.begin("another", "10.0.0.1") == 0.0
+
+
+def test_many_guesses_fill_no_memory_and_free_nobody_who_guesses():
+    patience = Patience(clock=lambda: 0.0)
+    for n in range(module.MOST_REMEMBERED + 100):
+        patience.begin("ada", "10.0.0.1") if n % 100 == 0 else patience.begin(f"name{n}", "a")
+    assert len(patience.tries) <= module.MOST_REMEMBERED
+    assert patience.wait_for("ada", "10.0.0.1") > 0
 
 
 @pytest.mark.parametrize(

@@ -85,13 +85,12 @@ def asking_operators():
 
 
 READS = {
-    "_choose_qparams_per_tensor",
     "_local_scalar_dense",
-    "_nested_tensor_from_mask_left_aligned",
-    "allclose",
-    "equal",
-    "is_nonzero",
     "item",
+    "equal",
+    "allclose",
+    "is_nonzero",
+    "_choose_qparams_per_tensor",
 }
 """Those that read values."""
 

@@ -4,6 +4,7 @@ JupyterHub."""
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -17,10 +18,11 @@ from .limits import Cgroups
 from .names import TEACHER, read_names
 from .passwords import Passwords
 from .refusal import Refusal
-from .settings import CHECKOUT, FIRST_UID, Settings, settings
-from .workspaces import Workspaces, end_processes_of, end_servers_of
+from .settings import CHECKOUT, Settings, dropped_by_sudo, settings
+from .workspaces import Learner, Workspaces, end_processes_of, end_servers_of
 
 TRIES = 6
+LOCAL = ("127.0.0.1", "::1", "localhost")
 LEARNER_GB = 1.0
 """What a learner takes at most who runs a chapter and a kata on sim, as measured."""
 
@@ -50,12 +52,15 @@ def start(ours: Settings) -> None:
     for name in [*names, TEACHER] if ours.host_users else []:
         workspaces.learner(name)
     refuse_beside_another(ours)
-    refuse_taken_ports(ours)
     workspaces.prepare([*names, TEACHER])
+    if proxy.stop_if_it_differs(ours):
+        refuse_a_taken_port(ours)
     (ours.runtime / "hub").write_text(str(ours.folder))
-    refuse_python_that_learners_cannot_run(ours)
+    refuse_python_that_learners_cannot_run(ours, workspaces.learner(names[0]))
     proxy.bring(Path(ours.node))
     new = {} if ours.host_users else Passwords(ours.state).prepare(TEACHER, asked_password())
+    if new:
+        note_passwords(ours, new)
     print(welcome(ours, names, new), flush=True)
     proxy.start(ours)
     os.chdir(ours.state)
@@ -72,15 +77,17 @@ def forget(ours: Settings, names: list[str]) -> None:
 
 
 def end(ours: Settings) -> None:
-    """`make hub-end`: the proxy and everything of the learners'. Their workspaces stay."""
-    proxy.stop(ours)
+    """`make hub-end`: everything of the learners', then the proxy, whose port one of them could
+    take. Their workspaces stay."""
     known = Workspaces(ours).everybody()
     ended = sum(
         (end_servers_of if ours.host_users else end_processes_of)(learner.uid) for learner in known
     )
     for learner in known:  # The next group's first learner gets the number of this one's.
         shutil.rmtree(ours.runtime / str(learner.uid), ignore_errors=True)
+        (ours.private / f"server-{learner.uid}.sock").unlink(missing_ok=True)
         Cgroups().remove(learner.name)
+    proxy.stop(ours)
     print(f"The workshop has ended, and with it {ended} processes of {len(known)} learners.")
 
 
@@ -88,8 +95,17 @@ def asked_password() -> str:
     return os.environ.pop("HUB_PASSWORD", "")
 
 
+def note_passwords(ours: Settings, new: dict[str, str]) -> None:
+    """Keeps new passwords where root alone can read them: the screen goes on with the hub's log."""
+    ours.noted_passwords.touch(mode=0o600)
+    with ours.noted_passwords.open("a") as file:
+        file.writelines(f"{who}: {word}\n" for who, word in new.items())
+
+
 def refuse_beside_another(ours: Settings) -> None:
     """Both would number their learners from the same user id on."""
+    if is_answered(ours.hub_socket):
+        raise Refusal(f"The hub of {ours.folder} runs already: Ctrl-C in its terminal ends it")
     note = ours.runtime / "hub"
     other = Path(note.read_text()) if note.exists() else ours.folder
     if other != ours.folder and proxy.is_running(replace(ours, folder=other)):
@@ -99,17 +115,18 @@ def refuse_beside_another(ours: Settings) -> None:
         )
 
 
-def refuse_taken_ports(ours: Settings) -> None:
-    needed = [("127.0.0.1", ours.hub_port), ("127.0.0.1", ours.hub_port + 2)]
-    if not proxy.is_running(ours):  # It goes on while the hub is started anew.
-        needed += [(ours.address, ours.port), ("127.0.0.1", ours.hub_port + 1)]
-    for address, port in needed:
-        reason = why_taken(address, port)
-        if reason:
-            raise Refusal(
-                f"Port {port} of {address} can't be had ({reason}): PORT=... names another one, "
-                "and the hub's own ports lie 81 above it"
-            )
+def is_answered(path: Path) -> bool:
+    """True if a process listens on a socket. One that was killed leaves its file."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
+
+
+def refuse_a_taken_port(ours: Settings) -> None:
+    reason = why_taken(ours.address, ours.port)
+    if reason:
+        raise Refusal(
+            f"Port {ours.port} of {ours.address} can't be had ({reason}): PORT=... names another"
+        )
 
 
 def why_taken(address: str, port: int) -> str:
@@ -127,13 +144,13 @@ def why_taken(address: str, port: int) -> str:
     return reason
 
 
-def refuse_python_that_learners_cannot_run(ours: Settings) -> None:
+def refuse_python_that_learners_cannot_run(ours: Settings, learner: Learner) -> None:
     python = ours.environment / "bin" / "python"
     try:
         done = subprocess.run(
             [python, "-c", "import jupyterhub.singleuser"],
-            user=FIRST_UID,
-            group=FIRST_UID,
+            user=learner.uid,
+            group=learner.gid,
             extra_groups=[],
             cwd="/",
             env={"PATH": "/usr/bin:/bin"},
@@ -162,14 +179,29 @@ def welcome(ours: Settings, names: list[str], new: dict[str, str]) -> str:
         f"Each may take {ours.memory_gb:g} GB {kind[Cgroups().kind]}; "
         f"this host has {memory:.0f} GB, enough for about {int(memory / LEARNER_GB)} on sim.",
         *(f"Password of the {who}: {word}" for who, word in new.items()),
+        reach(ours),
     ]
-    if new:
-        lines.append("Write them down: only their hashes are kept.")
-    if not ours.certificate and ours.address not in ("127.0.0.1", "::1", "localhost"):
+    if ours.noted_passwords.exists():
+        lines.append(f"`sudo cat {ours.noted_passwords}` shows passwords: remove it after a look.")
+    if not ours.certificate and ours.address not in LOCAL:
         lines.append("Passwords travel unencrypted: HUB_CERT and HUB_KEY turn TLS on.")
     if memory / LEARNER_GB < len(names):
         lines.append(f"{len(names)} at once are more than this host's memory holds.")
+    if dropped := dropped_by_sudo():
+        given = " ".join(f"{name}={shlex.quote(text)}" for name, text in dropped.items())
+        lines.append(f"sudo dropped what stood before it: write `sudo make hub {given}`.")
     return "\n".join(lines)
+
+
+def reach(ours: Settings) -> str:
+    """Says in one sentence on what the hub listens, and so who can reach it."""
+    if ours.address in LOCAL:
+        return (
+            f"It listens on {ours.address} port {ours.port} alone: learners reach it by "
+            f"`ssh -L {ours.port}:{ours.address}:{ours.port} HOST`, or start it by "
+            "`sudo make hub HUB_ADDRESS=0.0.0.0`."
+        )
+    return f"It listens on {ours.address} port {ours.port}."
 
 
 if __name__ == "__main__":

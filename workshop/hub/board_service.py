@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from urllib.parse import urlparse
 
 from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated
 from tornado import web
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_unix_socket
 
 from debubble.commands.board.group import Group, Member
 from debubble.commands.board.server import Board, Handler, application
@@ -48,8 +49,7 @@ async def serve(ours: Settings) -> None:
         board, OfTheHub, prefix, more=[(f"{prefix}oauth_callback", HubOAuthCallbackHandler)]
     )
     app.settings["cookie_secret"] = os.urandom(32)
-    address = urlparse(os.environ["JUPYTERHUB_SERVICE_URL"])
-    app.listen(address.port, address.hostname)
+    HTTPServer(app).add_socket(bind_unix_socket(str(ours.board_socket), mode=0o600))
     await asyncio.Event().wait()
 
 

@@ -2,14 +2,29 @@
 
 import sys
 
+from jupyterhub.proxy import ConfigurableHTTPProxy
+from traitlets import validate
+
 from workshop.hub.limits import Limits
 from workshop.hub.login import ClassAuthenticator
 from workshop.hub.names import TEACHER, read_names
-from workshop.hub.settings import handed_on, settings
+from workshop.hub.settings import handed_on, settings, socket_url
 from workshop.hub.spawner import KEPT, LearnerSpawner
 from workshop.hub.workspaces import Workspaces
 
 TERMINALS = '{"shell_command": ["bash", "-c", "exec bash --rcfile \\"$DEBUBBLE_TERMINAL\\""]}'
+
+BOARD = "/services/board/"
+CALLBACK = f"{BOARD}oauth_callback"
+
+
+class ProxyOfSockets(ConfigurableHTTPProxy):
+    """Leads to the board's socket too: JupyterHub itself would only allow it an address."""
+
+    @validate("extra_routes")
+    def _validate_extra_routes(self, proposal):
+        return proposal["value"]
+
 
 c = get_config()  # noqa: F821
 ours = settings()
@@ -28,11 +43,15 @@ c.JupyterHub.admin_access = False
 
 # Where it listens.
 c.JupyterHub.bind_url = f"{scheme}://{ours.address}:{ours.port}"
-c.JupyterHub.hub_bind_url = f"http://127.0.0.1:{ours.hub_port}"
+c.JupyterHub.hub_bind_url = c.JupyterHub.hub_connect_url = socket_url(ours.hub_socket)
+c.JupyterHub.hub_socket_mode = 0o666  # Learners' servers connect to it, as themselves.
+c.JupyterHub.trusted_downstream_ips = list(ours.trusted_proxies)
 c.JupyterHub.ssl_cert, c.JupyterHub.ssl_key = ours.certificate, ours.key
-c.ConfigurableHTTPProxy.should_start = False  # It goes on while the hub is started anew.
-c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{ours.hub_port + 1}"
-c.ConfigurableHTTPProxy.auth_token = ours.proxy_token.read_text()
+c.JupyterHub.proxy_class = ProxyOfSockets
+c.ProxyOfSockets.should_start = False  # It goes on while the hub is started again.
+c.ProxyOfSockets.api_url = socket_url(ours.proxy_socket)
+c.ProxyOfSockets.extra_routes = {BOARD: socket_url(ours.board_socket)}
+c.ProxyOfSockets.auth_token = ours.proxy_token.read_text()
 
 # What a restart of the hub must not lose: servers go on, and are found again.
 c.JupyterHub.cleanup_servers = False
@@ -68,13 +87,20 @@ WITH_HUB = [sys.executable, "-m", "workshop.hub.ends_with_hub", sys.executable, 
 c.JupyterHub.services = [
     {
         "name": "culler",
-        "command": [*WITH_HUB, "jupyterhub_idle_culler", f"--timeout={ours.idle_minutes * 60}"],
+        "command": [
+            *WITH_HUB,
+            "workshop.hub.culler",
+            "--url=http://hub/hub/api",
+            f"--timeout={ours.idle_minutes * 60}",
+        ],
+        "environment": handed_on(),
     },
     {
         "name": "board",
-        "url": f"http://127.0.0.1:{ours.hub_port + 2}",
         "command": [*WITH_HUB, "workshop.hub.board_service"],
-        "environment": handed_on(),
+        "environment": handed_on()
+        | {"JUPYTERHUB_SERVICE_PREFIX": BOARD, "JUPYTERHUB_OAUTH_CALLBACK_URL": CALLBACK},
+        "oauth_redirect_uri": CALLBACK,
         "oauth_no_confirm": True,
     },
 ]

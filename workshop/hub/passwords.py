@@ -6,14 +6,16 @@ nobody who knows the first can be somebody else afterwards. Only a salted hash o
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import hmac
 import json
 import os
 import secrets
-import threading
 import time
-from collections import defaultdict
+from collections import OrderedDict
+from collections.abc import Iterator
 from pathlib import Path
 
 from .refusal import Refusal
@@ -21,13 +23,13 @@ from .refusal import Refusal
 LEAST_LETTERS = 8
 MOST_LETTERS = 200
 FREE_TRIES = 5
-"""So many wrong passwords cost nothing; each further one doubles the wait."""
-FREE_TRIES_OF_AN_ADDRESS = 60
-"""A whole class may sit behind one address."""
-LONGEST_WAIT = 300.0
+"""Tries that are answered at once; before each later one the pause doubles."""
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 5.0
+LONGEST_LINE = 60.0
+"""Seconds of tries that may stand in line. A try beyond them is refused unread."""
 FORGOTTEN_AFTER = 900.0
-ALONE = threading.Lock()
-"""Held while the file is read and written anew."""
+MOST_REMEMBERED = 10_000
 
 
 class Passwords:
@@ -39,16 +41,17 @@ class Passwords:
         Returns what was set now: it can't be read again."""
         if asked and len(asked) < LEAST_LETTERS:
             raise Refusal(f"HUB_PASSWORD has {len(asked)} letters: it needs {LEAST_LETTERS}")
-        known = self._read()
         new = {}
-        if asked or "class" not in known["shared"]:
-            new["class"] = asked or _words()
-            known["shared"]["class"] = _hashed(new["class"])
-        if teacher not in known["own"]:
-            new[teacher] = _words(5)
-            known["own"][teacher] = _hashed(new[teacher])
-        if new:
-            self._write(known)
+        with self._alone():
+            known = self._read()
+            if asked or "class" not in known["shared"]:
+                new["class"] = asked or _words()
+                known["shared"]["class"] = _hashed(new["class"])
+            if teacher not in known["own"]:
+                new[teacher] = _words(5)
+                known["own"][teacher] = _hashed(new[teacher])
+            if new:
+                self._write(known)
         return new
 
     def has_own(self, name: str) -> bool:
@@ -63,7 +66,7 @@ class Passwords:
     def choose(self, name: str, password: str) -> bool:
         """False where they have one already: a whole class chooses at once, each in a thread."""
         hashed = _hashed(password)
-        with ALONE:
+        with self._alone():
             known = self._read()
             if name in known["own"]:
                 return False
@@ -73,11 +76,19 @@ class Passwords:
 
     def forget(self, name: str) -> bool:
         """They choose anew with the class password; False where they have none."""
-        with ALONE:
+        with self._alone():
             known = self._read()
             had = known["own"].pop(name, None)
             self._write(known)
         return had is not None
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Held while the file is read and written, against other threads and against `forget`,
+        which is a process of its own."""
+        with self.file.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     def _read(self) -> dict[str, dict[str, str]]:
         try:
@@ -96,38 +107,47 @@ class Passwords:
 
 
 class Patience:
-    """Slows down whoever guesses: by name, and by the address that they come from."""
+    """Slows down guessing, by name and address together: whoever guesses delays nobody else.
+
+    A try is never refused because of the wrong ones before it: it is read later. So the right
+    password always lets in, and a guesser gets one answer in `LONGEST_PAUSE` seconds. Tries are
+    counted when they begin, so that a hundred at once gain nothing.
+    """
 
     def __init__(self, clock=time.monotonic) -> None:
         self.clock = clock
-        self.wrong: dict[str, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
+        self.tries: OrderedDict[tuple[str, str], tuple[int, float]] = OrderedDict()
+
+    def begin(self, name: str, address: str) -> float | None:
+        """Counts a try, and returns in how many seconds it is to be read; None if too many wait."""
+        key, now = (name, address), self.clock()
+        count, last = self._known(key)
+        at = max(now, last + _pause(count))
+        if at - now > LONGEST_LINE:
+            return None
+        self.tries[key] = (count + 1, at)
+        self.tries.move_to_end(key)
+        if len(self.tries) > MOST_REMEMBERED:
+            self.tries.popitem(last=False)
+        return at - now
 
     def wait_for(self, name: str, address: str) -> float:
-        """Seconds until another try counts; 0 where it does now."""
-        waits = [self._wait(f"name {name}", FREE_TRIES)]
-        waits.append(self._wait(f"address {address}", FREE_TRIES_OF_AN_ADDRESS))
-        return max(waits)
+        """Returns in how many seconds the next try would be read."""
+        count, last = self._known((name, address))
+        return max(0.0, last + _pause(count) - self.clock())
 
-    def failed(self, name: str, address: str) -> None:
-        if len(self.wrong) > 10_000:
-            self.wrong.clear()  # Guessing names fills no memory.
-        for key in (f"name {name}", f"address {address}"):
-            count, _ = self._still_known(key)
-            self.wrong[key] = (count + 1, self.clock())
+    def succeeded(self, name: str, address: str) -> None:
+        self.tries.pop((name, address), None)
 
-    def succeeded(self, name: str) -> None:
-        self.wrong.pop(f"name {name}", None)
-
-    def _wait(self, key: str, free: int) -> float:
-        count, last = self._still_known(key)
-        if count < free:
-            return 0.0
-        wait = min(LONGEST_WAIT, 2.0 ** (count - free + 1))
-        return max(0.0, last + wait - self.clock())
-
-    def _still_known(self, key: str) -> tuple[int, float]:
-        count, last = self.wrong.get(key, (0, 0.0))
+    def _known(self, key: tuple[str, str]) -> tuple[int, float]:
+        count, last = self.tries.get(key, (0, 0.0))
         return (0, 0.0) if self.clock() - last > FORGOTTEN_AFTER else (count, last)
+
+
+def _pause(count: int) -> float:
+    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(count - FREE_TRIES, 10)) * (
+        count >= FREE_TRIES
+    )
 
 
 def _words(count: int = 3) -> str:

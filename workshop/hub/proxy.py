@@ -13,15 +13,23 @@ import time
 from pathlib import Path
 
 from .refusal import Refusal
-from .settings import Settings
+from .settings import Settings, socket_url
 
-PROXY = "configurable-http-proxy@5.3.0"
 OLDEST_NODE = 20
+LISTS = Path(__file__).with_name("node")
+"""package.json and package-lock.json: the proxy and all that it needs, with their hashes."""
+HEADERS = Path(__file__).with_name("headers.mjs")
+BINARY = "node_modules/.bin/configurable-http-proxy"
 
 
 def bring(folder: Path) -> None:
-    """JupyterHub's own proxy, from npm, once."""
-    if (folder / "node_modules/.bin/configurable-http-proxy").exists():
+    """Installs JupyterHub's own proxy from npm, once for each lock file. No package runs a script.
+    Refusal, a sentence, if it can't."""
+    lists = [LISTS / name for name in ("package.json", "package-lock.json")]
+    if (folder / BINARY).exists() and all(
+        (folder / path.name).exists() and (folder / path.name).read_bytes() == path.read_bytes()
+        for path in lists
+    ):
         return
     node, npm = shutil.which("node"), shutil.which("npm")
     said = subprocess.run([node, "--version"], capture_output=True, text=True) if node else None
@@ -32,38 +40,27 @@ def bring(folder: Path) -> None:
             f"JupyterHub's proxy needs Node.js {OLDEST_NODE} or newer with npm, and {found}: "
             "nodejs.org says how to have it"
         )
-    print(f"Bringing {PROXY} from npm, 9 MB.", flush=True)
+    print("Bringing JupyterHub's proxy from npm, 9 MB.", flush=True)
     folder.mkdir(parents=True, exist_ok=True)
-    command = [
-        npm,
-        "install",
-        "--no-fund",
-        "--no-audit",
-        "--loglevel=error",
-        "--prefix",
-        str(folder),
-    ]
-    if subprocess.run([*command, PROXY], check=False).returncode:
+    for path in lists:
+        shutil.copyfile(path, folder / path.name)
+    command = [npm, "ci", "--ignore-scripts", "--no-fund", "--no-audit", "--loglevel=error"]
+    if subprocess.run(command, cwd=folder, check=False).returncode:
         raise Refusal("JupyterHub's proxy can't be had: npm says why above")
 
 
 def start(ours: Settings) -> None:
-    """Does nothing where it runs already."""
-    if is_running(ours):
+    """Does nothing if it runs as it is asked for; one with other settings is ended first."""
+    if not stop_if_it_differs(ours):
         return
     token = secrets.token_hex(32)
     file = os.open(ours.proxy_token, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(file, "w") as written:
         written.write(token)
-    command = [f"{ours.node}/node_modules/.bin/configurable-http-proxy"]
-    command += ["--ip", ours.address, "--port", str(ours.port), "--api-ip", "127.0.0.1"]
-    command += ["--api-port", str(ours.hub_port + 1)]
-    command += ["--error-target", f"http://127.0.0.1:{ours.hub_port}/hub/error"]
-    if ours.certificate:
-        command += ["--ssl-cert", ours.certificate, "--ssl-key", ours.key]
+    ours.proxy_socket.unlink(missing_ok=True)  # One that was killed leaves its own.
     with (ours.state / "proxy.log").open("ab") as log:
         process = subprocess.Popen(
-            command,
+            _command(ours),
             cwd=ours.state,
             env={"CONFIGPROXY_AUTH_TOKEN": token, "PATH": os.environ["PATH"]},
             stdin=subprocess.DEVNULL,
@@ -84,12 +81,37 @@ def stop(ours: Settings) -> None:
             time.sleep(0.1)
 
 
+def stop_if_it_differs(ours: Settings) -> bool:
+    """Ends a proxy that was started with other settings, and returns True if none runs now."""
+    if _running(ours) != _command(ours):
+        stop(ours)
+    return not is_running(ours)
+
+
 def is_running(ours: Settings) -> bool:
+    return any("configurable-http-proxy" in word for word in _running(ours))
+
+
+def _running(ours: Settings) -> list[str]:
+    """Returns the command of the noted process, or []. Its number may be a learner's by now."""
     try:
-        number = int(_note(ours).read_text())
-        return b"configurable-http-proxy" in Path(f"/proc/{number}/cmdline").read_bytes()
+        process = Path(f"/proc/{int(_note(ours).read_text())}")
+        if process.stat().st_uid != os.geteuid():
+            return []
+        return (process / "cmdline").read_text().split("\0")[:-1]
     except (OSError, ValueError):
-        return False
+        return []
+
+
+def _command(ours: Settings) -> list[str]:
+    trusted = f"?trusted={','.join(ours.trusted_proxies)}"
+    command = [shutil.which("node") or "node", "--import", HEADERS.as_uri() + trusted]
+    command += [f"{ours.node}/{BINARY}", "--ip", ours.address, "--port", str(ours.port)]
+    command += ["--api-socket", str(ours.proxy_socket)]
+    command += ["--error-target", f"{socket_url(ours.hub_socket)}/hub/error"]
+    if ours.certificate:
+        command += ["--ssl-cert", ours.certificate, "--ssl-key", ours.key]
+    return command
 
 
 def _note(ours: Settings) -> Path:

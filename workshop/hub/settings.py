@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from .refusal import Refusal
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 FIRST_UID = 70_000
+"""The default of HUB_FIRST_UID."""
 MOST_LEARNERS = 1_000
 READ = ("HUB", "NAMES", "PORT", "USERS", "VENV")
 """Variables that `settings` reads, beside those that begin with HUB_."""
@@ -35,11 +38,10 @@ class Settings:
     """The folder with configurable-http-proxy."""
     gpu_memory_gib: float
     """GiB of the GPU that each process may take, or 0: then only one at a time has the GPU."""
-
-    @property
-    def hub_port(self) -> int:
-        """The first of three that the hub's own parts use, on 127.0.0.1 alone."""
-        return self.port + 81
+    first_uid: int
+    """Learners get the first user ids from here on that nothing on this host uses."""
+    trusted_proxies: tuple[str, ...]
+    """Addresses of reverse proxies, whose word on where a request comes from is believed."""
 
     @property
     def state(self) -> Path:
@@ -59,9 +61,32 @@ class Settings:
         return self.state / "proxy_token"
 
     @property
+    def noted_passwords(self) -> Path:
+        """New passwords of the class and the teacher, for a team lead to read and remove."""
+        return self.state / "passwords.txt"
+
+    @property
     def runtime(self) -> Path:
         """Sockets lie here: their paths must be short."""
         return _path("HUB_RUN", "/run/debubble")
+
+    @property
+    def private(self) -> Path:
+        """Root's sockets, in a folder that learners can't enter."""
+        return self.runtime / "private"
+
+    @property
+    def hub_socket(self) -> Path:
+        """Learners' servers connect to it. Its folder is root's, so no learner can replace it."""
+        return self.runtime / "hub.sock"
+
+    @property
+    def proxy_socket(self) -> Path:
+        return self.private / "proxy.sock"
+
+    @property
+    def board_socket(self) -> Path:
+        return self.private / "board.sock"
 
     @property
     def gpu_queue(self) -> Path:
@@ -99,7 +124,34 @@ def settings() -> Settings:
         key=key,
         node=str(_path("HUB_NODE", folder / "node")),
         gpu_memory_gib=_number("HUB_GPU_MEMORY", 0, least=0),
+        first_uid=int(_number("HUB_FIRST_UID", FIRST_UID, least=1_000, most=2_000_000_000)),
+        trusted_proxies=_addresses("HUB_TRUSTED_PROXY"),
     )
+
+
+def socket_url(path: Path) -> str:
+    """The form in which JupyterHub and its proxy name a Unix socket."""
+    return f"http+unix://{quote(str(path), safe='')}"
+
+
+def dropped_by_sudo() -> dict[str, str]:
+    """Returns the hub's variables that stood before `sudo`, which hands none of them on."""
+    number = os.getpid()
+    while number > 1:
+        process = Path(f"/proc/{number}")
+        try:
+            if (process / "comm").read_text().strip() == "sudo":
+                before = (process / "environ").read_bytes().split(b"\0")
+                given = dict(text.decode(errors="replace").partition("=")[::2] for text in before)
+                return {
+                    name: text
+                    for name, text in given.items()
+                    if (name in READ or name.startswith("HUB_")) and name not in os.environ
+                }
+            number = int((process / "stat").read_text().rpartition(") ")[2].split()[1])
+        except (OSError, ValueError):
+            break
+    return {}
 
 
 def handed_on() -> dict[str, str]:
@@ -115,6 +167,18 @@ def handed_on() -> dict[str, str]:
 def _path(name: str, otherwise: Path | str) -> Path:
     """From the checkout on, wherever the process stands: the hub itself stands elsewhere."""
     return CHECKOUT / (os.environ.get(name) or otherwise)
+
+
+def _addresses(name: str) -> tuple[str, ...]:
+    given = [text.strip() for text in os.environ.get(name, "").split(",")]
+    for text in filter(None, given):
+        try:
+            ipaddress.ip_address(text)
+        except ValueError:
+            raise Refusal(
+                f"{name}={text} is no IP address: write those of your reverse proxies, with commas"
+            ) from None
+    return tuple(filter(None, given))
 
 
 def _number(name: str, otherwise: float, *, least: float, most: float = 1e9) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 from pathlib import Path
 
 from jupyterhub.spawner import LocalProcessSpawner
@@ -11,11 +12,14 @@ from traitlets import Any
 
 from .limits import Cgroups, Limits, become
 from .refusal import Refusal, tell
-from .workspaces import Learner, Workspaces, end_processes_of
+from .settings import socket_url
+from .workspaces import Learner, Workspaces, end_processes_of, owner_of
 
 KEPT = ("LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "LD_LIBRARY_PATH")
 """Variables of the host that a server sees too; a token of the hub's is never among them."""
 
+UNUSED_PORT = 8888
+"""Jupyter Server's own default: it wants no other one beside a socket."""
 
 FEW_AT_ONCE = asyncio.Semaphore(os.cpu_count() or 2)
 """Clones that are made side by side; the others wait for their turn."""
@@ -24,11 +28,36 @@ FEW_AT_ONCE = asyncio.Semaphore(os.cpu_count() or 2)
 class LearnerSpawner(LocalProcessSpawner):
     workspaces: Workspaces = Any(config=True)
     limits: Limits = Any(config=True)
-    log_folder: Path = Any(config=True)
 
     @property
     def learner(self) -> Learner:
         return self.workspaces.learner(self.user.name)
+
+    @property
+    def bound(self) -> Path:
+        """The socket on which the server listens, in the learner's own folder."""
+        return self.workspaces.settings.runtime / str(self.learner.uid) / "server.sock"
+
+    @property
+    def linked(self) -> Path:
+        """The same socket, at a path that only root can change: the proxy connects to this one."""
+        return self.workspaces.settings.private / f"server-{self.learner.uid}.sock"
+
+    @property
+    def server(self):
+        """JupyterHub's record of the server. A port is all that its database keeps of an
+        address."""
+        record = LocalProcessSpawner.server.fget(self)
+        if record is not None:
+            record.connect_url = socket_url(self.linked)
+        return record
+
+    @server.setter
+    def server(self, record) -> None:
+        LocalProcessSpawner.server.fset(self, record)
+
+    def get_args(self) -> list[str]:
+        return [*super().get_args(), f"--ServerApp.sock={self.bound}"]
 
     def make_preexec_fn(self, name: str):
         learner = self.learner
@@ -51,10 +80,38 @@ class LearnerSpawner(LocalProcessSpawner):
         self.cmd = [str(learner.command / "python"), "-m", "jupyterhub.singleuser"]
         self.notebook_dir = str(learner.checkout)
         self.popen_kwargs = {"cwd": str(learner.checkout)}
-        return await super().start()
+        self.port = UNUSED_PORT
+        for path in (self.bound, self.linked):
+            path.unlink(missing_ok=True)
+        await super().start()
+        await self._link(learner)
+        return socket_url(self.linked)
+
+    async def _link(self, learner: Learner) -> None:
+        """Waits for the server's socket. In its place a learner could put a link that leads to
+        another service of this host, and the proxy is root: only a socket of theirs will do."""
+        while await self.poll() is None:
+            try:
+                os.link(self.bound, self.linked, follow_symlinks=False)
+            except FileNotFoundError:
+                await asyncio.sleep(0.1)
+                continue
+            about = self.linked.lstat()
+            if stat.S_ISSOCK(about.st_mode) and about.st_uid == learner.uid:
+                return
+            self.linked.unlink()
+            raise tell(403, f"{self.bound} is no socket of {learner.name}'s server: remove it")
+        raise tell(500, f"The server of {learner.name} ended before it listened: see the hub's log")
+
+    async def _signal(self, sig: int) -> bool:
+        """Signals the server alone: after a reboot its number may be another process's."""
+        if owner_of(self.pid) != self.learner.uid:
+            return False
+        return await super()._signal(sig)
 
     async def stop(self, now: bool = False) -> None:
         """With everything that the server has started, and whatever that has left behind."""
         await super().stop(now)
+        self.linked.unlink(missing_ok=True)
         if not self.workspaces.settings.host_users:
             await asyncio.to_thread(end_processes_of, self.learner.uid)

@@ -10,6 +10,7 @@ No user is added to the host: a number is enough to keep files and processes apa
 from __future__ import annotations
 
 import contextlib
+import grp
 import json
 import os
 import pwd
@@ -17,13 +18,13 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from .names import TEACHER
 from .refusal import Refusal
-from .settings import CHECKOUT, FIRST_UID, MOST_LEARNERS, Settings
+from .settings import CHECKOUT, MOST_LEARNERS, Settings
 
 MAKE_SECONDS = 300
 
@@ -58,9 +59,15 @@ class Workspaces:
             (self.settings.state, 0o700),
             (self.settings.workspaces, 0o711),
             (self.settings.runtime, 0o711),
+            (self.settings.private, 0o700),
             (self.settings.gpu_queue, 0o1777),
         ):
             folder.mkdir(parents=True, exist_ok=True)
+            if folder.lstat().st_uid != os.geteuid():
+                raise Refusal(
+                    f"{folder} is not root's, so its owner could take the hub's place: "
+                    "name another by HUB or HUB_RUN"
+                )
             folder.chmod(mode)
         self._number(names)
         # It may be anybody's folder: git is to trust it for this command alone.
@@ -98,6 +105,11 @@ class Workspaces:
         uid = known.get(name)
         if uid is None:
             raise Refusal(f"{name} is not on the list that the hub was started with")
+        if owner := host_user_of(uid):
+            raise Refusal(
+                f"{name} has the user id {uid} in {self.numbers}, and so has {owner} of this host: "
+                "name another HUB folder"
+            )
         return Learner(name, uid, uid, self.settings.workspaces / name)
 
     def everybody(self) -> list[Learner]:
@@ -176,8 +188,10 @@ class Workspaces:
         """All at once and before anybody comes. A number is given once and never again: files of
         somebody who left stay nobody else's."""
         known = self._known()
+        free = free_uids(self.settings.first_uid, {*known.values()})
         for name in names:
-            known.setdefault(name, FIRST_UID + len(known))
+            if name not in known:
+                known[name] = next(free)
         if len(known) > MOST_LEARNERS:
             raise Refusal(
                 f"{len(known)} learners are known, {MOST_LEARNERS} may be: name another HUB folder"
@@ -185,6 +199,9 @@ class Workspaces:
         beside = self.numbers.with_suffix(".new")
         beside.write_text(json.dumps(known, indent=1))
         beside.replace(self.numbers)
+        if not self.settings.host_users:
+            for name in known:
+                self._learner(name, known)
 
     def _known(self) -> dict[str, int]:
         return json.loads(self.numbers.read_text()) if self.numbers.exists() else {}
@@ -219,13 +236,44 @@ class Workspaces:
         )
 
 
+def free_uids(first: int, taken: set[int]) -> Iterator[int]:
+    """Yields user ids from `first` on that no user, group, process or container of this host has.
+    Users of LDAP and Active Directory count too: each id is looked up by itself."""
+    running = {owner_of(path.name) for path in Path("/proc").glob("[0-9]*")}
+    lent = [*_lent("/etc/subuid"), *_lent("/etc/subgid")]
+    for uid in range(first, 2**31):
+        if uid in taken or uid in running or host_user_of(uid) or uid in (65_534, 65_535):
+            continue
+        if not any(uid in those for those in lent):
+            yield uid
+
+
+def host_user_of(uid: int) -> str:
+    """Returns the user or the group of this host that has the id, or ""."""
+    for look_up in (pwd.getpwuid, grp.getgrgid):
+        with contextlib.suppress(KeyError):
+            return look_up(uid)[0]
+    return ""
+
+
+def _lent(path: str) -> list[range]:
+    """Returns the ids that users may give to their containers: NAME:FIRST:COUNT on each line."""
+    found = []
+    with contextlib.suppress(OSError):
+        for line in Path(path).read_text().splitlines():
+            with contextlib.suppress(ValueError):
+                _, first, count = line.split(":")
+                found.append(range(int(first), int(first) + int(count)))
+    return found
+
+
 def end_servers_of(uid: int) -> int:
     """Of a user of the host, who may do other things there too; returns how many there were. A
     server ends its kernels and terminals itself."""
     servers = [
         path
         for path in Path("/proc").glob("[0-9]*")
-        if _owner(path) == uid and b"jupyterhub.singleuser" in _command(path)
+        if owner_of(path.name) == uid and b"jupyterhub.singleuser" in _command(path)
     ]
     for path in servers:
         with contextlib.suppress(ProcessLookupError):
@@ -234,15 +282,16 @@ def end_servers_of(uid: int) -> int:
 
 
 def end_processes_of(uid: int) -> int:
-    """All of them, however they were started; returns how many there were."""
-    if uid < 1000:
+    """All of them, however they were started; returns how many there were. A user of the host keeps
+    theirs."""
+    if uid < 1000 or host_user_of(uid):
         return 0
     ended = 0
     for _ in range(20):
         found = [
             int(path.name)
             for path in Path("/proc").glob("[0-9]*")
-            if _owner(path) == uid and not _has_ended(path)
+            if owner_of(path.name) == uid and not _has_ended(path)
         ]
         if not found:
             break
@@ -254,9 +303,10 @@ def end_processes_of(uid: int) -> int:
     return ended
 
 
-def _owner(path: Path) -> int:
+def owner_of(process: int | str) -> int:
+    """Returns the user id that a process has, or -1 if there is none of this number."""
     try:
-        return path.stat().st_uid
+        return Path(f"/proc/{process}").stat().st_uid
     except OSError:
         return -1
 

@@ -1,0 +1,66 @@
+"""One running hub with a class in it, for all the deep tests of this folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from .classroom import LEARNERS, Classroom, why_not
+from .learner import Learner
+
+
+@pytest.fixture(scope="session")
+def classroom():
+    named = os.environ.get("DEBUBBLE_TEST_HUB")
+    if not named:
+        pytest.skip("`make test-hub` says in which folder the class may meet")
+    reason = why_not()
+    if reason:
+        pytest.skip(reason)
+    folder = Path(named)
+    room = Classroom(folder, LEARNERS)
+    clear(room)  # Of a run that was ended in the middle.
+    try:
+        room.start()
+        yield room
+    finally:
+        clear(room)
+
+
+def clear(room: Classroom) -> None:
+    room.end()
+    for name in ("workspaces", "state", "scripts"):
+        shutil.rmtree(room.folder / name, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def learners(classroom) -> list[Learner]:
+    """All of them, with their servers, started at once."""
+
+    def comes(name: str) -> Learner:
+        learner = classroom.come_in(name)
+        learner.start_server()
+        return learner
+
+    with ThreadPoolExecutor(LEARNERS) as all_at_once:
+        return list(all_at_once.map(comes, classroom.names))
+
+
+@pytest.fixture(scope="session")
+def two(learners):
+    """A kernel of the first learner, who has a secret, and one of the second, who is curious."""
+    first, second = learners[:2]
+    one, other = first.start_kernel("one.ipynb"), second.start_kernel("two.ipynb")
+    one.run(
+        "import os, subprocess\n"
+        "open(os.path.expanduser('~/secret.txt'), 'w').write('mine')\n"
+        "sleeper = subprocess.Popen(['sleep', '1000'])\n"
+    )
+    server = int(one.run("print(os.getppid())"))
+    sleeper = int(one.run("print(sleeper.pid)"))
+    other.run("import os, subprocess, signal")
+    return first, second, one, other, server, sleeper

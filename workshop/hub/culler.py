@@ -1,0 +1,28 @@
+"""JupyterHub's idle culler, led to the hub's socket: by itself it knows only ports."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from jupyterhub_idle_culler import main
+from tornado.netutil import Resolver
+
+from .settings import settings
+
+
+class ToTheHub(Resolver):
+    """Resolves every name to the hub's socket."""
+
+    def initialize(self, path: str) -> None:
+        self.path = path
+
+    async def resolve(
+        self, host: str, port: int, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[tuple[int, Any]]:
+        return [(socket.AF_UNIX, self.path)]
+
+
+if __name__ == "__main__":
+    Resolver.configure(ToTheHub, path=str(settings().hub_socket))
+    main()
