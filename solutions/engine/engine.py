@@ -31,6 +31,7 @@ from .scheduler import Scheduler
 from .seams import Seams
 from .speculation.drafted_batch import DraftedBatch
 from .text.checkpoint_engine import CheckpointEngine
+from .turns import Turn, in_turn
 
 
 class Engine(CheckpointEngine):
@@ -43,8 +44,14 @@ class Engine(CheckpointEngine):
     A call that raises loses nothing, wherever it was: for want of memory on the device, or since
     somebody has interrupted it. The next one goes on. Whoever drops an engine waits for the
     transfers that are under way.
+
+    Threads may share an engine: a call waits until the calls of other threads have returned, to
+    this engine and to others. A call from within another call, as a signal handler may make it,
+    raises RuntimeError. `step` and `run` report the requests of all threads; `generate` and
+    `stream` answer their own caller.
     """
 
+    @in_turn
     def __init__(
         self,
         config: EngineConfig,
@@ -74,11 +81,10 @@ class Engine(CheckpointEngine):
         self._is_torn = False
         """True while a change is under way, and where one has stopped halfway."""
         self._names = (str(number) for number in itertools.count())
-        self.num_streamed = 0
-        """Tokens of the last answer that was streamed."""
         self.num_drafted = self.num_accepted = 0
         """Tokens that speculation has drafted, and those of them that were said then."""
 
+    @in_turn
     def add_request(
         self,
         prompt: Sequence[int],
@@ -106,8 +112,13 @@ class Engine(CheckpointEngine):
     def step(self) -> list[RequestOutput]:
         """Queues one step, and gives back the requests that have ended. The host waits for the
         device only for tokens, and where there is nothing that it could queue."""
-        self._step()
+        self.step_quietly()
         return self._report()
+
+    @in_turn
+    def step_quietly(self) -> None:
+        """Queues one step, and leaves it to the next `step` to report the requests that ended."""
+        self._step()
 
     def _step(self) -> None:
         with self._change():
@@ -216,19 +227,24 @@ class Engine(CheckpointEngine):
 
     def _end(self, request: Request, reason: str) -> None:
         request.finish_reason = reason
-        if request not in self._unreported:
+        if request.is_reported and request not in self._unreported:
             self._unreported.append(request)
         del self._requests[request.request_id]
 
     def _report(self) -> list[RequestOutput]:
-        outputs = [RequestOutput.of(request) for request in self._unreported]
-        self._unreported = []
-        return outputs
+        with Turn.lock:
+            outputs = [RequestOutput.of(request) for request in self._unreported]
+            self._unreported = []
+            return outputs
 
     def run(self) -> list[RequestOutput]:
         """Steps until no rank has any work: the requests of this one that ended meanwhile."""
-        self._run()
+        self._run_quietly()
         return self._report()
+
+    @in_turn
+    def _run_quietly(self) -> None:
+        self._run()
 
     def _run(self) -> None:
         if self.ranks:
@@ -237,6 +253,7 @@ class Engine(CheckpointEngine):
             self._step()
         self._drain_transfers()
 
+    @in_turn
     def generate(
         self,
         prompts: Iterable[Sequence[int]],
@@ -245,32 +262,38 @@ class Engine(CheckpointEngine):
     ) -> list[list[int]]:
         """The tokens that follow each prompt, of text alone: `n` answers each, one after the other,
         with seeds that count up if there is one. It serves all or, with the errors of
-        `add_request`, none. What became of other requests meanwhile, the next `step` reports."""
+        `add_request`, none. What became of other requests meanwhile, the next `step` reports. A
+        call that raises or is interrupted leaves none of its requests behind."""
         sampling = SamplingParams() if sampling is None else sampling
         if not is_integer(n) or n < 1:
             raise ValueError(f"n is {shown(n)}: ask for at least 1 answer")
         requests = [
-            new_request(self._new_id(), prompt, (), wishes, self.config)
+            self._unreported_request(prompt, wishes)
             for prompt in prompts
             for wishes in seeds_apart(sampling, n)
         ]
+        # Once this call ends, however it does, nobody reads them.
+        self._unwanted.extend(requests)
         self._serve(requests)
         self._run()
-        self._unreported = [each for each in self._unreported if each not in requests]
         return [request.generated for request in requests]
 
-    def step_quietly(self) -> None:
-        """A step whose ended requests the next `step` reports."""
-        self._step()
+    @in_turn
+    def serve_unreported(
+        self, prompt: Sequence[int], sampling: SamplingParams, requests: list[Request]
+    ) -> None:
+        """Serves a prompt whose answer is read from the Request, which is appended to `requests`
+        before it is served. `step` and `run` don't report it; `forget` cancels it."""
+        request = self._unreported_request(prompt, sampling)
+        requests.append(request)
+        self._serve([request])
 
-    def forget(self, request_id: str) -> None:
-        """Nobody reads the request any more: it is cancelled if it goes on, and not reported."""
-        if request_id in self._requests:
-            self.cancel(request_id)
-        streamed = [each for each in self._unreported if each.request_id == request_id]
-        self.num_streamed = sum(len(request.generated) for request in streamed)
-        self._unreported = [each for each in self._unreported if each.request_id != request_id]
+    def _unreported_request(self, prompt: Sequence[int], sampling: SamplingParams) -> Request:
+        request = new_request(self._new_id(), prompt, (), sampling, self.config)
+        request.is_reported = False
+        return request
 
+    @in_turn
     def pool(
         self, prompts: Iterable[Sequence[int]], text_starts: Mapping[int, int] | None = None
     ) -> torch.Tensor:
@@ -286,17 +309,23 @@ class Engine(CheckpointEngine):
             self.runner.counted.begin_anew()
             return pool(self.runner, self.scheduler.blocks, self.config, requests, starts)
 
+    @in_turn
     def cancel(self, request_id: str) -> None:
         """Ends a request; its blocks come back, and the next `step` reports what it said so far.
         ValueError for one that is not being served."""
         self._begin_anew_if_torn()
         if request_id not in self._requests:
             raise ValueError(f"request {request_id!r} is not being served")
-        request = self._requests[request_id]
-        with self._change():
-            self._end(request, "cancelled")
-            self.scheduler.finish(request)
+        self.cancel_request(self._requests[request_id])
 
+    def cancel_request(self, request: Request) -> None:
+        self._begin_anew_if_torn()
+        if self._requests.get(request.request_id) is request:
+            with self._change():
+                self._end(request, "cancelled")
+                self.scheduler.finish(request)
+
+    @in_turn
     def reset_prefix_cache(self) -> None:
         """Nothing that was computed is found on the device any more; host memory keeps what it has.
         ValueError while requests are being served."""

@@ -37,7 +37,7 @@ class ImageTower:
             raise ValueError(f"{folder.path} is a model of text alone: give it no images")
         if installed("transformers") is None:
             raise ImportError(
-                "images need the vision tower of transformers: pip install 'debubble[models]'"
+                "images need the vision tower of transformers: pip install 'transformers>=5.17'"
             )
         self.model = model
         config = folder.config

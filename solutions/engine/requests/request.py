@@ -114,6 +114,8 @@ class Request:
     """Tokens that were found and not computed, when it last began."""
     logprobs: list[dict[int, float]] = field(default_factory=list)
     finish_reason: str | None = None
+    is_reported: bool = True
+    """False for a request whose answer its caller reads from here."""
     notes: list[str] = field(default_factory=list)
     """What went wrong and was made good."""
 

@@ -13,7 +13,6 @@ import torch
 
 from debubble.accelerator import current
 from solutions.flex_graph import Limits
-from solutions.pinned_h2d.ranges import Span
 from solutions.sync_free import DataParallelGroup
 
 from ..checkpoints.images import ImagePrompt, ImageTower
@@ -22,17 +21,20 @@ from ..model.config import EngineConfig
 from ..model.model import Model
 from ..optimizations import Optimizations
 from ..requests.request import Request, SamplingParams
+from ..turns import TakesTurns, in_turn
 from .stream import stream_text
 from .tokenizer import Messages, Tokenizer
 
 
-class CheckpointEngine(ABC):
+class CheckpointEngine(TakesTurns, ABC):
     """Stands on what an engine does with ids."""
 
     config: EngineConfig
     model: Model
     folder: Path | None = None
     """Of the checkpoint that it serves, if it serves one."""
+    num_streamed = 0
+    """Tokens of the last answer that was streamed."""
 
     @abstractmethod
     def __init__(
@@ -89,6 +91,7 @@ class CheckpointEngine(ABC):
             raise ValueError("this engine has random weights and no vision tower")
         return ImageTower(read_folder(self.folder), self.model)
 
+    @in_turn
     def image_prompt(self, input_ids: Sequence[int], pixel_values: torch.Tensor) -> ImagePrompt:
         """A prompt with images, for `add_request`, of what the processor of transformers gives:
         ids [tokens], and pixels [images, 3, size, size] on the host. Ask for it before another
@@ -114,23 +117,12 @@ class CheckpointEngine(ABC):
     def requests(self) -> list[Request]: ...
 
     @abstractmethod
-    def add_request(
-        self,
-        prompt: Sequence[int],
-        sampling: SamplingParams | None = None,
-        *,
-        images: Sequence[Span] = (),
-        request_id: str | None = None,
-    ) -> str: ...
-
-    @abstractmethod
-    def request(self, request_id: str) -> Request: ...
+    def serve_unreported(
+        self, prompt: Sequence[int], sampling: SamplingParams, requests: list[Request]
+    ) -> None: ...
 
     @abstractmethod
     def step_quietly(self) -> None: ...
-
-    @abstractmethod
-    def forget(self, request_id: str) -> None: ...
 
 
 def _sorted_sizes(sizes: dict[str, object]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -16,14 +16,15 @@ class StreamsIds(Protocol):
     """What of an engine a stream needs."""
 
     config: EngineConfig
+    num_streamed: int
 
-    def add_request(self, prompt: Sequence[int], sampling: SamplingParams, /) -> str: ...
-
-    def request(self, request_id: str) -> Request: ...
+    def serve_unreported(
+        self, prompt: Sequence[int], sampling: SamplingParams, requests: list[Request], /
+    ) -> None: ...
 
     def step_quietly(self) -> None: ...
 
-    def forget(self, request_id: str) -> None: ...
+    def forget(self, request: Request, /) -> None: ...
 
 
 def stream_text(
@@ -35,22 +36,17 @@ def stream_text(
 ) -> Iterator[str]:
     """Yields the answer's parts; whoever stops to read cancels the request. Errors of the prompt
     and the wishes come before the first part."""
-    words = checked_stop(stop)
+    text = AnswerText(tokenizer, checked_stop(stop))
     ends = [*sampling.stop_tokens, *tokenizer.stop_tokens]
     vocab_size = engine.config.model.vocab_size
     # Some tokenizers have more ids than the model has rows.
     wishes = replace(sampling, stop_tokens=[token for token in ends if token < vocab_size])
-    name = engine.add_request(tokenizer.encode(prompt), wishes)
-    request, text, num_read = engine.request(name), AnswerText(tokenizer, words), 0
     ids_that_end = {wishes.stop_token, *wishes.stop_tokens}
+    served: list[Request] = []
     try:
-        while num_read < len(request.generated) or request.finish_reason is None:
-            if num_read == len(request.generated):
-                engine.step_quietly()
-                continue
-            new = request.generated[num_read:]
-            num_read += len(new)
-            part = text.add([token for token in new if token not in ids_that_end])
+        engine.serve_unreported(tokenizer.encode(prompt), wishes, served)
+        for ids in _as_they_come(engine, served[0]):
+            part = text.add([token for token in ids if token not in ids_that_end])
             if part:
                 yield part
             if text.stopped_by is not None:
@@ -58,7 +54,25 @@ def stream_text(
         if part := text.end():
             yield part
     finally:
-        engine.forget(name)
+        for request in served:
+            engine.num_streamed = len(request.generated)
+            engine.forget(request)
+
+
+def _as_they_come(engine: StreamsIds, request: Request) -> Iterator[list[int]]:
+    """Yields new ids of a request, which the steps of other threads bring too."""
+    num_read = 0
+    while True:
+        # Looked at first, since the last ids come before it.
+        has_ended = request.finish_reason is not None
+        new = request.generated[num_read:]
+        num_read += len(new)
+        if new:
+            yield new
+        elif has_ended:
+            return
+        else:
+            engine.step_quietly()
 
 
 def checked_stop(stop: Sequence[str]) -> list[str]:

@@ -21,8 +21,8 @@ class Tokenizer:
     def __init__(self, folder: Path) -> None:
         if installed("transformers") is None:
             raise ImportError(
-                "text needs the tokenizer of transformers: pip install 'debubble[models]', or give "
-                "the engine ids"
+                "text needs the tokenizer of transformers: pip install 'transformers>=5.17', or "
+                "give the engine ids"
             )
         self.folder = folder
         path = folder / "tokenizer.json"
