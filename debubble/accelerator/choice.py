@@ -131,6 +131,7 @@ def _make(name: str) -> Accelerator:
         from ..sim.accelerator import SimAccelerator
 
         triton_mode.interpret_triton()
+        triton_mode.interpret_what_was_made()
         return SimAccelerator()
     if not torch.cuda.is_available():
         raise RuntimeError(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
+import sys
+from functools import partialmethod
 from importlib.metadata import version
 from importlib.util import find_spec
+from inspect import isfunction
 
 VARIABLE = "TRITON_INTERPRET"
 MADE_FOR = {"JITFunction": "cuda", "InterpretedFunction": "sim"}
@@ -18,6 +22,36 @@ WRAPPERS = {"Autotuner", "Heuristics"}
 def interpret_triton() -> None:
     """From now on `@triton.jit` gives kernels that run on the CPU."""
     os.environ[VARIABLE] = "1"
+
+
+def interpret_what_was_made() -> None:
+    """Turns kernels that were made for a GPU, Triton's own library among them, into kernels that
+    run on the CPU. They are made by whatever imports Triton before debubble: transformers, say."""
+    if "triton.runtime.jit" not in sys.modules:
+        return
+    import triton.language as tl
+    from triton.runtime.interpreter import InterpretedFunction
+    from triton.runtime.jit import JITFunction
+
+    if type(tl.cdiv) is not JITFunction:
+        return  # Triton was set for sim when it was imported.
+    # Modules, classes and other kernels refer to them, so each stays the object that it is. Python
+    # lets an object become one of a subclass.
+    behaves = {
+        name: value
+        for name, value in vars(InterpretedFunction).items()
+        if isfunction(value) or name in ("rewritten_fn", "__name__")
+    }
+    interpreted = type("InterpretedFunction", (JITFunction,), behaves)
+    for kernel in gc.get_objects():
+        if type(kernel) is JITFunction:
+            function = kernel.fn
+            vars(kernel).clear()
+            kernel.__class__ = interpreted
+            kernel.__init__(function)
+    for name, method in list(vars(tl.tensor).items()):
+        if type(method) is interpreted:
+            setattr(tl.tensor, name, partialmethod(method))
 
 
 def compile_triton() -> None:
