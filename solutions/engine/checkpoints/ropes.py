@@ -89,6 +89,11 @@ def _of_kind(config: Fields, kind: str) -> tuple[Fields, float]:
             fields = kinds.section(kind)
     if kind == "full_attention" and config.has("rope_scaling"):
         scaling = config.section("rope_scaling")
+        if scaling.has("type") and not scaling.has("rope_type"):
+            raise ValueError(
+                f"{scaling.source} has a type and no rope_type, and transformers reads rope_type "
+                "alone for this family: rename it"
+            )
         fields = Fields({**fields.values, **scaling.values}, scaling.source)
     # Of layers by kind, transformers looks for it in another place.
     fields.expect("truncate", [True])
