@@ -17,11 +17,11 @@ from generated_part import GeneratedPart, only_check, table, write_or_check
 from debubble.assets import ASSETS
 from debubble.views.timeline.picture import draw_png
 from solutions.measure.benchmark import idle_in_a_row
-from solutions.measure.stored import recording
+from solutions.measure.stored import STEPS, recording
 
 ROOT = ASSETS.parent
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "results.md"
-HEADLINES_OF = "nvidia-h200"
+HEADLINES_OF = "nvidia-h100-80gb-hbm3"
 sys.path.insert(0, str(ROOT))  # Our tests are nowhere installed.
 
 
@@ -40,6 +40,17 @@ def main() -> int:
 
 
 @dataclass(frozen=True)
+class Headline:
+    """A row of the README: what was fixed, what "before" is, and what the two columns are of."""
+
+    words: str
+    before: str
+    small: str
+    large: str
+    """Presets: a model for which the host is the bottleneck, and a large one."""
+
+
+@dataclass(frozen=True)
 class Results:
     """What the tables show of `assets/benchmarks/<gpu>/<system>.json`: a row a preset."""
 
@@ -50,8 +61,9 @@ class Results:
     """What each is called in the file, and in the table."""
     cost: Callable[[dict], str]
     variants: tuple[str, str] = ("before", "after")
-    headline: tuple[str, str] | None = None
-    """Of the README's row: the preset, and what it is in few words."""
+    pictured: tuple[str, str] = ("before", "after")
+    """The variants of its picture."""
+    headline: Headline | None = None
 
 
 SYSTEMS = {
@@ -60,7 +72,12 @@ SYSTEMS = {
         "prefill behind 40 ms of queued work, 16 requests with images, 48 layers",
         {"small": "narrow model", "gemma_like": "shape of a 12-billion-parameter model"},
         lambda cost: f"{cost['device_us'] / 1000:.2f} ms, idle {cost['idle_share']:.0%}",
-        headline=("small", "image ranges in one pinned upload: a prefill"),
+        headline=Headline(
+            "image ranges in one pinned upload: a prefill",
+            "an upload for each layer and request",
+            "small",
+            "gemma_like",
+        ),
     ),
     "sync_free": Results(
         "decode",
@@ -70,14 +87,25 @@ SYSTEMS = {
             "serving": "256 requests, vocabulary of 128k",
         },
         lambda cost: f"{cost['loop_us'] / 1000:.2f} ms, {cost['counts']['host_syncs']} waits",
-        headline=("serving", "eight waits less: a decode step of 256 requests"),
+        headline=Headline(
+            "no wait at eight sites: a decode step, one of many in a row",
+            "each site waits, once or for each request",
+            "small",
+            "serving",
+        ),
     ),
     "gdn": Results(
         "prefill",
-        "prefill behind 40 ms of queued work, 24 Gated DeltaNet layers, before without a cache",
+        "prefill behind 40 ms of queued work, 24 Gated DeltaNet layers, upstream's cache before",
         {"small": "3 prompts, narrow model", "serving": "8 prompts of 8192 tokens in all"},
         lambda cost: f"{cost['device_us'] / 1000:.2f} ms, {cost['counts']['host_syncs']} waits",
-        headline=("small", "chunk tables made on the host: a prefill of 24 Gated DeltaNet layers"),
+        variants=("cached", "after"),
+        headline=Headline(
+            "chunk tables made on the host: a prefill of Gated DeltaNet layers",
+            "upstream's, with its cache",
+            "small",
+            "serving",
+        ),
     ),
     "flex_graph": Results(
         "decode",
@@ -85,7 +113,13 @@ SYSTEMS = {
         {"small": "12 layers of 768", "llama_3_8b": "shape of Llama-3-8B"},
         lambda cost: f"{cost['loop_us'] / 1000:.2f} ms, {launched(cost['counts'])}",
         ("piecewise", "full"),
-        headline=("llama_3_8b", "one graph for a whole decode step of Llama-3-8B's shape"),
+        pictured=("piecewise", "full"),
+        headline=Headline(
+            "one graph for a whole decode step of 8 requests, one of many in a row",
+            "piecewise graphs",
+            "small",
+            "llama_3_8b",
+        ),
     ),
     "offload": Results(
         "load",
@@ -98,7 +132,12 @@ SYSTEMS = {
         "requests whose prefix waits in CPU memory",
         {"llama_3_70b_rank": "8192 tokens, one of eight GPUs of Llama-3-70B"},
         lambda cost: f"{cost['requests_per_s']:.1f} requests/s",
-        headline=("llama_3_70b_rank", "KV blocks from CPU memory by a kernel: serving 8192 tokens"),
+        headline=Headline(
+            "KV blocks from CPU memory by a kernel: serving requests",
+            "one DMA batch a load",
+            "small",
+            "llama_3_70b_rank",
+        ),
     ),
     "engine": Results(
         "decode",
@@ -112,6 +151,7 @@ SYSTEMS = {
             f"idle {idle_in_a_row(cost):.0%}"
         ),
         ("none", "all"),
+        pictured=("none", "all"),
     ),
     "engine_latency": Results(
         "batch",
@@ -141,37 +181,68 @@ def relative(path: Path, page: Path) -> str:
 
 
 def headlines_table(gpu: Path) -> str:
-    """A row of each system that has a headline, on one GPU."""
+    """A row for each system that has a headline, on one GPU: a small model and a large one."""
     rows, name = [], ""
     for system, results in SYSTEMS.items():
-        if results.headline is None:
+        headline = results.headline
+        if headline is None:
             continue
-        preset, words = results.headline
         record = json.loads((gpu / f"{system}.json").read_text())
         name = record["accelerator"]
-        costs = record["presets"][preset]["steps"][results.kind]
-        shown = [results.cost(costs[variant]) for variant in results.variants]
-        rows.append([f"[{words}]({relative(gpu / f'{system}.json', README)})", *shown])
-    return table([f"on one {name}", "before", "after"], rows)
+        models = []
+        for preset in (headline.small, headline.large):
+            before, after = costs_of(gpu, system, preset)
+            models.append(f"{size_of(record['presets'][preset]['config'])}: {before} → {after}")
+        link = f"[{headline.words}]({relative(gpu / f'{system}.json', README)})"
+        rows.append([link, headline.before, *models, record["date"]])
+    return table([f"on one {name}", "before", "small model", "large model", "measured"], rows)
+
+
+def size_of(config: dict) -> str:
+    """The size of a preset's model, and of its requests where the preset says it."""
+    size = f"{config['num_layers']} layers of {config['hidden_size']}"
+    if lengths := config.get("prompt_lens"):
+        return f"{size}, {sum(lengths)} tokens"
+    if requests := config.get("num_requests"):
+        return f"{size}, {requests} requests"
+    return size
+
+
+def costs_of(gpu: Path, system: str, preset: str) -> list[str]:
+    """What the two variants of a system cost, as its table says it. The idle share of a step that
+    was recorded is that of its recording, so that a picture and a table never differ."""
+    results = SYSTEMS[system]
+    record = json.loads((gpu / f"{system}.json").read_text())
+    costs, shown = record["presets"][preset]["steps"][results.kind], []
+    for variant in results.variants:
+        cost = costs[variant]
+        recorded = (ASSETS / "timelines" / gpu.name / f"{system}_{variant}.json").exists()
+        if recorded and STEPS.get(system) == (preset, results.kind) and "loop_us" not in cost:
+            cost = cost | {"idle_share": recording(system, variant, gpu.name).idle_share()}
+        shown.append(results.cost(cost))
+    return shown
 
 
 def results_table(benchmarks: Path) -> str:
-    """Of all that a GPU has measured so far."""
+    """All that each GPU has measured so far, the GPU with the newest record first."""
     rows = []
-    for gpu in sorted(path for path in benchmarks.iterdir() if path.is_dir()):
+    days = {
+        gpu: max(json.loads(path.read_text())["date"] for path in gpu.glob("*.json"))
+        for gpu in sorted(benchmarks.iterdir())
+        if gpu.is_dir()
+    }
+    for gpu in sorted(days, key=lambda gpu: days[gpu], reverse=True):
         for system, results in SYSTEMS.items():
             path = gpu / f"{system}.json"
             if not path.exists():
                 continue
             record = json.loads(path.read_text())
             link = f"[{record['accelerator']}]({relative(path, PAGE)})"
-            for name, words in results.presets.items():
-                if name not in record["presets"]:
-                    continue
-                costs = record["presets"][name]["steps"][results.kind]
-                shown = [results.cost(costs[variant]) for variant in results.variants]
-                rows.append([link, f"{results.step}, {words}", *shown])
-    return table(["GPU", "what", "before", "after"], rows)
+            for preset, words in results.presets.items():
+                if preset in record["presets"]:
+                    shown = costs_of(gpu, system, preset)
+                    rows.append([link, f"{results.step}, {words}", *shown, record["date"]])
+    return table(["GPU", "what", "before", "after", "measured"], rows)
 
 
 def engine_table(benchmarks: Path) -> str:
@@ -206,9 +277,9 @@ def draw_pictures(gpu: str, pictures: Path) -> None:
     """One step of each system, or several where no figure is of one, as `recording` gives it."""
     pictures.mkdir(parents=True, exist_ok=True)
     for system, results in SYSTEMS.items():
-        if not (ASSETS / "timelines" / gpu / f"{system}_{results.variants[1]}.json").exists():
+        if not (ASSETS / "timelines" / gpu / f"{system}_{results.pictured[1]}.json").exists():
             continue
-        then, now = (recording(system, variant, gpu) for variant in results.variants)
+        then, now = (recording(system, variant, gpu) for variant in results.pictured)
         (pictures / f"{system}.png").write_bytes(draw_png(now, then))
 
 

@@ -45,7 +45,7 @@ def compute_mm_prefix_range_tensor(
 # region Given: what the code above uses. You may change it, and need not.
 
 
-def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]] | None:
+def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[Sequence[Span]] | None:
     """The spans of requests 0 to num_seqs - 1, or None when none of them has any.
 
     A request without spans has the one span (0, 0). Keys may be missing, or lie past num_seqs.
@@ -57,8 +57,8 @@ def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]
         )
     if ranges is None:
         return None
-    rows = [[(start, end) for start, end in ranges.get(i) or [NO_RANGE]] for i in range(num_seqs)]
-    if all(row == [NO_RANGE] for row in rows):
+    rows = [ranges.get(request) or [NO_RANGE] for request in range(num_seqs)]
+    if all(len(row) == 1 and tuple(row[0]) == NO_RANGE for row in rows):
         return None
     return rows
 

@@ -17,7 +17,7 @@ from .range_buffer import (
     compute_mm_prefix_range_tensor,
     range_tensors_by_micro_batch,
 )
-from .ranges import NOT_COMPUTED, PrefixRanges, RangeState, check_ranges
+from .ranges import NOT_COMPUTED, CheckedRanges, PrefixRanges, RangeState, check_ranges
 
 
 @dataclass
@@ -50,7 +50,11 @@ class ModelRunner:
         self, attn_metadata: dict | list[dict], ranges: PrefixRanges | None
     ) -> None:
         """`ranges`: by the request's index in the whole step. Errors: those of check_ranges."""
-        _set_mm_prefix_range_for_metadata(attn_metadata, ranges, self.prefix_ranges.update)
+        _set_mm_prefix_range_for_metadata(attn_metadata, ranges, self._upload)
+
+    def _upload(self, ranges: PrefixRanges | None, num_seqs: int) -> torch.Tensor | None:
+        checked = None if ranges is None else CheckedRanges(ranges)
+        return self.prefix_ranges.update(checked, num_seqs)
 
 
 def _set_mm_prefix_range_for_metadata(

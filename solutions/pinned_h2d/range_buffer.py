@@ -7,7 +7,9 @@ stays where it is, and `range_tensors_by_micro_batch` shares one upload among mi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 
+import numpy as np
 import torch
 
 from debubble.accelerator import current
@@ -42,10 +44,12 @@ def compute_mm_prefix_range_tensor(
     return padded.to(device, non_blocking=True)
 
 
-def fill_rows(padded: torch.Tensor, rows: list[list[Span]]) -> None:
+def fill_rows(padded: torch.Tensor, rows: Sequence[Sequence[Span]]) -> None:
     """Writes the rows' spans into `padded`, [num_seqs, max_ranges, 2] int32 zeros on the host."""
-    for row, spans in zip(padded.numpy(), rows, strict=False):
-        row[: len(spans)] = spans
+    counts = np.array([*map(len, rows)], np.int64)
+    numbers = [*chain.from_iterable(chain.from_iterable(rows))]
+    is_span = np.arange(padded.shape[1]) < counts[:, None]
+    padded.numpy()[: len(rows)][is_span] = np.fromiter(numbers, np.int32).reshape(-1, 2)
 
 
 class PrefixRangeBuffer:
@@ -84,14 +88,14 @@ class PrefixRangeBuffer:
             self._upload(rows or [])
         return self.tensor[:num_seqs] if rows is not None or self.for_graphs else None
 
-    def _upload(self, rows: list[list[Span]]) -> None:
+    def _upload(self, rows: Sequence[Sequence[Span]]) -> None:
         # All rows, so that nothing of an earlier, larger step stays behind.
         padded = torch.zeros(self.tensor.shape, dtype=torch.int32)
         fill_rows(padded, rows)
         self.staging.upload(padded, self.tensor)
         self.holds_ranges = bool(rows)
 
-    def _check_capacity(self, rows: list[list[Span]], num_seqs: int) -> None:
+    def _check_capacity(self, rows: Sequence[Sequence[Span]], num_seqs: int) -> None:
         max_num_seqs, max_ranges, _ = self.tensor.shape
         if num_seqs < 0:
             raise ValueError(f"{num_seqs} sequences: there are at least 0")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from itertools import chain
 
 import numpy as np
 
@@ -36,11 +37,41 @@ class RangeState(Enum):
 NOT_COMPUTED = RangeState.NOT_COMPUTED
 
 
+class CheckedRanges(dict[int, Sequence[Span]]):
+    """Ranges that a runner checked in this step, so that they aren't checked again."""
+
+
 def check_ranges(ranges: PrefixRanges | None) -> None:
-    """TypeError or ValueError, with the request and the value, for what is no dict from request
-    indices to spans of prompt positions. None is fine: there is no range at all."""
-    if ranges is None:
-        return
+    """Raises TypeError or ValueError, with the request and the value, unless `ranges` is a dict
+    from request indices to spans of prompt positions, or None."""
+    # A step has many spans, but of few kinds: in the usual ones the values are checked as one
+    # array. Anything else is checked span by span, by the sentences below.
+    if not (ranges is None or type(ranges) is CheckedRanges or _are_usual(ranges)):
+        _check_each(ranges)
+
+
+def _are_usual(ranges: PrefixRanges) -> bool:
+    """True if `ranges` is a dict of lists of pairs of Python's own integers, and all are valid."""
+    if type(ranges) is not dict or not _PLAIN.issuperset(map(type, ranges.values())):
+        return False
+    spans = [*chain.from_iterable(ranges.values())]
+    if not _PLAIN.issuperset(map(type, spans)):
+        return False
+    try:
+        starts, ends = zip(*spans, strict=True) if spans else ((), ())
+        if not {int}.issuperset(map(type, chain(starts, ends, ranges))):
+            return False
+        first, last = (np.fromiter(numbers, np.int32, len(spans)) for numbers in (starts, ends))
+    except (TypeError, ValueError, OverflowError):  # No pairs, no numbers, or beyond int32.
+        return False
+    valid = (first >= 0) & (first <= last)
+    return bool(valid.all()) and min(ranges, default=0) >= 0
+
+
+_PLAIN = {list, tuple}
+
+
+def _check_each(ranges: PrefixRanges) -> None:
     if not isinstance(ranges, Mapping):
         raise TypeError(
             f"ranges is {shown(ranges)}: give a dict or None, by request the list of its spans"
@@ -80,7 +111,7 @@ def _about(request: int, span: object) -> str:
     return f"request {request}: span {shown(span)}"
 
 
-def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]] | None:
+def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[Sequence[Span]] | None:
     """The spans of requests 0 to num_seqs - 1, or None when none of them has any.
 
     A request without spans has the one span (0, 0). Keys may be missing, or lie past num_seqs.
@@ -92,8 +123,8 @@ def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[list[Span]
         )
     if ranges is None:
         return None
-    rows = [[(start, end) for start, end in ranges.get(i) or [NO_RANGE]] for i in range(num_seqs)]
-    if all(row == [NO_RANGE] for row in rows):
+    rows = [ranges.get(request) or [NO_RANGE] for request in range(num_seqs)]
+    if all(len(row) == 1 and tuple(row[0]) == NO_RANGE for row in rows):
         return None
     return rows
 

@@ -1,5 +1,6 @@
 """What may stand in the ranges, and what the refusal of anything else says."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +15,9 @@ from solutions.pinned_h2d import (
     check_ranges,
     compute_mm_prefix_range_tensor,
 )
+from solutions.pinned_h2d import ranges as ranges_module
 from solutions.pinned_h2d.ranges import touches
+from tests.instructions import instructions_of
 
 BAD = [
     ({0: [(1, 4)], 2: [(9, 3)]}, ValueError, r"request 2: span \(9, 3\) starts after its end"),
@@ -78,6 +81,30 @@ def test_nothing_is_uploaded_and_nothing_changes(accelerator, ranges, error, tex
 )
 def test_good_ranges_pass(ranges):
     check_ranges(ranges)
+
+
+def test_the_host_does_no_work_span_by_span(accelerator):
+    """Spans are checked and packed as arrays: more spans take no more instructions of Python."""
+    runner = ModelRunner(64, 16, accelerator.device)
+    metadata = {"layer": TritonAttentionMetadata(batch_of(64))}
+
+    def instructions(spans):
+        ranges = {request: [(0, 3)] * spans for request in range(64)}
+        update = partial(runner._set_mm_prefix_range_for_metadata, metadata, ranges)
+        return instructions_of(update, "pinned_h2d")
+
+    assert instructions(16) == instructions(2)
+
+
+def test_a_step_is_checked_once(accelerator, monkeypatch):
+    checked, are_valid = [], ranges_module._are_usual
+    monkeypatch.setattr(
+        ranges_module, "_are_usual", lambda ranges: checked.append(ranges) or are_valid(ranges)
+    )
+    ranges = {0: [(1, 4)]}
+    runner = ModelRunner(4, 2, accelerator.device)
+    runner._set_mm_prefix_range_for_metadata({"a": TritonAttentionMetadata(batch_of(4))}, ranges)
+    assert checked == [ranges]
 
 
 def test_numpy_integers_arrive_like_any_others(accelerator):

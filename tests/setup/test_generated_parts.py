@@ -2,13 +2,18 @@
 
 import importlib
 import json
+import re
 import shutil
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
 
+from solutions.measure.stored import recording
+
 ROOT = Path(__file__).parents[2]
+REQUIREMENTS = ROOT / "scripts/environment/requirements.py"
 PAGES = {"README.md": "chapters", "katas/README.md": "katas", "docs/workshop.md": "plan"}
 STORY = (
     "# 00 · Waiting\n\nThe GPU idles.\n\nMuch of it is waiting. Pull request #7 ended that. Look:"
@@ -153,3 +158,37 @@ def test_every_gpu_that_measured_has_rows_with_a_link_to_its_data(script, monkey
     for system, results in show_results.SYSTEMS.items():
         for gpu in ("nvidia-h200", "nvidia-other"):
             assert table.count(f"(benchmarks/{gpu}/{system}.json)") == len(results.presets)
+
+
+def test_each_row_says_its_size_its_day_and_what_before_is(script):
+    """Every row of figures on our pages; the README's have two sizes each."""
+    show_results = importlib.import_module("show_results")
+    benchmarks = ROOT / "assets/benchmarks"
+    headlines = show_results.headlines_table(benchmarks / show_results.HEADLINES_OF)
+    for row in headlines.splitlines()[2:]:
+        _, before, small, large, day = [cell.strip() for cell in row.strip("|").split("|")]
+        assert before
+        assert all(re.match(r"\d+ layers of \d+.*: .* → ", model) for model in (small, large))
+        assert date.fromisoformat(day)
+    for row in show_results.results_table(benchmarks).splitlines()[2:]:
+        assert date.fromisoformat(row.strip("|").split("|")[-1].strip())
+
+
+def test_idle_of_one_step_is_one_figure(script):
+    """A table and the picture of the same step say the same share, on each GPU."""
+    show_results = importlib.import_module("show_results")
+    for gpu in (ROOT / "assets/benchmarks").iterdir():
+        shown = show_results.costs_of(gpu, "pinned_h2d", "small")
+        for variant, cost in zip(("before", "after"), shown, strict=True):
+            idle = recording("pinned_h2d", variant, gpu.name).idle_share()
+            assert cost.endswith(f"idle {idle:.0%}")
+
+
+def test_pages_give_the_sizes_that_the_set_up_prints(script):
+    sizes = re.search(r'"cpu": \("(.+?)", "(.+?)"\)', REQUIREMENTS.read_text())
+    assert sizes
+    downloads, disk = sizes.groups()
+    assert f"downloads {downloads}" in (ROOT / "README.md").read_text()
+    assert f"and {disk} of disk" in (ROOT / "README.md").read_text()
+    assert f"| {disk} |" in (ROOT / "docs/machines.md").read_text()
+    assert f"`make lab`: {downloads} once" in (ROOT / "docs/workshop.md").read_text()
