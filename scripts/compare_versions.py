@@ -1,10 +1,14 @@
 """Whether sim counts the same with other versions of PyTorch and Python, as a table.
 
-    python scripts/compare_versions.py PYTHON [PYTHON ...]
+    python scripts/compare_versions.py [--as-cuda] PYTHON [PYTHON ...]
 
 Each PYTHON is an interpreter with torch, NumPy, rich and typer. With each of them the ordinary
 programs of tests/snapshot are recorded on sim, and held to the counts that the snapshot keeps; and
 so many operators of a fixed list are held to the CPU's.
+
+With --as-cuda each PYTHON runs its own installed debubble from an empty folder: the examples of
+docs/find_your_waits.md, which must print what that page shows, and the scripts of
+tests/as_cuda/scripts, which must wait where they say. Any difference is exit status 1.
 """
 
 from __future__ import annotations
@@ -12,8 +16,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
+import tempfile
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -85,14 +92,70 @@ def row(python: str) -> str:
     return f"| {found['torch']} | {found['python']} | {programs} | {right} of {asked} |"
 
 
+def row_as_cuda(python: str) -> tuple[str, bool]:
+    """The row of one interpreter, and whether everything in it is as documented."""
+    sys.path.insert(0, str(ROOT))
+    from tests.as_cuda.waits import expected
+
+    page = (ROOT / "docs/find_your_waits.md").read_text()
+    shown = re.findall(
+        r"<!-- debubble syncs --as-cuda (\S+) -->\n```text\n(.*?)```", page, re.DOTALL
+    )
+    scripts = sorted((ROOT / "tests/as_cuda/scripts").glob("*.py"))
+    wrong = []
+    with tempfile.TemporaryDirectory() as folder:
+
+        def run(*command: str) -> str:
+            environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+            environment |= {"COLUMNS": "100", "OMP_NUM_THREADS": "1"}
+            whole = [python, "-W", "ignore", *command]
+            done = subprocess.run(
+                whole, env=environment, cwd=folder, capture_output=True, text=True
+            )
+            if done.returncode:
+                print(f"{' '.join(whole)}:\n{done.stderr}", file=sys.stderr)
+            return done.stdout
+
+        for name, table in shown:
+            example = ROOT / "docs/examples" / name
+            printed = run("-m", "debubble", "syncs", "--as-cuda", str(example))
+            lines = [line.rstrip() for line in printed.splitlines()]
+            if table.rstrip() not in "\n".join(lines):
+                wrong.append(name)
+        for script in scripts:
+            found = Path(folder) / "found.json"
+            found.unlink(missing_ok=True)
+            run("-m", "debubble", "syncs", "--as-cuda", "--json", str(found), str(script))
+            waits: Counter = Counter()
+            for finding in json.loads(found.read_text())["findings"] if found.exists() else ():
+                waits[finding["line"], finding["what"]] += finding["count"]
+            if waits != expected(script, modelled=True):
+                wrong.append(script.name)
+        versions = "import sys, torch; print(torch.__version__, '|', sys.version.split()[0])"
+        version = run("-c", versions).strip()
+    count = [
+        sum(name not in wrong for name in names)
+        for names in ([name for name, _ in shown], [script.name for script in scripts])
+    ]
+    said = f"| {version} | {count[0]} of {len(shown)} | {count[1]} of {len(scripts)} |"
+    return said + (f" differ: {', '.join(wrong)} |" if wrong else ""), bool(version) and not wrong
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pythons", nargs="*", metavar="PYTHON")
     parser.add_argument("--this", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--as-cuda", action="store_true", help="what an installed debubble finds")
     options = parser.parse_args()
     if options.this:
         print(json.dumps(what_it_counts()))
         return
+    if options.as_cuda:
+        print("| torch | Python | the guide's examples as printed there | scripts that say cuda |")
+        print("|---|---|---|---|")
+        rows = [row_as_cuda(python) for python in options.pythons]
+        print(*(said for said, _ in rows), sep="\n")
+        raise SystemExit(not all(right for _, right in rows))
     print("| torch | Python | programs with the same counts | unary operators as on the CPU |")
     print("|---|---|---|---|")
     for python in options.pythons:

@@ -5,7 +5,6 @@ on a GPU: `# waits without a line: …` is found there, and not where, and the p
 `# compiles` waits as often as the compiler likes.
 """
 
-import re
 import subprocess
 import sys
 import warnings
@@ -20,20 +19,9 @@ from torch.distributions import Distribution
 import debubble
 from debubble.detector.script import Script
 
+from .waits import expected
+
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.py"))
-EXPECTED = re.compile(
-    r"# waits(?P<nowhere> without a line)?: (?P<what>[a-z ]+?)(?: x(?P<times>\d+))?$"
-)
-
-
-def expected(script: Path, modelled: bool) -> Counter:
-    """How often each line waits for what."""
-    waits: Counter = Counter()
-    for number, line in enumerate(script.read_text().splitlines(), 1):
-        if found := EXPECTED.search(line):
-            place = None if found["nowhere"] and not modelled else number
-            waits[place, found["what"]] += int(found["times"] or 1)
-    return waits
 
 
 def compiles(script: Path, line: int) -> bool:

@@ -1,0 +1,19 @@
+"""The waits that a script of `scripts/` names beside its lines."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+EXPECTED = re.compile(
+    r"# waits(?P<nowhere> without a line)?: (?P<what>[a-z ]+?)(?: x(?P<times>\d+))?$"
+)
+
+
+def expected(script: Path, modelled: bool) -> Counter:
+    """How often each line waits for what."""
+    waits: Counter = Counter()
+    for number, line in enumerate(script.read_text().splitlines(), 1):
+        if found := EXPECTED.search(line):
+            place = None if found["nowhere"] and not modelled else number
+            waits[place, found["what"]] += int(found["times"] or 1)
+    return waits
