@@ -28,7 +28,14 @@ DEFAULTS = {
     **{"num_experts": 512, "num_experts_per_tok": 10, "moe_intermediate_size": 512},
     "shared_expert_intermediate_size": 512,
 }
-SERVED = DECODER | {"hidden_act": ["silu"], "decoder_sparse_step": [1], "mlp_only_layers": [[]]}
+SERVED = DECODER | {
+    "hidden_act": ["silu"],
+    "decoder_sparse_step": [1],
+    "mlp_only_layers": [[]],
+    # What the kernels of Gated DeltaNet take.
+    "linear_key_head_dim": [16, 32, 64, 128],
+    "linear_conv_kernel_dim": [2, 3, 4],
+}
 KINDS: dict[str, LayerKind] = {"linear_attention": "gdn", "full_attention": "flex"}
 IGNORED = ("mtp.",)
 """Its layers that draft tokens, which are not served."""
