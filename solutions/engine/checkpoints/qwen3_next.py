@@ -34,6 +34,7 @@ SERVED = DECODER | {
     "mlp_only_layers": [[]],
     # What the kernels of Gated DeltaNet take.
     "linear_key_head_dim": [16, 32, 64, 128],
+    "linear_value_head_dim": [16, 32, 64, 128],
     "linear_conv_kernel_dim": [2, 3, 4],
 }
 KINDS: dict[str, LayerKind] = {"linear_attention": "gdn", "full_attention": "flex"}
