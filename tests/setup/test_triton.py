@@ -161,6 +161,22 @@ def test_a_kernel_without_a_grid_is_refused(accelerator, is_tuned):
         accelerator.launch(kernel, None)
 
 
+def test_a_tuned_kernel_runs_with_one_of_its_configurations(accelerator):
+    triton = pytest.importorskip("triton")
+    tl = pytest.importorskip("triton.language")
+
+    @triton.autotune([triton.Config({"size": 4}), triton.Config({"size": 8})], key=["n"])
+    @triton.heuristics({"step": lambda args: args["n"] - 5})
+    @triton.jit
+    def fill(x, n, size: tl.constexpr, step: tl.constexpr):
+        at = tl.program_id(0) * size + tl.arange(0, size)
+        tl.store(x + at, at + step, mask=at < n)
+
+    x = torch.zeros(8, device=accelerator.device)
+    accelerator.launch(fill, (2,), x, 8)
+    assert x.tolist() == [3, 4, 5, 6, 7, 8, 9, 10]
+
+
 @pytest.mark.parametrize(
     ("grid", "shown"),
     [

@@ -8,6 +8,7 @@ from typing import Any
 
 from debubble.contract.triton_mode import is_there
 
+from ..kernels.interpreting import choose_first_config
 from ..memory.tape import flat_tensors
 from ..tensor import SimTensor
 from .refusing import say_once
@@ -35,6 +36,7 @@ def kernels_are_launched(launch: Launch) -> Iterator[None]:
         return
     from triton.runtime.interpreter import InterpretedFunction
 
+    choose_first_config()
     interpret, run = InterpretedFunction.__getitem__, InterpretedFunction.run
 
     def __getitem__(self: Any, grid: Any) -> Launch:

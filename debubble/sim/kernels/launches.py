@@ -54,9 +54,11 @@ class Launches:
         if work.by_address is not None:
             reach = Reach.of_kernel(self.addresses, work.by_address, name)
         action = _action(name, work, inputs, reach)
-        call = partial(kernel, *cpu_args, **cpu_meta)
-        if grid is not None:
-            call = partial(self._run, name, kernel, grid, cpu_args, cpu_meta)
+        call = (
+            partial(kernel, *cpu_args, **cpu_meta)
+            if grid is None
+            else partial(self._run, name, kernel, grid, cpu_args, cpu_meta)
+        )
         is_only_on_device = reach is None and not on_host
         if is_only_on_device or (self.device.capturing is not None and grid is None):
             operation = Operation(

@@ -15,6 +15,7 @@ from debubble.accelerator import current
 from solutions.flex_graph import Limits
 from solutions.sync_free import DataParallelGroup
 
+from ..checkpoints.folder import CheckpointFolder
 from ..checkpoints.images import ImagePrompt, ImageTower
 from ..checkpoints.load import Progress, limits_for, load_model, model_config_of, read_folder
 from ..model.config import EngineConfig
@@ -66,14 +67,19 @@ class CheckpointEngine(TakesTurns, ABC):
         names the file, the tensor or the field that is broken, missing, or not served.
         """
         checkpoint = read_folder(folder)
-        model_config = model_config_of(checkpoint, dtype)
-        of_limits, of_engine = _sorted_sizes(sizes)
-        limits = limits_for(checkpoint, **of_limits)
-        config = EngineConfig(model=model_config, limits=limits, **of_engine)
+        config = _config_of(checkpoint, dtype, sizes)
         model = load_model(checkpoint, config, current().device, progress)
         engine = cls(config, optimizations, model=model, group=group)
         engine.folder = checkpoint.path
         return engine
+
+    @staticmethod
+    def config_of(
+        folder: str | Path, dtype: torch.dtype | None = None, **sizes: object
+    ) -> EngineConfig:
+        """Returns the config that `from_pretrained` would make its engine with, and loads no
+        tensor. Raises the same errors, but for those of tensors."""
+        return _config_of(read_folder(folder), dtype, sizes)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -123,6 +129,14 @@ class CheckpointEngine(TakesTurns, ABC):
 
     @abstractmethod
     def step_quietly(self) -> None: ...
+
+
+def _config_of(
+    checkpoint: CheckpointFolder, dtype: torch.dtype | None, sizes: dict[str, object]
+) -> EngineConfig:
+    model = model_config_of(checkpoint, dtype)
+    of_limits, of_engine = _sorted_sizes(sizes)
+    return EngineConfig(model=model, limits=limits_for(checkpoint, **of_limits), **of_engine)
 
 
 def _sorted_sizes(sizes: dict[str, object]) -> tuple[dict[str, Any], dict[str, Any]]:

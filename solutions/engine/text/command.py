@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
@@ -14,7 +18,10 @@ from debubble.accelerator import current
 
 from ..engine import Engine
 from ..optimizations import NAMES, Optimizations
+from ..requests.new_request import new_request, seeds_apart
 from ..requests.request import SamplingParams
+from .stream import checked_stop, stream_text
+from .tokenizer import Messages, Tokenizer
 
 WISHES = {
     "temperature": float,
@@ -27,14 +34,25 @@ WISHES = {
     "repetition_penalty": float,
 }
 """Fields of SamplingParams that are options of the same names."""
+SIZES: dict[str, Any] = {"max_num_seqs": 1, "capture_sizes": (1,)}
+"""One request is served at a time."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """0, or 1 with a sentence on stderr."""
-    options = _options(arguments)
+    """Returns 0, or 1 with a sentence on stderr."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Any character may be answered, and a terminal may know ASCII alone.
+        sys.stdout.reconfigure(errors="backslashreplace")
     console = Console(stderr=True)
     try:
-        _run(options, console)
+        try:
+            _run(_options(arguments), console)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough. Python must not write the rest at its end either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (ValueError, TypeError, ImportError) as error:
         console.print(str(error), style="red", markup=False, soft_wrap=True)
         return 1
@@ -44,24 +62,35 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, console: Console) -> None:
+    """Checks the whole request, loads the checkpoint, then answers."""
     if options.n < 1:
         raise ValueError(f"-n is {options.n}: ask for at least 1 answer")
-    switched_on = [name for name in NAMES if name not in options.without]
-    engine = _loaded(options, Optimizations.only(switched_on), console)
-    tokenizer = engine.tokenizer
-    prompt: object = options.prompt
-    if tokenizer.has_chat_template() and not options.plain:
-        prompt = [{"role": "user", "content": options.prompt}]
     wishes = {name: getattr(options, name) for name in WISHES}
     given = {name: value for name, value in wishes.items() if value is not None}
     sampling = SamplingParams(max_tokens=options.max_tokens, **given)
-    for number in range(options.n):
-        if number and sampling.seed is not None:
-            sampling = replace(sampling, seed=sampling.seed + 1)
-        _answer(engine, prompt, sampling, options.stop, console)
+    samplings = seeds_apart(sampling, options.n)
+    checked_stop(options.stop)
+    sizes: dict[str, Any] = {"num_drafts": options.drafts, **SIZES}
+    if options.max_model_len is not None:
+        sizes["max_model_len"] = options.max_model_len
+    config = Engine.config_of(options.folder, **sizes)
+    tokenizer = Tokenizer(Path(options.folder).expanduser())
+    prompt: str | Messages = options.prompt
+    if tokenizer.has_chat_template() and not options.plain:
+        prompt = [{"role": "user", "content": options.prompt}]
+    ids = tokenizer.encode(prompt)
+    for number, each in enumerate(samplings):
+        new_request(str(number), ids, (), each, config)
+    switched_on = [name for name in NAMES if name not in options.without]
+    engine = _loaded(options.folder, sizes, Optimizations.only(switched_on), console)
+    for each in samplings:
+        parts = stream_text(engine, tokenizer, prompt, each, options.stop)
+        _answer(engine, parts, console)
 
 
-def _loaded(options: argparse.Namespace, optimizations: Optimizations, console: Console) -> Engine:
+def _loaded(
+    folder: str, sizes: dict[str, Any], optimizations: Optimizations, console: Console
+) -> Engine:
     columns = (TextColumn("loading"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     hidden = not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
@@ -71,34 +100,24 @@ def _loaded(options: argparse.Namespace, optimizations: Optimizations, console: 
             progress.update(task, completed=done, total=total)
 
         started = time.perf_counter()
-        sizes = {"max_model_len": options.max_model_len} if options.max_model_len else {}
-        engine = Engine.from_pretrained(
-            options.folder,
-            optimizations,
-            progress=advance,
-            max_num_seqs=1,
-            capture_sizes=(1,),
-            num_drafts=options.drafts,
-            **sizes,
-        )
+        engine = Engine.from_pretrained(folder, optimizations, progress=advance, **sizes)
         current().synchronize()
     seconds = time.perf_counter() - started
     console.print(f"ready after {seconds:.1f} s, with {optimizations}", style="dim", soft_wrap=True)
     return engine
 
 
-def _answer(
-    engine: Engine, prompt: object, sampling: SamplingParams, stop: list[str], console: Console
-) -> None:
+def _answer(engine: Engine, parts: Iterator[str], console: Console) -> None:
     started, first = time.perf_counter(), None
     before = engine.num_drafted, engine.num_accepted
-    for part in engine.stream(prompt, sampling, stop=stop):  # type: ignore[arg-type]  # a text or messages
+    for part in parts:
         if first is None:
             first = time.perf_counter()
         sys.stdout.write(part)
         sys.stdout.flush()
     ended = time.perf_counter()
     sys.stdout.write("\n")
+    sys.stdout.flush()
     num_tokens = engine.num_streamed
     drafted, accepted = engine.num_drafted - before[0], engine.num_accepted - before[1]
     if first is None or num_tokens < 2 or ended == first:

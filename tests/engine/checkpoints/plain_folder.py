@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 SIZES = {"hidden": 32, "inner": 48, "query": 64, "keys": 32, "vocab": 96}
 
@@ -78,6 +79,19 @@ class PlainFolder:
         (self.path / "config.json").write_text(json.dumps(self.config))
         (self.path / name).write_bytes(packed(self.header, self.data))
         return self.path
+
+
+def write_words(path: Path, words: list[str], template: str) -> None:
+    """Writes a tokenizer with an id for each word, in order, and a chat template."""
+    tokenizers = pytest.importorskip("tokenizers")
+    pytest.importorskip("transformers")
+    vocabulary = {word: number for number, word in enumerate([*words, "?"])}
+    model = tokenizers.models.WordLevel(vocabulary, unk_token="?")
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    tokenizer.save(str(path / "tokenizer.json"))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": template}
+    (path / "tokenizer_config.json").write_text(json.dumps(settings))
 
 
 def packed(header: Any, data: bytes) -> bytes:

@@ -1,14 +1,13 @@
 """Text in and text out: parts that come as they are certain, stop strings, and the command."""
 
-import json
-
 import pytest
 
 from solutions.engine import Engine, EngineConfig, SamplingParams
 from solutions.engine.generate import main
+from solutions.engine.text import checkpoint_engine
 from solutions.engine.text.answer import AnswerText
 
-from .plain_folder import PlainFolder
+from .plain_folder import PlainFolder, write_words
 
 WORDS = [f"w{number}" for number in range(90)]
 TEMPLATE = (
@@ -63,18 +62,10 @@ def test_nothing_of_a_stop_string_is_said_and_nothing_else_is_kept_back(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    tokenizers = pytest.importorskip("tokenizers")
-    pytest.importorskip("transformers")
     folder = PlainFolder.of(tmp_path_factory.mktemp("text") / "checkpoint")
     folder.config["eos_token_id"] = 95
     folder.write()
-    vocabulary = {word: number for number, word in enumerate(WORDS)} | {"?": 90}
-    model = tokenizers.models.WordLevel(vocabulary, unk_token="?")
-    tokenizer = tokenizers.Tokenizer(model)
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    tokenizer.save(str(folder.path / "tokenizer.json"))
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": TEMPLATE}
-    (folder.path / "tokenizer_config.json").write_text(json.dumps(settings))
+    write_words(folder.path, WORDS, TEMPLATE)
     return folder.path
 
 
@@ -154,9 +145,63 @@ def test_the_command_answers_with_any_switch_and_says_what_is_wrong(folder, caps
     drafted = capsys.readouterr()
     assert drafted.out == said.out
     assert "\n" not in drafted.err.strip().partition("\n")[2], "no line is broken"
-    assert main([*words, "-n", "0"]) == 1
-    assert "-n is 0" in capsys.readouterr().err
-    assert main([*words, "--temperature", "-1"]) == 1
-    assert "temperature is -1.0" in capsys.readouterr().err
-    assert main([str(folder / "nowhere"), "hello"]) == 1
-    assert "nowhere is not there" in capsys.readouterr().err
+
+
+REFUSED = {
+    "-n 0": "-n is 0",
+    "--temperature -1": "temperature is -1.0",
+    f"--seed {2**63 - 1} -n 2 --max-tokens 8": f"seed is {2**63}",
+    "--max-tokens 0": "asks for 0 tokens",
+    "--max-tokens 126": "has 3 tokens and asks for 126",
+    "--max-model-len 0": "max_model_len",
+    "--max-model-len 129": "max_position_embeddings 128",
+    "--drafts 200": "num_drafts 200",
+    "--stop=": "stop has an empty text",
+}
+
+
+@pytest.fixture
+def nothing_loads(monkeypatch):
+    def load(*_):
+        pytest.fail("weights were loaded for a request that is refused")
+
+    monkeypatch.setattr(checkpoint_engine, "load_model", load)
+
+
+@pytest.mark.parametrize("options", REFUSED)
+def test_a_request_that_is_refused_loads_nothing(folder, nothing_loads, capsys, options):
+    assert main([str(folder), "w9", *options.split()]) == 1
+    said = capsys.readouterr()
+    assert not said.out
+    assert REFUSED[options] in said.err and said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "lacks, prompt, sentence",
+    [
+        ("nothing", "", "has no tokens"),
+        ("nothing", "w92", "has id 92 at position 0"),
+        ("tokenizer.json", "w9", "has no tokenizer.json"),
+        ("config.json", "w9", "config.json"),
+        ("model.safetensors", "w9", "safetensors"),
+        ("the folder", "w9", "is not there"),
+    ],
+)
+def test_a_folder_or_prompt_that_is_refused_loads_nothing(
+    nothing_loads, tmp_path, capsys, lacks, prompt, sentence
+):
+    folder = PlainFolder.of(tmp_path / "folder")
+    folder.config["vocab_size"] = 92
+    write_words(folder.write(), [f"w{number}" for number in range(94)], "")
+    if lacks == "the folder":
+        folder.path = tmp_path / "nowhere"
+    elif lacks != "nothing":
+        (folder.path / lacks).unlink()
+    assert main([str(folder.path), prompt, "--plain"]) == 1
+    said = capsys.readouterr()
+    assert not said.out
+    assert sentence in said.err and said.err.count("\n") == 1
+
+
+def test_the_config_of_an_engine_is_known_before_it_is_loaded(folder, engine):
+    assert Engine.config_of(folder, max_model_len=48, max_num_seqs=2) == engine.config
