@@ -116,6 +116,14 @@ def test_a_question_about_a_tensor_that_reads_no_value_launches_nothing(accelera
     assert {"is_set_to", "is_same_size", "_fused_sdp_choice", "dense_dim"} <= set(asked)
 
 
+def test_an_operator_that_writes_and_returns_nothing_launches_its_kernel(accelerator):
+    values = [torch.ones(4, device=accelerator.device) for _ in range(2)]
+    for write in (torch._foreach_add_, torch._foreach_mul_, torch._foreach_div_):
+        with debubble.record(accelerator) as timeline:
+            write(values, 2.0)
+        assert timeline.counts()["kernels"] >= 1, write
+
+
 def test_pinned_memory_whose_registration_broke_off_is_forgotten_without_an_error():
     """Ctrl-C comes at any line."""
     address_range = (1 << 40, (1 << 40) + 4096)

@@ -82,7 +82,12 @@ class Computation:
         """Where the CPU's operator refuses a Python number that PyTorch hands over."""
         self.widened = types_to_widen(self.name)
         self.rule = rule_of(self.name)
-        if self.rule is ONE_KERNEL and not any("Tensor" in str(r.type) for r in schema.returns):
+        is_a_question = bool(schema.returns) and not schema.is_mutable
+        if (
+            self.rule is ONE_KERNEL
+            and is_a_question
+            and not any("Tensor" in str(r.type) for r in schema.returns)
+        ):
             # What is answered without reading a value stands beside the tensor, on the host.
             self.rule = NOTHING
         self.multiplies = self.name in MATRIX_PRODUCTS
