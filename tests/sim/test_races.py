@@ -403,3 +403,63 @@ def test_a_capture_proves_nothing_and_its_replay_does(accelerator, five, values)
         graph.replay()
     (hazard,) = timeline.hazards
     assert "# captured here" in hazard.first.text
+
+
+@pytest.mark.parametrize(
+    "upload",
+    [
+        lambda host, device: host.to(device, non_blocking=True),
+        lambda host, device: host.to(device),
+        lambda host, device: torch.empty(4, device=device).copy_(host, non_blocking=True),
+        lambda host, device: host.to(device, torch.float64, non_blocking=True),
+        lambda host, device: host[:2].to(device, non_blocking=True),
+    ],
+    ids=["to", "blocking", "copy_", "another dtype", "a part"],
+)
+def test_a_round_trip_by_pinned_memory_on_one_stream_is_no_race(accelerator, pinned, upload):
+    with debubble.record(accelerator) as timeline:
+        accelerator.sleep(5)
+        values = torch.full((4,), 3.0, device=accelerator.device)
+        pinned.copy_(values, non_blocking=True)
+        back = upload(pinned, accelerator.device)
+        assert set(back.tolist()) == {3.0}
+    assert timeline.hazards == []
+
+
+def test_a_round_trip_over_two_streams_needs_an_order(accelerator, pinned):
+    def there_and_back(ordered):
+        main, other = accelerator.current_stream(), accelerator.stream()
+        with debubble.record(accelerator) as timeline:
+            accelerator.sleep(5)
+            values = torch.full((4,), 3.0, device=accelerator.device)
+            pinned.copy_(values, non_blocking=True)  # there
+            with other:
+                if ordered:
+                    other.wait_stream(main)
+                pinned.to(accelerator.device, non_blocking=True)  # back
+        accelerator.synchronize()
+        return timeline.hazards
+
+    (race,) = there_and_back(ordered=False)
+    assert race.kind == "unordered_streams"
+    assert "# there" in race.first.text and "# back" in race.second.text
+    assert there_and_back(ordered=True) == []
+
+
+def test_a_capture_on_a_stream_of_its_own_is_no_race(accelerator):
+    with debubble.as_cuda(), debubble.record(accelerator) as timeline:
+        static = torch.ones(4, device="cuda")
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                static * 2
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            result = static * 2 + torch.rand(4, device="cuda").clamp(max=0)
+        for value in range(3):
+            static.copy_(torch.full((4,), float(value)))
+            graph.replay()
+            assert result.tolist() == [2.0 * value] * 4
+    assert timeline.hazards == []

@@ -293,8 +293,9 @@ class SimDevice:
         return tensor
 
     def made(self, tensor: SimTensor) -> SimTensor:
-        """A result: written by what was queued last."""
-        self.races.made(tensor.block)
+        """A result: written by what was queued last. A capture queues nothing."""
+        if self.capturing is None:
+            self.races.made(tensor.block)
         self._hand_out(tensor)
         return tensor
 

@@ -50,8 +50,8 @@ class Races:
         touches: list[Touch] = []
         for tensor in writes:
             block = tensor.block
-            self._expect_before(block.last_write, stream, source, "written")
-            self._expect_before(block.last_read, stream, source, "read")
+            self.expect_before(block.last_write, stream, source, "written")
+            self.expect_before(block.last_read, stream, source, "read")
             block.last_write = access
             if block.owner != number:
                 block.used_by(access)
@@ -61,7 +61,7 @@ class Races:
             block = tensor.block
             written = block.last_write
             if written is not None and written[0] != number:
-                self._expect_before(written, stream, source, "written")
+                self.expect_before(written, stream, source, "written")
             block.last_read = access
             if block.owner != number:
                 block.used_by(access)
@@ -141,9 +141,10 @@ class Races:
     def _known_to_host(self, number: int) -> int:
         return self._host_seen.get(number, 0)
 
-    def _expect_before(
+    def expect_before(
         self, access: Access | None, stream: SimStream, source: SourceLine | None, verb: str
     ) -> None:
+        """Reports `access` unless it comes before what is queued on `stream` now."""
         if access is None or access.stream == stream.number:
             return
         known = max(stream.seen.get(access.stream, 0), self._host_seen.get(access.stream, 0))

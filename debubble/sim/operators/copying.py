@@ -14,6 +14,7 @@ from ..memory.inflight import copy_step, looking_at
 from ..memory.pieces import Pieces
 from ..tensor import SimTensor
 from .execution import Operation, execute
+from .host_watch import report_read
 
 
 class Copies:
@@ -66,6 +67,12 @@ class Copies:
         if non_blocking and _reads_pinned(actions) and device.capturing is None:
             self._upload_later(target, source, actions)
             return
+        if _reads_pinned(actions):
+            # The device reads when its stream gets there, after copies that are queued before.
+            self._expect_after_downloads(source)
+            device.settle(by=device.current_stream().free_at)
+        elif device.recorder is not None:
+            report_read(device, source)
         # What goes by way of a copy of the driver's own is safe from the host from now on.
         staged = source.clone() if device.in_flight.uploads else source
         execute(device, Operation(lambda: data.copy_(staged), lambda _: actions, [], [target]))
@@ -75,6 +82,7 @@ class Copies:
         """The device reads the host's memory when the stream gets there."""
         device, data, in_flight = self.device, target.data_on_cpu, self.device.in_flight
         device.host_works(device.cost.op_us)
+        self._expect_after_downloads(source)
         done_at = device.perform(actions, writes=[target])
         device.touches_host(source, writes=False)
         in_flight.will_overwrite(data)
@@ -83,6 +91,13 @@ class Copies:
         step.run()
         in_flight.tape.append(step)
         in_flight.ends_at(leaving, done_at)
+
+    def _expect_after_downloads(self, source: torch.Tensor) -> None:
+        """Reports a copy into `source` that another stream may not have done by now."""
+        pending = self.device.in_flight.reader_of_pending(source)
+        if pending is not None:
+            stream, line = self.device.current_stream(), self.device.source()
+            self.device.races.expect_before(pending.access, stream, line, "written")
 
     def _download(self, target: torch.Tensor, source: SimTensor, non_blocking: bool) -> None:
         device, data = self.device, source.data_on_cpu
@@ -99,6 +114,7 @@ class Copies:
             view = looking_at(result, target)
             execute(device, Operation(lambda: view.copy_(data), lambda _: actions, [source]))
             coming = device.in_flight.download_to(target, result, device.source())
+            coming.access = device.races.last_access
             device.in_flight.ends_at(coming, device.current_stream().free_at)
             device.touches_host(target, writes=True)
             device.settle()

@@ -46,7 +46,11 @@ class _Operators(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         in_flight = self.device.in_flight
-        if SimTensor not in types and (in_flight.uploads or in_flight.downloads):
+        if (
+            SimTensor not in types
+            and (in_flight.uploads or in_flight.downloads)
+            and not _is_upload(func, kwargs)
+        ):
             self._look_at(func, args, kwargs or {})
         return func(*args, **(kwargs or {}))
 
@@ -59,6 +63,12 @@ class _Operators(TorchDispatchMode):
                     self.device.in_flight.note_host_write(tensor, source_line())
                 elif not func.is_view:
                     report_read(self.device, tensor)
+
+
+def _is_upload(func: Any, kwargs: dict | None) -> bool:
+    """True for `to` with a device that is not the host: `Copies` knows who reads the source."""
+    device = (kwargs or {}).get("device") if func is torch.ops.aten._to_copy.default else None
+    return device is not None and torch.device(device).type != "cpu"
 
 
 def modes_are_on() -> bool:
