@@ -23,7 +23,7 @@ from debubble.detector.findings import Finding
 from debubble.detector.report import SyncReport
 from debubble.detector.script import Module, NoScript, Script, exit_status
 from debubble.timeline.trace_file import write_whole
-from debubble.views.syncs import FIGURES, meanings, remedies, sentences, table
+from debubble.views.syncs import FIGURES, meanings, race_lines, remedies, sentences, table
 
 from .refusal import refuse
 from .rich_table import figures_first
@@ -50,9 +50,10 @@ class Wanted:
 def syncs(program: str, arguments: list[str], wanted: Wanted) -> None:
     """Exits as the script does, and says where an exception ended it.
 
-    With `check` it exits with status 1 if there is a host sync that is not allowed, with `baseline`
-    if there is one that is new. It exits with status 2 and one sentence if nothing ran on the
-    device. If a file can't be read or written, it says so with status 2 and runs nothing.
+    With `check` it exits with status 1 if there is a race or a host sync that is not allowed, with
+    `baseline` if there is a race or a new host sync. It exits with status 2 and one sentence if
+    nothing ran on the device. If a file can't be read or written, it says so with status 2 and runs
+    nothing.
     """
     try:
         runs = Module.named(program) if wanted.is_module else Script.read(Path(program))
@@ -77,11 +78,11 @@ def syncs(program: str, arguments: list[str], wanted: Wanted) -> None:
     if known is not None:
         _say_what_is_new(new, report, wanted.stack)
     if wanted.github:
-        print(*github(new, report.endings), sep="\n")
+        print(*github(new, report.endings, report.races), sep="\n")
     if json_file is not None:
         _write(report.as_dict(), json_file)
     if sarif_file is not None:
-        _write(sarif(new, report.endings), sarif_file)
+        _write(sarif(new, report.endings, report.races), sarif_file)
     if save is not None:
         report.timeline.save(save)
     advice = _advice(accelerator, wanted, report, ended_by)
@@ -89,7 +90,7 @@ def syncs(program: str, arguments: list[str], wanted: Wanted) -> None:
         typer.secho(advice, fg="yellow", err=True)
     if status == 0 and not report.used_the_device:
         status = NOTHING_RAN
-    if status == 0 and new and (wanted.check or known is not None):
+    if status == 0 and (new or report.races) and (wanted.check or known is not None):
         status = 1
     raise typer.Exit(status)
 
@@ -125,6 +126,11 @@ def _advice(
 def show(report: SyncReport, stack: bool = False) -> None:
     console = _console()
     console.print()
+    if report.races:
+        console.print("Races:", style="bold red")
+        for line in race_lines(report.timeline):
+            console.print(Text(line), soft_wrap=True)
+        console.print()
     if report.findings:
         _print_table(console, report.findings, stack)
         for meaning in meanings(report.findings):

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 from ..contract.source_line import SourceLine
+from ..timeline.event import Hazard
 from ..timeline.trace_file import portable_path
 from .ending import Ending
-from .findings import WORDS, Finding
+from .findings import RACES, WORDS, Finding
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 ESCAPED = {"%": "%25", "\r": "%0D", "\n": "%0A"}
@@ -17,10 +18,12 @@ NOT_RUN = "what did not run because of that is not among the results."
 IN_A_PROPERTY = {**ESCAPED, ":": "%3A", ",": "%2C"}
 
 
-def sarif(findings: Iterable[Finding], endings: Sequence[Ending] = ()) -> dict[str, object]:
-    """A log of SARIF 2.1.0 with a result for each finding whose line is known, and a notification
-    for each exception that ended the run, or a thread of it, early."""
-    rules = [
+def sarif(
+    findings: Iterable[Finding], endings: Sequence[Ending] = (), races: Sequence[Hazard] = ()
+) -> dict[str, object]:
+    """A log of SARIF 2.1.0 with a result for each finding and race whose line is known, and a
+    notification for each exception that ended the run, or a thread of it, early."""
+    rules: list[dict[str, object]] = [
         {
             "id": kind,
             "shortDescription": {"text": f"The host waits for {what}."},
@@ -28,8 +31,13 @@ def sarif(findings: Iterable[Finding], endings: Sequence[Ending] = ()) -> dict[s
         }
         for kind, (what, meaning) in WORDS.items()
     ]
+    rules += [
+        {"id": kind, "shortDescription": {"text": text}, "help": {"text": text}}
+        for kind, text in RACES.items()
+    ]
     driver = {"name": "debubble", "rules": rules}
-    results = [_result(finding) for finding in findings if finding.source is not None]
+    results = [_race(race) for race in races if race.second or race.first]
+    results += [_result(finding) for finding in findings if finding.source is not None]
     run = {
         "tool": {"driver": driver},
         "invocations": [
@@ -50,6 +58,19 @@ def _notification(ending: Ending) -> dict[str, object]:
         "message": {"text": f"{ending.sentence}: {NOT_RUN}"},
         "locations": [_location(ending.source)] if ending.source else [],
         "exception": {"kind": ending.kind, "message": ending.message},
+    }
+
+
+def _race(race: Hazard) -> dict[str, object]:
+    lines = [line for line in (race.second, race.first) if line is not None]
+    places = [(portable_path(line.file), line.function, line.text) for line in lines]
+    return {
+        "ruleId": race.kind,
+        "level": "error",
+        "message": {"text": race.message},
+        "locations": [_location(lines[0])],
+        "relatedLocations": [_location(line) for line in lines[1:]],
+        "partialFingerprints": {"debubble/v1": "|".join((race.kind, *map(str, places)))},
     }
 
 
@@ -83,10 +104,15 @@ def _location(line: SourceLine) -> dict[str, object]:
     return {"physicalLocation": {"artifactLocation": file, "region": region}}
 
 
-def github(findings: Iterable[Finding], endings: Sequence[Ending] = ()) -> list[str]:
-    """Commands that a step of a GitHub Action prints: one for each finding with a line, and one for
-    each exception that ended the run, or a thread of it, early."""
+def github(
+    findings: Iterable[Finding], endings: Sequence[Ending] = (), races: Sequence[Hazard] = ()
+) -> list[str]:
+    """Commands that a step of a GitHub Action prints: one for each finding with a line, one for
+    each race, and one for each exception that ended the run, or a thread of it, early."""
     lines = [_command("error", "the run ended early", e.source, f"{e.sentence}.") for e in endings]
+    lines += [
+        _command("error", "a race", race.second or race.first, race.message) for race in races
+    ]
     for finding in findings:
         if finding.source is None:
             continue

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 
 from ..contract.source_line import SourceLine
 from ..timeline.data import TimelineData
+from ..timeline.event import Hazard, HazardKind
 from .holds import HoldKind, find_holds
 from .instead import instead_of
 
@@ -54,6 +55,16 @@ class Finding:
     def is_a_wait(self) -> bool:
         """Whether the host waits for the device, and isn't only slowed down."""
         return self.kind != "staged_upload"
+
+
+def races_of(timeline: TimelineData) -> Counter[Hazard]:
+    """Returns each race that was proved, by its kind and its two lines, with how often."""
+    first: dict[tuple, Hazard] = {}
+    times: Counter[Hazard] = Counter()
+    for race in timeline.hazards:
+        known = first.setdefault((race.kind, race.first, race.second), race)
+        times[known] += 1
+    return times
 
 
 def find(timeline: TimelineData) -> list[Finding]:
@@ -124,3 +135,13 @@ WORDS: dict[HoldKind, tuple[str, str]] = {
     "library": ("a library", "a synchronisation that is not PyTorch's."),
 }
 """What the host waits for, and where that comes from."""
+
+RACES: dict[HazardKind, str] = {
+    "overwritten_in_flight": "The host writes to pinned memory that a copy still reads.",
+    "read_before_sync": "The host reads what a copy has not brought yet.",
+    "graph_input_freed": "A graph is replayed on memory that was freed.",
+    "unordered_streams": "Two streams use one memory, and nothing orders them.",
+    "memory_reused": "Memory is given to the next tensor while another stream uses it.",
+    "undefined_order": "Several values go to one place, and which one stays is undefined.",
+}
+"""What each kind of race is."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 
 from ..contract.source_line import SourceLine
+from ..timeline.event import Hazard
 from ..timeline.timeline import Timeline
 from ..timeline.trace_file import portable_path
 from ..views.syncs import text
 from .ending import Ending
-from .findings import Finding, find
+from .findings import Finding, find, races_of
 
 
 @dataclass(repr=False)
@@ -49,6 +50,11 @@ class SyncReport:
         """Whether anything was recorded: without it, to have found nothing means nothing."""
         return bool(self.timeline.events)
 
+    @property
+    def races(self) -> list[Hazard]:
+        """The races that sim proved, each pair of lines once."""
+        return list(races_of(self.timeline))
+
     def as_dict(self) -> dict[str, object]:
         """For a JSON file: times in microseconds, and whether they are modelled."""
         return {
@@ -61,6 +67,16 @@ class SyncReport:
                 {"type": e.kind, "message": e.message, "thread": e.thread, **_place(e.source)}
                 for e in self.endings
             ],
+            "races": [
+                {
+                    "kind": race.kind,
+                    "message": race.message,
+                    "count": times,
+                    "first": _place(race.first),
+                    "second": _place(race.second),
+                }
+                for race, times in races_of(self.timeline).items()
+            ],
             "findings": [_row(finding) for finding in self.findings],
             "allowed": [_row(finding) for finding in self.allowed],
         }
@@ -69,7 +85,8 @@ class SyncReport:
         return text(self.timeline, self.findings, self.allowed, endings=self.endings)
 
     def __repr__(self) -> str:
-        return f"SyncReport(findings={len(self.findings)}, allowed={len(self.allowed)})"
+        races = f", races={len(self.races)}" if self.timeline.hazards else ""
+        return f"SyncReport(findings={len(self.findings)}, allowed={len(self.allowed)}{races})"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {"text/plain": str(self)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from debubble.detector.ending import Ending
-from debubble.detector.findings import Finding
+from debubble.detector.findings import Finding, races_of
 from debubble.timeline.data import TimelineData
 
 from .timeline.tables import Row, align
@@ -24,12 +24,23 @@ def text(
     """Plain text: tables, what the words mean, what to write instead, and the sum. `stack` shows
     every line of a library on the way to a wait, and not the innermost alone."""
     blocks = []
+    if races := race_lines(timeline):
+        blocks.append("\n".join(["Races:", *races]))
     if findings:
         blocks += [align(*table(findings, stack), len(FIGURES)), *meanings(findings)]
         blocks.append("\n".join(["Instead:", *remedies(findings)]))
     if allowed:
         blocks.append(f"Allowed:\n{align(*table(allowed, stack), len(FIGURES))}")
     return "\n\n".join([*blocks, "\n".join(sentences(timeline, findings, allowed, endings))])
+
+
+def race_lines(timeline: TimelineData) -> list[str]:
+    """Returns a sentence for each race that was proved, with both lines and how often."""
+    lines = []
+    for race, times in races_of(timeline).items():
+        often = "" if times == 1 else f" ({times:,} times)"
+        lines.append(printable(f"  {race.message}{often}"))
+    return lines
 
 
 def table(findings: Sequence[Finding], stack: bool = False) -> tuple[Row, list[Row]]:
@@ -101,8 +112,16 @@ def sentences(
     said = [f"{ending.sentence}." for ending in endings]
     if endings:
         said.append("What did not run because of that is not in this report.")
+    races = len(races_of(timeline))
+    if races:
+        said.append(
+            f"{'One race was' if races == 1 else f'{races:,} races were'} proved: results may be "
+            "wrong."
+        )
     if findings:
         said.append(f"The host was held {_sum(findings)} ({timeline.label}).")
+    elif used_the_device and races:
+        said.append(f"The host never waited for the device ({timeline.label}).")
     elif used_the_device and endings:
         said.append(f"No wait was seen in what ran ({timeline.label}).")
     elif used_the_device:
