@@ -100,6 +100,7 @@ SYSTEMS = {
         {"small": "3 prompts, narrow model", "serving": "8 prompts of 8192 tokens in all"},
         lambda cost: f"{cost['device_us'] / 1000:.2f} ms, {cost['counts']['host_syncs']} waits",
         variants=("cached", "after"),
+        pictured=("cached", "after"),
         headline=Headline(
             "chunk tables made on the host: a prefill of Gated DeltaNet layers",
             "upstream's, with its cache",

@@ -96,9 +96,11 @@ SYNC_FREE = Seam(
     ),
 )
 
-# Chapter 03: the chunks of prompts. Each layer asks the device for them, or the host plans them.
+# Chapter 03: the chunks of prompts. Before, the first layer of a step reads their starts back from
+# the device, and a cache keeps its tables for the other layers, as upstream did. After, the host
+# plans them.
 GDN_PRECOMPUTE = Seam(
-    before=ChunkSide(tables=None, rule=gdn_before.chunk_gated_delta_rule),
+    before=ChunkSide(tables=None, rule=partial(gdn_before.chunk_gated_delta_rule, cached=True)),
     after=ChunkSide(tables="host", rule=chunk_gated_delta_rule),
 )
 

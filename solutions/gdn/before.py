@@ -52,9 +52,10 @@ def identity_cache(make: Callable) -> Callable:
     @functools.wraps(make)
     def cached(*arguments):
         nonlocal last
-        if last is None or not _same_objects(last[0], arguments):
-            last = arguments, make(*arguments)
-        return last[1]
+        found = last  # Another thread may replace `last` meanwhile.
+        if found is None or not _same_objects(found[0], arguments):
+            found = last = arguments, make(*arguments)
+        return found[1]
 
     return cached
 

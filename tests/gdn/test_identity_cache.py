@@ -116,6 +116,21 @@ def test_trap_2_fresh_slices_are_never_found_and_keep_their_buffer_alive(acceler
     assert not still_there_after(upload, starts_of([128, 64, 0, 0]))
 
 
+def test_a_thread_that_asks_meanwhile_changes_no_answer_of_the_cache(monkeypatch):
+    cached = before.identity_cache(lambda starts: [starts])
+    mine, of_another_thread = object(), object()
+    cached(mine)
+    compare = before._same_objects
+
+    def compare_while_another_thread_asks(some, others):
+        monkeypatch.undo()
+        cached(of_another_thread)
+        return compare(some, others)
+
+    monkeypatch.setattr(before, "_same_objects", compare_while_another_thread_asks)
+    assert cached(mine) == [mine]
+
+
 def arguments(accelerator, lengths, size=16):
     """Of the op, for one head."""
     random = np.random.default_rng(0)
