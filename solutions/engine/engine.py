@@ -23,6 +23,7 @@ from .optimizations import Optimizations
 from .requests.new_request import new_request, seeds_apart
 from .requests.request import Request, RequestOutput, SamplingParams
 from .requests.step_batch import ScheduledRequest, StepBatch, are_decodes
+from .requests.turns import Turn, in_turn
 from .run.data_parallel import DataParallelRanks
 from .run.pooling import checked_starts, pool, pooling_requests
 from .run.sampler import Answered, SampledStep
@@ -31,7 +32,6 @@ from .scheduler import Scheduler
 from .seams import Seams
 from .speculation.drafted_batch import DraftedBatch
 from .text.checkpoint_engine import CheckpointEngine
-from .turns import Turn, in_turn
 
 
 class Engine(CheckpointEngine):

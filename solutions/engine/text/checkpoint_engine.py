@@ -22,7 +22,7 @@ from ..model.config import EngineConfig
 from ..model.model import Model
 from ..optimizations import Optimizations
 from ..requests.request import Request, SamplingParams
-from ..turns import TakesTurns, in_turn
+from ..requests.turns import TakesTurns, in_turn
 from .stream import stream_text
 from .tokenizer import Messages, Tokenizer
 

@@ -12,7 +12,7 @@ from functools import wraps
 from threading import Lock, get_ident
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
-from .requests.request import Request
+from .request import Request
 
 Caller = TypeVar("Caller", bound="TakesTurns")
 Given = ParamSpec("Given")
