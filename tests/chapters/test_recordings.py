@@ -55,7 +55,7 @@ def test_a_table_and_a_picture_mean_the_same_by_idle(gpu, system, variant):
     shown = recording(system, variant, gpu)
     recorded = Timeline.load(ASSETS / "timelines" / gpu / f"{system}_{variant}.json")
     cost = step_cost([(shown.span, 0.0)], recorded)
-    # Work that begins within the load is cut at its end: a tenth of a percent, and pages show whole.
+    # Work that begins within the load is cut at its end. Pages show whole percents.
     assert cost.idle_share == pytest.approx(shown.idle_share(), abs=1e-3)
 
 
