@@ -19,7 +19,7 @@ class Ending:
     kind: str
     """The name of the exception's class."""
     message: str
-    """What it says, empty if it says nothing or can't."""
+    """The exception's message, empty if it has none or can't be turned into a string."""
     source: SourceLine | None
     """The innermost line of the user's own code that it came through. Without one it is a library's
     innermost line, else the outermost one."""

@@ -144,4 +144,4 @@ RACES: dict[HazardKind, str] = {
     "memory_reused": "Memory is given to the next tensor while another stream uses it.",
     "undefined_order": "Several values go to one place, and which one stays is undefined.",
 }
-"""What each kind of race is."""
+"""Describes each kind of race in one sentence."""

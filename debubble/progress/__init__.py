@@ -1,4 +1,4 @@
-"""What a learner tried, saw and solved: the only code that reads and writes `progress.jsonl`."""
+"""Reads and writes `progress.jsonl`, which holds what a learner tried, saw and solved."""
 
 from .events import VERSION, Event, Standing, parsed
 from .file import NAME, ProgressError, ProgressFile
