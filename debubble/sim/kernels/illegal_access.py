@@ -112,7 +112,9 @@ class _Checked:
         for start, end in ranges:
             if start <= first and last + nbytes <= end:
                 return
-        self._look_up_each(addresses if mask is None else addresses[mask], nbytes, ranges, does)
+        # A mask made of scalars comes as integers, which would be taken for places.
+        touched = addresses if mask is None else addresses[mask.astype(bool)]
+        self._look_up_each(touched, nbytes, ranges, does)
 
     def _look_up_each(
         self, touched: np.ndarray, nbytes: int, ranges: list[tuple[int, int]], does: str
@@ -138,7 +140,7 @@ def _refuse(address: int, nbytes: int, does: str) -> NoReturn:
         running.name if running else "a kernel",
         running and running.launched_at,
         f"{does} {nbytes} bytes at {address:#x}",
-        f"that memory was freed at {freed_at}" if freed_at else UNKNOWN,
+        f"what lay there was freed at {freed_at}" if freed_at else UNKNOWN,
     )
 
 
