@@ -20,7 +20,7 @@ from failure import Failure
 EXTRAS = ("lab", "test", "hub")
 CPU_INDEX = os.environ.get("DEBUBBLE_CPU_INDEX", "https://download.pytorch.org/whl/cpu")
 ONLY_FOR_CUDA = re.compile(r"(nvidia|cuda)-")
-SIZES = {"cpu": ("0.6 GB", "1.9 GB"), "cuda": ("3.2 GB", "8 GB")}
+SIZES = {"cpu": ("0.5 GB", "1.9 GB"), "cuda": ("3.2 GB", "8 GB")}
 """Downloaded where nothing is cached, and on disk, for `lab` on Linux x86-64."""
 DRIVER = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/usr/lib/wsl/lib/nvidia-smi")
 
