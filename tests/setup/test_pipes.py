@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.engine.checkpoints.plain_folder import PlainFolder, write_words
+
 COMMANDS = (["list"], ["--help"], ["lesson", "gdn"])
 
 
@@ -31,3 +33,23 @@ def test_a_terminal_may_know_ascii_alone(command):
     )
     assert (run.returncode, run.stderr) == (0, b"")
     assert run.stdout
+
+
+@pytest.mark.sim
+@pytest.mark.deep
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_generate_answers_a_closed_pipe_and_an_ascii_terminal(tmp_path, is_closed):
+    folder = PlainFolder.of(tmp_path / "folder").write()
+    write_words(folder, [f"é{number}" for number in range(95)], "")
+    run = subprocess.Popen(
+        [sys.executable, "-m", "solutions.engine.generate", str(folder), "é9", "--max-tokens=6"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    said = b"" if is_closed else run.stdout.read()
+    run.stdout.close()
+    errors = run.stderr.read()
+    assert run.wait() == is_closed
+    assert is_closed or said.startswith(rb"\xe9")
+    assert errors.startswith(b"ready") and b"Error" not in errors
