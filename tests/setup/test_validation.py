@@ -2,8 +2,10 @@
 
 import json
 import os
+import subprocess
 import tarfile
 import threading
+import time
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -97,11 +99,19 @@ def test_a_part_that_is_cut_keeps_its_last_whole_result(checkout):
     assert recorded["parts"]["second"]["cut_after"] >= 1.2
 
 
-def test_what_a_cut_part_started_is_ended_with_it(checkout):
+def test_what_a_cut_part_started_is_ended_with_it(checkout, monkeypatch):
     child = "import subprocess, sys; subprocess.run([sys.executable, '-c', CODE])"
-    code = f"import os, time; open('pid', 'w').write(str(os.getpid())); {NEVER_ENDS}"
-    (checkout / "second.py").write_text(f"CODE = {code!r}\n{child}")
-    validate(checkout, "--only", "second", "--minutes", "0.05")
+    code = "import os, time; open('new', 'w').write(str(os.getpid())); os.replace('new', 'pid')"
+    (checkout / "second.py").write_text(f"CODE = {f'{code}; {NEVER_ENDS}'!r}\n{child}")
+    communicate = subprocess.Popen.communicate
+
+    def once_the_child_runs(process, *args, timeout=None):
+        while timeout is not None and not (checkout / "pid").exists() and process.poll() is None:
+            time.sleep(0.01)
+        return communicate(process, *args, timeout=timeout and 0.01)
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", once_the_child_runs)
+    validate(checkout, "--only", "second", "--minutes", "10")
     with pytest.raises(ProcessLookupError):
         pid = int((checkout / "pid").read_text())
         while Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z":

@@ -80,6 +80,7 @@ def all_parts(device: str, gpus: int, benchmarks: Path, timelines: Path) -> list
     return [
         *(tests(name, device) for name in TESTS),
         tests_of_much_memory(device),
+        operators(device, benchmarks.parents[1] / "effects" / f"{benchmarks.name}-operators.json"),
         *(katas(folder, device) for folder in _folders("katas")),
         *(chapter(path, device) for path in sorted((ROOT / "tests/chapters").glob("*.ipynb"))),
         *(benchmark(system, device, benchmarks, timelines) for system in SYSTEMS),
@@ -125,6 +126,12 @@ def tests_of_much_memory(device: str) -> Part:
         "--deep",
     )
     return Part("tests-much_memory", device, pytest(*arguments), alone=True)
+
+
+def operators(device: str, counts: Path) -> Part:
+    """Waits and copies of each operator of PyTorch's database, written to `counts`."""
+    command = ("-m", "tests.accelerators.operators", "--device", device, "--output", str(counts))
+    return Part("operators", device, (*command, "--processes", "6"), processes=6)
 
 
 def katas(system: str, device: str) -> Part:
