@@ -1,11 +1,18 @@
 """What Triton's interpreter does once for a kernel, where a kernel may read and write, and that the
 interpreter is left as it was."""
 
+import inspect
+import os
+
+import numpy as np
 import pytest
 import torch
 
 import debubble
 from debubble.accelerator import launch
+from debubble.sim.kernels import interpreting
+from debubble.sim.kernels.illegal_access import running
+from tests.interrupted import Lines
 
 pytestmark = pytest.mark.sim
 triton = pytest.importorskip("triton")
@@ -18,22 +25,11 @@ def double(x):
 
 
 @triton.jit
-def refuse(x):
-    tl.static_assert(False, "not today")
-    return x
-
-
-@triton.jit
 def doubles_kernel(x, times: tl.constexpr):
     value = tl.load(x + tl.program_id(0))
     for _ in range(times):
         value = double(value)
     tl.store(x + tl.program_id(0), value)
-
-
-@triton.jit
-def refusing_kernel(x):
-    tl.store(x, refuse(tl.load(x)))
 
 
 @triton.jit
@@ -45,16 +41,17 @@ def asserting_kernel(x):
 
 @pytest.fixture
 def prepared(monkeypatch):
-    """The functions that the interpreter itself prepared and called, one for each time."""
-    interpreted, calls = type(double), []
-    as_it_was = interpreted.__call__
+    """The names of the functions that the interpreter prepared the language for, one each time."""
+    from triton.runtime import interpreter
 
-    def call(function, *args, **kwargs):
-        calls.append(function.fn.__name__)
-        return as_it_was(function, *args, **kwargs)
+    prepare, functions = interpreter._patch_lang, []
 
-    monkeypatch.setattr(interpreted, "__call__", call)
-    return calls
+    def noted(function):
+        functions.append(function.__name__)
+        return prepare(function)
+
+    monkeypatch.setattr(interpreter, "_patch_lang", noted)
+    return functions
 
 
 def test_a_function_is_prepared_once_in_each_launch(accelerator, prepared):
@@ -62,17 +59,60 @@ def test_a_function_is_prepared_once_in_each_launch(accelerator, prepared):
     for _ in range(2):
         launch(doubles_kernel, (3,), x, times=4)
     assert x.tolist() == [256.0] * 3
-    assert prepared == ["double"] * 2
+    assert prepared == ["doubles_kernel", "double"] * 2
 
 
-def test_after_a_launch_the_interpreter_is_as_it_was(accelerator, prepared):
+def interrupt():
+    raise KeyboardInterrupt
+
+
+@triton.jit
+def interrupted_kernel(x):
+    tl.device_assert(tl.load(x) > 0, "numbers must be above 0")
+    tl.store(x, double(tl.load(x)))
+    interrupt()
+
+
+def replaced():
+    """What sim replaces in Triton, and what a run sets."""
+    from triton.runtime import interpreter
+
+    calls = type(double).__call__, interpreter.GridExecutor.__call__
+    ways = interpreter.interpreter_builder.options, interpreter._interpreter
+    return *calls, *ways, running.get(), interpreting.is_launch.get(), np.geterr()
+
+
+@pytest.mark.parametrize("how", ["launched", "called"])
+def test_a_kernel_interrupted_twice_leaves_no_state(accelerator, prepared, how):
+    """The kernel's own interrupt comes first, or second if the line runs before it."""
+
+    def start():
+        interpreting.check_runs.cache_clear()
+        interpreting.prepare_once.cache_clear()
+        if how == "launched":
+            launch(interrupted_kernel, (1,), x)
+        else:
+            interrupted_kernel[1,](x)
+
     x = torch.ones(1, device=accelerator.device)
-    as_it_was = type(double).__call__
     launch(doubles_kernel, (1,), x, times=1)
-    assert type(double).__call__ is as_it_was
-    with pytest.raises(Exception, match="not today"):
-        launch(refusing_kernel, (1,), x)
-    assert type(double).__call__ is as_it_was
+    folders = os.path.dirname(interpreting.__file__), inspect.getfile(np.errstate)
+    lines = Lines(folders=folders)
+    with pytest.raises(KeyboardInterrupt), lines.traced():
+        start()
+    before = replaced()
+    for line, number in lines.first.items():
+        with (
+            pytest.raises(KeyboardInterrupt),
+            Lines(KeyboardInterrupt(), [number], folders).traced(),
+        ):
+            start()
+        assert replaced() == before, line
+        prepared.clear()
+        y = torch.ones(1, device=accelerator.device)
+        launch(doubles_kernel, (1,), y, times=2)
+        assert (y.tolist(), prepared) == ([4.0], ["doubles_kernel", "double"]), line
+    assert len(lines.first) > 20
 
 
 def test_what_a_kernel_asserts_is_asked_and_nothing_changes_where_it_does_not_hold(accelerator):
@@ -82,6 +122,12 @@ def test_what_a_kernel_asserts_is_asked_and_nothing_changes_where_it_does_not_ho
     with pytest.raises(RuntimeError, match="asserting_kernel: numbers must be above 0"):
         launch(asserting_kernel, (2,), x[1:])
     assert x.tolist() == [-1, -2, 0, 3]
+
+
+def test_a_kernel_that_is_called_directly_asserts_nothing_after_a_launch_either(accelerator):
+    x = torch.tensor([0])
+    launch(doubles_kernel, (1,), x.to(accelerator.device), times=1)
+    asserting_kernel[1,](x - 1)
 
 
 def test_a_sum_beyond_32_bits_is_no_assertion(accelerator):

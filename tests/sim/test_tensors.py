@@ -1,5 +1,6 @@
 """A tensor on sim behaves as one on CUDA does."""
 
+import contextlib
 import copy
 import os
 import pickle
@@ -12,6 +13,7 @@ import torch
 
 import debubble
 from debubble.sim.memory import pinning
+from tests.interrupted import Lines
 
 pytestmark = pytest.mark.sim
 
@@ -124,14 +126,38 @@ def test_an_operator_that_writes_and_returns_nothing_launches_its_kernel(acceler
         assert timeline.counts()["kernels"] >= 1, write
 
 
-def test_pinned_memory_whose_registration_broke_off_is_forgotten_without_an_error():
-    """Ctrl-C comes at any line."""
-    address_range = (1 << 40, (1 << 40) + 4096)
-    pinning._remember(address_range)
-    del pinning._blocks[address_range[0]]
-    pinning._forget(address_range)
-    assert pinning.block_at(address_range[0]) is None
-    pinning._forget(address_range)
+@pytest.mark.parametrize("first", ["register", "unregister", "pin"])
+def test_pinned_memory_that_is_interrupted_can_be_used_again(accelerator, first):
+    """Ctrl-C comes at any line, and the second one when Python ends."""
+    tensor = torch.zeros(1024)
+    address, nbytes = tensor.data_ptr(), tensor.nbytes
+
+    def start():
+        if first == "unregister":
+            pinning.register(address, nbytes)
+        with lines.traced():
+            if first == "pin":
+                held.append(pinning.pinned_copy(tensor))
+            elif first == "register":
+                pinning.register(address, nbytes)
+            else:
+                pinning.unregister(address)
+
+    before = len(pinning._ranges), len(pinning._blocks), len(pinning._registered)
+    number, lines, held = 0, Lines(), []
+    while number <= lines.count:
+        number += 1
+        lines = Lines(KeyboardInterrupt(), [number], (pinning.__file__,))
+        with contextlib.suppress(KeyboardInterrupt):
+            start()
+        held.clear()
+        lines.error = None  # Its traceback holds what was about to be pinned.
+        if not tensor.is_pinned():
+            pinning.register(address, nbytes)
+        pinning.unregister(address)
+        assert not tensor.is_pinned()
+        assert (len(pinning._ranges), len(pinning._blocks), len(pinning._registered)) == before
+    assert number > 5
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.int64])

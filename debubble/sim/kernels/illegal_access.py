@@ -6,14 +6,13 @@ would read or write there, and may end the process.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator
-from functools import cache, wraps
+from contextvars import ContextVar
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from debubble.contract.source_line import SourceLine, source_line
+from debubble.contract.source_line import SourceLine
 
 from ..memory.address_map import AddressMap
 from ..memory.blocks import ALLOCATIONS
@@ -24,54 +23,21 @@ UNKNOWN = "no memory of the device lies there, so check the kernel's indices, st
 _smallest, _largest = np.minimum.reduce, np.maximum.reduce
 
 
-class _Running(NamedTuple):
-    """A kernel that runs now: `ranges` are its arguments' memory."""
+class Running(NamedTuple):
+    """A kernel that runs now. `ranges`: its arguments' memory, as addresses of the first byte and
+    of the byte after the last. `ready`: the functions that prepared `triton.language` in this run.
+    """
 
     name: str
     ranges: list[tuple[int, int]]
     launched_at: SourceLine | None
+    ready: set[Any]
 
 
-class _OfThread(threading.local):
-    kernel: _Running | None = None
+running: ContextVar[Running | None] = ContextVar("the kernel that runs now", default=None)
 
 
-_now = _OfThread()
-
-
-@cache
-def check_addresses() -> None:
-    """From now on each kernel that Triton interprets raises IllegalMemoryAccess where it reads or
-    writes outside of its arguments' memory, device memory and pinned memory. A version of Triton
-    without functions of these names stays as it is."""
-    from triton.runtime import interpreter
-
-    if not {"_interpreter", "GridExecutor"} <= vars(interpreter).keys():
-        return
-    interpreter._interpreter = _Checked(interpreter._interpreter)
-    run = interpreter.GridExecutor.__call__
-
-    @wraps(run)
-    def run_checked(executor: Any, *args: Any, **meta: Any) -> Any:
-        ranges = sorted(set(_ranges_of((*args, *meta.values()))))
-        outer = _now.kernel
-        _now.kernel = _Running(executor.fn.__name__, ranges, source_line())
-        try:
-            return run(executor, *args, **meta)
-        except interpreter.InterpreterError as error:
-            cause: BaseException | None = error
-            while isinstance(cause, interpreter.InterpreterError):
-                cause = cause.__cause__
-            if isinstance(cause, IllegalMemoryAccess):
-                raise cause from None
-            raise
-        finally:
-            _now.kernel = outer
-
-    interpreter.GridExecutor.__call__ = run_checked
-
-
-class _Checked:
+class Checked:
     """The interpreter's operations on memory, each checked before it happens."""
 
     def __init__(self, operations: Any) -> None:
@@ -108,7 +74,8 @@ class _Checked:
             return
         # Without the wrappers of min() and max(), which take as long again.
         first, last = int(_smallest(addresses, None)), int(_largest(addresses, None))
-        ranges = _now.kernel.ranges if _now.kernel else []
+        kernel = running.get()
+        ranges = kernel.ranges if kernel else []
         for start, end in ranges:
             if start <= first and last + nbytes <= end:
                 return
@@ -119,14 +86,14 @@ class _Checked:
     def _look_up_each(
         self, touched: np.ndarray, nbytes: int, ranges: list[tuple[int, int]], does: str
     ) -> None:
-        """For those that don't lie in one argument's memory, all of them."""
+        """Raises IllegalMemoryAccess unless each of `touched` lies in known memory of any kind."""
         known = np.zeros(touched.shape, bool)
         for start, end in ranges:
             known |= (touched >= start) & (touched <= max(end - nbytes, 0))
         others = touched[~known]
         if not len(others):
             return
-        # What lies in the upper half of all addresses is nobody's.
+        # No memory lies in the upper half of all addresses.
         starts = others.astype(np.int64)
         found = self._addresses.look_up(starts, np.full(len(starts), nbytes)).fits
         if not found.all():
@@ -134,26 +101,26 @@ class _Checked:
 
 
 def _refuse(address: int, nbytes: int, does: str) -> NoReturn:
-    running = _now.kernel
+    kernel = running.get()
     freed_at = ALLOCATIONS.freed_at(address)
     raise IllegalMemoryAccess(
-        running.name if running else "a kernel",
-        running and running.launched_at,
+        kernel.name if kernel else "a kernel",
+        kernel and kernel.launched_at,
         f"{does} {nbytes} bytes at {address:#x}",
         f"what lay there was freed at {freed_at}" if freed_at else UNKNOWN,
     )
 
 
-def _ranges_of(values: Iterable[Any]) -> Iterator[tuple[int, int]]:
-    """Memory of the tensors among a kernel's arguments, in tuples and descriptors too."""
+def ranges_of(values: Iterable[Any]) -> Iterator[tuple[int, int]]:
+    """Yields the memory of the tensors in a kernel's arguments, in tuples and descriptors too."""
     for value in values:
         if isinstance(value, tuple):
-            yield from _ranges_of(value)
+            yield from ranges_of(value)
         elif not hasattr(value, "untyped_storage"):
             # A wrapper for another type, or a descriptor, holds the tensor.
             base = getattr(value, "base", None)
             if base is not None:
-                yield from _ranges_of((base,))
+                yield from ranges_of((base,))
         else:
             storage = value.untyped_storage()
             yield storage.data_ptr(), storage.data_ptr() + storage.nbytes()

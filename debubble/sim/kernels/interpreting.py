@@ -1,77 +1,126 @@
-"""One run of a kernel in Triton's interpreter, which gets ready once and not for every call."""
+"""What sim replaces in Triton's interpreter, once a process: a run that Ctrl-C ends, at any line,
+leaves nothing to restore."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from dataclasses import replace
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
+import numpy as np
+
+from debubble.contract.source_line import source_line
 from debubble.contract.triton_mode import unwrapped
 
-from .illegal_access import check_addresses
+from ..memory.illegal_access import IllegalMemoryAccess
+from .illegal_access import Checked, Running, ranges_of, running
+
+is_launch: ContextVar[bool] = ContextVar("a launch on sim runs now", default=False)
 
 
-@contextmanager
-def ready_once(kernel: Any) -> Iterator[None]:
-    """In the block each function that the kernel calls prepares `triton.language` once.
-
-    The interpreter does so for each call anew, `tl.sum` and `tl.zeros` being such functions: it
-    looks through all of the language for what has stayed replaced since the first call, and so
-    spends a third of a kernel's time. A kernel that it does not run is left alone.
-    """
-    if not _is_interpreted(kernel):
-        yield
-        return
+def run_kernel(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str, Any]) -> None:
+    """Runs a launched kernel and checks its `tl.device_assert`, as a GPU does if TRITON_DEBUG is 1:
+    RuntimeError with the kernel's name and the assertion's text if it is false."""
     interpreted: Any = type(unwrapped(kernel))
-    look_up_once()
-    choose_first_config()
-    check_addresses()
-    as_it_was = interpreted.__call__
-    interpreted.__call__ = _calling(as_it_was)
-    try:
-        yield
-    finally:
-        interpreted.__call__ = as_it_was
+    if interpreted.__name__ == "InterpretedFunction":
+        look_up_once()
+        choose_first_config()
+        check_runs()
+        prepare_once(interpreted)
+
+    def run_launched() -> None:
+        is_launch.set(True)
+        kernel[grid](*args, **meta)
+
+    copy_context().run(run_launched)
 
 
-@contextmanager
-def asserting(kernel: Any, name: str) -> Iterator[None]:
-    """In the block a kernel's own `tl.device_assert` is asked, as on a GPU where TRITON_DEBUG is 1:
-    RuntimeError with the kernel's name and the assertion's text where one does not hold."""
-    if not _is_interpreted(kernel):
-        yield
-        return
+class _Options:
+    """The interpreter's options: others for a launch than for a kernel that is called directly."""
+
+    def __init__(self, options: Any) -> None:
+        # With debug alone Triton also looks for an overflow in each sum of integers: too slow.
+        self._of_launch = replace(options, debug=True, sanitize_overflow=False)
+        self._options = options
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of_launch if is_launch.get() else self._options, name)
+
+
+@cache
+def check_runs() -> None:
+    """Makes each kernel that is interpreted from now on raise IllegalMemoryAccess if it reads or
+    writes outside of its arguments' memory, device memory and pinned memory. A number that
+    overflows is infinite, without a warning. A version of Triton without functions of these names
+    stays as it is."""
     from triton.runtime import interpreter
 
-    builder = interpreter.interpreter_builder
-    as_it_was = builder.options
-    # What else Triton looks at then, each sum of integers for an overflow, takes too long.
-    builder.options = replace(as_it_was, debug=True, sanitize_overflow=False)
-    try:
-        yield
-    except interpreter.InterpreterError as error:
-        cause: BaseException | None = error
-        while isinstance(cause, interpreter.InterpreterError):
-            cause = cause.__cause__
-        if not isinstance(cause, AssertionError):
+    if not {"_interpreter", "GridExecutor"} <= vars(interpreter).keys():
+        return
+    run_grid: Any = interpreter.GridExecutor.__call__
+
+    def run_now(executor: Any, args: tuple, meta: dict[str, Any]) -> Any:
+        name, ranges = executor.fn.__name__, sorted(set(ranges_of((*args, *meta.values()))))
+        running.set(Running(name, ranges, source_line(), ready=set()))
+        try:
+            with np.errstate(all="ignore"):
+                return run_grid(executor, *args, **meta)
+        except interpreter.InterpreterError as error:
+            cause: BaseException | None = error
+            while isinstance(cause, interpreter.InterpreterError):
+                cause = cause.__cause__
+            if isinstance(cause, IllegalMemoryAccess):
+                raise cause from None
+            if isinstance(cause, AssertionError) and is_launch.get():
+                raise RuntimeError(f"{name}: {cause}") from None
             raise
-        raise RuntimeError(f"{name}: {cause}") from None
-    finally:
-        builder.options = as_it_was
+
+    @wraps(run_grid)
+    def run_in_its_own_context(executor: Any, *args: Any, **meta: Any) -> Any:
+        """What a run sets ends with its context, whatever line Ctrl-C hits."""
+        return copy_context().run(run_now, executor, args, meta)
+
+    # If Ctrl-C hits one of these lines, all of them run again.
+    builder = interpreter.interpreter_builder
+    if not isinstance(builder.options, _Options):
+        builder.options = _Options(builder.options)
+    if not isinstance(interpreter._interpreter, Checked):
+        interpreter._interpreter = Checked(interpreter._interpreter)
+    if not hasattr(run_grid, "__wrapped__"):
+        interpreter.GridExecutor.__call__ = run_in_its_own_context
 
 
-def _is_interpreted(kernel: Any) -> bool:
-    return type(unwrapped(kernel)).__name__ == "InterpretedFunction"
+@cache
+def prepare_once(interpreted: Any) -> None:
+    """Makes each function that a kernel calls prepare `triton.language` once in each run.
+
+    The interpreter does so for each call, and `tl.sum` and `tl.zeros` are such functions: it looks
+    through all of the language for what to replace, which takes a third of a kernel's time.
+    """
+    prepare_and_call = interpreted.__call__
+    if hasattr(prepare_and_call, "__wrapped__"):
+        return
+
+    @wraps(prepare_and_call)
+    def call(function: Any, *args: Any, **kwargs: Any) -> Any:
+        kernel = running.get()
+        if kernel is None:
+            return prepare_and_call(function, *args, **kwargs)
+        if function.fn in kernel.ready:
+            return function.rewrite()(*args, **kwargs)
+        kernel.ready.add(function.fn)
+        return prepare_and_call(function, *args, **kwargs)
+
+    interpreted.__call__ = call
 
 
 @cache
 def look_up_once() -> None:
-    """From now on the interpreter finds once what it looks for in each launch, which is a seventh
-    of its time: the built-in functions of the language, and NumPy's type for each of Triton's. A
-    version of Triton that has no functions of these names is left as it is."""
+    """Makes the interpreter look up the language's built-in functions, and NumPy's type for each of
+    Triton's, once instead of in each launch, where it takes a seventh of the time. A version of
+    Triton without functions of these names stays as it is."""
     from triton.language.core import is_builtin
     from triton.runtime import interpreter
 
@@ -99,23 +148,11 @@ def look_up_once() -> None:
 
 @cache
 def choose_first_config() -> None:
-    """From now on `@triton.autotune` chooses the first configuration that its pruning leaves,
-    since there is no GPU to time them on."""
+    """Makes `@triton.autotune` choose the first configuration that its pruning leaves, since there
+    is no GPU to time them on."""
     from triton.runtime.autotuner import Autotuner
 
     def untimed(self: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
         return [0.0, 0.0, 0.0]
 
     Autotuner._bench = untimed
-
-
-def _calling(prepare_and_call: Callable[..., Any]) -> Callable[..., Any]:
-    ready = set()
-
-    def call(function: Any, *args: Any, **kwargs: Any) -> Any:
-        if function.fn in ready:
-            return function.rewrite()(*args, **kwargs)
-        ready.add(function.fn)
-        return prepare_and_call(function, *args, **kwargs)
-
-    return call

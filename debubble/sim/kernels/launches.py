@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 
 from debubble.contract.protocol import Work
@@ -22,7 +21,7 @@ from ..operators.execution import Operation, execute
 from ..tensor import SimTensor
 from .columns import Columns
 from .guard_bands import guarded
-from .interpreting import asserting, ready_once
+from .interpreting import run_kernel
 from .kernel_run import KernelRun
 from .reach import Reach
 
@@ -103,16 +102,13 @@ def _expect_pinned(on_host: list[torch.Tensor], name: str) -> None:
 
 
 def _run_guarded(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str, Any]) -> None:
-    """A Triton kernel, which could write anywhere. What overflows is infinite, and as on a GPU
-    nobody is warned: rows that nobody asked for hold whatever was in their memory."""
+    """Runs a Triton kernel, which could write anywhere, between guard bands."""
 
     def call(tensors: list[torch.Tensor]) -> None:
         in_order = iter(tensors)
         guarded_args = with_tensors(args, in_order)
         values = with_tensors(list(meta.values()), in_order)
-        asserted = asserting(kernel, name_of(kernel))
-        with ready_once(kernel), asserted, np.errstate(all="ignore"):
-            kernel[grid](*guarded_args, **dict(zip(meta, values, strict=True)))
+        run_kernel(kernel, grid, guarded_args, dict(zip(meta, values, strict=True)))
 
     guarded(call, flat_tensors([args, list(meta.values())]), name_of(kernel))
 

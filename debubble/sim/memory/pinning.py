@@ -83,8 +83,9 @@ def pinned_empty_strided(
     pages = _PinnedPages(-1, span * dtype.itemsize)
     flat = torch.frombuffer(pages, dtype=dtype, count=span)
     address_range = (flat.data_ptr(), flat.data_ptr() + len(pages))
-    _remember(address_range, pages)
+    # In this order, so that pages that Ctrl-C frees between the two are forgotten too.
     weakref.finalize(pages, _forget, address_range)
+    _remember(address_range, pages)
     return flat.as_strided(shape, stride)
 
 
@@ -104,8 +105,9 @@ def register(address: int, nbytes: int) -> None:
                 f"{nbytes} bytes at {address:#x} are page-locked already, some or all of them: "
                 "register each part of host memory once"
             )
-    _remember((address, address + nbytes))
+    # If Ctrl-C hits one of these lines, it can be registered again, and unregistered.
     _registered.add(address)
+    _remember((address, address + nbytes))
 
 
 def unregister(address: int) -> None:
@@ -114,8 +116,9 @@ def unregister(address: int) -> None:
         raise RuntimeError(
             f"no host memory is registered at {address:#x}: give the address of its registration"
         )
+    if (block := _blocks.get(address)) is not None:
+        _forget(block.span())
     _registered.discard(address)
-    _forget(_blocks[address].span())
 
 
 def install() -> None:
@@ -178,7 +181,7 @@ def _remember(address_range: tuple[int, int], pages: _PinnedPages | None = None)
 
 
 def _forget(address_range: tuple[int, int]) -> None:
-    """Ctrl-C may have broken off what remembered or forgot it before: then the rest is done."""
+    """Forgets a range. If Ctrl-C interrupted what remembered or forgot it, this does the rest."""
     with _lock:
         if address_range in _ranges:
             _ranges.remove(address_range)
