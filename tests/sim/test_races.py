@@ -208,6 +208,61 @@ def test_a_graph_replayed_behind_a_race_sees_the_new_bytes(accelerator, pinned):
     assert [hazard.kind for hazard in timeline.hazards] == ["overwritten_in_flight"]
 
 
+# Backward passes.
+
+
+def test_gradients_are_computed_on_the_streams_of_their_forwards(accelerator):
+    side = accelerator.stream()
+    x = torch.ones(3, device=accelerator.device, requires_grad=True)
+    side.wait_stream(accelerator.current_stream())
+    with debubble.record(accelerator) as timeline:
+        y = x * 2
+        side.wait_stream(accelerator.current_stream())
+        with side:
+            z = y.exp()
+        (z + 1).sum().backward()  # the pass
+        x.grad + 1
+    assert [hazard.first.text for hazard in timeline.hazards] == ["z = y.exp()"]
+    lanes = [
+        event.lane
+        for event in timeline.events
+        if event.kind == "kernel" and event.source and "# the pass" in event.source.text
+    ]
+    assert lanes[-2:] == ["stream 1", "stream 0"]  # of exp, of mul
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_only_the_stream_that_calls_backward_knows_its_gradients(accelerator, waits):
+    side = accelerator.stream()
+    x = torch.ones(3, device=accelerator.device, requires_grad=True)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        with side:
+            (x * 2).sum().backward()
+        if waits:
+            accelerator.current_stream().wait_stream(side)
+        x.grad + 1
+    assert len(timeline.hazards) == (0 if waits else 1)
+
+
+def test_a_stream_in_a_hook_is_left_again(accelerator):
+    side = accelerator.stream()
+    x = torch.ones(3, device=accelerator.device, requires_grad=True)
+
+    def on_the_side(grad):
+        side.wait_stream(accelerator.current_stream())
+        with side:
+            return grad * 2
+
+    y = x * 2
+    y.register_hook(on_the_side)
+    with debubble.record(accelerator) as timeline:
+        y.sum().backward()
+        (x * 3).sum().backward()
+    kernels = [event for event in timeline.events if event.kind == "kernel"]
+    assert {event.lane for event in kernels[-3:]} == {"stream 0"}
+
+
 # Memory that is handed out again.
 
 

@@ -15,6 +15,7 @@ from debubble.contract.backward_pass import (
     UNDER_WAY,
     current,
     learners_line,
+    next_node,
     note_forward,
     waiting_line,
     with_forward,
@@ -33,6 +34,7 @@ from ..memory.illegal_access import IllegalMemoryAccess
 from ..memory.inflight import InFlight
 from ..memory.tape import Step, Tape
 from ..tensor import SimTensor
+from .backward_streams import BackwardStreams
 from .copy_engine import CopyEngine
 from .cost import CostModel
 from .handing_out import HandingOut
@@ -47,6 +49,12 @@ LAUNCH_QUEUE = 1024
 class _OfThread(threading.local):
     stream: SimStream | None = None
     """The one that it queues work on, if it chose any."""
+    first_node = 0
+    """Its first node for a backward pass that is made on that stream."""
+
+    def __init__(self) -> None:
+        self.outer: list[SimStream | None] = []
+        """The streams of the blocks around the one that runs."""
 
 
 class SimDevice:
@@ -64,6 +72,7 @@ class SimDevice:
         self._streams = [self._default_stream]
         self._lanes = {0: 0}
         self._local = _OfThread()
+        self.backward_streams = BackwardStreams(self.current_stream, self._default_stream)
         self._launching: int | None = None
         """The thread that holds the lock for a launch, whose function may do anything meanwhile."""
         self._copy_engines = {"in": CopyEngine(), "out": CopyEngine()}
@@ -115,10 +124,31 @@ class SimDevice:
         return self._default_stream
 
     def current_stream(self) -> SimStream:
-        return self._local.stream or self._default_stream
+        chosen = self._local.stream
+        if chosen is None and UNDER_WAY and self.backward_streams.are_several:
+            return self.backward_streams.current()
+        return chosen or self._default_stream
 
-    def set_stream(self, stream: SimStream) -> None:
-        self._local.stream = stream
+    def set_stream(self, stream: SimStream | None) -> None:
+        """None: the default one, or in a backward pass that of the forward."""
+        local = self._local
+        self.backward_streams.made_nodes(local.stream, local.first_node)
+        local.stream, local.first_node = stream, next_node()
+
+    def enter_stream(self, stream: SimStream) -> None:
+        self._local.outer.append(self._local.stream)
+        self.set_stream(stream)
+
+    def leave_stream(self) -> None:
+        """Goes back to the stream from before `enter_stream`."""
+        self.set_stream(self._local.outer.pop())
+
+    @contextmanager
+    def backward(self) -> Iterator[None]:
+        """Surrounds a backward pass in the thread that calls it."""
+        self.set_stream(self._local.stream)
+        with self.backward_streams.around():
+            yield
 
     def lane_of(self, stream: int) -> str:
         """Of a stream by its number. In each recording they are counted in the order of their first

@@ -16,7 +16,8 @@ class Device(Protocol):
     now: float
 
     def current_stream(self) -> SimStream: ...
-    def set_stream(self, stream: SimStream) -> None: ...
+    def enter_stream(self, stream: SimStream) -> None: ...
+    def leave_stream(self) -> None: ...
     def lane_of(self, stream: int) -> str: ...
     def host_works(self, microseconds: float) -> None: ...
     def host_waits(self, name: str, until: float, seen: dict[int, int]) -> None: ...
@@ -36,18 +37,16 @@ class SimStream:
         self.free_at = 0.0
         self.submitted = 0
         self.seen: dict[int, int] = {}
-        self._outer: list[SimStream] = []
 
     def __repr__(self) -> str:
         return f"<sim stream {self.number}>"
 
     def __enter__(self) -> SimStream:
-        self._outer.append(self.sim.current_stream())
-        self.sim.set_stream(self)
+        self.sim.enter_stream(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.sim.set_stream(self._outer.pop())
+        self.sim.leave_stream()
 
     def record_event(self, event: Event | None = None) -> Event:
         event = event or SimEvent(self.sim)
@@ -65,6 +64,12 @@ class SimStream:
 
     def wait_stream(self, stream: Stream) -> None:
         self.wait_event(stream.record_event())
+
+    def follow(self, other: SimStream) -> None:
+        """Waits for what `other` has by now, as an event of it would make this stream do."""
+        if other is not self:
+            self.learn(other.knowledge())
+            self.free_at = max(self.free_at, other.free_at)
 
     def synchronize(self) -> None:
         self.sim.host_waits("stream synchronize", self.free_at, self.knowledge())

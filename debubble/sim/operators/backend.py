@@ -48,7 +48,7 @@ def register(device: SimDevice) -> Dispatcher:
     dlpack.install()
     data_parallel.install()
     unfused_flex.install()
-    backward_pass.install()
+    backward_pass.install(device.backward)
     _let_optimizers_take_foreach()
     return dispatcher
 

@@ -1,0 +1,1 @@
+"""Programs with streams, pinned memory and graphs: right ones, and races of each kind."""
