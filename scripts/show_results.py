@@ -73,7 +73,7 @@ SYSTEMS = {
         {"small": "narrow model", "gemma_like": "shape of a 12-billion-parameter model"},
         lambda cost: f"{cost['device_us'] / 1000:.2f} ms, idle {cost['idle_share']:.0%}",
         headline=Headline(
-            "image ranges in one pinned upload: a prefill",
+            "image ranges in one pinned upload: a prefill behind 40 ms of queued work",
             "an upload for each layer and request",
             "small",
             "gemma_like",
@@ -102,7 +102,8 @@ SYSTEMS = {
         variants=("cached", "after"),
         pictured=("cached", "after"),
         headline=Headline(
-            "chunk tables made on the host: a prefill of Gated DeltaNet layers",
+            "chunk tables made on the host: a prefill of Gated DeltaNet layers, "
+            "behind 40 ms of queued work",
             "upstream's, with its cache",
             "small",
             "serving",
@@ -124,18 +125,18 @@ SYSTEMS = {
     ),
     "offload": Results(
         "load",
-        "load of a prefix from CPU memory behind 40 ms of queued work, one DMA batch before",
+        "load of a prefix from CPU memory behind 40 ms of queued work, DMA batches before",
         {"small": "1536 pieces of 8 KiB", "llama_3_70b_rank": "40,960 pieces of 8 KiB"},
         lambda cost: f"{cost['device_us'] / 1000:.2f} ms, host {cost['host_us'] / 1000:.2f} ms",
     ),
     "offload_serving": Results(
         "serving",
-        "requests whose prefix waits in CPU memory",
-        {"llama_3_70b_rank": "8192 tokens, one of eight GPUs of Llama-3-70B"},
+        "chapter 05's server: requests whose prefix waits in CPU memory",
+        {"llama_3_70b_rank": "48 requests, 8192 tokens, one of eight GPUs of Llama-3-70B"},
         lambda cost: f"{cost['requests_per_s']:.1f} requests/s",
         headline=Headline(
             "KV blocks from CPU memory by a kernel: serving requests",
-            "one DMA batch a load",
+            "DMA batches",
             "small",
             "llama_3_70b_rank",
         ),
@@ -163,7 +164,7 @@ SYSTEMS = {
     ),
     "engine_throughput": Results(
         "shared prefixes",
-        "requests behind 12 prefixes in CPU memory, before by DMA",
+        "the engine: requests behind 12 prefixes in CPU memory, before by DMA",
         {"llama_3_70b_rank": "8192 tokens, one of eight GPUs of Llama-3-70B"},
         lambda cost: f"{cost['requests_per_s']:.1f} requests/s",
         ("all but offload_triton", "all"),
@@ -258,8 +259,8 @@ def engine_table(benchmarks: Path) -> str:
         ]
         for variant in costs[0]:
             cells = [engine.cost(of[variant]) if variant in of else "" for of in costs]
-            rows.append([link, variant, *cells])
-    return table(["GPU", "switched on", *engine.presets.values()], rows)
+            rows.append([link, variant, *cells, record["date"]])
+    return table(["GPU", "switched on", *engine.presets.values(), "measured"], rows)
 
 
 def validation_table(assets: Path) -> str:

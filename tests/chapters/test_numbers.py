@@ -5,8 +5,6 @@ from collections.abc import Callable
 
 import pytest
 
-from debubble.assets import ASSETS
-from debubble.timeline import Timeline
 from solutions.measure.stored import calibration, figures
 
 from .notebooks import REFERENCES, Cell, cells_of
@@ -18,33 +16,35 @@ def config(name: str, preset: str, field: str) -> float:
     return figures(name)["presets"][preset]["config"][field]
 
 
-def kernels(system: str, variant: str) -> int:
-    """Of the recording that lies in assets, its load among them."""
-    path = ASSETS / "timelines/nvidia-h200" / f"{system}_{variant}.json"
-    return Timeline.load(path).counts()["kernels"]
+def kernels(system: str, preset: str, variant: str) -> int:
+    """Returns how many a decode step had on the H200, its load among them."""
+    return figures(system)["presets"][preset]["steps"]["decode"][variant]["counts"]["kernels"]
 
 
-def gain_of_serving() -> float:
-    """Percent more requests per second by the kernel, for Llama-3-70B's shape."""
-    serving = figures("offload_serving")["presets"]["llama_3_70b_rank"]["steps"]["serving"]
+def gain_of_serving(gpu: str = "nvidia-h200") -> float:
+    """Returns how many percent more requests per second the kernel serves, for Llama-3-70B's
+    shape."""
+    serving = figures("offload_serving", gpu)["presets"]["llama_3_70b_rank"]["steps"]["serving"]
     return 100 * (serving["after"]["requests_per_s"] / serving["before"]["requests_per_s"] - 1)
 
 
 LINK = lambda: calibration()["h2d_bandwidth"]
 FROM_DATA: dict[tuple[str, str], Callable[[], float]] = {
     ("00", "55"): lambda: LINK() / 1e3,
+    ("02", "8192"): lambda: config("sync_free", "serving", "hidden_size"),
     ("02", "256"): lambda: config("sync_free", "serving", "num_requests"),
     ("04", "440"): lambda: 50 * calibration()["launch_us"],
     ("04", "1,280"): lambda: 80 * 16,
     ("04", "79"): lambda: 80 - 1,
     ("04", "102"): lambda: 4 * 256 * 100_000 / 1e6,
-    ("04", "201"): lambda: kernels("flex_graph", "eager"),
-    ("04", "151"): lambda: kernels("flex_graph", "full"),
+    ("04", "189"): lambda: kernels("flex_graph", "narrow", "eager"),
+    ("04", "142"): lambda: kernels("flex_graph", "narrow", "full"),
     ("04", "768"): lambda: config("flex_graph", "small", "hidden_size"),
     ("05", "335"): lambda: 40_960 * 8192 / 1e6,
     ("05", "33.6"): lambda: 4096 * 8192 / 1e6,
     ("05", "122"): gain_of_serving,
-    ("05", "610"): lambda: 4096 * 8192 / LINK(),
+    ("05", "284"): lambda: gain_of_serving("nvidia-h100-80gb-hbm3"),
+    ("05", "605"): lambda: 4096 * 8192 / LINK(),
 }
 """(chapter, number): what it is worked out from, where no cell shows it."""
 REASONS = {
