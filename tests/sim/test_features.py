@@ -9,6 +9,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import debubble
+from debubble.sim.operators.features import handles
 
 pytestmark = [pytest.mark.sim, pytest.mark.filterwarnings("ignore")]
 
@@ -44,6 +45,21 @@ def test_a_stream_of_pytorchs_is_one_of_sims(accelerator):
         torch.ones(4, device="sim")
     lanes = {event.lane for event in timeline.events if event.kind == "kernel"}
     assert lanes == {"stream 1"}
+
+
+@pytest.mark.parametrize("ours", [handles.StreamOnSim, handles.EventOnSim])
+def test_all_that_pytorchs_handles_can_do_but_for_addresses_ours_can(ours):
+    """PyTorch's own optimizers call a new one as soon as it is there."""
+    theirs = {handles.StreamOnSim: handles._STREAM, handles.EventOnSim: handles._EVENT}[ours]
+    missing = {name for name in {*dir(theirs)} - {*dir(ours)} if not name.startswith("_")}
+    assert missing <= {"device_type", "native_handle", "ipc_handle", "from_ipc_handle"}
+
+
+def test_a_stream_says_whether_a_graph_is_captured(accelerator):
+    assert not torch.accelerator.current_stream().is_capturing()
+    with accelerator.graph().capture():
+        assert torch.accelerator.current_stream().is_capturing()
+    assert not torch.accelerator.current_stream().is_capturing()
 
 
 def test_accelerator_synchronize_is_a_wait(accelerator):

@@ -75,6 +75,14 @@ class StreamOnSim:
     def stream_id(self) -> int:
         return self._stream.number
 
+    @property
+    def device_index(self) -> int:
+        return 0
+
+    def is_capturing(self) -> bool:
+        """True while a graph of sim is captured, which takes up the work of all streams."""
+        return self._simulated.capturing is not None
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StreamOnSim) and other._stream is self._stream
 
