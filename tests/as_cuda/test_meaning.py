@@ -1,5 +1,7 @@
 """What "cuda" means in a block of as_cuda, in each of its threads, and behind it."""
 
+import copy
+import sys
 import threading
 import warnings
 
@@ -179,6 +181,107 @@ def test_the_profiler_sees_the_host_and_says_so(cuda):
     assert profile.key_averages()
 
 
-def test_nccl_is_refused_before_it_waits_for_others(cuda):
-    with pytest.raises(NotSimulated, match="'nccl' can't be simulated"):
-        torch.distributed.init_process_group("nccl")
+def test_nccl_of_several_is_refused_before_it_waits_for_others(cuda, monkeypatch):
+    refused = pytest.raises(NotSimulated, match="'nccl' can't be simulated for 2 processes")
+    with refused:
+        torch.distributed.init_process_group("nccl", "tcp://127.0.0.1:1", world_size=2, rank=0)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with refused:
+        torch.distributed.init_process_group()
+
+
+@pytest.fixture
+def group(cuda, monkeypatch, request):
+    """A group of one member, made as `request.param` says."""
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group(**request.param, store=store, rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+OF_ONE = [
+    {},
+    {"backend": "nccl"},
+    {"backend": "cpu:gloo,cuda:nccl"},
+    {"backend": "nccl", "device_id": torch.device("cuda", 0)},
+]
+
+
+@pytest.mark.parametrize("group", OF_ONE, ids=str, indirect=True)
+def test_a_group_of_one_has_nccl(cuda, group):
+    """What one member does is a copy or nothing, and only a barrier keeps the host waiting."""
+    distributed = torch.distributed
+    assert "nccl" in distributed.get_backend() and distributed.is_nccl_available()
+    x, gathered = torch.ones(4, device="cuda"), torch.empty(4, device="cuda")
+    with debubble.record(cuda) as timeline, debubble.no_host_syncs():
+        distributed.all_reduce(x)
+        distributed.broadcast(x, 0)
+        distributed.all_reduce(x, async_op=True).wait()
+        distributed.all_gather([gathered], x)
+    assert timeline.counts() == dict.fromkeys(timeline.counts(), 0) | {"d2d": 1}
+    with debubble.record(cuda) as timeline:
+        distributed.barrier(device_ids=[0])
+    assert timeline.counts()["host_syncs"] == 1
+    assert gathered.tolist() == x.tolist() == [1.0] * 4
+
+
+@pytest.mark.parametrize("group", [{"backend": "nccl"}], ids=str, indirect=True)
+def test_nccl_takes_no_cpu_tensors(group):
+    with pytest.raises(RuntimeError, match="cpu"):
+        torch.distributed.all_reduce(torch.ones(2))
+
+
+@pytest.mark.parametrize("group", [{"backend": "nccl"}], ids=str, indirect=True)
+def test_ddp_of_one_waits_no_more_than_the_model_alone(cuda, group):
+    model = torch.nn.Linear(4, 2, device="cuda")
+    alone = copy.deepcopy(model)
+    trained = torch.nn.parallel.DistributedDataParallel(model, device_ids=[0])
+    x = torch.ones(3, 4, device="cuda")
+    with debubble.no_host_syncs():
+        trained(x).sum().backward()
+        alone(x).sum().backward()
+    for got, expected in zip(model.parameters(), alone.parameters(), strict=True):
+        assert got.grad.tolist() == expected.grad.tolist()
+
+
+@pytest.mark.parametrize("place", ["cuda", "cuda:0", 0, torch.device("cuda", 0), None], ids=str)
+def test_values_are_pinned_and_uploaded(cuda, place):
+    """None: under a default device."""
+    with debubble.record(cuda) as timeline, torch.device("cuda" if place is None else "cpu"):
+        options = {} if place is None else {"device": place}
+        x = torch.tensor([1.0, 2.0], pin_memory=True, requires_grad=True, **options)
+    assert x.is_cuda and x.is_leaf and x.requires_grad and x.tolist() == [1.0, 2.0]
+    counts = timeline.counts()
+    assert (counts["h2d_pinned"], counts["h2d_pageable"], counts["host_syncs"]) == (1, 0, 1)
+    y = x.new_tensor([3], pin_memory=True)
+    assert y.is_cuda and y.tolist() == [3.0]
+
+
+def test_pinned_memory_is_of_the_host_and_made_of_values(cuda):
+    assert torch.tensor([1.0], pin_memory=True, requires_grad=True).is_leaf
+    with torch.device("cuda"), pytest.raises(RuntimeError, match="only dense CPU tensors"):
+        torch.zeros(2, pin_memory=True)
+    with pytest.raises(RuntimeError, match=r"call pin_memory\(\)"):
+        torch.tensor(torch.ones(2), pin_memory=True)
+
+
+def test_free_memory_is_what_this_machine_can_hold(cuda):
+    """Nine tenths of it can be asked for at once, as engines do, and as much again can't."""
+    free, total = torch.cuda.mem_get_info()
+    assert free <= total == torch.cuda.get_device_properties(0).total_memory
+    held = torch.empty(free * 9 // 10, dtype=torch.uint8, device="cuda")
+    assert torch.cuda.mem_get_info()[0] < free // 5
+    with pytest.raises(torch.OutOfMemoryError, match=r"^CUDA out of memory\. Tried to allocate"):
+        torch.empty_like(held)
+    del held
+    assert torch.cuda.mem_get_info()[0] < free // 2, "the allocator keeps it"
+    torch.cuda.empty_cache()
+    assert torch.cuda.mem_get_info()[0] > free // 2
+
+
+def test_results_without_memory_are_out_of_memory_too(cuda):
+    x = torch.ones(1 << 20, device="cuda")
+    with pytest.raises(torch.OutOfMemoryError, match="CUDA out of memory"):
+        x[:, None] * x
+    assert (x * 2)[0].item() == 2.0

@@ -18,6 +18,7 @@ from torch.distributions import Distribution
 
 import debubble
 from debubble.detector.script import Script
+from debubble.sim.as_cuda.refusing import RunsOtherwise
 
 from .waits import expected
 
@@ -88,6 +89,57 @@ def test_a_kernel_of_tritons_is_launched_as_on_a_gpu(cuda, tmp_path):
     report = run(script)
     assert report.timeline.counts()["kernels"] == 4, "zeros, two launches, the sum"
     assert [(f.what, f.count) for f in report.findings] == [("a value", 1)]
+
+
+TUNED = """
+import torch, triton
+import triton.language as tl
+from triton.runtime import driver
+
+DEVICE = driver.active.get_active_torch_device()
+assert driver.active.get_current_target().backend == "cuda"
+assert driver.active.get_device_interface() is torch.cuda
+figures = driver.active.utils.get_device_properties(DEVICE.index)
+assert figures["warpSize"] == 32 and figures["multiprocessor_count"] == 132
+assert triton.testing.get_dram_gbps() > 3000
+
+@triton.autotune([triton.Config({"BLOCK": b}, num_stages=2) for b in (4, 8)], key=["n"])
+@triton.jit
+def scale(x, y, n, by, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * by.to(tl.float32), mask=at < n)
+
+@triton.jit
+def staged(x, n, BLOCK: tl.constexpr, num_stages: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(x + at, tl.load(x + at, mask=at < n) + num_stages, mask=at < n)
+
+x = torch.ones(10, device=DEVICE)
+y = torch.empty_like(x)
+calls = []
+def step():
+    calls.append(1)
+    scale[lambda meta: (triton.cdiv(10, meta["BLOCK"]),)](x, y, 10, 0.5)
+ms = triton.testing.do_bench(step)
+assert 0 < ms < 1 and len(calls) == 1, (ms, calls)
+assert triton.testing.do_bench(step, quantiles=[0.5, 0.2, 0.8]) == [ms] * 3
+cache = driver.active.get_empty_cache_for_benchmark()
+assert cache.is_cuda and cache.nbytes == 256 << 20
+warm = staged.warmup(y, 10, BLOCK=16, num_stages=3, num_warps=8, grid=(1,))
+warm._init_handles()
+assert warm.n_regs > 0 and warm.metadata.shared > 0
+warm[(1, 1, 1)](y, 10, 16, 3)
+staged[(1,)](y, 10, BLOCK=16, num_stages=4, num_warps=8)
+assert y.tolist() == [7.5] * 10
+"""
+
+
+@pytest.mark.sim
+def test_tritons_driver_and_its_benchmarks_answer(cuda, tmp_path):
+    script = tmp_path / "tuned.py"
+    script.write_text(TUNED)
+    with pytest.warns(RunsOtherwise, match="modelled time"):
+        run(script)
 
 
 @pytest.mark.sim

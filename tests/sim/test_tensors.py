@@ -345,3 +345,26 @@ def test_views_work_in_inference_mode(accelerator, made_inside):
         first, second = x.split(1)
         assert x.t().tolist() == [[1.0, 3.0], [2.0, 4.0], [3.0, 9.0]]
         assert (first + second).tolist() == [[4.0, 6.0, 12.0]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_gradients_of_halves_are_added_up_in_fp32(accelerator, dtype):
+    """As CUDA's kernels do, so that one rounding is left."""
+    torch.manual_seed(0)
+    x = torch.randn(1024, 8, dtype=dtype)
+    exact, last = x.double(), 2**-7 if dtype == torch.bfloat16 else 2**-10
+    norm = torch.nn.LayerNorm(8, dtype=dtype).to(accelerator.device)
+    table = torch.nn.Embedding(1, 8, dtype=dtype).to(accelerator.device)
+    on_device = x.to(accelerator.device)
+    norm(on_device).backward(on_device)
+    table(torch.zeros(1024, dtype=torch.int64).to(accelerator.device)).backward(on_device)
+    spread = exact.var(1, correction=0, keepdim=True) + norm.eps
+    normed = (exact - exact.mean(1, keepdim=True)) / spread.sqrt()
+    expected = exact.sum(0)
+    for got, want in (
+        (norm.bias.grad, expected),
+        (table.weight.grad[0], expected),
+        (norm.weight.grad, (exact * normed).sum(0)),
+    ):
+        assert got.dtype == dtype
+        assert (got.cpu().double() - want).abs().max() <= last * want.abs().max()

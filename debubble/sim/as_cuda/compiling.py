@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from debubble.contract.protocol import Accelerator
 from debubble.contract.triton_mode import is_there
 
 from ..kernels.interpreting import choose_first_config
 from ..memory.tape import flat_tensors
 from ..tensor import SimTensor
+from . import triton_driver
 from .refusing import say_once
 from .replacing import in_place_of, replaced
 
@@ -29,12 +31,16 @@ def compile(model: Any = None, **options: Any) -> Any:
 
 
 @contextmanager
-def kernels_are_launched(launch: Launch) -> Iterator[None]:
-    """`kernel[grid](...)` of a Triton kernel is one launch on sim, if a tensor there is given."""
+def kernels_are_launched(accelerator: Accelerator) -> Iterator[None]:
+    """`kernel[grid](...)` of a Triton kernel is one launch on sim, if a tensor there is given; and
+    Triton's driver and benchmarks are sim's."""
     if not is_there():
         yield
         return
+    from triton import runtime, testing
     from triton.runtime.interpreter import InterpretedFunction
+
+    launch: Launch = accelerator.launch
 
     choose_first_config()
     interpret, run = InterpretedFunction.__getitem__, InterpretedFunction.run
@@ -49,12 +55,19 @@ def kernels_are_launched(launch: Launch) -> Iterator[None]:
 
     def run_on_grid(self: Any, *args: Any, grid: Any, warmup: bool = False, **meta: Any) -> Any:
         """As Triton's wrappers, such as those of `heuristics`, call it."""
+        if warmup:
+            return triton_driver.WarmedUp(self, meta)
         if _has_device_memory(args, meta):
-            return None if warmup else _launch(launch, self, grid, args, meta)
+            return _launch(launch, self, grid, args, meta)
         return run(self, *args, grid=grid, warmup=warmup, **meta)
 
     launches = {"__getitem__": __getitem__, "run": run_on_grid}
-    with replaced(InterpretedFunction, in_place_of(InterpretedFunction, launches)):
+    timing = in_place_of(testing, triton_driver.benchmarks(accelerator.sleep))
+    with (
+        replaced(InterpretedFunction, in_place_of(InterpretedFunction, launches)),
+        replaced(runtime.driver, triton_driver.of_sim(runtime.driver)),
+        replaced(testing, timing),
+    ):
         yield
 
 
@@ -63,7 +76,8 @@ def _launch(launch: Launch, kernel: Any, grid: Any, args: tuple, meta: dict[str,
     if callable(grid):
         grid = grid({**dict(zip(kernel.arg_names, args, strict=False)), **meta})
     sizes = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
-    meta = {name: value for name, value in meta.items() if name not in FOR_THE_COMPILER}
+    dropped = set(FOR_THE_COMPILER) - set(kernel.arg_names)
+    meta = {name: value for name, value in meta.items() if name not in dropped}
     return launch(kernel, sizes, *args, **meta)
 
 

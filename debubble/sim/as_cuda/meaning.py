@@ -40,11 +40,11 @@ def cuda_means_sim(
         stack.enter_context(cuda_is_made_on_sim(dispatcher))
         stack.enter_context(tensors_say_cuda())
         stack.enter_context(autocast_of_cuda_is_sims())
-        stack.enter_context(compiling.kernels_are_launched(accelerator.launch))
         for owner, values in _replacements(names):
             stack.enter_context(replaced(owner, values))
+        stack.enter_context(compiling.kernels_are_launched(accelerator))
         stack.enter_context(replaced(accelerator, {"device": torch.device("cuda", 0)}))
-        stack.enter_context(replaced(IN_USE, {"is_counted": True}))
+        stack.enter_context(replaced(IN_USE, {"is_counted": True, "limit": memory.what_fits()}))
         forget_what_was_said()
         yield
 
@@ -68,7 +68,6 @@ def _replacements(names: dict[str, object]) -> Iterator[tuple[object, dict[str, 
         (profile, {"__init__": one_gpu.profiling_the_host(profile.__init__)}),
     ]
     if torch.distributed.is_available():
-        begin = one_gpu.refusing_nccl(torch.distributed.init_process_group)
-        rest.append((torch.distributed, {"init_process_group": begin}))
+        yield from one_gpu.nccl_of_one()
     for owner, values in rest:
         yield owner, in_place_of(owner, values)

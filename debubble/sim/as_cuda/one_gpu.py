@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
+from urllib.parse import parse_qs, urlparse
+
+import torch
 
 from .refusing import NotSimulated, say_once
+from .replacing import in_place_of
 
 PROFILER = (
     "torch.profiler sees nothing of sim but the host: debubble.record() gives what the device does"
 )
-NCCL = (
-    "the backend 'nccl' can't be simulated: sim is one GPU, and processes on sim talk through the "
-    "backend 'gloo'"
+NCCL_VERSION = (2, 29, 7)
+SEVERAL = (
+    "the backend 'nccl' can't be simulated for {size} processes: sim is one GPU, so start one "
+    "process (torchrun --nproc_per_node=1), or let them talk through the backend 'gloo'"
 )
 
 
@@ -27,12 +34,62 @@ def profiling_the_host(begin: Callable[..., None]) -> Callable[..., None]:
     return __init__
 
 
-def refusing_nccl(begin: Callable[..., Any]) -> Callable[..., Any]:
-    """`torch.distributed.init_process_group`."""
+def nccl_of_one() -> Iterator[tuple[object, dict[str, object]]]:
+    """Yields what PyTorch's modules have for the backend "nccl" in a block of as_cuda: a group of
+    one member, which gloo plays. NotSimulated for more members."""
+    from torch.distributed import distributed_c10d
 
-    def init_process_group(backend: str | None = None, *args: Any, **kwargs: Any) -> Any:
-        if backend is not None and "nccl" in str(backend).lower():
-            raise NotSimulated(NCCL)
-        return begin(backend, *args, **kwargs)
+    class ProcessGroupNCCL(torch.distributed.ProcessGroupGloo):
+        Options: Any = _Options
 
-    return init_process_group
+        def __init__(self, store: Any, rank: int, size: int, options: Any = None, **more: Any):
+            _expect_one(size)
+            super().__init__(store, rank, size, timeout=(options or _Options())._timeout)
+
+    begin = torch.distributed.init_process_group
+
+    def init_process_group(
+        backend: str | None = None,
+        init_method: str | None = None,
+        timeout: timedelta | None = None,
+        world_size: int = -1,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        name = "nccl" if backend is None else backend
+        if "nccl" in str(name).lower():
+            _expect_one(_members(init_method, world_size))
+        return begin(name, init_method, timeout, world_size, *args, **kwargs)
+
+    names = {
+        "init_process_group": init_process_group,
+        "is_nccl_available": lambda: True,
+        "ProcessGroupNCCL": ProcessGroupNCCL,
+    }
+    same = in_place_of(distributed_c10d, names)
+    timeout = {"default_pg_nccl_timeout": torch.distributed.constants.default_pg_timeout}
+    yield torch.distributed, same
+    yield distributed_c10d, same | timeout
+    yield torch.cuda.nccl, in_place_of(torch.cuda.nccl, {"version": lambda: NCCL_VERSION})
+
+
+class _Options:
+    """`ProcessGroupNCCL.Options`: any attribute may be set, and only the timeout is looked at."""
+
+    def __init__(self, is_high_priority_stream: bool = False) -> None:
+        self.is_high_priority_stream = is_high_priority_stream
+        self._timeout = torch.distributed.constants.default_pg_timeout
+
+
+def _members(init_method: str | None, world_size: int) -> int:
+    """Returns how many processes will meet, or 1 if that is known only when they do."""
+    if world_size > 0:
+        return world_size
+    url = urlparse(init_method or "env://")
+    in_url = parse_qs(url.query).get("world_size", ["1"])[0]
+    return int(os.environ.get("WORLD_SIZE", in_url) if url.scheme == "env" else in_url)
+
+
+def _expect_one(size: int) -> None:
+    if size > 1:
+        raise NotSimulated(SEVERAL.format(size=size))

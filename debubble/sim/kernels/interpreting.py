@@ -144,6 +144,23 @@ def look_up_once() -> None:
         return types[name]
 
     interpreter._patch_builtin, interpreter._get_np_dtype = patch_builtin, numpy_type
+    if "_implicit_cvt" in vars(interpreter):
+        interpreter._implicit_cvt = _floats_in_fp32(interpreter._implicit_cvt)
+
+
+def _floats_in_fp32(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A kernel's argument that is a float is a scalar of fp32, as on a GPU, not a Python number."""
+    import numpy as np
+    import triton.language as tl
+    from triton.runtime.interpreter import TensorHandle
+
+    def converted(arg: Any) -> Any:
+        if type(arg) is not float:
+            return convert(arg)
+        with np.errstate(over="ignore"):
+            return tl.tensor(TensorHandle(np.array([arg], np.float32), tl.float32), tl.float32)
+
+    return converted
 
 
 @cache

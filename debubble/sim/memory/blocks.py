@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import deque
 from typing import Literal, NamedTuple, Protocol
 from weakref import WeakSet, ref
@@ -60,19 +61,46 @@ class InUse:
     def __init__(self) -> None:
         self.is_counted = False
         self.now = self.most = self.allocations = 0
+        self.cached = 0
+        """The most that was in use since the allocator's cache was emptied."""
+        self.limit: int | None = None
+        """Bytes that there are, or None for as many as this machine gives."""
 
     def take(self, nbytes: int) -> int:
         """How many bytes that many are rounded up to."""
+        self.expect_room(nbytes)
         rounded = -(-nbytes // ROUNDED_TO) * ROUNDED_TO
         self.now += rounded
         self.most = max(self.most, self.now)
+        self.cached = max(self.cached, self.now)
         self.allocations += bool(rounded)
         return rounded
 
     def give_back(self, nbytes: int) -> None:
         self.now -= nbytes
 
+    def expect_room(self, nbytes: int) -> None:
+        """torch.OutOfMemoryError if this many bytes more are too many."""
+        if self.limit is None or self.now + nbytes <= self.limit:
+            return
+        gc.collect()
+        if self.now + nbytes > self.limit:
+            raise out_of_memory(nbytes, self.limit - self.now)
 
+
+def out_of_memory(nbytes: int | None = None, free: int | None = None) -> torch.OutOfMemoryError:
+    """Begins as PyTorch's own does, since programs look for these words."""
+    tried = "" if nbytes is None else f" Tried to allocate {nbytes / GIB:.2f} GiB."
+    there = "" if free is None else f" and {free / GIB:.2f} GiB of it are free"
+    return torch.OutOfMemoryError(
+        f"CUDA out of memory.{tried} On sim the GPU's memory is this machine's own{there}: choose "
+        "a smaller size, or a machine with more memory"
+    )
+
+
+GIB = 1 << 30
+NO_MEMORY = "DefaultCPUAllocator"
+"""Named by PyTorch's error where the CPU's memory doesn't suffice."""
 ROUNDED_TO = 512
 """Bytes."""
 MOST_FREED = 256

@@ -150,12 +150,32 @@ def _with_pinning(factory):
     def make(*args, **kwargs):
         if not kwargs.pop("pin_memory", False):
             return factory(*args, **kwargs)
+        if factory.__name__ in ("tensor", "new_tensor"):
+            return _from_pinned(factory, *args, **kwargs)
         tensor = factory(*args, **kwargs)
         if tensor.device.type != "cpu":
             raise RuntimeError(f"only dense CPU tensors can be pinned, not one on {tensor.device}")
-        return pinned_copy(tensor)
+        return _pinned_like(tensor)
 
     return make
+
+
+def _from_pinned(factory, *args, device=None, requires_grad=False, **kwargs):
+    """Makes a tensor of Python values: pinned first, then copied to where it is to be."""
+    of = args[0] if factory.__name__ == "new_tensor" else None
+    values = [*args[of is not None :], kwargs.get("data")][0]
+    if isinstance(values, torch.Tensor):
+        raise RuntimeError(
+            f"torch.{factory.__name__} pins values, not a tensor: call pin_memory() on the tensor"
+        )
+    place = device if device is not None else of.device if of is not None else None
+    place = torch.get_default_device() if place is None else place
+    pinned = pinned_copy(factory(*args, device="cpu", **kwargs))
+    return pinned.to(place).requires_grad_(requires_grad)
+
+
+def _pinned_like(tensor: torch.Tensor) -> torch.Tensor:
+    return pinned_copy(tensor.detach()).requires_grad_(tensor.requires_grad)
 
 
 def _dense_stride(tensor: torch.Tensor) -> tuple[int, ...]:

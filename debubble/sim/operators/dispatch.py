@@ -11,8 +11,9 @@ import torch
 from debubble.rules.composition import is_view, name_of, parts_of
 
 from ..clock.device import SimDevice
-from ..memory.blocks import Block
+from ..memory.blocks import NO_MEMORY, Block, out_of_memory
 from ..tensor import SimTensor
+from .collectives import OF_ONE_SIDE, Collective
 from .computing import Computation, on_cpu
 from .copying import Copies
 from .differences.cuda_refusals import Operator, refusing_as_cuda
@@ -45,6 +46,10 @@ class Dispatcher:
             self.device.wait_for_lock()
         try:
             return run(args, kwargs)
+        except RuntimeError as error:
+            if NO_MEMORY in str(error):
+                raise out_of_memory() from None
+            raise
         finally:
             lock.release()
 
@@ -57,6 +62,8 @@ class Dispatcher:
             return writing_out(func)
         if torch.Tag.inplace_view in func.tags:
             return partial(self._view_in_place, func)
+        if func.namespace == "c10d" and func._opname not in OF_ONE_SIDE:
+            return Collective(self.device, func)
         parts = parts_of(func)
         if parts is not None:
             return partial(in_parts, parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ from debubble.rules.composition import has_kernel
 from debubble.rules.copies import nbytes_of
 from debubble.rules.operators import TAKEN_APART_ELSEWHERE
 
+from ..memory.blocks import IN_USE, NO_MEMORY, out_of_memory
 from ..tensor import SimTensor
 from .differences import half_fft
 from .differences.other_means import LEAVES_OUT
@@ -47,10 +49,12 @@ class Factories:
         }
 
     def empty(self, size: Any, *, dtype=None, memory_format=None, **options: Any) -> SimTensor:
-        return self._without_kernel(torch.empty(size, dtype=dtype, memory_format=memory_format))
+        make = partial(torch.empty, size, dtype=dtype, memory_format=memory_format)
+        return self._without_kernel(make, math.prod(size), dtype)
 
     def empty_strided(self, size: Any, stride: Any, *, dtype=None, **options: Any) -> SimTensor:
-        return self._without_kernel(torch.empty_strided(size, stride, dtype=dtype))
+        make = partial(torch.empty_strided, size, stride, dtype=dtype)
+        return self._without_kernel(make, math.prod(size), dtype)
 
     def arange(self, *bounds: Any, dtype=None, **options: Any) -> SimTensor:
         """Written out because its result is resized from empty elsewhere."""
@@ -67,8 +71,16 @@ class Factories:
         self.dispatcher.copies.copy(target, source, non_blocking)
         return target
 
-    def _without_kernel(self, data: torch.Tensor) -> SimTensor:
+    def _without_kernel(
+        self, make: Callable[[], torch.Tensor], count: int, dtype: torch.dtype | None
+    ) -> SimTensor:
         self.device.host_works(self.device.cost.op_us)
+        nbytes = count * (dtype or torch.get_default_dtype()).itemsize
+        IN_USE.expect_room(nbytes)
+        try:
+            data = make()
+        except RuntimeError as error:
+            raise out_of_memory(nbytes) if NO_MEMORY in str(error) else error from None
         return self.device.blank(data)
 
 

@@ -1,11 +1,16 @@
 """`torch.cuda.memory_allocated` and its like: what tensors on sim hold.
 
 Counted from the moment on that "cuda" means sim, as PyTorch's allocator rounds it. The allocator
-itself isn't simulated: what it reserves is taken to be what was held at most, in whole segments.
+itself isn't simulated: what it reserves is taken to be what was held at most since its cache was
+emptied, in whole segments.
 """
 
 from __future__ import annotations
 
+import os
+import resource
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from ...memory.blocks import IN_USE
@@ -13,6 +18,8 @@ from .properties import properties_of
 
 SEGMENT = 2 << 20
 """Bytes of the allocator's smallest segment."""
+CONTEXT = SEGMENT
+"""Bytes that are never free: CUDA's own."""
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -24,7 +31,7 @@ def max_memory_allocated(device: Any = None) -> int:
 
 
 def memory_reserved(device: Any = None) -> int:
-    return -(-IN_USE.most // SEGMENT) * SEGMENT
+    return -(-IN_USE.cached // SEGMENT) * SEGMENT
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
@@ -50,13 +57,38 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 
 def mem_get_info(gpu: str) -> tuple[int, int]:
-    """Bytes that are free on the calibrated GPU, and that it has."""
+    """Bytes that are free, and all that there are: the calibrated GPU's, or this machine's."""
     total = properties_of(gpu).total_memory
-    return total - memory_reserved(), total
+    return total - memory_reserved() - CONTEXT, total
+
+
+def what_fits() -> int:
+    """Bytes of device memory that this machine can hold: half of what is available, since sim keeps
+    a second copy of memory that is written while a copy is in flight or a graph is captured."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    with suppress(OSError, StopIteration, ValueError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        available = next(line for line in lines if line.startswith("MemAvailable:"))
+        found.append(int(available.split()[1]) << 10)
+    for folder, most, now in CGROUPS:
+        with suppress(OSError, ValueError):  # "max" is no number
+            found.append(int((folder / most).read_text()) - int((folder / now).read_text()))
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY:
+        found.append(limit)
+    return max(min(found), 0) // 2
+
+
+CGROUP = Path("/sys/fs/cgroup")
+CGROUPS = (
+    (CGROUP, "memory.max", "memory.current"),
+    (CGROUP / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+)
+"""Where Linux says what a container may use, in its two versions."""
 
 
 def empty_cache() -> None:
-    """Nothing is kept that could be given back."""
+    IN_USE.cached = IN_USE.now
 
 
 FUNCTIONS = {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 
+from ...memory.blocks import IN_USE
 from ..refusing import NotSimulated
 
 GIB = 1 << 30
@@ -38,10 +40,11 @@ KNOWN = (
 
 
 def properties_of(gpu: str) -> Properties:
-    """NotSimulated for a GPU that was calibrated and is not known here."""
+    """Its memory is no more than this machine can hold. NotSimulated for a GPU that was calibrated
+    and is not known here."""
     for known in KNOWN:
         if known.name == gpu:
-            return replace(known)
+            return replace(known, total_memory=min(known.total_memory, IN_USE.limit or sys.maxsize))
     names = " and ".join(known.name for known in KNOWN)
     raise NotSimulated(
         f"the properties of {gpu!r} can't be simulated: a calibration holds times alone, and "

@@ -12,6 +12,7 @@ from debubble.rules.composition import name_of
 from ...memory.tape import flat_tensors
 
 aten = torch.ops.aten
+HALVES = (torch.float16, torch.bfloat16)
 INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 
 
@@ -53,8 +54,29 @@ def zeros_without_memory(size: list[int], **options: Any) -> torch.Tensor:
     return torch.zeros(size, **options)
 
 
+def in_float32(func: Any, rounded: int | None = None) -> Callable[..., Any]:
+    """Returns a function that computes halves in fp32 and rounds its first results, or all of them,
+    once. CUDA's kernels do so, and the CPU's add up in halves."""
+
+    def compute(*args: Any) -> Any:
+        dtype = args[0].dtype
+        if dtype not in HALVES:
+            return func(*args)
+        wide = [a.float() if isinstance(a, torch.Tensor) and a.dtype == dtype else a for a in args]
+        out = func(*wide)
+        if isinstance(out, torch.Tensor):
+            return out.to(dtype)
+        some = out[:rounded]
+        return (*(part if part is None else part.to(dtype) for part in some), *out[len(some) :])
+
+    return compute
+
+
 ON_CPU: dict[str, Callable[..., Any]] = {
     "_efficientzerotensor": zeros_without_memory,
+    "embedding_dense_backward": in_float32(aten.embedding_dense_backward.default),
+    "native_layer_norm": in_float32(aten.native_layer_norm.default, rounded=1),
+    "native_layer_norm_backward": in_float32(aten.native_layer_norm_backward.default),
     "histc": histc,
     "histc.out": histc_out,
     "scaled_dot_product_attention": attention,

@@ -1,0 +1,83 @@
+"""`torch.distributed`'s collectives of tensors on sim: gloo does them on the CPU data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from debubble.rules.action import SYNC, Action, copy, kernel
+from debubble.rules.copies import nbytes_of
+
+from ..clock.device import SimDevice
+from ..memory.tape import flat_tensors
+from ..tensor import SimTensor
+from .computing import all_on_cpu
+from .execution import Operation, execute
+
+IN_PLACE = {"allreduce_", "broadcast_", "reduce_", "allreduce_coalesced_"}
+"""With one member NCCL has nothing to do for them; other collectives it then does by copies."""
+OF_ONE_SIDE = {"send", "recv_", "recv_any_source_"}
+"""The other process may call its own side later, so that nothing may wait in the call."""
+
+
+class Collective:
+    """One operator of the namespace "c10d". It is done when the call returns."""
+
+    def __init__(self, device: SimDevice, func: Any) -> None:
+        self.device, self.func = device, func
+        self.name = func._schema.name.partition("::")[2]
+        self.returns_tensors = len(func._schema.returns) > 1
+
+    def __call__(self, args: tuple, kwargs: dict) -> Any:
+        from torch._C import _distributed_c10d as c10d
+
+        inputs: list[torch.Tensor] = []
+        cpu_args = all_on_cpu(args, inputs)
+        place = next(i for i, arg in enumerate(args) if isinstance(arg, torch.ScriptObject))
+        group = c10d.ProcessGroup.unbox(args[place])
+        cpu_args[place] = _for_cpu(group).boxed()
+        on_device = [tensor for tensor in inputs if isinstance(tensor, SimTensor)]
+        actions = self._actions(group.size(), on_device)
+        self.device.check(self.name, actions)
+
+        def call() -> None:
+            out = self.func(*cpu_args, **kwargs)
+            c10d.Work.unbox(out[1] if self.returns_tensors else out).wait()
+
+        writes = flat_tensors(args[0])
+        operation = Operation(
+            call,
+            lambda _: actions,
+            on_device,
+            [tensor for tensor in writes if isinstance(tensor, SimTensor)],
+            has_result=False,
+            waits=SYNC in actions,
+        )
+        execute(self.device, operation)
+        result: torch.futures.Future = torch.futures.Future()
+        result.set_result(writes)
+        work = c10d._create_work_from_future(result).boxed()  # type: ignore[attr-defined]  # not in PyTorch's stubs
+        return (args[0], work) if self.returns_tensors else work
+
+    def _actions(self, members: int, on_device: list[SimTensor]) -> list[Action]:
+        moved = sum(nbytes_of(tensor) for tensor in on_device)
+        if self.name == "barrier":
+            return [kernel(self.name, moved), SYNC]
+        if members > 1:
+            return [kernel(self.name, moved)]
+        return [] if self.name in IN_PLACE or not moved else [copy("d2d", moved / 2)]
+
+
+def _for_cpu(group: Any) -> Any:
+    """A group of the same members whose backend for the device takes CPU tensors."""
+    from torch._C import _distributed_c10d as c10d
+
+    try:
+        group._get_backend(torch.device("cpu"))
+    except RuntimeError:
+        backend = group._get_backend(torch.device("cuda"))
+        group = c10d.ProcessGroup(group.rank(), group.size())  # type: ignore[call-arg]  # one of two ways
+        group._set_default_backend(c10d.ProcessGroup.BackendType.GLOO)
+        group._register_backend(torch.device("cpu"), c10d.ProcessGroup.BackendType.GLOO, backend)
+    return group
