@@ -1,6 +1,8 @@
 """Simulated work leaves nothing behind, however long it goes on."""
 
 import gc
+import mmap
+from pathlib import Path
 from weakref import ref
 
 import pytest
@@ -14,6 +16,7 @@ from debubble.contract.garbage import no_collection
 from debubble.sim.memory.tape import Step
 
 pytestmark = pytest.mark.sim
+STATM = Path("/proc/self/statm")
 
 
 @triton.jit
@@ -69,6 +72,25 @@ def test_an_upload_that_is_done_holds_no_memory_even_if_no_garbage_is_collected(
         accelerator.synchronize()
         assert sent() is None
     assert x.sum().item() == 0
+
+
+@pytest.mark.skipif(not STATM.exists(), reason="Linux says there how much memory is resident")
+def test_a_large_upload_in_flight_takes_the_memory_of_its_target_alone(accelerator):
+    pinned = torch.ones(64 << 20, dtype=torch.uint8, pin_memory=True)
+    accelerator.sleep(1)
+    before = resident()
+    x = pinned.to(accelerator.device, non_blocking=True)
+    assert 0.9 < (resident() - before) / pinned.nbytes < 1.2
+    before = resident()
+    x.add_(1)  # What was sent is needed if the host overwrites `pinned` now.
+    assert 0.9 < (resident() - before) / pinned.nbytes < 1.2
+    pinned[0] = 7
+    assert (x[0].item(), x[1].item()) == (8, 2)
+
+
+def resident():
+    """Bytes of this process in memory."""
+    return int(STATM.read_text().split()[1]) * mmap.PAGESIZE
 
 
 def upload_keeps_old_bytes(accelerator):

@@ -2,8 +2,12 @@
 
 import pytest
 import torch
+import triton
+import triton.language as tl
 
 import debubble
+from debubble.accelerator import launch
+from debubble.sim.memory import inflight
 
 pytestmark = pytest.mark.sim
 
@@ -83,6 +87,59 @@ def test_in_place_work_behind_the_copy_is_done_over_with_the_new_bytes(accelerat
         total.mul_(2)
         pinned.fill_(3)
         assert total.tolist() == [8.0] * 4
+
+
+@triton.jit
+def doubling_kernel(x):
+    at = x + tl.arange(0, 8)
+    tl.store(at, tl.load(at) * 2)
+
+
+AFTER_A_COPY = {
+    "nothing": lambda x, other: None,
+    "reading": lambda x, other: x * 2,
+    "writing": lambda x, other: x.add_(1),
+    "writing a part": lambda x, other: x[0, 1:3].fill_(7),
+    "out=": lambda x, other: torch.add(x, 1, out=x),
+    "another copy": lambda x, other: x.copy_(other, non_blocking=True),
+    "a copy into a part": lambda x, other: x[0].copy_(other[0], non_blocking=True),
+    "a kernel": lambda x, other: launch(doubling_kernel, (1,), x),
+    "a kernel called": lambda x, other: doubling_kernel[1,](x),
+    "transposing": lambda x, other: (x + 1, x.t_())[0],
+    "resizing": lambda x, other: (x + 1, x.resize_(64).fill_(1))[0],
+}
+"""Work on a copy's target while the copy is in flight; `other` is pinned."""
+
+
+@pytest.mark.parametrize("overwrite", [None, slice(1), slice(8)], ids=["none", "one", "all"])
+@pytest.mark.parametrize("work", AFTER_A_COPY)
+def test_a_large_upload_is_overwritten_as_a_small_one_is(accelerator, monkeypatch, work, overwrite):
+    """The target of a large copy holds what was sent, in place of a copy of these bytes."""
+    found = []
+    for lent_from, earlier in [(2**40, False), (0, False), (2**40, True), (0, True)]:
+        monkeypatch.setattr(inflight, "LENT_FROM", lent_from)
+        staged, other = (torch.full((2, 4), n, pin_memory=True) for n in (3.0, 5.0))
+        with debubble.record(accelerator) as timeline:
+            accelerator.sleep(1)
+            if earlier:
+                other.to(accelerator.device, non_blocking=True).add_(1)
+            x = staged.to(accelerator.device, non_blocking=True)  # here
+            y = AFTER_A_COPY[work](x, other)
+            staged.view(-1)[overwrite or slice(8)] = 3.0 if overwrite is None else 4.0
+            accelerator.synchronize()
+        values = x.tolist(), y is not None and y.tolist()
+        found.append(([hazard.first.text for hazard in timeline.hazards], values))
+    assert found == found[:1] * 4
+    assert [text.endswith("# here") for text in found[0][0]] == [True] * (overwrite is not None)
+
+
+def test_memory_that_is_freed_under_a_large_upload_is_read_no_more(accelerator):
+    staged = torch.ones(4 << 20, dtype=torch.uint8, pin_memory=True)
+    accelerator.sleep(1)
+    x = staged.to(accelerator.device, non_blocking=True)
+    x.untyped_storage().resize_(0)
+    staged.fill_(2)
+    accelerator.synchronize()
 
 
 def test_random_numbers_are_not_drawn_again(accelerator, pinned):

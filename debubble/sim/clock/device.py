@@ -249,8 +249,7 @@ class SimDevice:
         if not self.in_flight.uploads:
             step.run()
             return
-        tape = self.in_flight.tape
-        tape.will_write([*step.outputs, *step.writes])
+        tape = self.in_flight.will_write([*step.outputs, *step.writes])
         step.run()
         tape.append(replace(step, drawn=[(tensor, tensor.clone()) for tensor, _ in step.drawn]))
 

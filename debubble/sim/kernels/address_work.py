@@ -59,9 +59,9 @@ class AddressWork:
         in_flight = self.device.in_flight
         if not in_flight.uploads:
             return call()
-        in_flight.tape.will_write([*self._written, *written])
+        tape = in_flight.will_write([*self._written, *written])
         out = call()
-        in_flight.tape.append(Step(call, flat_tensors(out), [], self.source))
+        tape.append(Step(call, flat_tensors(out), [], self.source))
         return out
 
     def _ends_at(self, done_at: float) -> None:

@@ -8,7 +8,9 @@ again with them.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -27,9 +29,9 @@ class Upload:
     host: Pieces
     tape: Tape
     """Where what is queued behind it begins."""
-    sent: np.ndarray
+    sent: np.ndarray | None
     """uint8 [nbytes of host]: what the device has to read; where the host overwrites its memory in
-    time, that. Up to date once it was read."""
+    time, that. Up to date once it was read. None while `lender` holds these bytes."""
     source: SourceLine | None
     what: str = "copy"
     left: np.ndarray | None = None
@@ -37,12 +39,30 @@ class Upload:
     overlays: list[Overlay] = field(default_factory=list)
     """What of it was still on its way to the host when this was asked for."""
     is_done: bool = False
+    lender: torch.Tensor | None = None
+    """The target of a large copy, which holds what was sent until other work writes there: a copy
+    of these bytes is needed only then."""
+    hashes: list[int] | None = None
+    """What the host's memory held when it was lent."""
 
     def read(self) -> np.ndarray:
-        """`sent`, with what was on its way; when all is run again, that may be something else."""
+        """Returns `sent`, with the bytes of downloads that were in flight; when all is run again,
+        these bytes may be others."""
+        if self.sent is None:
+            assert self.lender is not None
+            is_there = self.lender.untyped_storage().nbytes() >= self.host.nbytes
+            self.sent = (Pieces.of(self.lender) if is_there else self.host).gather()
+            self.lender = None
         for overlay in self.overlays:
             overlay.put(self.sent)
         return self.sent
+
+    def is_unchanged(self) -> bool:
+        """True if the host's memory still holds what the device took from it, or left there."""
+        if self.hashes is not None:
+            return self.host.hashes() == self.hashes
+        expected = self.sent if self.left is None else self.left
+        return expected is not None and self.host.hold(expected)
 
 
 class InFlight:
@@ -55,6 +75,8 @@ class InFlight:
         self.next_done_at = float("inf")
         self._queue: list[tuple[float, int, Upload | Download]] = []
         self._count = 0
+        self._lent: WeakValueDictionary[int, Upload] = WeakValueDictionary()
+        """By the address of the lender's memory."""
         self._host_writes: dict[tuple[int, int], SourceLine] = {}
         """The lines that last wrote to a range of addresses, the latest one last."""
 
@@ -66,21 +88,45 @@ class InFlight:
             self._tapes.append(Tape())
         return self._tapes[-1]
 
-    def will_overwrite(self, data: torch.Tensor) -> None:
-        """Must be called before a step writes to all of `data`. Its old bytes are kept, unless it
-        is a whole allocation and no step came before: then nothing reads them again."""
-        storage = data.untyped_storage()
+    def will_write(self, tensors: Sequence[torch.Tensor]) -> Tape:
+        """Must be called before a step writes to CPU tensors of the device's memory; returns the
+        tape that the step belongs to."""
+        for tensor in tensors if self._lent else ():
+            upload = self._lent.pop(tensor.untyped_storage().data_ptr(), None)
+            if upload is not None:
+                upload.read()
+        tape = self.tape
+        tape.will_write(tensors)
+        return tape
+
+    def copy(self, target: torch.Tensor, host: torch.Tensor, source: SourceLine | None) -> Upload:
+        """Begins a copy from pinned memory to all of `target`. The target's old bytes are kept,
+        unless it is a whole allocation and no step came before: then nothing reads them again."""
+        storage = target.untyped_storage()
         is_first = len(self._tapes) == 1 and not self._tapes[0].steps
-        if is_first and data.is_contiguous() and data.nbytes == storage.nbytes():
+        is_whole = target.is_contiguous() and target.nbytes == storage.nbytes()
+        if is_first and is_whole:
             self.tape.made.add(storage.data_ptr())
         else:
-            self.tape.will_write([data])
+            self.will_write([target])
+        if is_first and is_whole and _is_large_and_alike(target, host) and not self.downloads:
+            upload = self._began(Upload(Pieces.of(host), self.tape, None, source, lender=target))
+            target.copy_(host)
+            upload.hashes = upload.host.hashes()
+            self._lent[storage.data_ptr()] = upload
+        else:
+            upload = self.upload(Pieces.of(host), source)
+            target.copy_(looking_at(upload.read(), host))
+        self.tape.append(_copy_step(target, host, upload))
+        return upload
 
     def upload(self, host: Pieces, source: SourceLine | None, what: str = "copy") -> Upload:
         """Begins one; `ends_at` says until when it goes on."""
         sent, overlays = self.seen_by_device(host)
-        upload = Upload(host, self.tape, sent, source, what, overlays=overlays)
-        if len(host):
+        return self._began(Upload(host, self.tape, sent, source, what, overlays=overlays))
+
+    def _began(self, upload: Upload) -> Upload:
+        if len(upload.host):
             self.uploads.add(upload)
             upload.tape.num_uploads += 1
         return upload
@@ -153,9 +199,10 @@ class InFlight:
         """Takes over what the host wrote meanwhile; that is a race."""
         self.give_up(upload)
         upload.is_done = True
-        expected = upload.sent if upload.left is None else upload.left
-        if upload.host.hold(expected):
+        if upload.is_unchanged():
             return []
+        sent = upload.read()
+        expected = sent if upload.left is None else upload.left
         found = upload.host.gather()
         for overlay in self.downloads.over(upload.host) if self.downloads else ():
             # Poison, for work that comes later than this.
@@ -164,7 +211,7 @@ class InFlight:
         if found.data == expected.data:
             return []
         changed = np.flatnonzero(found != expected)
-        upload.sent[changed] = expected[changed] = found[changed]
+        sent[changed] = expected[changed] = found[changed]
         upload.overlays.clear()
         return [self._overwritten(upload, changed)]
 
@@ -199,21 +246,28 @@ class InFlight:
 
 LONGEST_TAPE = 256
 """Steps."""
+LENT_FROM = 1 << 20
+"""Bytes."""
 READ_BY = {"copy": "buffer of the copy", "kernel": "memory read by the kernel"}
 
 
-def copy_step(target: torch.Tensor, sent: torch.Tensor, upload: Upload) -> Step:
-    """`sent` looks at what the upload sends."""
+def _is_large_and_alike(target: torch.Tensor, host: torch.Tensor) -> bool:
+    """True if a copy moves more than LENT_FROM bytes, and changes neither them nor their order."""
+    is_as_stored = not (host.is_conj() or host.is_neg() or target.is_conj() or target.is_neg())
+    is_alike = target.dtype == host.dtype and target.shape == host.shape and host.is_contiguous()
+    return is_alike and is_as_stored and host.nbytes > LENT_FROM
 
+
+def _copy_step(target: torch.Tensor, host: torch.Tensor, upload: Upload) -> Step:
     def call() -> None:
-        upload.read()
-        target.copy_(sent)
+        if upload.lender is None:
+            target.copy_(looking_at(upload.read(), host))
 
     return Step(call, [], [], upload.source)
 
 
 def looking_at(flat: np.ndarray, like: torch.Tensor) -> torch.Tensor:
-    """Bytes of a dense tensor, uint8 [nbytes], as a tensor like it."""
+    """Returns a view of `flat`, uint8 [nbytes of like], as a dense tensor like `like`."""
     view = torch.frombuffer(flat, dtype=like.dtype).as_strided(like.shape, like.stride())
     view = view.conj() if like.is_conj() else view
     return torch._neg_view(view) if like.is_neg() else view

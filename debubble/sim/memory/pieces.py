@@ -13,7 +13,7 @@ from .blocks import Span
 
 FIRST = np.zeros(1, np.int64)
 CHUNK = 1 << 20
-"""Bytes that are compared at once."""
+"""Bytes that are compared, or hashed, at once."""
 
 
 class Pieces:
@@ -95,6 +95,14 @@ class Pieces:
             for start, size, offset in self._rows()
             for at in range(0, size, CHUNK)
         )
+
+    def hashes(self) -> list[int]:
+        """Returns a hash of 64 bits for each CHUNK of their bytes."""
+        return [
+            hash(ctypes.string_at(start + at, min(CHUNK, size - at)))
+            for start, size, _ in self._rows()
+            for at in range(0, size, CHUNK)
+        ]
 
     def scatter(self, flat: np.ndarray) -> None:
         """Overwrites them with what `gather` gives."""

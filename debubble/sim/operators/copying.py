@@ -10,8 +10,7 @@ from debubble.rules.copies import device_copy, download, nbytes_of, upload
 
 from ..clock.device import SimDevice
 from ..memory import pinning
-from ..memory.inflight import copy_step, looking_at
-from ..memory.pieces import Pieces
+from ..memory.inflight import looking_at
 from ..tensor import SimTensor
 from .execution import Operation, execute
 from .host_watch import report_read
@@ -85,12 +84,7 @@ class Copies:
         self._expect_after_downloads(source)
         done_at = device.perform(actions, writes=[target])
         device.touches_host(source, writes=False)
-        in_flight.will_overwrite(data)
-        leaving = in_flight.upload(Pieces.of(source), device.source())
-        step = copy_step(data, looking_at(leaving.sent, source), leaving)
-        step.run()
-        in_flight.tape.append(step)
-        in_flight.ends_at(leaving, done_at)
+        in_flight.ends_at(in_flight.copy(data, source, device.source()), done_at)
 
     def _expect_after_downloads(self, source: torch.Tensor) -> None:
         """Reports a copy into `source` that another stream may not have done by now."""

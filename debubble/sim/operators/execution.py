@@ -42,9 +42,9 @@ def execute(device: SimDevice, operation: Operation) -> Any:
         return _capture(device, device.capturing, operation)
     if operation.waits:
         device.settle(by=device.current_stream().free_at)
-    journal = device.in_flight.tape if device.in_flight.uploads else None
-    if journal is not None:
-        journal.will_write(tensor.data_on_cpu for tensor in operation.writes)
+    journal = None
+    if device.in_flight.uploads:
+        journal = device.in_flight.will_write([t.data_on_cpu for t in operation.writes])
     out = operation.call()
     actions = operation.actions(out)
     if journal is not None:
