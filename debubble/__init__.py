@@ -25,7 +25,7 @@ __all__ = [
     "record",
 ]
 
-# Recordings lie below the views: here they hear of who draws them.
+# Timelines lie below the views in the order of imports: here they learn which views draw them.
 Timeline.display = showing
 
 make_lazy(

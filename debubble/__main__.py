@@ -1,4 +1,4 @@
-"""`debubble` and `python -m debubble`: Ctrl-C in their imports is answered by a word too."""
+"""Runs `debubble` and `python -m debubble`, and answers Ctrl-C during their imports with a word."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def main() -> None:
         sys.exit(130)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal may know ASCII alone: "?" keeps the columns of tables and drawings.
+            # A terminal may know only ASCII: "?" keeps the columns of tables and drawings aligned.
             stream.reconfigure(errors="replace")
     try:
         try:
@@ -24,7 +24,8 @@ def main() -> None:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except BrokenPipeError:
-        # Its reader has seen enough. What is buffered must not be written at Python's end either.
+        # The reader of the pipe has closed it. Python must not write what is still buffered when it
+        # exits either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 

@@ -1,4 +1,4 @@
-"""What was recorded for everyone, in a checkout; of that a wheel has the calibrations."""
+"""Paths of the recorded assets. A checkout has all of them, a wheel has only the calibrations."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
 ASSETS = PACKAGE.parent / "assets"
-"""Only a checkout has them."""
+"""The folder of recorded assets; only a checkout has it."""
 INSTALLED = PACKAGE / "calibration"
-"""Where a wheel has what the checkout has in ASSETS (setup.py)."""
+"""The folder in which a wheel has the calibrations that a checkout has in ASSETS (setup.py)."""
 CALIBRATIONS = INSTALLED if INSTALLED.is_dir() else ASSETS / "calibration"
 
 
 def slug(gpu: str) -> str:
-    """`NVIDIA H200` as `nvidia-h200`: the name of a GPU's files in ASSETS."""
+    """Returns the name of a GPU's files in ASSETS: `NVIDIA H200` becomes `nvidia-h200`."""
     return re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-")

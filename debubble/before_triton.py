@@ -1,7 +1,9 @@
-"""Triton compiles or interprets a kernel by what the environment says when it is decorated.
+"""Sets Triton up for this process's accelerator before Triton is imported.
 
-So whoever imports debubble first has Triton set for the accelerator of this process. To know which
-that is takes torch, which is therefore asked when Triton is imported, and not before.
+Triton decides whether it compiles or interprets a kernel when the kernel is decorated, by
+environment variables. So a program that imports debubble first gets Triton set up for its
+accelerator. Choosing the accelerator needs torch, so the choice is made only when Triton is
+imported.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from .contract.pytorch import PyTorchNeeded
 
 
 def before_triton() -> None:
-    """From now on Triton's import sets it for sim or for CUDA; at once if that has happened."""
+    """Prepares Triton for sim or for CUDA when it is imported, or now if it already is."""
     if "triton" in sys.modules:
         _prepare()
     elif not any(isinstance(finder, _BeforeTriton) for finder in sys.meta_path):
@@ -25,8 +27,9 @@ def before_triton() -> None:
 
 
 class _BeforeTriton(MetaPathFinder):
-    """Finds Triton where the others find it. PyTorch asks where it is while it is imported itself:
-    so what is to be done waits until Triton really is imported."""
+    """An import hook that finds Triton as usual, and prepares it just before it is executed.
+    PyTorch calls `find_spec` for Triton while PyTorch itself is imported, so finding Triton is too
+    early."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if name != "triton":

@@ -1,6 +1,6 @@
-"""Packages whose public names are imported when they are first asked for.
+"""Packages whose public names are imported when they are first used.
 
-Half of what the command line does needs no torch, which takes seconds to import.
+Half of the command line's commands need no torch, which takes seconds to import.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from .contract.pytorch import PyTorchNeeded
 
 
 def make_lazy(package: str, modules: Mapping[str, str]) -> None:
-    """`modules` says in which of the package's modules each of its names is defined."""
+    """Makes each name in `modules` an attribute of `package` that is imported on first use.
+    `modules` maps the name to the module of the package that defines it."""
 
     class LazyPackage(ModuleType):
         def __getattr__(self, name: str) -> object:
@@ -31,7 +32,8 @@ def make_lazy(package: str, modules: Mapping[str, str]) -> None:
             return sorted({*super().__dir__(), *modules})
 
         def __setattr__(self, name: str, value: object) -> None:
-            """A name stays what the package says, whoever imports a module that is called so."""
+            """Keeps a public name bound to its object when a submodule of the same name is
+            imported."""
             if isinstance(value, ModuleType) and name in modules:
                 value = getattr(value, name)
             super().__setattr__(name, value)

@@ -1,7 +1,7 @@
-"""A gate in a stream: what is queued behind it does not begin before the host opens it.
+"""A gate in a stream: work queued after it does not begin before the host opens it.
 
-What a test says of the host, such as "it waits for nothing", then rests on no clock: however slow
-the host is, and whoever else uses the GPU, the device has not begun with what comes later.
+A test's claim about the host, such as "it waits for nothing", then needs no clock: however slow the
+host is, and whatever else uses the GPU, the device has not begun the work after the gate.
 
     with closed_gate(accelerator) as gate:
         call()
@@ -24,21 +24,23 @@ else:
     torch = need_pytorch(__name__)
 
 LONG_MS = 10_000.0
-"""Only a host that waits for a gate sits this out, or one that takes as long for a single call."""
+"""Milliseconds. Only a host that waits for the gate, or one that takes as long for a single call,
+sees the gate open by itself."""
 SLOTS, INTS_IN_A_SLOT = 4096, 4
-"""So many gates are closed before one has a flag again. Of 16 bytes, so that Triton compiles one
-kernel for all of them."""
+"""How many gates are closed before a flag is used again, and the int32 values of a flag. A flag has
+16 bytes, so that Triton compiles one kernel for all of them."""
 _slots = count()
 
 
 def closed_gate(
     accelerator: Accelerator, at_most_ms: float = LONG_MS, *, modelled_ms: float | None = None
 ) -> Gate:
-    """A gate on the current stream. The block that it is the context of opens it at its end.
+    """Returns a closed gate on the current stream, a context manager that opens it at the end of
+    the block.
 
-    It opens by itself after `at_most_ms`, by the device's own clock: who waits for it is late, and
-    never hangs. On sim it is a sleep of `modelled_ms`, or else of `at_most_ms`: in modelled time no
-    host is slow.
+    The gate opens by itself after `at_most_ms` of the device's own clock, so a host that waits for
+    it is late but never hangs. On sim the gate is a sleep of `modelled_ms`, or of `at_most_ms`
+    without it: in modelled time no host is slow.
     """
     return Gate(accelerator, at_most_ms, at_most_ms if modelled_ms is None else modelled_ms)
 
@@ -55,12 +57,12 @@ class Gate:
             self._set_flag(0)
             accelerator.launch(kernel, (1,), self._flag, int(at_most_ms), num_warps=1)
         self.passed = accelerator.event()
-        """An event right behind it."""
+        """An event recorded right after the gate."""
         self.passed.record()
 
     @property
     def closed(self) -> bool:
-        """Whether the device has not come past it."""
+        """True while the device has not passed the gate."""
         return not self.passed.query()
 
     def open(self) -> None:
@@ -80,5 +82,6 @@ class Gate:
 
 @cache
 def _flags() -> torch.Tensor:
-    """[SLOTS, INTS_IN_A_SLOT] int32 in pinned host memory, which a kernel sees being written to."""
+    """Returns int32 [SLOTS, INTS_IN_A_SLOT] in pinned host memory, so that a running kernel sees
+    the host's writes."""
     return torch.zeros((SLOTS, INTS_IN_A_SLOT), dtype=torch.int32, pin_memory=True)

@@ -1,4 +1,5 @@
-"""How much Python a call runs, counted: a loop over the requests is seen, and no clock is asked."""
+"""Counts the Python instructions that a call runs: this shows a loop over the requests without a
+clock."""
 
 from __future__ import annotations
 
@@ -11,13 +12,15 @@ from debubble.contract.source_line import is_machinery
 
 
 def python_instructions(call: Callable[[], object]) -> int:
-    """How many instructions of Python `call` runs, but for those of libraries. It is the same
-    number each time, once what only a first call does is over: call it before."""
+    """Returns how many Python instructions `call` runs, without those of libraries. The number is
+    the same each time once the work of a first call is done, so run `call` once before you
+    count."""
     return instructions_in(lambda file: not is_machinery(file), call)
 
 
 def instructions_in(counts: Callable[[str], bool], call: Callable[[], object]) -> int:
-    """How many `call` runs of the files that count; what a C function does is one."""
+    """Returns how many instructions `call` runs in the files for which `counts` is True; a call of
+    a C function is one."""
     executed = 0
 
     def watch(frame: FrameType, event: str, argument: object) -> Any:
@@ -28,7 +31,7 @@ def instructions_in(counts: Callable[[str], bool], call: Callable[[], object]) -
         executed += event == "opcode"
         return watch
 
-    # Python 3.12 looks for opcodes only if a frame has asked for them before it begins to.
+    # Python 3.12 emits opcode events only if a frame has asked for them before tracing begins.
     sys._getframe().f_trace_opcodes = True
     watching_before = sys.gettrace()
     sys.settrace(watch)

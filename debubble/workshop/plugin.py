@@ -1,4 +1,5 @@
-"""The pytest plugin: whose code is tested, on which accelerator, and how a failure reads."""
+"""The pytest plugin: chooses whose code is tested and on which accelerator, and writes the
+failures."""
 
 from __future__ import annotations
 
@@ -32,14 +33,15 @@ CATALOGUES = pytest.StashKey[dict[Path, Catalogue | None]]()
 ALREADY_TOLD = pytest.StashKey[set[str]]()
 TOO_SLOW = pytest.StashKey[set[Path]]()
 TO_RUN = pytest.StashKey[set[str]]()
-"""The tests that this run was asked for, by their ids."""
+"""The ids of the tests that this run was asked for."""
 COURSES = pytest.StashKey[dict[Path, Course]]()
 OUTCOMES = (
     pytest.skip.Exception, unittest.SkipTest, pytest.xfail.Exception, pytest.exit.Exception,
 )  # fmt: skip
-"""What a test may decide, and the code that it tests may not."""
+"""Exceptions by which a test may end itself, and the code under test may not."""
 SECOND_CHANCE = 2.0
-"""Seconds of CPU time for code that has already run into its limit: nobody waits for it twice."""
+"""Seconds of CPU time for code that has already reached its limit once: a run waits for it in full
+only once."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -85,10 +87,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: own_process.stop(config))
     device = config.getoption("device", None)
     if device:
-        # Read by whatever asks for an accelerator first, and by the processes that tests start.
+        # The first code that needs an accelerator reads it, and so do the processes that tests
+        # start.
         os.environ["DEBUBBLE_DEVICE"] = device
     if device == "cuda" and "DEBUBBLE_GPU_QUEUE" in os.environ:
-        # Before xdist starts workers: they use this run's turn, and don't wait for one another.
+        # This comes before xdist starts workers, so that they share this run's turn and don't wait
+        # for each other.
         from debubble.accelerator import lease
 
         lease.wait_for_turn()
@@ -100,7 +104,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """What lies behind the first kata that nobody has begun is not even read."""
+    """Skips the files after the first kata that the learner has not begun: they are not even
+    read."""
     kata = kata_of(config, collection_path)
     return True if kata and _course(config, kata).leaves_out(kata) else None
 
@@ -109,7 +114,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, None, None]:
-    """Katas run in the order in which they are taught, and some of them by a single test."""
+    """Sorts katas in the order in which they are taught, and reduces some of them to a single
+    test."""
     katas = {item: kata_of(config, item.path) for item in items}
     for kata in filter(None, katas.values()):
         _course(config, kata).tests[kata] += 1
@@ -131,7 +137,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 class Worker(Protocol):
-    """A process of pytest-xdist's, as the one that leads it sees it."""
+    """A pytest-xdist worker, as the main process sees it."""
 
     @property
     def config(self) -> pytest.Config: ...
@@ -139,12 +145,13 @@ class Worker(Protocol):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: Worker, ids: Sequence[str]) -> None:
-    """Where other processes do the collecting, each tells what it has found."""
+    """Records the tests that an xdist worker has collected."""
     node.config.stash[TO_RUN].update(ids)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str] | None:
-    """Only where other processes do the collecting, and this one never sees what there is."""
+    """Returns the header if xdist workers collect the tests, since this process then sees no
+    items."""
     workers = getattr(config.option, "dist", "no") != "no"
     paths = [
         (config.invocation_params.dir / arg.partition("::")[0]).resolve() for arg in config.args
@@ -168,14 +175,14 @@ def pytest_report_collectionfinish(
 
 @pytest.fixture(scope="session")
 def accelerator(pytestconfig: pytest.Config) -> Accelerator:
-    """The accelerator that `--device` chose; the same one for the whole process."""
+    """The accelerator that `--device` chose; the same object for the whole process."""
     return chosen_accelerator(pytestconfig)
 
 
 @pytest.fixture
 def kata(request: pytest.FixtureRequest) -> Iterator[KataCode]:
-    """The implementation under test: its functions and classes are attributes. It may not poll, nor
-    keep for good what it makes in each call."""
+    """The implementation under test: its functions and classes are attributes. Its code may not
+    poll, nor keep the tensors that it makes in each call."""
     code = _code_under_test(request)
     if "accelerator" not in request.fixturenames:
         yield code
@@ -226,12 +233,13 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         return (yield)
     implementation = _implementation_of(item)
     if isinstance(item, pytest.Function) and _runs_on_sim(item):
-        # Or PyTorch's first imports would be the code's time, and end half way.
+        # Without this, PyTorch's first imports would count as the code's time, and could be
+        # interrupted half way.
         prepare("sim", triton=False)
         if _looks_at_operators(item):
             importlib.import_module("torch._dynamo")
     with time_limit(_seconds(item, implementation), exercise.name):
-        # Where it is not in a fork, an interrupt may be the learner's Ctrl-C.
+        # Outside a fork, an interrupt may be the learner's Ctrl-C.
         decisions = (*OUTCOMES, KeyboardInterrupt) if LIMIT in item.stash else OUTCOMES
         try:
             return (yield)
@@ -245,8 +253,8 @@ def _runs_on_sim(item: pytest.Function) -> bool:
 
 
 def _looks_at_operators(item: pytest.Function) -> bool:
-    """Whether the test uses a TorchDispatchMode, of which the first imports a part of PyTorch that
-    takes seconds."""
+    """True if the test uses a TorchDispatchMode: the first use imports a part of PyTorch that takes
+    seconds."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     named = (item.module.__dict__.get(name) for name in item.function.__code__.co_names)
@@ -263,7 +271,8 @@ def pytest_runtest_makereport(
     if isinstance(code, KataCode) and call.excinfo is not None and not as_it_is:
         text = failure_text(call.excinfo, code.implementation, item.path)
     if text is not None:
-        # pytest's own text takes long, and fails where a signal met an instruction of no line.
+        # pytest's own text takes long to make, and fails if a signal interrupted an instruction
+        # without a line.
         vars(item)["repr_failure"] = lambda *arguments, **options: text
     try:
         report = yield
@@ -292,13 +301,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def kata_of(config: pytest.Config, path: Path) -> Kata | None:
-    """The kata that the test file at `path` belongs to."""
+    """Returns the kata that the test file at `path` belongs to."""
     catalogue = _catalogue(config, path)
     return catalogue.of_test_file(path) if catalogue else None
 
 
 def _catalogue(config: pytest.Config, path: Path) -> Catalogue | None:
-    """The workbook that a test file of katas/<system>/ lies in."""
+    """Returns the workbook of a test file in katas/<system>/."""
     known = config.stash[CATALOGUES]
     root = path.parents[2] if len(path.parents) > 2 else path.parent
     if root not in known:
@@ -316,7 +325,7 @@ def _course(config: pytest.Config, kata: Kata) -> Course:
 
 
 def _is_ours(item: pytest.Item) -> bool:
-    """Whether it is a stub as we wrote it, which is known to crash nothing."""
+    """True for a stub as we wrote it, which is known not to crash."""
     kata = kata_of(item.config, item.path)
     return kata is not None and _course(item.config, kata).is_shortened(kata)
 
@@ -329,7 +338,8 @@ def _note_failure(item: pytest.Item) -> None:
 
 
 def _katas_run(reporter: pytest.TerminalReporter) -> dict[Kata, run_text.Score]:
-    """How the katas went of which a test did more than be skipped, in teaching order."""
+    """Returns the scores of the katas that ran at least one test to an outcome other than skipped,
+    in teaching order."""
     config = reporter.config
 
     def kata_of_test(nodeid: str) -> Kata | None:
@@ -349,7 +359,7 @@ def _katas_run(reporter: pytest.TerminalReporter) -> dict[Kata, run_text.Score]:
 
 
 def _place(config: pytest.Config, kata: Kata | None) -> int:
-    """The kata's number in teaching order; other tests come first."""
+    """Returns the kata's number in teaching order; other tests come first."""
     if kata is None:
         return -1
     catalogue = _catalogue(config, kata.test_path)
@@ -357,7 +367,7 @@ def _place(config: pytest.Config, kata: Kata | None) -> int:
 
 
 def _implementation_of(item: pytest.Item) -> Implementation | None:
-    """The one that the `kata` fixture of this test gives."""
+    """Returns the implementation that the `kata` fixture of this test gives."""
     exercise = kata_of(item.config, item.path)
     if exercise is None or not isinstance(item, pytest.Function):
         return None
@@ -372,7 +382,7 @@ def _implementation_of(item: pytest.Item) -> Implementation | None:
 def _remember(
     config: pytest.Config, implementation: Implementation | None, report: pytest.TestReport
 ) -> None:
-    """Nobody reads the same text twice, or waits twice for the same code."""
+    """Shortens a failure text that was already printed, and records code that ran too long."""
     text, told = report.longrepr, config.stash[ALREADY_TOLD]
     if not isinstance(text, FailureText):
         return
@@ -383,7 +393,7 @@ def _remember(
 
 
 def _seconds(item: pytest.Item, implementation: Implementation | None) -> float:
-    """The time limit of a kata's test; 0 means none, as other tests have it."""
+    """Returns the time limit of a kata's test; 0 means none, as for other tests."""
     if LIMIT in item.stash:
         return item.stash[LIMIT]
     exercise = kata_of(item.config, item.path)

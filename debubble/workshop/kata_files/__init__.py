@@ -1,1 +1,1 @@
-"""Katas as files: the catalogue, stubs and what they are made of, attempts, strays."""
+"""Katas as files: the catalogue, stubs and their sources, wrong attempts, and stray files."""

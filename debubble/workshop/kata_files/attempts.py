@@ -14,19 +14,19 @@ ATTEMPT_SUFFIXES = (".py", ".diff")
 
 @dataclass(frozen=True, slots=True)
 class WrongAttempt:
-    """One attempt, and what its header says must come of it: the docstring of a .py, the text above
-    the changes of a .diff."""
+    """One attempt, and the result that its header demands. The header is the docstring of a .py, or
+    the text above the changes of a .diff."""
 
     kata: Kata
     path: Path
     fails: tuple[str, ...]
-    """Exactly these tests fail."""
+    """The tests that must fail; all other tests must pass."""
     may_fail: tuple[str, ...]
-    """These may fail as well: where a race decides, a GPU does not always do so."""
+    """The tests that may fail as well: a race does not fail each time on a GPU."""
     says: tuple[str, ...]
-    """Words of which each is in what the failing tests say."""
+    """Words that the text of the failing tests must contain, each of them."""
     only_on: str | None = None
-    """ "sim" or "cuda", for what the other accelerator need not show."""
+    """"sim" or "cuda" if the attempt need not fail on the other accelerator."""
 
     @property
     def label(self) -> str:
@@ -34,7 +34,8 @@ class WrongAttempt:
 
 
 def wrong_attempts(kata: Kata) -> list[WrongAttempt]:
-    """All attempts at `kata`, by name; WorkshopError when one does not fit or lacks a line."""
+    """Returns all attempts at `kata`, sorted by name. Raises WorkshopError when one does not fit
+    the solution or its header lacks a line."""
     paths = sorted(kata.attempts_folder.glob("*.*"))
     return [_read(kata, path) for path in paths if path.suffix in ATTEMPT_SUFFIXES]
 

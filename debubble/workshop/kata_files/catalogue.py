@@ -18,11 +18,11 @@ OPTIONAL_KEYS = (
 
 
 class WorkshopError(Exception):
-    """Something the reader can put right; its text is one sentence that says how."""
+    """An error that the reader can fix; its text is one sentence that says how."""
 
 
 class UnknownKata(WorkshopError):
-    """A kata was asked for that the catalogue does not have."""
+    """A kata name that the catalogue does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +62,17 @@ class Kata:
     before: tuple[Target, ...]
     stub_fails: tuple[str, ...]
     minutes: int | None = None
-    """How long it takes whoever has read the chapter, as we judge it."""
+    """Minutes that the kata takes a learner who has read the chapter, by our estimate."""
     difficulty: str = ""
     """"easy", "medium" or "hard"."""
     needs: str = ""
-    """What one should know before one begins: it ends "You need to know ..."."""
+    """The knowledge that the kata needs, without a full stop: completes "You need to know …"."""
     more_hints: tuple[str, ...] = ()
-    """Further steps, each nearer to the answer than `hint`."""
+    """Further hints, each nearer to the answer than `hint`."""
     differs: str = ""
-    """What the solution does that a first right answer may not, in up to three lines."""
+    """How the solution may differ from a first right answer, in up to three lines."""
     try_this: str = ""
-    """What a learner who has solved it may try with it."""
+    """A suggestion of what to try with the kata once it is solved."""
     time_limit: float | None = None
     """Seconds of CPU time a test may take, or None for the plugin's own limit."""
 
@@ -105,7 +105,7 @@ class Kata:
         return tuple(target.name for target in self.solution)
 
     def relative(self, path: Path) -> str:
-        """The path as a learner would type it from the workbook's folder."""
+        """Returns the path as a learner would type it in the workbook's folder."""
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
 
@@ -130,7 +130,8 @@ class Catalogue:
         return katas
 
     def kata(self, name: str) -> Kata:
-        """The kata called `name`; `first_steps/name` and its file's path are understood too."""
+        """Returns the kata called `name`, which may also be `first_steps/name` or its file's path.
+        Raises UnknownKata if there is none."""
         wanted = Path(name).stem.removeprefix("test_")
         for kata in self.katas:
             if kata.name == wanted:
@@ -172,7 +173,8 @@ class Catalogue:
 
 
 def find_catalogue(start: Path | None = None) -> Catalogue:
-    """The catalogue of the workbook around `start` (the current folder), or else of this checkout.
+    """Returns the catalogue of the workbook around `start` (the current folder by default), or else
+    of this checkout.
 
     Raises WorkshopError when there is none.
     """
@@ -187,7 +189,8 @@ def find_catalogue(start: Path | None = None) -> Catalogue:
 
 
 def way_out(name: str, known: Sequence[str]) -> str:
-    """Ends the sentence that there is no `name`: the one that was meant, or else what there is."""
+    """Returns the end of a sentence that says there is no `name`: the likely name, or all known
+    names."""
     if not known:
         return "there is no other one either"
     begun = [there for there in known if name and there.startswith(name)]

@@ -1,8 +1,8 @@
-"""A wrong attempt as code: the solution's module with a mistake. The file has only the mistake. A
-correct variant, which does without one, is written in the same way.
+"""A wrong attempt as code: the solution's module with a mistake. Its file has only the mistake. A
+correct variant is written in the same way, without a mistake.
 
-`no_event.diff` has lines that differ; `no_event.py` runs on top of the module, so that what it
-defines takes the place of what the solution calls so.
+`no_event.diff` has the lines that differ. `no_event.py` runs after the module, so its definitions
+replace those of the module that have the same names.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from .stub_source import Definition, SourceModule, first_line, last_line, source
 
 
 class Code(NamedTuple):
-    """What makes a module when all of it is run there, in a package or "" for none."""
+    """The source of one module: the texts to run in it in order, and its package, "" for none."""
 
     package: str
     parts: list[tuple[str, str]]
-    """Each with the file name that its lines are quoted with."""
+    """Each text after the file name under which its lines are quoted."""
 
 
 def code_of_attempt(kata: Kata, path: Path) -> Code:
-    """WorkshopError when the attempt at `path` is no Python, or does not fit the solution."""
+    """Returns the code of the attempt at `path`. Raises WorkshopError when it is not Python, or
+    does not fit the solution."""
     solution = solution_module(kata)
     package = package_of(solution)
     if path.suffix == ".diff":
@@ -41,7 +42,7 @@ def code_of_attempt(kata: Kata, path: Path) -> Code:
 
 
 def solution_module(kata: Kata) -> SourceModule:
-    """The module that has all names of the solution: what an attempt changes."""
+    """Returns the module that has all names of the solution, which an attempt changes."""
     modules = [source_module(target.module, kata.root) for target in kata.solution]
     names = set(kata.exported_names)
     return next((m for m in modules if names <= {*m.statements, *m.imports}), modules[0])
@@ -52,7 +53,7 @@ def package_of(module: SourceModule) -> str:
 
 
 def _changed(kata: Kata, path: Path, solution: SourceModule) -> str:
-    """The text of the solution's module with the changes of a .diff."""
+    """Returns the text of the solution's module with the changes of a .diff."""
     text: list[tuple[int, str]] = []
     line = end = 0
     for first, last, line, new in sorted(_changes(kata, path, solution)):
@@ -74,8 +75,8 @@ def _changed(kata: Kata, path: Path, solution: SourceModule) -> str:
 def _changes(
     kata: Kata, path: Path, solution: SourceModule
 ) -> Iterator[tuple[int, int, int, list[tuple[int, str]]]]:
-    """The slice of the solution's lines that each `@@` is about, as two numbers; the `@@`'s line in
-    the .diff; and what comes in their place, each with its line there."""
+    """Yields a tuple for each `@@`: first and end index of the solution's lines that it replaces,
+    the line of the `@@` in the .diff, and the new lines, each with its line number in the .diff."""
     about, *blocks = re.split("^@@", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     line = 1 + about.count("\n")
     for block in blocks:

@@ -29,12 +29,13 @@ class ChapterCopies:
         return self.workspace.chapters
 
     def update(self) -> list[str]:
-        """Makes the copies that are missing, and makes those anew that a reader has only run where
-        the chapter has changed. What a reader wrote in stays as it is: a sentence tells of it.
+        """Makes the missing copies, and replaces a copy whose chapter has changed if the reader has
+        only run it. Keeps a copy in which the reader wrote, and returns a sentence about each such
+        copy.
 
-        WorkshopError where nothing can be written.
+        Raises WorkshopError if a file can't be written.
         """
-        # Predictions are kept in it.
+        # The workspace's progress file also stores the reader's predictions, so it has to exist.
         Progress(self.workspace).add_all([])
         return [
             remark for path in sorted(self.originals.glob("*.ipynb")) for remark in self._of(path)
@@ -60,7 +61,8 @@ class ChapterCopies:
             raise cannot_write(os.path.relpath(copy, self.workspace.root), error) from None
 
     def _moved(self, text: str) -> str:
-        """The notebook with links that lead where they led from the chapters' own folder."""
+        """Returns the notebook with relative links changed to lead to the same files from the
+        copy's folder."""
         notebook = json.loads(text)
         for cell in notebook["cells"]:
             if cell["cell_type"] == "markdown":
@@ -82,8 +84,8 @@ def _read(path: Path) -> str:
 
 
 def _sources(text: str) -> list[tuple[str, str]] | None:
-    """What a reader writes in; neither outputs nor what JupyterLab notes beside them. None for what
-    is no notebook."""
+    """Returns the type and source of each cell, the part that a reader writes, without outputs and
+    the metadata that JupyterLab adds. Returns None if `text` is no notebook."""
     try:
         cells = json.loads(text)["cells"]
         return [(cell["cell_type"], "".join(cell["source"])) for cell in cells]

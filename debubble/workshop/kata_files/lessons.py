@@ -1,9 +1,9 @@
 """The lessons of the workbook: pairs of files whose difference is what a system teaches.
 
-Each `solutions/<system>/lesson.toml` names its own, relative to its folder:
+Each `solutions/<system>/lesson.toml` names its pairs, relative to its folder:
 
     [[pair]]
-    site = "kv_sharing"     # where a system has several
+    site = "kv_sharing"     # if a system has several
     before = "sites/before/kv_sharing.py"
     after = "sites/kv_sharing.py"
     idea = "The last index stays on the device instead of coming to the host as a number."
@@ -29,7 +29,7 @@ class Lesson:
 
     system: str
     site: str
-    """Empty where a system has only one lesson."""
+    """The name of the place in the system, empty if the system has only one lesson."""
     idea: str
     before: Path
     after: Path
@@ -40,14 +40,14 @@ class Lesson:
         return f"{self.system} {self.site}".strip()
 
     def diff(self) -> list[str]:
-        """The lines of a unified diff, with both files' paths in its head."""
+        """Returns the lines of a unified diff, with both files' paths in its head."""
         before, after = (self._lines(path) for path in (self.before, self.after))
         heads = (self._shown(self.before), self._shown(self.after))
         return list(difflib.unified_diff(before, after, *heads, lineterm="", n=CONTEXT))
 
     @property
     def changed_lines(self) -> int:
-        """How many lines go and come."""
+        """The number of lines that are added or removed."""
         return sum(line.startswith(("-", "+")) for line in self.diff()[2:])
 
     def _lines(self, path: Path) -> list[str]:
@@ -62,13 +62,14 @@ class Lesson:
 
 
 def lessons(root: Path, system: str = "*") -> list[Lesson]:
-    """A system's lessons, or those of all systems, one system after another."""
+    """Returns the lessons of one system, or those of all systems, one system after another."""
     files = sorted((root / "solutions").glob(f"{system}/{FILE}"))
     return [lesson for file in files for lesson in _lessons_in(file, root)]
 
 
 def find_lessons(root: Path, system: str, site: str | None = None) -> list[Lesson]:
-    """Those of a system, or the one of a site. WorkshopError names what there is instead."""
+    """Returns the lessons of a system, or those of one site. Raises WorkshopError that names the
+    known systems or sites."""
     everything = lessons(root)
     found = [lesson for lesson in everything if lesson.system == system]
     if not found:

@@ -1,4 +1,4 @@
-"""Three versions of a text become one: what it was, what each of two made of it."""
+"""Merges two edited versions of a text, given the text that both were made from."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ Lines = Sequence[str]
 
 @dataclass(frozen=True)
 class Both:
-    """Lines that both changed, and differently: nobody but their author can choose."""
+    """Lines that both versions changed differently: only their author can choose."""
 
     theirs: Lines
     ours: Lines
 
 
 def merge(base: str, theirs: str, ours: str) -> list[Lines | Both]:
-    """The parts of the merged text in order. What only one of them changed is theirs or ours."""
+    """Returns the parts of the merged text in order. Lines that only one version changed are taken
+    from it; a part is a Both where the versions conflict."""
     old, one, other = (text.splitlines(keepends=True) for text in (base, theirs, ours))
     parts: list[Lines | Both] = []
     at = at_one = at_other = 0
@@ -35,15 +36,16 @@ def merge(base: str, theirs: str, ours: str) -> list[Lines | Both]:
 
 
 def in_common(one: str, other: str) -> str:
-    """What stands for the version that both came from, where nobody has kept it."""
+    """Returns the lines that both texts share. They take the place of the common ancestor when it
+    was not stored."""
     lines = one.splitlines(keepends=True), other.splitlines(keepends=True)
     blocks = SequenceMatcher(None, *lines, autojunk=False).get_matching_blocks()
     return "".join(line for at, _, length in blocks for line in lines[0][at : at + length])
 
 
 def _in_all(old: Lines, one: Lines, other: Lines) -> Iterator[tuple[int, int, int, int]]:
-    """The runs of lines that all three have: first and last in `old`, first in each other. The
-    last run is the empty one at the end."""
+    """Yields the runs of lines that all three have: start and end in `old`, start in `one`, start
+    in `other`. The last run is the empty one at the end."""
     blocks, others = (
         SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
         for new in (one, other)

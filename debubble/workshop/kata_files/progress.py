@@ -1,6 +1,6 @@
 """A learner's `progress.jsonl` in their workspace, which `debubble.progress` reads and writes.
 
-A program that wants to know how a learner stands reads it, or calls `debubble progress --json`:
+A program that shows a learner's progress reads this file, or calls `debubble progress --json`:
 neither runs the learner's code.
 """
 
@@ -15,8 +15,8 @@ from .workspace import Workspace, cannot_write
 
 
 class Progress:
-    """The events of a workspace. Each method raises WorkshopError where the file can't be read, or
-    can't be added to: nothing was changed then."""
+    """The events of a workspace. Each method raises WorkshopError, and changes nothing, if the file
+    can't be read or written."""
 
     def __init__(self, workspace: Workspace) -> None:
         root, self.path = workspace.root, workspace.progress_file
@@ -38,12 +38,12 @@ class Progress:
             raise WorkshopError(str(error)) from None
 
     def add(self, kind: str, kata: Kata | None = None, **about: object) -> None:
-        """Remembers one event."""
+        """Appends one event."""
         self.add_all([(kind, kata, about)])
 
     def add_all(self, events: Iterable[tuple[str, Kata | None, Mapping[str, object]]]) -> None:
-        """Remembers events, each with its kind, its kata and its other fields. Without any it
-        makes the file."""
+        """Appends events, each with its kind, its kata and its other fields. Without any event it
+        creates the file."""
         try:
             self.file.add(
                 {"kind": kind, **({"kata": kata.name} if kata else {}), **about}

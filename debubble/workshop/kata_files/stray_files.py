@@ -1,4 +1,5 @@
-"""Files in the katas' folders that belong to no kata, such as one left behind by a new name."""
+"""Finds files in the katas' folders that belong to no kata, such as one left over from a
+renaming."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ ALWAYS_FINE = {"__init__.py", "conftest.py"}
 
 
 def stray_files(catalogue: Catalogue) -> Iterator[str]:
-    """One sentence for each Python file that no kata of the catalogue owns."""
+    """Yields one sentence for each Python file that no kata of the catalogue owns."""
     root = catalogue.root
     owned = {path for kata in catalogue.katas for path in (kata.stub_path, kata.test_path)}
     for path in sorted((root / "katas").rglob("*.py")):

@@ -1,4 +1,4 @@
-"""The stub files on disk: whether each is untouched, edited by a learner, or out of date."""
+"""The stub files on disk, and whether each is untouched, edited by a learner, or out of date."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class StubState(Enum):
 
 
 class StubFiles:
-    """Reads and writes stubs, and remembers in `katas/stubs.json` what it wrote.
+    """Reads and writes stubs, and stores the fingerprints of what it wrote in `katas/stubs.json`.
 
-    Only so can it tell a learner's work, never to be overwritten, from a stub whose solution has
-    changed since. It also remembers what tests belong to them.
+    The fingerprints distinguish a learner's work, which is never overwritten, from a stub whose
+    solution has changed since. They also cover the tests of each kata.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
@@ -32,7 +32,8 @@ class StubFiles:
         self.record = catalogue.root / "katas" / "stubs.json"
 
     def state(self, kata: Kata, path: Path | None = None) -> StubState:
-        """Of the stub, or of a copy of it at `path`. WorkshopError where it can't be read."""
+        """Returns the state of the stub, or of a copy of it at `path`. Raises WorkshopError if it
+        can't be read."""
         path = path or kata.stub_path
         try:
             content = path.read_bytes()
@@ -46,25 +47,25 @@ class StubFiles:
         return StubState.STALE if old else StubState.EDITED
 
     def is_edited(self, kata: Kata) -> bool:
-        """Whether the stub is not what was written last, as the record has it: no solution is
-        read."""
+        """True if the stub differs from the one that was written last, by its fingerprint. Reads no
+        solution."""
         try:
             return fingerprint_of(kata.stub_path.read_bytes()) != self._written(kata)
         except OSError:
             return False
 
     def is_recorded(self, kata: Kata) -> bool:
-        """Whether the record has the stub that belongs to the solution of today."""
+        """True if the recorded fingerprint is that of the current solution's stub."""
         return self._written(kata) == fingerprint(generate(kata))
 
     def has_edited_tests(self, kata: Kata) -> bool:
-        """Whether the kata's tests are not those that the record has."""
+        """True if the kata's tests differ from the recorded ones."""
         known = self._read().get(_key_of_tests(kata))
         return known is not None and known != _fingerprint_of_tests(kata)
 
     def restore(self, kata: Kata, path: Path | None = None) -> Path | None:
-        """Writes the stub, or the copy of it at `path`. An edited one is kept as `<kata>.py.bak`,
-        or .bak2 and so on where others are kept; returns where."""
+        """Writes the stub, or the copy of it at `path`. Saves an edited one as `<kata>.py.bak`
+        (.bak2 and so on if that exists) and returns the backup's path, or None without edits."""
         path = path or kata.stub_path
         backup = None
         if self.state(kata, path) is StubState.EDITED:
@@ -77,8 +78,8 @@ class StubFiles:
         return backup
 
     def write_all(self) -> list[Kata]:
-        """Writes stubs that are missing or stale, never an edited one; returns those written. The
-        tests of today are ours from now on."""
+        """Writes the stubs that are missing or stale, never an edited one, and returns the katas
+        written. Records the current tests as ours."""
         written = []
         for kata in self.catalogue.katas:
             state = self.state(kata)
@@ -129,7 +130,8 @@ def unreadable(kata: Kata, path: Path, error: OSError) -> WorkshopError:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Whoever reads `path` finds all of `content`, or what was there before. OSError if not."""
+    """Writes `content` atomically: a reader of `path` finds all of it, or the old content. Raises
+    OSError on failure."""
     path = path.resolve()
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
     try:
@@ -144,7 +146,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def free_backup(path: Path) -> Path:
-    """A name that nothing has."""
+    """Returns the first backup path that does not exist yet."""
     first = path.with_suffix(".py.bak")
     numbered = (path.with_suffix(f".py.bak{number}") for number in count(2))
     return next(name for name in chain([first], numbered) if not name.exists())
@@ -159,5 +161,5 @@ def _key_of_tests(kata: Kata) -> str:
 
 
 def _fingerprint_of_tests(kata: Kata) -> str:
-    """Empty where there are none."""
+    """Returns the fingerprint of the kata's tests, or "" if they are missing."""
     return fingerprint_of(kata.test_path.read_bytes()) if kata.test_path.is_file() else ""

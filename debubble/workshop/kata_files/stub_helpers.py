@@ -1,4 +1,5 @@
-"""What a stub needs beside its exercise: imports, constants, and the definitions that it uses."""
+"""Finds what a stub needs beside its exercise: imports, constants, and the definitions that it
+uses."""
 
 from __future__ import annotations
 
@@ -10,21 +11,22 @@ from .stub_source import Definition, Function, Import, SourceModule, names_read,
 
 
 class Helper(NamedTuple):
-    """A statement of `solutions` that an exercise reads, through and through."""
+    """A statement of `solutions` that an exercise reads, directly or through another helper."""
 
     text: str
     is_definition: bool
-    """A function or class, and no constant."""
+    """True for a function or class, False for a constant."""
 
 
 class Needs(NamedTuple):
     imports: list[Import]
     helpers: dict[str, Helper]
-    """By name, each behind those that it reads itself."""
+    """The helpers by name, each after the helpers that it reads itself."""
 
 
 def needs_of(code: str, modules: Sequence[SourceModule]) -> Needs:
-    """What `code` reads and does not define; each name is looked up in `modules` in turn."""
+    """Returns the names that `code` reads and does not define, looked up in each of `modules` in
+    turn."""
     imports: dict[Import, None] = {}
     helpers: dict[str, Helper] = {}
     own = {node.name for node in ast.parse(code).body if isinstance(node, Definition)}
@@ -47,8 +49,9 @@ def needs_of(code: str, modules: Sequence[SourceModule]) -> Needs:
 
 
 def read_at_once(code: str, is_lazy: bool) -> set[str]:
-    """Names that have to be there when Python comes to `code`, and not only when it is called: of
-    decorators, defaults, base classes and statements, and of annotations unless they are lazy."""
+    """Returns the names that must exist when Python executes `code`, not only when a function of it
+    is called: names in decorators, defaults, base classes and statements, and in annotations unless
+    they are lazy."""
     return {
         name.id
         for statement in ast.parse(code).body
@@ -78,11 +81,12 @@ def _evaluated(statement: ast.stmt, is_lazy: bool) -> Iterator[ast.AST]:
 
 
 def _found(module: SourceModule, name: str) -> Import | tuple[SourceModule, ast.stmt] | None:
-    """Where `module` has `name` from: an import that a stub may hold too, or a definition."""
+    """Returns the import or definition that binds `name` in `module`, or None. A definition of
+    another module of `solutions` is returned in place of its import."""
     if name in module.statements:
         return module, module.statements[name]
     known = module.imports.get(name)
     if known is None or known.module.partition(".")[0] != "solutions":
         return known
-    # A stub may not import the solutions: their definition comes along instead.
+    # A stub may not import the solutions, so their definition is copied into the stub.
     return _found(source_module(known.module, module.root), known.name)

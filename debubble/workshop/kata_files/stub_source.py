@@ -40,7 +40,7 @@ class SourceModule:
         if not path.is_file():
             raise StubError(f"{path} is not there, but katas.toml names it as {name}")
         text = path.read_text(encoding="utf-8")
-        # A form feed ends no line for Python, as it does for `str.splitlines`.
+        # Python does not end a line at a form feed, but `str.splitlines` does.
         self.lines = [line.rstrip("\n") for line in io.StringIO(text)]
         try:
             self.body = ast.parse(text).body
@@ -67,7 +67,7 @@ class SourceModule:
         return node
 
     def text(self, first: int, last: int) -> str:
-        """Lines `first` to `last`, both counted from 1 and included."""
+        """Returns lines `first` to `last`, both counted from 1 and included."""
         return "\n".join(self.lines[first - 1 : last])
 
     def statement_text(self, node: ast.stmt) -> str:
@@ -100,24 +100,25 @@ def _source_module(name: str, root: Path, changed: int) -> SourceModule:
 
 
 def source_module(name: str, root: Path) -> SourceModule:
-    """The module called `name` below `root`, read again whenever its file has changed."""
+    """Returns the module called `name` below `root`. Reads it again whenever its file has
+    changed."""
     path = Target(name, "").file(root)
     return _source_module(name, root, path.stat().st_mtime_ns if path.is_file() else 0)
 
 
 def first_line(node: ast.stmt) -> int:
-    """The line of the first decorator, or of the statement."""
+    """Returns the line of the first decorator, or of the statement."""
     decorators = node.decorator_list if isinstance(node, Definition) else []
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 def last_line(node: ast.stmt) -> int:
-    """The line on which the statement ends."""
+    """Returns the line on which the statement ends."""
     return node.end_lineno or node.lineno
 
 
 def names_read(code: str) -> list[str]:
-    """Names that `code` reads and does not define by itself, in the order of first use."""
+    """Returns the names that `code` reads and does not define itself, in the order of first use."""
     nodes = list(ast.walk(ast.parse(code)))
     read = [node for node in nodes if isinstance(node, ast.Name)]
     read.sort(key=lambda node: (node.lineno, node.col_offset))

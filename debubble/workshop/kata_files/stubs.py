@@ -1,7 +1,7 @@
 """Makes a kata's stub: the solution's signature and docstring around the body of `before`.
 
-The result is a function of `katas.toml` and `solutions` alone, so that a check can prove that the
-file which the learner gets is the one that belongs to the solution.
+The result depends only on `katas.toml` and `solutions`, so a check can prove that the learner's
+file belongs to the current solution.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ GIVEN = "# region Given: what the code above uses. You may change it, and need n
 
 
 def generate(kata: Kata) -> str:
-    """The text of the stub; raises StubError when solution and before do not fit together.
+    """Returns the text of the stub. Raises StubError when solution and before do not fit together.
 
-    What is to be edited comes first. What both sides share is given: it is folded away below, but
-    for what Python has to know by then.
+    The code to edit comes first. Definitions that solution and before share are given: they are in
+    a folded region below, except those that Python needs earlier.
     """
     exercises, answers = [], []
     theirs_then_ours: list[SourceModule] = []
@@ -64,7 +64,7 @@ def generate(kata: Kata) -> str:
 
 
 def _needed_at_once(code: Sequence[str], given: Mapping[str, str], is_lazy: bool) -> set[str]:
-    """Names of `given` that Python has to know before it comes to `code`."""
+    """Returns the names of `given` that must be defined before Python executes `code`."""
     first: set[str] = set()
     to_see = [*code]
     while to_see:
@@ -96,7 +96,8 @@ def _docstring(kata: Kata) -> str:
 
 
 def _exercise(ours: SourceModule, theirs: SourceModule, name: str) -> str:
-    """Solution `ours` and before `theirs`, joined: the first's face, the second's body."""
+    """Joins solution `ours` and before `theirs`: the signature and docstring of the solution, the
+    body of before."""
     solution, before = ours.definition(name), theirs.definition(name)
     if isinstance(solution, ast.ClassDef) and isinstance(before, ast.ClassDef):
         return _joined_class(ours, solution, theirs, before)
@@ -130,7 +131,7 @@ def _joined_class(
     if ast.get_docstring(solution) and theirs.lines[at - 1].strip():
         pieces.append("")
     for statement in before.body[1 if ast.get_docstring(before) else 0 :]:
-        # What lies between, blank lines and comments, comes along as it is.
+        # Blank lines and comments between the statements are copied as they are.
         pieces += theirs.lines[at - 1 : first_line(statement) - 1]
         if isinstance(statement, Function) and statement.name in methods:
             pieces.append(_joined_function(ours, methods[statement.name], theirs, statement))
@@ -141,12 +142,12 @@ def _joined_class(
 
 
 def _face(module: SourceModule, node: Definition) -> str:
-    """Decorators, signature and docstring."""
+    """Returns decorators, signature and docstring."""
     return module.text(first_line(node), _body_start(module, node) - 1)
 
 
 def _body(module: SourceModule, node: Definition) -> str:
-    """All below the docstring, comments included."""
+    """Returns everything below the docstring, comments included."""
     return module.text(_body_start(module, node), last_line(node))
 
 
@@ -170,7 +171,7 @@ def _methods(node: ast.ClassDef) -> dict[str, ast.FunctionDef]:
 
 
 def _import_block(imports: list[Import]) -> str:
-    """Sorted as ruff sorts: standard library, other packages, our own."""
+    """Returns the imports sorted as ruff sorts: standard library, other packages, our own."""
     groups: dict[int, dict[str, list[Import]]] = {}
     for item in imports:
         root = item.module.partition(".")[0]
@@ -199,5 +200,5 @@ def _from_line(module: str, items: list[Import]) -> str:
 
 
 def _rank(name: str) -> int:
-    """ruff sorts constants first, then classes, then the rest."""
+    """Returns the sort key of ruff: constants first, then classes, then the rest."""
     return 0 if name.isupper() and len(name) > 1 else 1 if name[0].isupper() else 2

@@ -1,7 +1,7 @@
-"""The learner's workspace: `my/` in the workbook's folder, or what DEBUBBLE_WORKSPACE names.
+"""The learner's workspace: `my/` in the workbook's folder, or the folder in DEBUBBLE_WORKSPACE.
 
 my/katas/<system>/<kata>.py   their copy of a kata, tested in place of the stub in katas/
-my/katas/.stubs/              what each was when its copy was made
+my/katas/.stubs/              the stub that each copy was made from
 my/chapters/                  their copies of chapters
 my/progress.jsonl             what they tried, saw and solved (`debubble.progress`)
 """
@@ -23,12 +23,14 @@ from .stubs import generate
 
 MOST_COMMITS = 50
 VARIABLE = "DEBUBBLE_WORKSPACE"
-"""A folder; a relative one lies in the workbook's."""
+"""The environment variable that names the workspace; a relative path starts in the workbook's
+folder."""
 
 
 class Workspace:
     def __init__(self, root: Path) -> None:
-        """`root`: the workbook's folder. Nothing is written until something is to be kept."""
+        """Takes the workbook's folder as `root`. Writes no file before there is something to
+        save."""
         self.root = root
         self.folder = root / Path(os.environ.get(VARIABLE) or "my").expanduser()
 
@@ -51,13 +53,15 @@ class Workspace:
         return os.path.lexists(self.copy_of(kata))
 
     def file_of(self, kata: Kata) -> Path:
-        """What is tested and edited: the learner's copy where there is one, else the stub."""
+        """Returns the file that is tested and edited: the learner's copy if it exists, else the
+        stub."""
         return self.copy_of(kata) if self.has_copy(kata) else kata.stub_path
 
     def begin(self, kata: Kata) -> bool:
-        """Makes the copy, with all edits of the stub; False where there is one.
+        """Makes the copy, with all edits of the stub, and returns True; returns False if there is a
+        copy.
 
-        WorkshopError where nothing can be written or the stub can't be read.
+        Raises WorkshopError if a file can't be written or the stub can't be read.
         """
         if self.has_copy(kata):
             return False
@@ -73,14 +77,15 @@ class Workspace:
         return True
 
     def keep_origin(self, kata: Kata) -> None:
-        """Of the stub as it is today. OSError where it can't be written."""
+        """Saves the current stub as the origin of the copy. Raises OSError if it can't be
+        written."""
         path = self._origin(kata)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, generate(kata).encode())
 
     def origin_of(self, kata: Kata) -> str | None:
-        """The stub that the copy was made of, or the copy brought up to date with: as it was kept,
-        or else the one in git's history that is nearest to the copy. None where there is neither.
+        """Returns the stub that the copy was made from or last updated to: the saved one, or else
+        the stub in git's history that is nearest to the copy. Returns None if there is neither.
         """
         try:
             return self._origin(kata).read_text(encoding="utf-8")
@@ -93,7 +98,7 @@ class Workspace:
         return self.katas / ".stubs" / kata.system / f"{kata.name}.py"
 
     def is_untouched(self, kata: Kata) -> bool:
-        """Whether the learner's file is the exercise as we wrote it."""
+        """True if the learner's file is the exercise as we wrote it."""
         if not self.has_copy(kata):
             files = StubFiles(Catalogue(self.root))
             return kata.stub_path.is_file() and not files.is_edited(kata)
@@ -103,8 +108,8 @@ class Workspace:
             return False
 
     def remarks(self, catalogue: Catalogue) -> Iterator[str]:
-        """A sentence for each file that is not tested although it looks as if it were, and for
-        tests that are not ours."""
+        """Yields a sentence for each file that looks like a kata and is not tested, and for tests
+        that are not ours."""
         names = [kata.name for kata in catalogue.katas]
         owned = {self.copy_of(kata) for kata in catalogue.katas}
         for path in sorted(self.katas.glob("*/*.py")):
@@ -136,7 +141,8 @@ def cannot_write(path: str, error: OSError) -> WorkshopError:
 
 
 def _in_history(kata: Kata) -> Iterator[str]:
-    """The stub in the last commits that changed it, where this is a clone and git is installed."""
+    """Yields the stub as of the last commits that changed it; yields none outside a git clone, or
+    if git is not installed."""
     git = ["git", "-C", str(kata.root)]
     stub = kata.stub_path.relative_to(kata.root)
     with contextlib.suppress(OSError, subprocess.SubprocessError):

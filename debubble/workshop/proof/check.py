@@ -24,7 +24,7 @@ REWRITE = "`debubble check --write-stubs` writes it"
 
 @dataclass
 class Plan:
-    """What a kata's tests will be run on, and what was wrong before they were."""
+    """The implementations to run a kata's tests on, and the verdicts known before any test runs."""
 
     kata: Kata
     verdicts: list[Verdict]
@@ -39,9 +39,10 @@ def check(
     pristine: bool = False,
     katas: Sequence[Kata] | None = None,
 ) -> list[Verdict]:
-    """One verdict a claim. `progress` gets the trials done, their number, and the present one.
+    """Returns one verdict a claim. `progress` gets the number of trials done, their total, and the
+    current one.
 
-    device:   "sim" or "cuda"; attempts that are for the other one only are left out.
+    device:   "sim" or "cuda"; attempts for the other one only are left out.
     pristine: an edited stub is a failure, as in a repository's own tests. Otherwise it is left
               alone, and the stub as generated is tried in its place.
     katas:    only these of the catalogue are tried.
@@ -96,7 +97,8 @@ def _plan(catalogue: Catalogue, kata: Kata, device: str, pristine: bool, folder:
 
 @contextlib.contextmanager
 def _noting(plan: Plan, subject: str) -> Iterator[None]:
-    """A WorkshopError in the block becomes a verdict, and the other katas are still checked."""
+    """Turns a WorkshopError in the block into a verdict, so that the other katas are still
+    checked."""
     try:
         yield
     except WorkshopError as error:

@@ -1,4 +1,4 @@
-"""The small edits by which mutants of a piece of code are made: such as can change what it does."""
+"""The small edits that make mutants of a piece of code: edits that can change its result."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ OPERATORS = {ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "+"),
              ast.And: ("and", "or"), ast.Or: ("or", "and")}  # fmt: skip
 SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign)
 NO_RESULT = ("work", "num_warps", "num_stages", "strict")
-"""Arguments that change no result: sim is told of a launch's work, a GPU may be faster, and `zip`
-asserts that its arguments are of one length."""
+"""Arguments that change no result: `work` is for sim's clock, launch options may make a GPU faster,
+and `strict` has `zip` check that its arguments have one length."""
 EXCHANGED = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum",
              "any": "all", "all": "any", "amin": "amax", "amax": "amin"}  # fmt: skip
 COMMUTATIVE = ("min", "max", "minimum", "maximum", "add", "mul", "isinstance")
 OF_THE_ACCELERATOR = ("modelled", "has_copy_batch")
-"""What decides which of two branches runs: only one of them does, whatever the tests ask."""
+"""Attributes that decide between two branches: on one accelerator only one of the branches runs, so
+no test can notice an edit of the other."""
 
 
 class Edit(NamedTuple):
-    """`new` in the place of what the text has from `start` to `end`, both counted in bytes."""
+    """Replaces the bytes of the text from `start` to `end` by `new`; `what` describes the edit."""
 
     start: int
     end: int
@@ -36,12 +37,13 @@ class Edit(NamedTuple):
 
 class Edits:
     def __init__(self, text: bytes, unasked: Collection[str] = ()) -> None:
-        """`unasked`: functions that refuse arguments which no test gives: they are left alone."""
+        """Takes the source text, and in `unasked` the functions that refuse arguments which no test
+        passes: calls of them are left alone."""
         self.text = text
         self.unasked = unasked
         self.negated: set[int] = set()
         self.for_effect: set[int] = set()
-        """Calls whose result nobody takes."""
+        """Calls whose result is not used."""
         self.imported = {
             (alias.asname or alias.name).partition(".")[0]
             for part in ast.walk(ast.parse(text))
@@ -49,12 +51,13 @@ class Edits:
             for alias in part.names
         }
         self.lines = [0]
-        """Where each line begins."""
+        """The byte offset at which each line begins."""
         for line in text.splitlines(keepends=True):
             self.lines.append(self.lines[-1] + len(line))
 
     def of(self, node: ast.AST) -> Iterator[Edit]:
-        """All edits of `node` and what is in it, but for types, texts and what an error says."""
+        """Yields all edits of `node` and its parts, except for types, texts and the messages of
+        errors."""
         if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.Import | ast.ImportFrom):
             return
         if (isinstance(node, ast.keyword) and node.arg in NO_RESULT) or _is_work(node):
@@ -138,7 +141,7 @@ class Edits:
             yield self._operator(node.target, node.value, f"{old}=", f"{new}=")
 
     def _unaryop(self, node: ast.UnaryOp) -> Iterator[Edit]:
-        self.negated.add(id(node.operand))  # Of a -1, and not of a -2, something is meant.
+        self.negated.add(id(node.operand))  # -1 means something, and -2 would not.
         sign = self.text[self._start(node) : self._start(node.operand)].decode().strip()
         yield self._instead(node, self._source(node.operand), f"drops the `{sign}`")
 
@@ -184,7 +187,8 @@ class Edits:
                 yield Edit(first, last, "", f"drops `{self._short(argument)}`")
 
     def _gives_a_value(self, call: ast.Call) -> bool:
-        """Whether it is a method of some value, which may be left without what that makes of it."""
+        """True if the call is a method of some value, so that the edit may keep the value without
+        the call."""
         first: ast.expr = call.func
         while isinstance(first, ast.Attribute | ast.Call | ast.Subscript):
             first = first.func if isinstance(first, ast.Call) else first.value
@@ -210,7 +214,7 @@ class Edits:
         return self.text[self._start(node) : self._end(node)].decode()
 
     def _short(self, node: ast.AST) -> str:
-        """Its text in one line, to the first colon of what has a block."""
+        """Returns its text in one line; of a `with` only the part before the first colon."""
         source = " ".join(self._source(node).split())
         return source.partition(":")[0] if isinstance(node, ast.With) else source
 
@@ -228,7 +232,7 @@ def _asks_the_accelerator(test: ast.expr) -> bool:
 
 
 def _is_work(node: ast.AST) -> bool:
-    """Whether it says what a kernel does, for sim's clock alone."""
+    """True for a `Work(...)` call, which describes a kernel's work for sim's clock alone."""
     return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Work"
 
 
@@ -241,7 +245,7 @@ def _is_text(statement: ast.stmt) -> bool:
 
 
 def _has_effect(statement: ast.stmt) -> bool:
-    """True for a call, and for what changes an object: not for a name of a function's own."""
+    """True for a call or for a change of an object, False for an assignment to a local name."""
     if isinstance(statement, ast.Assign):
         return not all(isinstance(target, ast.Name | ast.Tuple) for target in statement.targets)
     return _is_call(statement) or isinstance(statement, ast.AugAssign)

@@ -1,5 +1,5 @@
-"""Mutants of a solution: its module with one small edit each, as a hand slips. Tests that let one
-pass ask for less than their kata says."""
+"""Mutants of a solution: its module with one small edit each, like a slip of the hand. Tests that
+pass on a mutant ask for less than their kata says."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from .edits import Edits
 class Mutant:
     kata: Kata
     line: int
-    """In the solution's module, counted from 1."""
+    """The line in the solution's module, counted from 1."""
     code: str
-    """That line, as it is there."""
+    """The source of that line before the edit."""
     edit: str
-    """What is done to it: "`<` becomes `<=`"."""
+    """A description of the edit: "`<` becomes `<=`"."""
     text: str
     """The whole module, edited."""
 
 
 def mutants_of(kata: Kata, left_open: Collection[str] = ()) -> list[Mutant]:
-    """One for each edit of what the kata's names use in their module, in the order of its lines;
-    but for definitions that are `left_open`: of them the kata says nothing."""
+    """Returns one mutant for each edit of the definitions that the kata's names use in their
+    module, sorted by line. Definitions that are `left_open` are not edited: the kata says nothing
+    about them."""
     module = solution_module(kata)
     text = ("\n".join(module.lines) + "\n").encode()
     found: dict[str, Mutant] = {}
@@ -44,8 +45,8 @@ def mutants_of(kata: Kata, left_open: Collection[str] = ()) -> list[Mutant]:
 
 
 def _unasked_checks(kata: Kata, module: SourceModule) -> set[str]:
-    """Functions that refuse arguments, and that what the kata shows of `before` does without: no
-    error is asked for."""
+    """Returns the functions that refuse arguments and that the kata's `before` does not use: the
+    kata asks for no such error."""
     known = set()
     for target in kata.before:
         theirs = source_module(target.module, kata.root)
@@ -61,8 +62,9 @@ def _names(statements: Sequence[ast.stmt]) -> set[str]:
 def _reached(
     module: SourceModule, names: Sequence[str], left_open: Collection[str]
 ) -> list[ast.stmt]:
-    """Functions and classes that these names are, and that they use in turn; but for kernels, since
-    one that writes beside its target spoils the process in which the next ones are judged."""
+    """Returns the functions and classes with these names and those that they use in turn, without
+    kernels: a kernel that writes outside its target spoils the process in which the next mutants
+    are judged."""
     to_see, seen = [*names], {}
     while to_see:
         name = to_see.pop()

@@ -1,4 +1,4 @@
-"""Whether it matters which of two statements comes first."""
+"""Decides whether the order of two statements matters."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import ast
 from collections.abc import Iterator
 
 Path = tuple[str, ...]
-"""`buffers.doc_ids`, as the names that it consists of."""
+"""The names that an expression such as `buffers.doc_ids` consists of."""
 ORDERING = ("record", "record_event", "wait_event", "wait_stream", "wait", "synchronize", "replay")
-"""Methods that mark or keep an order of all that is queued, whatever it works on."""
+"""Methods that mark or wait for a point in the order of queued work, whichever tensors they use."""
 
 
 def order_matters(first: ast.stmt, second: ast.stmt) -> bool:
-    """Whether one of two neighbours changes what the other one names, or orders what it queues; and
-    one of them is a call: two assignments have an order that Python itself asks for."""
+    """True if one of two neighbours changes a value that the other one names, or orders the work
+    that it queues. One of them must be a call: the order of two assignments matters to Python
+    itself."""
     calls = [_call_of(first), _call_of(second)]
     if not any(calls):
         return False
@@ -34,7 +35,7 @@ def _call_of(statement: ast.stmt) -> ast.Call | None:
 
 
 def _is_check(call: ast.Call) -> bool:
-    """By the workbook's names: it raises an error or does nothing."""
+    """True for a function that, by the workbook's names, raises an error or does nothing."""
     return isinstance(call.func, ast.Name) and call.func.id.startswith("check_")
 
 
@@ -44,8 +45,8 @@ def _is_ordering(statement: ast.stmt) -> bool:
 
 
 def _changed(statement: ast.stmt) -> Iterator[Path]:
-    """What is assigned to; the object of a method, or the first argument of a function, that is
-    called for nothing but its effect."""
+    """Yields the paths that a statement changes: the targets of an assignment; in a call whose
+    result is not used, the object of the method or the first argument of the function."""
     if isinstance(statement, ast.Assign | ast.AugAssign):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         for target in targets:
@@ -58,7 +59,7 @@ def _changed(statement: ast.stmt) -> Iterator[Path]:
 
 
 def _named(node: ast.AST) -> Iterator[Path]:
-    """The longest paths in `node`, without the names of the methods that are called."""
+    """Yields the longest paths in `node`, without the names of the methods that are called."""
     path = _path(node)
     if path:
         yield path

@@ -1,4 +1,4 @@
-"""Runs the katas' tests on mutants of their solutions, and says which of them pass."""
+"""Runs the katas' tests on mutants of their solutions, and reports which of them pass."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .trials import CannotRun
 from .trials_client import TrialsProcesses
 
 SECONDS = 8.0
-"""Of CPU time that a test may take on a mutant, which often runs for ever."""
+"""Seconds of CPU time that a test may take on a mutant, which often never ends by itself."""
 REASONS = Path("tests", "wrong_attempts", "surviving_mutants.toml")
-"""Mutants that pass, each with its kata, line, edit and the reason: `equivalent` ones, which do the
-same, and others that do something else and `may_pass`. And names of definitions that a kata leaves
-open, in which nothing is mutated."""
+"""The file of mutants that pass, each with its kata, line, edit and the reason: `equivalent` ones
+do the same as the solution, and those under `may_pass` do something else. It also names definitions
+that a kata leaves open, in which nothing is mutated."""
 MOST_SURVIVE = 0.03
-"""Of all mutants that do something else."""
+"""The largest allowed share of passing mutants among those that do something else."""
 
 
 Key = tuple[str, str, str]
@@ -41,11 +41,11 @@ class Survivor:
 
     mutant: Mutant
     place: str
-    """`solutions/gdn/chunk_tables.py:39`."""
+    """The file and line: `solutions/gdn/chunk_tables.py:39`."""
     reason: str = ""
-    """Why it may pass, where `surviving_mutants.toml` says so."""
+    """The reason why it may pass, if `surviving_mutants.toml` has one."""
     is_equivalent: bool = False
-    """Whether it does the same as the solution in all that the kata allows."""
+    """True if it does the same as the solution in all that the kata allows."""
 
     def __str__(self) -> str:
         return f"{self.place}: `{self.mutant.code}`: {self.mutant.edit}"
@@ -53,7 +53,7 @@ class Survivor:
 
 @dataclass
 class Mutation:
-    """What came of all mutants of one kata."""
+    """The result of all mutants of one kata."""
 
     kata: Kata
     tried: int = 0
@@ -66,7 +66,7 @@ class Mutation:
 
     @property
     def explained(self) -> list[Survivor]:
-        """Those that do something else, and may."""
+        """Survivors that do something else, and may pass."""
         return [it for it in self.survivors if it.reason and not it.is_equivalent]
 
     @property
@@ -80,8 +80,8 @@ def mutate(
     device: str,
     progress: Callable[[int, int, str], None] = lambda done, of, doing: None,
 ) -> list[Mutation]:
-    """All mutants of each kata, each tried until one of its kata's tests fails. `progress` gets the
-    mutants tried, their number, and the present kata."""
+    """Tries all mutants of each kata, each until one of its kata's tests fails. `progress` gets the
+    number of mutants tried, their total, and the current kata."""
     reasons, left_open = _reasons(catalogue), _left_open(catalogue)
     mutants = {kata.name: mutants_of(kata, left_open.get(kata.name, ())) for kata in katas}
     total, done, results = sum(map(len, mutants.values())), 0, []
@@ -119,7 +119,8 @@ def _tried(kata: Kata, mutants: list[Mutant], device: str, reasons: dict[Key, Re
 
 
 def _passed(implementations: list[Implementation], device: str) -> Iterator[Implementation]:
-    """Those whose tests all pass. What ends the process has failed."""
+    """Yields the implementations whose tests all pass. A mutant that ends its process has
+    failed."""
     if not implementations:
         return
     try:
@@ -136,7 +137,8 @@ def _passed(implementations: list[Implementation], device: str) -> Iterator[Impl
 
 
 def share_that_may_pass(catalogue: Catalogue) -> float:
-    """Of the mutants of all katas that do something else; none is tried."""
+    """Returns the share of explained survivors among all mutants that do something else, from the
+    record alone: no test runs."""
     left_open, reasons = _left_open(catalogue), _reasons(catalogue).values()
     mutants = [mutants_of(kata, left_open.get(kata.name, ())) for kata in catalogue.katas]
     equivalent = sum(reason.is_equivalent for reason in reasons)
@@ -152,7 +154,7 @@ def _reasons(catalogue: Catalogue) -> dict[Key, Reason]:
 
 
 def _left_open(catalogue: Catalogue) -> dict[str, list[str]]:
-    """By kata, the definitions in which nothing is mutated."""
+    """Returns for each kata the definitions in which nothing is mutated."""
     entries = _entries(catalogue, "left_open", {"kata", "names", "reason"})
     return {it["kata"]: it["names"] for it in entries}
 

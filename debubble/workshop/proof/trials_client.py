@@ -1,4 +1,4 @@
-"""Processes that run trials, as whoever waits for them sees them."""
+"""Starts the processes that run trials, waits for them and reads their answers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ SERVER = "debubble.workshop.proof.trials_server"
 
 
 class TrialsProcesses:
-    """Those that run now; a thread waits for each."""
+    """The running processes; a thread waits for each."""
 
     def __init__(self) -> None:
         self._running: set[subprocess.Popen[bytes]] = set()
 
     def run_trials(self, implementations: list[Implementation], device: str) -> list[Trial]:
-        """In a process of their own. CannotRun also when it crashes, hangs, or is killed."""
+        """Runs the trials in a process of their own. Raises CannotRun when the tests can't run, or
+        the process crashes, hangs, or is killed."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             request = Request(implementations, device, LONGEST_TEST)
@@ -42,7 +43,7 @@ class TrialsProcesses:
             process.kill()
 
     def _run(self, command: list[str]) -> None:
-        """Waits for the end, however that is."""
+        """Runs `command` until it ends, in whatever way."""
         environment = process_environment()
         with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL) as process:
             self._running.add(process)

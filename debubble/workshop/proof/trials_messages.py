@@ -1,4 +1,4 @@
-"""What whoever waits for trials and the process that runs them say to each other."""
+"""The messages between the process that waits for trials and the process that runs them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Request(NamedTuple):
     implementations: list[Implementation]
     device: str
     longest_test: float
-    """In seconds."""
+    """Seconds after which a test counts as hung."""
 
 
 class Answer(NamedTuple):
     trials: list[Trial]
     refusal: str = ""
-    """Why there are no trials."""
+    """The reason why there are no trials, or ""."""

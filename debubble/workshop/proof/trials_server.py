@@ -1,6 +1,6 @@
-"""Trials that run for another process: `python -m debubble.workshop.proof.trials_server FOLDER`.
+"""Runs trials for another process: `python -m debubble.workshop.proof.trials_server FOLDER`.
 
-It finds its request in the folder, and leaves its answer there.
+It reads its request from the folder, and writes its answer there.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def main(folder: Path) -> None:
         answer = Answer(trials)
     except CannotRun as error:
         answer = Answer([], str(error))
-    # Whoever waits finds the whole of it, or nothing.
+    # The rename is atomic: the waiting process finds the whole answer, or none.
     unfinished = folder / f"{ANSWER}.unfinished"
     unfinished.write_bytes(pickle.dumps(answer))
     unfinished.rename(folder / ANSWER)
 
 
 if __name__ == "__main__":
-    # Ctrl-C reaches whoever waits too, and is answered there.
+    # Ctrl-C reaches the waiting process too, and is answered there.
     with contextlib.suppress(KeyboardInterrupt):
         main(Path(sys.argv[1]))

@@ -1,4 +1,5 @@
-"""Trials in several processes at once: no kata has to do with one of another system."""
+"""Runs trials in several processes at once, one for each system: katas of two systems are
+independent."""
 
 from __future__ import annotations
 
@@ -11,14 +12,15 @@ from .trials import CannotRun, Trial, run_trials
 from .trials_client import TrialsProcesses
 
 MOST_PROCESSES = 4
-"""Each loads torch, and has some 400 MB."""
+"""How many processes run at once. Each loads torch, and takes some 400 MB."""
 
 
 def run_side_by_side(
     implementations: list[Implementation], device: str, progress: Callable[[Trial], None]
 ) -> list[Trial]:
-    """As `run_trials`, which it is on a GPU, where processes would wait for one another, and for
-    one system; else `progress` is called for each trial when all of its system's are done."""
+    """Runs the trials of each system in its own process; `progress` is called for each trial when
+    all trials of its system are done. Calls `run_trials` on a GPU, where processes would wait for
+    each other, and for a single system."""
     systems: dict[str, list[Implementation]] = {}
     for found in implementations:
         systems.setdefault(found.kata.system, []).append(found)
@@ -29,7 +31,7 @@ def run_side_by_side(
     refusals = []
     running = TrialsProcesses()
     with ThreadPoolExecutor(processes) as waiting:
-        # What is taught last takes longest, and so begins first.
+        # The systems that are taught last take longest, so they begin first.
         to_come = {
             waiting.submit(running.run_trials, found, device): name
             for name, found in reversed(systems.items())

@@ -1,4 +1,4 @@
-"""What a trial proves, in a sentence when it proves nothing."""
+"""Judges what a trial proves, and says in a sentence why it proves nothing."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .trials import Outcome, Trial
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One claim about a kata ("" for the whole catalogue), and why it does not hold."""
+    """One claim about a kata ("" for the whole catalogue), and the problem if it does not hold."""
 
     kata: str
     subject: str
     problem: str = ""
     note: str = ""
-    """What a reader should know although the claim holds."""
+    """A remark for the reader although the claim holds."""
 
     @property
     def holds(self) -> bool:
@@ -25,7 +25,7 @@ class Verdict:
 
 
 def on_stub(trial: Trial) -> Verdict:
-    """Exactly the tests of `stub_fails` fail, and each by a claim that teaches."""
+    """Checks that exactly the tests of `stub_fails` fail, and each by a claim that teaches."""
     kata = trial.implementation.kata
     if not kata.stub_fails:
         return Verdict(kata.name, "stub", "stub_fails is empty: there is nothing to solve")
@@ -40,7 +40,7 @@ def on_stub(trial: Trial) -> Verdict:
 
 
 def on_solution(trial: Trial) -> Verdict:
-    """No test fails, and at least one was not skipped."""
+    """Checks that no test fails, and at least one was not skipped."""
     failed = [outcome for outcome in trial.outcomes if outcome.failed]
     if failed:
         problem = f"{failed[0].test} fails on the solution: {_first_lines(failed[0])}"
@@ -51,7 +51,8 @@ def on_solution(trial: Trial) -> Verdict:
 
 
 def on_attempt(trial: Trial, attempt: WrongAttempt) -> Verdict:
-    """Exactly the tests of its header fail, and they say its words."""
+    """Checks that exactly the tests of its header fail, and that their texts have the header's
+    words."""
     place = attempt.kata.relative(attempt.path)
     problem = _unforeseen(trial, place, "its header", attempt.fails, attempt.may_fail)
     failed = [outcome for outcome in trial.outcomes if outcome.failed]
@@ -65,7 +66,8 @@ def on_attempt(trial: Trial, attempt: WrongAttempt) -> Verdict:
 def _unforeseen(
     trial: Trial, place: str, source: str, fails: Sequence[str], may_fail: Sequence[str] = ()
 ) -> str:
-    """Where the failing tests are not those that `source` names; a skipped test is neither."""
+    """Returns a sentence if the failing tests are not those that `source` names, else "". A skipped
+    test counts neither as failed nor as passed."""
     tests = {outcome.test for outcome in trial.outcomes}
     failed = {outcome.test: outcome for outcome in trial.outcomes if outcome.failed}
     skipped = tests - {outcome.test for outcome in trial.outcomes if not outcome.skipped}
@@ -82,5 +84,5 @@ def _unforeseen(
 
 
 def _first_lines(outcome: Outcome) -> str:
-    """What was expected, and what came instead."""
+    """Returns the first two lines of the failure: what was expected, and what came instead."""
     return " ".join(outcome.text.splitlines()[:2]) or "without a word"

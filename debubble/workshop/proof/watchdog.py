@@ -1,4 +1,5 @@
-"""A watch over a process that runs tests unattended: one that hangs is ended, its test named."""
+"""A watchdog for a process that runs tests unattended: it ends one that hangs, and names its
+test."""
 
 from __future__ import annotations
 
@@ -9,13 +10,14 @@ from pathlib import Path
 import pytest
 
 LONGEST_TEST = 300.0
-"""Seconds. Several times what one may take, with its set-up or all that comes before the first."""
+"""Seconds: several times what one test may take, with its set-up, or all that comes before the
+first test."""
 NO_TEST = "no test"
 
 
 class Watchdog:
     """A pytest plugin that notes in a file which test runs, and where it was when it crashed or
-    hung. It watches from when it is made until the process has ended."""
+    hung. It watches from its construction until the process ends."""
 
     def __init__(self, notes: Path, seconds: float) -> None:
         self._notes = notes.open("w")
@@ -39,7 +41,7 @@ class Watchdog:
 
 
 def how_it_ended(notes: Path) -> str:
-    """What is to be said of a process that a Watchdog watched, and that did not do its work."""
+    """Returns the reason why a process with a Watchdog did not do its work."""
     doing, _, trace = notes.read_text().partition("\n") if notes.is_file() else (NO_TEST, "", "")
     if trace.startswith("Timeout"):
         return f"{doing} hung, and its process was ended:\n{trace.strip()}"

@@ -1,1 +1,2 @@
-"""A learner's file under pytest: loading it, its limits, its process, and the text of a failure."""
+"""Runs a learner's file under pytest: loads it, limits it, gives it a process, and words its
+failures."""

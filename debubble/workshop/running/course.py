@@ -1,4 +1,5 @@
-"""Which katas a run goes through: up to the first that is not solved, unless more is asked."""
+"""Chooses the katas that a run goes through: up to the first unsolved one, unless more was
+requested."""
 
 from __future__ import annotations
 
@@ -20,57 +21,59 @@ class Course:
         self.catalogue = catalogue
         self.workspace = Workspace(catalogue.root)
         self.tests: Counter[Kata] = Counter()
-        """How many tests of each were found."""
+        """The number of collected tests of each kata."""
         self.failed: Kata | None = None
-        """The first one of which a test failed."""
+        """The first kata with a failing test."""
         self.mine = config.getoption("impl", "learner") == "learner" and not any(
             isinstance(found, Implementations) for found in config.pluginmanager.get_plugins()
         )
-        """Whether it is the learner's code that runs."""
+        """True if the run tests the learner's code."""
         self.goes_on = config.getoption("all_katas", False)
         chosen = any(config.getoption(name, None) for name in ("keyword", "markexpr"))
         self.is_chosen = chosen
-        """Whether single tests were asked for by a word."""
+        """True if a keyword or marker expression selects single tests."""
         self.is_limited = self.mine and not chosen and not config.getoption("collectonly", False)
         self.is_alone = getattr(config.option, "dist", "no") == "no"
-        """Whether no other process runs a part of it."""
+        """True if this process runs all tests, without xdist workers."""
         arguments = [arg.partition("::") for arg in config.args]
         here = config.invocation_params.dir
         paths = [(here / path).resolve() for path, _, _ in arguments]
         self.parts = {path for path, (_, of, _) in zip(paths, arguments, strict=True) if of}
-        """Files of which single tests were asked for."""
+        """Files of which single tests were requested."""
         self.files = {path for path in paths if path.is_file()}
         self.folders = [path for path in paths if path.is_dir()]
 
     @property
     def is_whole(self) -> bool:
-        """Whether all katas were asked for."""
+        """True if all katas were requested."""
         folder = self.catalogue.root / "katas"
         return any(folder.is_relative_to(path) for path in self.folders)
 
     def is_named(self, kata: Kata) -> bool:
-        """Whether it was asked for by its file: then it runs regardless."""
+        """True if the kata was requested by its file: then it runs in any case."""
         return kata.test_path in self.files
 
     @cached_property
     def asked_for(self) -> Sequence[Kata]:
-        """In teaching order. One whose tests are gone is left out: nobody waits for it."""
+        """The requested katas in teaching order, without those whose tests are gone: such a kata
+        must not stop the run."""
         inside = lambda kata: any(kata.test_path.is_relative_to(path) for path in self.folders)
         there = [kata for kata in self.catalogue.katas if kata.test_path.is_file()]
         return [kata for kata in there if self.is_named(kata) or inside(kata)]
 
     @cached_property
     def untouched(self) -> Sequence[Kata]:
-        """Those that were not begun, and not asked for by their file."""
+        """The requested katas that the learner has not begun, without those requested by their
+        file."""
         others = (kata for kata in self.asked_for if not self.is_named(kata))
         return [kata for kata in others if self.workspace.is_untouched(kata)]
 
     def is_theirs(self, kata: Kata) -> bool:
-        """Whether it runs on code that its learner has changed."""
+        """True if the kata runs on code that its learner has changed."""
         return self.mine and not self.workspace.is_untouched(kata)
 
     def leaves_out(self, kata: Kata) -> bool:
-        """Whether it lies behind one that can't be solved, since nobody has begun it, or that has
+        """True if the kata comes after one that the learner has not begun, or after one that has
         failed."""
         if not self.is_limited or self.goes_on or self.is_named(kata):
             return False
@@ -79,17 +82,18 @@ class Course:
         return kata in self.asked_for and bool(self.untouched) and self._behind_the_first(kata)
 
     def is_shortened(self, kata: Kata) -> bool:
-        """Whether one test is enough to show that it is not solved."""
+        """True if one failing test is enough to show that the kata is not solved."""
         return self.is_limited and self.goes_on and kata in self.untouched[1:]
 
     def is_tested_whole(self, kata: Kata, tests: int) -> bool:
-        """Whether a run of so many tests is one of all of them."""
+        """True if a run of `tests` tests covers all tests of the kata."""
         if kata.test_path in self.parts or self.is_chosen:
             return False
         return tests == self.tests[kata] or not self.is_alone
 
     def wanted(self, items: Sequence[tuple[pytest.Item, Kata | None]]) -> Iterator[pytest.Item]:
-        """Of those that are shortened the first test that the stub is meant to fail."""
+        """Yields the tests to run; of a shortened kata only the first test that the stub is meant
+        to fail."""
         taken: set[Kata] = set()
         for item, kata in items:
             if kata is None or not self.is_shortened(kata):

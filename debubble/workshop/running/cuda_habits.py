@@ -1,4 +1,4 @@
-"""Habits from CUDA that end in an error on sim, and what runs on both."""
+"""CUDA habits that raise an error on sim, and the code that runs on both."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import traceback
 
 WORDS = re.compile(r"cuda|nvidia|stream_id|dummy base class|cpu backend", re.IGNORECASE)
-"""What PyTorch says where there is no CUDA has one of these words."""
+"""Matches the messages of PyTorch's errors on a machine without CUDA."""
 HABITS = {
     r"torch\.cuda\.(current_stream|default_stream)\(": "`current().current_stream()`",
     r"torch\.cuda\.(stream|set_stream)\(": "`with stream:`, of a `stream = current().stream()`",
@@ -19,11 +19,13 @@ HABITS = {
     r"\.cuda\(": "`.to(current().device)`",
     r"[\"']cuda(:\d+)?[\"']": "`current().device`",
 }
-"""In which lines they are, and what to write instead: the first that is found counts."""
+"""A pattern for the source line of each habit, and the code to write instead. The first pattern
+that matches counts."""
 
 
 def what_to_write(error: BaseException, frame: traceback.FrameSummary) -> str:
-    """A sentence for an error that the learner's line raised; "" where no habit is to blame."""
+    """Returns a sentence for an error that the learner's line raised, or "" if no habit is to
+    blame."""
     if not WORDS.search(str(error)):
         return ""
     first = frame.lineno or 0

@@ -1,4 +1,5 @@
-"""A failure in a kata, as its learner should read it: no traceback but the line that matters."""
+"""The text of a failure in a kata, written for its learner: the line that matters instead of a
+traceback."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ TRACED_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 
 @dataclass(frozen=True)
 class Summary:
-    """What pytest shows of a failure in its one-line list."""
+    """The text of a failure in pytest's one-line list."""
 
     message: str
 
@@ -46,7 +47,7 @@ class FailureText(TerminalRepr):
     text: str
     ending: str
     taught: bool
-    """Whether a claim of the kata failed, and not the code itself."""
+    """True if a claim of the kata failed, False for an error in the code itself."""
     ran_too_long: bool = False
 
     @property
@@ -54,7 +55,7 @@ class FailureText(TerminalRepr):
         return Summary(self.text.splitlines()[0])
 
     def brief(self) -> FailureText:
-        """What is left to say when the same text has been read before."""
+        """Returns a short version for a text that has been printed before."""
         return replace(self, text=f"The same again: {self.text.splitlines()[0]}", ending="")
 
     def toterminal(self, writer: TerminalWriter) -> None:
@@ -73,7 +74,8 @@ class FailureText(TerminalRepr):
 def failure_text(
     raised: pytest.ExceptionInfo[BaseException], implementation: Implementation, test: Path
 ) -> FailureText | None:
-    """The text for what a test raised, or None when it says nothing of the code under test."""
+    """Returns the text for the exception of a test, or None when it does not concern the code under
+    test."""
     error, ending = raised.value, _ending(implementation)
     if isinstance(error, KataFailure):
         return FailureText(str(error), ending, taught=True)
@@ -103,8 +105,8 @@ def failure_text(
 
 
 def refuse_outcome_of_code(outcome: BaseException, implementation: Implementation | None) -> None:
-    """KataFailure if it was the code under test that raised `outcome`, by which a test is skipped,
-    or the run ended."""
+    """Raises KataFailure if the code under test raised `outcome`, an exception that skips the test
+    or ends the run."""
     frames = traceback.extract_tb(outcome.__traceback__)
     line = _source_line([frame for frame in frames if _is_own(frame, implementation)][-1:])
     if line is not None:
@@ -117,7 +119,7 @@ def refuse_outcome_of_code(outcome: BaseException, implementation: Implementatio
 
 
 def end_text(ended: Ended, seconds: float, implementation: Implementation | None) -> FailureText:
-    """The text for a test whose process was ended; `seconds` is its time limit."""
+    """Returns the text for a test whose process was ended; `seconds` is its time limit."""
     frames = (
         traceback.FrameSummary(file, int(line), function)
         for file, line, function in TRACED_FRAME.findall(ended.trace)
@@ -168,13 +170,14 @@ def _is_own(frame: traceback.FrameSummary, implementation: Implementation | None
 
 
 def _headline(error: BaseException) -> str:
-    """`ZeroDivisionError: division by zero`; further lines of a message are kept."""
+    """Returns the error as `ZeroDivisionError: division by zero`, with further lines of its
+    message."""
     message = str(error).strip()
     return f"{type(error).__name__}: {message}" if message else f"{type(error).__name__}."
 
 
 def _quoted(frame: traceback.FrameSummary, implementation: Implementation) -> str:
-    """The line, with the part of it that raised underlined where Python knows it."""
+    """Returns the line, with the part that raised underlined if Python knows it."""
     path = implementation.kata.relative(Path(frame.filename))
     source = linecache.getline(frame.filename, _line_number(frame)).rstrip("\n")
     text = source.lstrip()
@@ -189,7 +192,7 @@ def _quoted(frame: traceback.FrameSummary, implementation: Implementation) -> st
 
 
 def _line_number(frame: traceback.FrameSummary) -> int:
-    """0 for an instruction that belongs to no line."""
+    """Returns the frame's line number, or 0 for an instruction that belongs to no line."""
     return frame.lineno or 0
 
 

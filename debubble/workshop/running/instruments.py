@@ -1,5 +1,5 @@
-"""What a test judges by: debubble, pytest and the tests themselves, as they were before the code
-under test could put something else in their place."""
+"""Detects code under test that replaces what its test judges by: objects of debubble, pytest,
+Python's builtins and the tests."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ SOLUTIONS = "solutions"
 
 
 class Instruments:
-    """All functions, classes and methods of ours."""
+    """The functions, classes and methods of our modules, as they were before the code under test
+    ran."""
 
     def __init__(self) -> None:
         self.modules: dict[str, ModuleType] = {}
         self.tools: list[tuple[ModuleType | type, str, object]] = []
-        """Each with what has it, and its name there."""
+        """Each function, class or method, after the object that has it and its name there."""
         self.solutions: set[str] = set()
 
     def note(self) -> None:
-        """Of all modules that were imported since the last time."""
+        """Records the modules that were imported since the last call."""
         self.solutions = {name for name in sys.modules if _is_solution(name)}
         for name, module in [*sys.modules.items()]:
             if _is_ours(name) and self.modules.get(name) is not module:
@@ -31,7 +32,8 @@ class Instruments:
                 self.tools += _tools_of(module)
 
     def must_be_as_they_were(self) -> None:
-        """KataFailure that names the first one which is not, or our solution that was loaded."""
+        """Raises KataFailure that names the first replaced object, or a module of our solution that
+        the code loaded."""
         for name in sys.modules:
             if _is_solution(name) and name not in self.solutions:
                 raise KataFailure(
@@ -69,9 +71,11 @@ def _is_solution(name: str) -> bool:
 
 
 def _tools_of(module: ModuleType) -> Iterator[tuple[ModuleType | type, str, object]]:
-    """The functions and classes of a module, and the methods of those that it defines."""
+    """Yields the functions and classes of a module, and the methods of the classes that it
+    defines."""
     for name, found in vars(module).items():
-        # A function made by another is put there for a while, as pytest does in each test.
+        # Functions made by another function are temporary replacements, as pytest makes in each
+        # test.
         if callable(found) and "<locals>" not in getattr(found, "__qualname__", ""):
             yield module, name, found
         if isinstance(found, type) and found.__module__ == module.__name__:

@@ -1,4 +1,5 @@
-"""How much memory the code under test may take: a learner's machine must go on."""
+"""Limits the memory that the code under test may take, so that the learner's machine keeps
+running."""
 
 from __future__ import annotations
 
@@ -7,12 +8,12 @@ import os
 from pathlib import Path
 
 MOST_OF_MEMORY = 0.8
-"""So much of what is free now this process may take."""
+"""The share of the free memory that this process may take."""
 
 
 def leave_memory_to_others() -> None:
-    """From now on an allocation fails in this process where there would be little left. Not for a
-    process that uses CUDA, which reserves far more addresses than it has memory for."""
+    """Makes allocations in this process fail when little memory would be left. Must not be called
+    in a process that uses CUDA, which reserves far more addresses than it has memory for."""
     try:
         import resource
     except ImportError:

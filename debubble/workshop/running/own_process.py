@@ -1,14 +1,16 @@
-"""A test whose code may crash its process, leave it or change it runs in another one.
+"""Runs a test in another process, because its code may crash, leave or change its process.
 
-Such is the code of a learner, of whose tests those of a kata share one, and all that is marked:
+The tests of a learner's code run this way, all tests of one kata in one process, and so does each
+marked test in a process of its own:
 
     @pytest.mark.own_process
     def test_the_kernel_copies_the_tail(kata, accelerator):
         kata.copy_bytes(source, target, 13)
 
-Set-up, call and teardown run there; their reports come back, or a report of how it ended. On sim
-the other process is a fork of this one. On CUDA, which no fork of a process may use that has used
-it, one of a fresh interpreter serves until a test fails: then its context may be spoiled.
+Set-up, call and teardown run there. Their reports come back, or a report of how the process ended.
+On sim the other process is a fork of this one. On CUDA, a fork of a process that has used CUDA
+can't use it, so a fork of a fresh interpreter serves until a test fails: then its context may be
+spoiled.
 """
 
 from __future__ import annotations
@@ -27,11 +29,12 @@ from .under_test import Implementation, chosen_device
 MARKER = "own_process"
 PROCESS = pytest.StashKey[OtherProcess]()
 FORK = pytest.StashKey[tuple[Path, ForkedProcess]]()
-"""The fork that runs now, and the file whose tests it runs."""
+"""The running fork, and the file whose tests it runs."""
 
 
 def is_wanted(item: pytest.Item) -> bool:
-    """Not under a debugger, which has to be where its terminal is, nor where nothing can fork."""
+    """True if a test should run in another process. False under a debugger, which needs the
+    terminal of its own process, and on a system that cannot fork."""
     if not (_is_marked(item) or item.stash.get(THEIRS, False)) or not hasattr(os, "fork"):
         return False
     return not (item.config.getoption("usepdb", False) or item.config.getoption("trace", False))
@@ -44,7 +47,7 @@ def _is_marked(item: pytest.Item) -> bool:
 def run(
     item: pytest.Item, seconds: float, implementation: Implementation | None
 ) -> list[pytest.TestReport]:
-    """The reports of a test. `seconds` of CPU time are the limit for its call, 0 means none."""
+    """Returns the reports of a test. `seconds` of CPU time limit its call; 0 means no limit."""
     received: list[pytest.TestReport | Ended] = []
     interrupted = (KeyboardInterrupt, pytest.exit.Exception)
     call = pytest.CallInfo.from_call(lambda: _receive(item, seconds, received), "call", interrupted)
@@ -53,7 +56,7 @@ def run(
         return [item.ihook.pytest_runtest_makereport(item=item, call=call)]
     reports = [message for message in received if isinstance(message, pytest.TestReport)]
     ended = received[-1]
-    # Whatever had failed before the end says more than the end does.
+    # A failure before the end says more than the end does.
     if not isinstance(ended, Ended) or any(report.failed for report in reports):
         return reports
     before = [report for report in reports if report.when == "setup"]
@@ -61,7 +64,8 @@ def run(
 
 
 def tear_down(item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.TestReport]:
-    """What earlier tests left set up for this one, in whose place nothing was; its failures."""
+    """Tears down what earlier tests set up, in place of this test, which set up nothing here.
+    Returns the report if that fails."""
     leave = item.session._setupstate.teardown_exact
     call = pytest.CallInfo.from_call(lambda: leave(nextitem), "teardown")
     report = item.ihook.pytest_runtest_makereport(item=item, call=call)
@@ -69,7 +73,7 @@ def tear_down(item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.Te
 
 
 def stop(config: pytest.Config) -> None:
-    """The next test that needs another process starts it afresh."""
+    """Stops the processes. The next test that needs one starts it again."""
     if FORK in config.stash:
         config.stash[FORK][1].stop()
         del config.stash[FORK]
@@ -90,7 +94,7 @@ def _receive(item: pytest.Item, seconds: float, received: list[pytest.TestReport
 
 
 def _can_fork(config: pytest.Config) -> bool:
-    """Not a worker of xdist's, whose threads hold locks."""
+    """Returns True on sim, unless this is an xdist worker, whose threads may hold locks."""
     return chosen_device(config) == "sim" and not hasattr(config, "workerinput")
 
 

@@ -1,5 +1,5 @@
-"""What a run of the katas says: first on which accelerator and whose code, at the end how each kata
-stands and what to do next."""
+"""The text of a run of the katas: accelerator and code at the start, at the end the state of each
+kata and the next step."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from .course import Course
 
 DEFAULT_REPORT = "fE"
-"""pytest's own choice of what to list again at the end; the scoreboard says it better."""
+"""pytest's own choice of what to list again at the end; the scoreboard replaces it."""
 A_FEW = 10
-"""So many katas get a line of their own, as many as a chapter has; more only one a chapter."""
+"""The most katas that get a line each, as many as a chapter has; above that there is a line per
+chapter."""
 MOST_NAMES = 5
-"""So many failed tests are remembered of an attempt."""
+"""The most failed tests that are recorded of an attempt."""
 
 
 @dataclass
@@ -36,9 +37,9 @@ class Score:
     """How the tests of a kata went."""
 
     tests: int = 0
-    """How many of them the run was asked for."""
+    """The number of its tests that the run was asked for."""
     reports: list[pytest.TestReport] = field(default_factory=list)
-    """What came of them: of a run that was stopped, not of all."""
+    """The reports of its tests; a run that was stopped lacks some."""
 
     @property
     def passed(self) -> int:
@@ -47,7 +48,7 @@ class Score:
 
     @property
     def skipped(self) -> int:
-        """Those that skipped themselves, since this machine lacks what they need."""
+        """The number of tests that skipped themselves, since this machine lacks what they need."""
         return sum(report.skipped and not hasattr(report, "wasxfail") for report in self.reports)
 
     @property
@@ -93,8 +94,8 @@ def leave_one_kata_to_read(reporter: pytest.TerminalReporter, katas: dict[Kata, 
 def write_scoreboard(
     reporter: pytest.TerminalReporter, katas: dict[Kata, Score], course: Course
 ) -> None:
-    """How the katas of this run stand; of the learner's own run also what is remembered of the
-    others, which is then brought up to date, and what to do next."""
+    """Writes how the katas of this run stand. In a run of the learner's code it also updates the
+    progress file, includes the recorded katas, and writes what to do next."""
     reporter.section("katas", bold=True)
     remarks = [*course.workspace.remarks(course.catalogue)] if course.mine else []
     before: set[Kata] = set()
@@ -136,7 +137,7 @@ def write_scoreboard(
 def _attempts(
     katas: dict[Kata, Score], course: Course, device: str
 ) -> Iterator[tuple[str, Kata, dict[str, object]]]:
-    """What is remembered: a run of all tests of a file that its learner has changed."""
+    """Yields the attempts to record: runs of all tests on a file that its learner has changed."""
     for kata, score in katas.items():
         known = score.failed or score.solved
         if known and course.is_tested_whole(kata, score.tests):
@@ -179,7 +180,7 @@ def _write_chapters(
 
 
 def _write_afterwards(reporter: pytest.TerminalReporter, kata: Kata) -> None:
-    """What there is to be learnt from a kata once it is solved."""
+    """Writes what can be learnt from a kata once it is solved."""
     reporter.write_line("")
     reporter.write_line(f"Solved: {kata.title}.", green=True, bold=True)
     for text in filter(None, [kata.differs, kata.try_this and f"Now try: {kata.try_this}"]):
@@ -246,6 +247,6 @@ def _code_line(config: pytest.Config) -> str:
 
 
 def _as_typed(kata: Kata, path: Path) -> str:
-    """As it is typed in the current folder, which may be that of the katas."""
+    """Returns the path as typed in the current folder, which may be the katas' folder."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else kata.relative(path)

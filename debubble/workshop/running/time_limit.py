@@ -1,8 +1,8 @@
-"""Code under test ends when it has computed for too long, or done nothing for too long.
+"""Stops code under test that has computed for too long, or waited for too long.
 
-What counts is the time in which a core worked for it: a busy machine makes that no longer, however
-long it makes the learner wait. A wait for a lock takes no such time, so the time in which the code
-asked for no core has a limit of its own.
+The limit counts the time in which a core worked for the code: a busy machine makes the learner wait
+longer but doesn't change this time. A wait for a lock takes no CPU time, so the time in which the
+code needed no core has a limit of its own.
 """
 
 from __future__ import annotations
@@ -16,20 +16,22 @@ from pathlib import Path
 from types import FrameType
 
 SECONDS = {"sim": 20.0, "cuda": 60.0}
-"""By accelerator. A first Triton kernel is compiled on CUDA, which takes seconds."""
+"""Seconds of CPU time by accelerator. CUDA compiles the first Triton kernel, which takes
+seconds."""
 GRACE = 2.0
-"""Seconds of computing after which a process of a test's own is ended where nothing could be raised
-in it."""
+"""Seconds of computing after which a test's own process is ended because no exception could be
+raised in it."""
 STANDING = 3.0
-"""So many times its limit may code stand still: what it waits for may be another process's work."""
+"""How many times its limit code may stand still: it may be waiting for another process's work."""
 A_MOMENT = 1.0
-"""Seconds between two looks at code that has been there for as long as its limit."""
+"""Seconds between two looks at code that has reached its limit."""
 
 
 class TimeLimitExceeded(BaseException):
-    """Raised in the code that computed, or stood still, for too long.
+    """Raised in code that computed, or stood still, for too long.
 
-    Not an Exception: a learner's loop around `except Exception` must not swallow it.
+    Derives from BaseException so that a learner's loop around `except Exception` doesn't swallow
+    it.
     """
 
     def __init__(self, what: str, seconds: float, stood_still: bool = False) -> None:
@@ -39,20 +41,21 @@ class TimeLimitExceeded(BaseException):
 
 
 def still_there(seconds: float, stood_still: bool) -> str:
-    """What is said of code that reached its limit."""
+    """Returns the words about code that reached its limit."""
     if stood_still:
         return f"was still waiting after {seconds:g} s"
     return f"was still running after {seconds:g} s of CPU time"
 
 
 def far_limit(seconds: float) -> float:
-    """Seconds on the wall's clock after which a process is ended that stands still where no signal
-    reaches it, such as in a wait in C; `seconds` is the limit of its test."""
+    """Returns the wall-clock seconds after which a process is ended that stands still where no
+    signal reaches it, such as in a wait in C. `seconds` is the limit of its test."""
     return 60.0 + 10.0 * seconds
 
 
 def can_interrupt() -> bool:
-    """Whether code can be interrupted here: signals reach the main thread of a Unix process."""
+    """Returns True if code can be interrupted here: signals reach only the main thread of a Unix
+    process."""
     return hasattr(signal, "SIGALRM") and threading.current_thread() is threading.main_thread()
 
 
@@ -73,12 +76,12 @@ def time_limit(seconds: float, what: str) -> Iterator[None]:
             raise TimeLimitExceeded(what, STANDING * seconds, stood_still=True)
 
     others, _ = signal.getitimer(signal.ITIMER_REAL)
-    if others and others < seconds:  # someone else's limit comes first: let it
+    if others and others < seconds:  # another limit ends earlier: let it
         yield
         return
     started = time.monotonic()
     handler = signal.signal(signal.SIGALRM, stop)
-    # It repeats, also since a bare `except:` in the loop would swallow the first.
+    # The timer repeats, because a bare `except:` in the loop would swallow the first exception.
     signal.setitimer(signal.ITIMER_REAL, seconds, min(seconds, A_MOMENT))
     try:
         yield
@@ -91,7 +94,8 @@ def time_limit(seconds: float, what: str) -> Iterator[None]:
 
 
 class _Use:
-    """What this process has done with its time since it was made, and up to the last look."""
+    """The time that this process has computed and stood still, from its construction to the last
+    look."""
 
     def __init__(self) -> None:
         self.computed = 0.0
@@ -99,8 +103,8 @@ class _Use:
         self._last = self._now()
 
     def look(self, longest: float) -> None:
-        """`longest`: seconds between two looks. Where it was more, nobody let the process run, and
-        a signal that said so came once."""
+        """Updates the times. `longest` is the expected number of seconds between two looks: if more
+        have passed, the process was suspended, and its pending signal arrived once."""
         last, self._last = self._last, self._now()
         passed, computed, active = (now - then for now, then in zip(self._last, last, strict=True))
         self.computed += computed
@@ -112,8 +116,8 @@ class _Use:
 
 
 def _active() -> float:
-    """Seconds in which the main thread computed or waited for a core to do so: Linux tells of such
-    waits, other systems don't."""
+    """Returns the seconds in which the main thread computed or waited for a core. Only Linux counts
+    such waits; elsewhere it is the CPU time alone."""
     try:
         computed, waited, _ = Path("/proc/self/schedstat").read_text().split()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What a kata's tests are run on: whose code, and on which accelerator."""
+"""The code and the accelerator that a kata's tests run on."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ Origin = Literal["learner", "solution", "attempt", "mutant"]
 
 
 class LoadError(Exception):
-    """The code can't be loaded; the text is short and quotes the line."""
+    """An error while loading the code; its text is short and quotes the line."""
 
 
 @dataclass(frozen=True)
 class Implementation:
-    """One implementation of a kata: where it lies, and whose it is."""
+    """One implementation of a kata: its file, and whose it is."""
 
     kata: Kata
     origin: Origin
@@ -54,7 +54,8 @@ class Implementation:
         return self.kata.relative(self.path)
 
     def load(self) -> list[ModuleType]:
-        """The modules that hold the kata's names, freshly run; the solution's are real imports.
+        """Returns the modules that hold the kata's names. Files are run again each time; the
+        solution's modules are real imports.
 
         Raises LoadError when a file has an error or lacks a name that the kata needs.
         """
@@ -73,9 +74,9 @@ class Implementation:
 
 
 class KataCode:
-    """The names of the implementation under test, as attributes; loaded when first asked for.
+    """The names of the implementation under test, as attributes; the code is loaded on first use.
 
-    A file that can't be loaded so fails its tests, and not their preparation.
+    So a file that can't be loaded fails its tests, and not their set-up.
     """
 
     def __init__(self, implementation: Implementation) -> None:
@@ -92,7 +93,7 @@ class KataCode:
 
     @property
     def loaded(self) -> list[ModuleType]:
-        """Its modules, if a test has asked for one of its names."""
+        """The loaded modules, empty if the test has used none of their names."""
         return self._modules or []
 
     def __repr__(self) -> str:
@@ -100,7 +101,7 @@ class KataCode:
 
 
 def learner(kata: Kata) -> Implementation:
-    """Their copy in the workspace, or else the stub."""
+    """Returns the learner's copy in the workspace, or else the stub."""
     return Implementation(kata, "learner", Workspace(kata.root).file_of(kata))
 
 
@@ -113,7 +114,7 @@ def attempt(kata: Kata, path: Path) -> Implementation:
 
 
 def chosen_implementation(config: pytest.Config, kata: Kata) -> Implementation:
-    """The one that `--impl` names: the learner's where it does not say."""
+    """Returns the implementation that `--impl` names: by default the learner's."""
     chosen = config.getoption("impl", "learner")
     if chosen == "learner":
         return learner(kata)
@@ -131,7 +132,7 @@ def _make_importable(root: Path) -> None:
 
 
 def _run_file(implementation: Implementation) -> ModuleType:
-    """A fresh module each time: what one test leaves in a global must not help the next."""
+    """Returns a fresh module each time: a global that one test sets must not help the next."""
     kata, path = implementation.kata, implementation.path
     package, parts = _compiled(implementation)
     module = ModuleType(f"kata_{kata.system}_{path.stem}")
@@ -147,10 +148,11 @@ def _run_file(implementation: Implementation) -> ModuleType:
 
 
 def _compiled(implementation: Implementation) -> tuple[str, list[CodeType]]:
-    """The code to run, and the package to run it in, "" for none; its lines are quoted as they run.
+    """Returns the package, "" for none, and the code to run in it. Stores the lines as they run, so
+    that tracebacks quote them.
 
-    It is compiled anew, because an edit within one second can escape the bytecode cache. LoadError
-    when there is no file, or Python can't read it.
+    Compiles the text each time, because an edit within one second can escape the bytecode cache.
+    Raises LoadError when there is no file, or Python can't read it.
     """
     try:
         package, parts = _code(implementation)
@@ -174,13 +176,14 @@ def _compiled(implementation: Implementation) -> tuple[str, list[CodeType]]:
 
 
 def _lines(text: str) -> list[str]:
-    """As Python counts them: a form feed ends none, as it does for `str.splitlines`."""
+    """Returns the lines as Python counts them: a form feed ends no line, unlike in
+    `str.splitlines`."""
     return io.StringIO(text, newline=None).readlines()
 
 
 def _code(implementation: Implementation) -> Code:
-    """A wrong attempt and a correct variant of the workbook's own change the solution; any other
-    file stands alone."""
+    """Returns the code to run. The workbook's own attempts and variants are changes of the
+    solution; any other file is complete."""
     kata, path = implementation.kata, implementation.path
     if path.parent in (kata.attempts_folder.resolve(), kata.variants_folder.resolve()):
         _make_importable(kata.root)
@@ -199,7 +202,7 @@ def _code(implementation: Implementation) -> Code:
 
 
 def _refuse_our_solution(text: str, implementation: Implementation) -> None:
-    """WorkshopError for code that takes its answer from the workbook's `solutions`."""
+    """Raises WorkshopError for code that takes its answer from the workbook's `solutions`."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             takes = any(alias.name.split(".")[0] == "solutions" for alias in node.names)
@@ -219,7 +222,7 @@ def _refuse_our_solution(text: str, implementation: Implementation) -> None:
 
 
 def _names_a_solution(text: str, root: Path) -> bool:
-    """Whether `text` names a module of ours for importlib, or a file of ours for `open`."""
+    """Returns True if `text` names a module of ours for importlib, or a file of ours for `open`."""
     if re.search(r"\s", text):
         return False
     words = re.split(r"[./\\:]+", text)
@@ -229,7 +232,8 @@ def _names_a_solution(text: str, root: Path) -> bool:
 
 
 def unreadable_text(error: Exception, implementation: Implementation) -> str:
-    """File and line, as far as Python knows them; the text with a caret under the place."""
+    """Returns file and line, as far as Python knows them, and the text with a caret under the
+    place."""
     place = implementation.shown_path
     if isinstance(error, UnicodeDecodeError):
         line = error.object.count(b"\n", 0, error.start) + 1
@@ -247,7 +251,7 @@ def unreadable_text(error: Exception, implementation: Implementation) -> str:
 
 
 def import_error_text(error: Exception, implementation: Implementation) -> str:
-    """The exception, and the learner's line that it came from."""
+    """Returns the exception, and the learner's line that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename.startswith(str(implementation.path))]
     place = f"{implementation.shown_path}, line {own[-1].lineno}" if own else "it"
@@ -261,7 +265,7 @@ class Implementations:
     def __init__(self, implementations: Sequence[Implementation]) -> None:
         self.implementations = implementations
         self.refusals: list[str] = []
-        """A sentence for each test that can't be run on them."""
+        """A sentence for each test that can't run on the implementations."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         path = metafunc.definition.path
@@ -278,5 +282,5 @@ def chosen_accelerator(config: pytest.Config) -> Accelerator:
 
 
 def chosen_device(config: pytest.Config) -> str:
-    """The name of the accelerator that `--device` chose, found without a start of CUDA."""
+    """Returns the name of the accelerator that `--device` chose, without initializing CUDA."""
     return resolve(config.getoption("device", None) or "auto")

@@ -1,4 +1,4 @@
-"""What tests of katas expect, compare and hand out, and the diagnosis when it is not so."""
+"""The claims, inputs and checks that tests of katas use, and the diagnosis when one fails."""
 
 from ...contract.pytorch import need_pytorch
 

@@ -1,5 +1,5 @@
-"""The claims of a kata's test: `expect(timeline)` of what the code under test made the host and the
-device do, `expect_equal` of what it returned. One that fails raises KataFailure, which teaches."""
+"""The claims of a kata's test: `expect(timeline)` about the work of the host and the device,
+`expect_equal` about returned values. A failing claim raises KataFailure, whose text teaches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WORDS = {
     "kernels": ("kernel", "kernels"),
     "graph_launches": ("graph launch", "graph launches"),
 }
-"""What a learner calls what `Timeline.counts` counts: one of it, several of it."""
+"""The learner's words for each count of `Timeline.counts`: singular, plural."""
 
 PRINTED = (
     "It is a `print` that did so: to show a tensor of the device is to read its values, and that "
@@ -48,13 +48,14 @@ OF_EVERY_KATA: dict[HazardKind, str] = {
         "to run, and from sim to a GPU."
     ),
 }
-"""Why a race costs where that is none of what a kata is about: in place of the kata's own text."""
+"""The reason why a race is wrong if the kata is not about such races: it replaces the kata's own
+text."""
 
 MOST_LINES = 3
-"""More lines than this to look at are no help."""
+"""The most lines that a failure quotes."""
 
 MOST_DRAWN = 6
-"""So many events of a kind show what they do to the lanes; more would only be narrower."""
+"""The most events that are drawn around; with more, each would only be narrower."""
 
 LAYOUT = (
     "A kernel is given an address, and goes from one element to the next as if they lay side by "
@@ -63,30 +64,32 @@ LAYOUT = (
 )
 
 LONGEST = 60
-"""Characters of a value that a sentence can hold."""
+"""The most characters of a value in a sentence."""
 
 
 def expect(timeline: Timeline) -> Expectation:
-    """Claims about `timeline`; each raises KataFailure, with a text that teaches, when it fails."""
+    """Returns an object with claims about `timeline`. A failing claim raises KataFailure, whose
+    text teaches."""
     return Expectation(timeline)
 
 
 class Expectation:
-    """Every claim returns this object, so that claims can be chained."""
+    """Claims about a timeline. Every claim returns this object, so that claims can be chained."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
 
     def counts(self, *, why: str = "", **exactly: int) -> Expectation:
-        """Each named count of `Timeline.counts` has this value; `why` says what others cost."""
+        """Checks that each named count of `Timeline.counts` has the given value; `why` says what
+        more would cost."""
         return self._counted(operator.eq, "", exactly, why)
 
     def at_most(self, *, why: str = "", **limits: int) -> Expectation:
-        """No named count of `Timeline.counts` is above its limit."""
+        """Checks that no named count of `Timeline.counts` is above its limit."""
         return self._counted(operator.le, "at most ", limits, why)
 
     def sends_at_most(self, nbytes: int, *, why: str = "") -> Expectation:
-        """The uploads are of so many bytes or fewer, all of them together."""
+        """Checks that all uploads together have at most `nbytes` bytes."""
         uploads = [e for e in self.timeline.events if (e.copy_kind or "").startswith("h2d")]
         sent = sum(upload.bytes for upload in uploads)
         return self.that(
@@ -98,7 +101,8 @@ class Expectation:
         )
 
     def no_hazards(self, *, why: str = "") -> Expectation:
-        """No race was proved. A GPU shows a race only now and then, so this speaks on sim alone."""
+        """Checks that no race was proved. A GPU shows a race only now and then, so only sim proves
+        races."""
         if not self.timeline.hazards:
             return self
         hazard, events = self.timeline.hazards[0], self.timeline.events
@@ -130,10 +134,11 @@ class Expectation:
         quoted: Sequence[Event] | None = None,
         why: str = "",
     ) -> Expectation:
-        """Any other claim. The texts complete "Expected …" and "Your code …".
+        """Makes any other claim: `holds` is its result. The texts complete "Expected …" and "Your
+        code …".
 
-        `events` are drawn. Their lines are quoted, or those of `quoted` alone where some of them
-        are not the learner's.
+        `events` are drawn, and their lines are quoted. If some of their lines are not the
+        learner's, pass in `quoted` the events whose lines to quote instead.
         """
         if holds:
             return self
@@ -161,13 +166,14 @@ class Expectation:
 
 
 def listed(counts: dict[str, int]) -> str:
-    """`no host syncs, 1 pinned upload and 2 kernels`."""
+    """Returns the counts in words: `no host syncs, 1 pinned upload and 2 kernels`."""
     words = [f"{number or 'no'} {WORDS[name][number != 1]}" for name, number in counts.items()]
     return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
 
 
 def source_lines(events: Iterable[Event]) -> tuple[tuple[SourceLine, int], ...]:
-    """The lines that these events come from, the busiest first, each with how often it did so.
+    """Returns the lines that these events come from, the busiest first, each with its number of
+    events.
 
     One call may be a copy and a sync at once: it counts once.
     """
@@ -180,9 +186,9 @@ def source_lines(events: Iterable[Event]) -> tuple[tuple[SourceLine, int], ...]:
 
 
 def draw(timeline: Timeline, events: Sequence[Event] = ()) -> str:
-    """The timeline as lanes of text, around the first few of `events` when there are any.
+    """Returns the timeline as lanes of text, around the first few of `events` if there are any.
 
-    An arrow points at the first of them. Nothing is drawn when nothing happened.
+    An arrow points at the first of them. Returns "" for a timeline without events.
     """
     from debubble.views.timeline.lanes import text_lanes
 
@@ -193,7 +199,7 @@ def draw(timeline: Timeline, events: Sequence[Event] = ()) -> str:
 
 
 def _counted_as(event: Event) -> str:
-    """The name under which `Timeline.counts` counts the event."""
+    """Returns the name under which `Timeline.counts` counts the event."""
     if event.kind == "copy" and event.copy_kind in COPY_KINDS:
         return event.copy_kind
     return {"sync": "host_syncs", "kernel": "kernels", "graph_launch": "graph_launches"}.get(
@@ -211,13 +217,15 @@ def expect_equal(
     tolerance: float = 0.0,
     contiguous: bool | None = None,
 ) -> None:
-    """`actual` equals `expected`: what `call` returned, or else what `value` names.
+    """Checks that `actual` equals `expected`. The failure's text names the value by `call`, if a
+    call returned it, or by `value`.
 
-    Tensors are compared by shape, dtype, then values, wherever they lie; of a long one the first
-    row that differs is shown. NaN equals NaN. `tolerance` is absolute. What `call` returned must
-    also be `contiguous`, as kernels want it; say so of what `value` names, or say False of a view.
-    `likely` is the likely cause of a difference, or a function that finds it from the two values;
-    a wrong dtype explains itself.
+    Tensors are compared by shape, dtype, then values, on any device; of a long one the first row
+    that differs is shown. NaN equals NaN. `tolerance` is absolute. A value that `call` returned
+    must also be contiguous, as kernels need it. Pass `contiguous=True` to check that of a `value`,
+    or False if `call` may return a view. `likely` is the likely cause of a difference, or a
+    function that finds it from the two values; a wrong dtype explains itself.
+
     Raises KataFailure.
     """
     difference = _difference(actual, expected, tolerance)
@@ -244,7 +252,7 @@ def expect_equal(
 
 
 def _check_layout(actual: object, name: str) -> None:
-    """KataFailure if `actual`, or a tensor in it, is not contiguous."""
+    """Raises KataFailure if `actual`, or a tensor in it, is not contiguous."""
     if isinstance(actual, list | tuple):
         for number, item in enumerate(actual):
             _check_layout(item, f"item {number} of {name}")
@@ -261,7 +269,7 @@ def _check_layout(actual: object, name: str) -> None:
 
 
 def shown(value: object) -> str:
-    """The value in a few words: a short tensor in full, a long one by its shape."""
+    """Returns the value in a few words: a short tensor in full, a long one by its shape."""
     if isinstance(value, torch.Tensor):
         values = str(_on_cpu(value).tolist())
         kind = f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
@@ -271,7 +279,7 @@ def shown(value: object) -> str:
 
 
 def _difference(actual: object, expected: object, tolerance: float) -> str | None:
-    """What differs, as the rest of "returned …", or None when nothing does."""
+    """Returns the difference, as the rest of "returned …", or None if there is none."""
     if isinstance(expected, torch.Tensor):
         return _tensor_difference(actual, expected, tolerance)
     if isinstance(actual, torch.Tensor):
@@ -311,7 +319,8 @@ def _tensor_difference(actual: object, expected: torch.Tensor, tolerance: float)
 
 
 def _dtype_to_name(actual: object, expected: object) -> torch.dtype | None:
-    """The dtype of `expected` where both are tensors of one shape and differ in it."""
+    """Returns the dtype of `expected` if both are tensors of one shape and of different dtypes,
+    else None."""
     if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
         return None
     differ = actual.shape == expected.shape and actual.dtype != expected.dtype
@@ -321,8 +330,8 @@ def _dtype_to_name(actual: object, expected: object) -> torch.dtype | None:
 def _rows_that_differ(
     actual: object, expected: object, tolerance: float
 ) -> tuple[int, torch.Tensor, torch.Tensor] | None:
-    """The first row in which two tensors differ that agree in all but values and are too long to be
-    shown: its number, and that row of each."""
+    """Returns the first row in which two tensors differ, as its number and that row of each.
+    Returns None unless they agree in shape and dtype and are too long to be shown."""
     if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
         return None
     alike = actual.shape == expected.shape and actual.dtype == expected.dtype

@@ -1,4 +1,4 @@
-"""What a failing kata says: expected, done, where, how it looks, why it costs, what to do."""
+"""The text of a failing kata: expected, done, where, how it looks, why it costs, what to do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Diagnosis:
     did: str
     """Completes "Your code …": `made 64 host syncs`."""
     lines: tuple[tuple[SourceLine, int], ...] = ()
-    """Lines of code to look at, each with how often it did this."""
+    """Lines of code to look at, each with how many times it ran."""
     drawing: str = ""
     """A few lanes of the timeline, as text."""
     why: str = ""
@@ -47,7 +47,7 @@ def _quoted(line: SourceLine, times: int) -> str:
 
 
 def _shown_place(line: SourceLine) -> str:
-    """As a path that a terminal can open, when the file is below the current folder."""
+    """Returns a path that a terminal can open if the file is below the current folder."""
     path = Path(line.file)
     if path.is_relative_to(Path.cwd()):
         return f"{path.relative_to(Path.cwd())}:{line.line}"
@@ -55,7 +55,7 @@ def _shown_place(line: SourceLine) -> str:
 
 
 def wrap(text: str) -> str:
-    """Wrapped by paragraph; indented lines are code and stay as they are."""
+    """Returns the text wrapped by paragraph; indented lines are code and stay as they are."""
     lines = []
     for line in text.strip().splitlines():
         code = line.startswith("    ")

@@ -1,5 +1,5 @@
-"""Memory between two bands of a known byte, for code that is given addresses: a write that misses
-its target is seen."""
+"""Memory between two guard bands of a known byte, for code that works on addresses: the bands show
+a write outside the buffer."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ if TYPE_CHECKING:
     from debubble.accelerator import Accelerator
 
 BAND = 4096
-"""Bytes on each side: what lies between is aligned like the allocation."""
+"""The bytes on each side: a multiple of the alignment, so the buffer is aligned like the
+allocation."""
 UNTOUCHED = 0xA5
-"""What a band holds."""
+"""The value of each byte of an intact band."""
 
 
 def guarded_buffer(
     accelerator: Accelerator, nbytes: int, place: Literal["device", "pinned"] = "device"
 ) -> GuardedBuffer:
-    """`nbytes` bytes of zeros with a band of 4096 bytes on each side, in device memory or in
-    pinned host memory.
+    """Returns a buffer of `nbytes` zero bytes with a band of 4096 bytes on each side, in device
+    memory or in pinned host memory.
 
-    ValueError for another place or a negative size; RuntimeError where no memory can be pinned.
+    Raises ValueError for another place or a negative size, RuntimeError if no memory can be pinned.
     """
     if place not in ("device", "pinned"):
         raise ValueError(f"place {place!r} is unknown: choose 'device' or 'pinned'")
@@ -38,11 +39,12 @@ def guarded_buffer(
 
 class GuardedBuffer:
     def __init__(self, accelerator: Accelerator, memory: torch.Tensor) -> None:
-        """`memory`: uint8 [BAND + nbytes + BAND], all UNTOUCHED."""
+        """Takes `memory`, uint8 [BAND + nbytes + BAND], all UNTOUCHED, and zeroes the part between
+        the bands."""
         self.accelerator = accelerator
         self.memory = memory
         self.tensor = memory[BAND : len(memory) - BAND].zero_()
-        """uint8 [nbytes], what lies between the bands."""
+        """The buffer between the bands, uint8 [nbytes]."""
         accelerator.synchronize()
 
     @property
@@ -54,8 +56,9 @@ class GuardedBuffer:
         return len(self.tensor)
 
     def overrun(self) -> str:
-        """What was written to the bands, to complete "Your code …", or "" for nothing: "wrote up to
-        8 bytes before its start and up to 16 bytes behind its end". Waits for the device."""
+        """Returns a description of the writes to the bands that completes "Your code …", or "" if
+        there were none: "wrote up to 8 bytes before its start and up to 16 bytes behind its end".
+        Waits for the device."""
         self.accelerator.synchronize()
         memory = self.memory.cpu()
         front = (memory[:BAND] != UNTOUCHED).nonzero()

@@ -1,5 +1,5 @@
-"""What code under test is given: many calls at once, the same objects with other contents, parts of
-larger tensors; and whether it left its inputs as they were."""
+"""The inputs of code under test: many calls at once, the same objects with other contents, parts of
+larger tensors. Also checks that the code left its inputs as they were."""
 
 from __future__ import annotations
 
@@ -24,27 +24,28 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 Arguments = TypeVar("Arguments", bound=tuple[object, ...])
 IN_A_ROW = 100
-"""So many calls come before the first copy begins: more than anybody makes buffers for that are
-taken in turn without asking."""
+"""The number of calls that are queued before the first copy begins: more than the buffers of any
+code that takes buffers in turn without checking whether they are free."""
 BUSY_MS = 40.0
-"""A real host queues some hundred uploads meanwhile, or else the first dozens of them."""
+"""Milliseconds of the kernel before the calls on a GPU. A real host queues a few dozen to some
+hundred uploads in this time."""
 MODELLED_BUSY_MS = 10.0
 IN_PLACE = (
     "`+=`, methods whose name ends with `_`, and assignments to an index change the object that "
     "they are given. Make a new one instead."
 )
 BESIDE = 77
-"""What lies beside a part of a larger tensor."""
+"""The value of all elements of a larger tensor outside the part."""
 
 
 def in_a_row(
     accelerator: Accelerator, call: Callable[[int], Result], calls: int = IN_A_ROW
 ) -> tuple[list[Result], Timeline]:
-    """What `call(0)`, `call(1)`, … return, all queued behind a kernel that still runs, and what
-    happened.
+    """Returns the results of `call(0)`, `call(1)`, …, all queued after a kernel that still runs,
+    and the timeline.
 
-    Each result is used as a model would: of every device tensor in it there is a copy, which was
-    made right behind its call, on the stream that the call was made on.
+    Each result is used as a model would use it: every device tensor in it is copied right after its
+    call, on the stream of the call.
     """
     accelerator.synchronize()
     with debubble.record(accelerator) as timeline:
@@ -54,8 +55,9 @@ def in_a_row(
 
 
 def same_objects(steps: Iterable[Arguments]) -> Iterator[Arguments]:
-    """The arguments of each step, in the same objects for all steps: dicts, lists and tensors of
-    the first one are changed in place, as an engine does. Other values are given as they are."""
+    """Yields the arguments of each step, in the same objects for all steps: dicts, lists and
+    tensors of the first step are changed in place, as an engine does. Other values are passed as
+    they are."""
     kept: Arguments | None = None
     for arguments in steps:
         if kept is None:
@@ -67,8 +69,8 @@ def same_objects(steps: Iterable[Arguments]) -> Iterator[Arguments]:
 
 @contextmanager
 def left_as_they_were(**inputs: object) -> Iterator[None]:
-    """KataFailure behind the block if one of these tensors, dicts and lists has changed in it, even
-    for a while. It waits for the device: record inside of it, and not around it."""
+    """Raises KataFailure after the block if one of these tensors, dicts and lists has changed in
+    it, even temporarily. Waits for the device, so record inside of the block, and not around it."""
     before = {name: _own(value) for name, value in inputs.items()}
     writes = {name: _writes_to(value) for name, value in inputs.items()}
     yield
@@ -86,8 +88,8 @@ def left_as_they_were(**inputs: object) -> Iterator[None]:
 
 
 def part_of(values: torch.Tensor, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """`values` [n, m] as a part of a larger tensor on the device, not contiguous, and that larger
-    tensor, [n, m + 3], which holds BESIDE in all other places."""
+    """Returns `values` [n, m] as a part of a larger tensor on the device, not contiguous, and the
+    larger tensor [n, m + 3], whose other elements are BESIDE."""
     rows, columns = values.shape
     whole = torch.full((rows, columns + 3), BESIDE, dtype=values.dtype, device=device)
     part = whole[:, 1 : columns + 1]
@@ -96,7 +98,7 @@ def part_of(values: torch.Tensor, device: torch.device) -> tuple[torch.Tensor, t
 
 
 def _writes_to(value: object) -> list[int]:
-    """How often PyTorch has written to each of the tensors in it."""
+    """Returns how many times PyTorch has written to each of the tensors in `value`."""
     return [leaf._version for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
@@ -126,7 +128,7 @@ def _own(value: Any) -> Any:
 
 
 def _overwritten(kept: Any, new: Any) -> Any:
-    """`kept` with the contents of `new`, where it can be changed in place; else `new`."""
+    """Returns `kept` with the contents of `new` if it can be changed in place, else `new`."""
     if isinstance(kept, torch.Tensor) and isinstance(new, torch.Tensor):
         return kept.copy_(new)
     if isinstance(kept, dict) and isinstance(new, Mapping):

@@ -1,4 +1,5 @@
-"""What code under test keeps for good: in a global, a cache, or an attribute of a function."""
+"""Detects tensors that code under test never drops: in a global, a cache, or an attribute of a
+function."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ import torch
 from .diagnosis import Diagnosis, KataFailure
 
 MOST_KEPT = 50
-"""Tensors: more than anybody pins to take in turn, and fewer than a test of many calls makes."""
+"""A number of tensors: more than any code pins to use in turn, and fewer than a test of many calls
+makes."""
 CONTAINERS = (dict, list, tuple, set, deque, OrderedDict, defaultdict, CellType, MethodType)
 CACHE = type(functools.lru_cache(len))
 WHY = (
@@ -24,7 +26,8 @@ WHY = (
 
 
 def must_not_keep(modules: Iterable[ModuleType]) -> None:
-    """KataFailure if the code of these modules still has more than MOST_KEPT tensors."""
+    """Raises KataFailure if the code of these modules still refers to more than MOST_KEPT
+    tensors."""
     kept = sum(_tensors_of(module) for module in modules)
     if kept > MOST_KEPT:
         raise KataFailure(
@@ -37,7 +40,8 @@ def must_not_keep(modules: Iterable[ModuleType]) -> None:
 
 
 def _tensors_of(module: ModuleType) -> int:
-    """How many can be reached from its names, by way of its own objects alone."""
+    """Returns how many tensors can be reached from the module's names through its own objects
+    alone."""
     seen: set[int] = set()
     to_see: list[object] = [vars(module)]
     tensors = 0

@@ -1,4 +1,5 @@
-"""Pinned memory as code under test asks for it: how much, where, and on a platform without any."""
+"""Records how much pinned memory the code under test makes and where, and simulates a platform
+without it."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ MAKERS: dict[Any, tuple[str, ...]] = {
     ),
     torch.Tensor: ("new_empty", "new_full", "new_ones", "new_tensor", "new_zeros", "pin_memory"),
 }  # fmt: skip
-"""What makes pinned memory: each with `pin_memory=True`, but for the method of that name."""
+"""The functions that make pinned memory: all take `pin_memory=True`, except the method `pin_memory`
+itself."""
 WHY = (
     "Memory can't be pinned on every platform, and where it can't be, `pin_memory=True` is an "
     "error. `debubble.accelerator.current().pin_memory` says whether it can: pass it on, as "
@@ -33,7 +35,7 @@ WHY = (
 
 
 class Pinned(NamedTuple):
-    """Memory that was pinned."""
+    """One allocation of pinned memory, and the line that made it."""
 
     nbytes: int
     source: SourceLine | None
@@ -41,7 +43,7 @@ class Pinned(NamedTuple):
 
 @contextmanager
 def pinned_memory() -> Iterator[list[Pinned]]:
-    """Notes in a list what memory PyTorch is asked to pin in the block."""
+    """Yields a list that gets an entry for each allocation of pinned memory in the block."""
     pinned: list[Pinned] = []
 
     def note(make: Callable[[], torch.Tensor]) -> torch.Tensor:
@@ -55,8 +57,8 @@ def pinned_memory() -> Iterator[list[Pinned]]:
 
 @contextmanager
 def no_pinned_memory(accelerator: Accelerator) -> Iterator[None]:
-    """A platform that can't pin: `accelerator.pin_memory` is False in the block, and whoever asks
-    for pinned memory all the same meets a KataFailure."""
+    """Simulates a platform that can't pin: `accelerator.pin_memory` is False in the block, and code
+    that pins memory all the same gets a KataFailure."""
 
     def refuse(make: Callable[[], torch.Tensor]) -> torch.Tensor:
         line = source_line()
@@ -84,7 +86,7 @@ def _instead_of_pinning(
         @wraps(make)
         def make_or_do(*args: Any, **kwargs: Any) -> torch.Tensor:
             pins = name == "pin_memory" or kwargs.get("pin_memory")
-            # Code that was loaded in the block keeps this function for good.
+            # Code that was loaded in the block keeps this function after the block.
             if not (watching and pins):
                 return make(*args, **kwargs)
             return do(lambda: make(*args, **kwargs))

@@ -1,4 +1,4 @@
-"""A loop around `event.query()`: the host waits, and no timeline shows it."""
+"""Refuses loops around `event.query()`: the host waits in them, and no timeline shows it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from debubble.accelerator import Accelerator
 
 MOST_ASKED = 16
-"""So often in a row an event or a stream may say "not yet", with nothing recorded meanwhile."""
+"""How many times in a row an event or a stream may answer "not yet" without a new record."""
 WHY = (
     "A loop that asks until the answer is yes is a wait that no timeline shows, and it keeps a "
     "core of the host busy. Ask once. Where you have to wait, `synchronize()` waits: the timeline "
@@ -26,10 +26,11 @@ WHY = (
 
 @contextmanager
 def polling_is_refused(accelerator: Accelerator) -> Iterator[None]:
-    """KataFailure, raised where the question is asked, for whoever asks one event or one stream
-    again and again whether it is done.
+    """Raises KataFailure in code that queries one event or one stream again and again until it is
+    done.
 
-    The tests of a kata run inside of it: the fixture `kata` sees to that.
+    The exception comes from the query itself. The fixture `kata` runs each test of a kata in this
+    block.
     """
     asked: list[object] = [None]
     times = 0

@@ -1,4 +1,4 @@
-"""What code under test has to refuse, so that nothing wrong is done without a word."""
+"""Checks that code under test refuses wrong arguments instead of silently doing something wrong."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .diagnosis import Diagnosis, KataFailure
 def expect_refusal(
     call: Callable[[], object], arguments: str, *, why: str, **kept: torch.Tensor
 ) -> None:
-    """`call()` raises ValueError for these `arguments`, which a sentence names, and leaves what is
-    `kept` as it was. Raises KataFailure."""
+    """Checks that `call()` raises ValueError and leaves the tensors in `kept` as they were.
+    `arguments` describes the wrong arguments in the failure's sentence. Raises KataFailure."""
     before = {name: value.clone() for name, value in kept.items()}
     did = "raised nothing"
     try:

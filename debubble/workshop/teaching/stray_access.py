@@ -1,4 +1,4 @@
-"""Diagnoses of code that read or wrote memory that is not its own."""
+"""Diagnoses code that read or wrote memory outside its buffers."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ ENDINGS: dict[int, tuple[str, str, str]] = {
     signal.SIGBUS: ("bus error", "it read or wrote an address without memory behind it", ""),
     signal.SIGABRT: ("abort", "a library found its memory damaged, or could not go on", DAMAGE),
 }
-"""By signal: its name, what that means, and what else there is to know."""
+"""By signal: its name, its meaning, and a further remark."""
 
 
 def diagnosis_of_error(error: BaseException, line: SourceLine | None) -> Diagnosis | None:
-    """For an error of CUDA's or sim's about an address; None for any other. `line` is the
-    innermost one of the code under test."""
+    """Returns the diagnosis of an address error of CUDA or sim, None for any other error. `line` is
+    the innermost line of the code under test."""
     message = str(error).strip().partition("\n")[0].rstrip(".")
     misaligned = "misaligned address" in message
     if not isinstance(error, RuntimeError) or not (misaligned or "illegal memory" in message):
@@ -43,7 +43,8 @@ def diagnosis_of_error(error: BaseException, line: SourceLine | None) -> Diagnos
 
 
 def diagnosis_of_end(exit_code: int, line: SourceLine | None) -> Diagnosis:
-    """For a process that was ended, with a negative `exit_code` by that signal."""
+    """Returns the diagnosis of a process that ended; a negative `exit_code` is the signal that
+    ended it."""
     if exit_code >= 0:
         return Diagnosis(
             expected="the code to return, or to raise an exception",
@@ -64,7 +65,7 @@ def diagnosis_of_end(exit_code: int, line: SourceLine | None) -> Diagnosis:
 
 
 def _shown_signal(number: int) -> str:
-    """What the system calls it."""
+    """Returns the system's name of the signal."""
     return signal.strsignal(number) or "unknown"
 
 

@@ -1,4 +1,4 @@
-"""How much device memory PyTorch's operators write: a step that moves three rows has no need to
+"""Counts how much device memory PyTorch's operators write: a step that moves three rows need not
 write a whole table."""
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ BY_PLACE = ("scatter_", "scatter_add_", "scatter_reduce_")
 class DeviceTraffic(TorchDispatchMode):
     """Counts the bytes that operators write to device memory in its block, on both accelerators.
 
-    An operator writes all of its result, and one that works in place all of its tensor, except
-    where it is told by row numbers or indices what to write. Kernels of one's own are not seen.
+    An operator writes all of its result, and an in-place operator all of its tensor, unless row
+    numbers or indices tell it what to write. Custom kernels are not counted.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.written: list[tuple[int, SourceLine | None]] = []
-        """Bytes of each operator that wrote any, and the line that called it."""
+        """The bytes of each operator that wrote any, and the line that called it."""
 
     @property
     def nbytes(self) -> int:
         return sum(nbytes for nbytes, _ in self.written)
 
     def largest(self) -> tuple[tuple[SourceLine, int], ...]:
-        """The line that wrote the most, as a Diagnosis quotes it."""
+        """Returns the line that wrote the most, in the form of a Diagnosis's `lines`."""
         by_line: dict[SourceLine, int] = {}
         for nbytes, line in self.written:
             if line is not None:
@@ -80,7 +80,8 @@ def _written(func: Any, args: Any, kwargs: Any, result: Any) -> int:
 
 
 def _indexed(table: torch.Tensor, indices: Any) -> int:
-    """Elements of `table[indices]`; all of them where a mask says which."""
+    """Returns the number of elements of `table[indices]`; with a mask, all elements of the
+    table."""
     given = [index for index in indices if index is not None]
     if any(index.dtype == torch.bool for index in given):
         return table.numel()

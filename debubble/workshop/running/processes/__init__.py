@@ -1,1 +1,2 @@
-"""The processes that run tests for pytest: a fork of it, or one that forks for it."""
+"""The processes that run tests for pytest: a fork of pytest, or an interpreter that forks for
+it."""

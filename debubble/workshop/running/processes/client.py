@@ -1,4 +1,4 @@
-"""The other process, as the pytest that needs it sees it."""
+"""The client of the other process, used by the pytest that needs it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .messages import Done, Ended, Request, Setting
 
 SERVER = "debubble.workshop.running.processes.server"
 OPTIONS = ("impl", "time_limit", "fulltrace", "tbstyle", "showlocals", "verbose")
-"""What decides how a test runs and how its failure reads."""
+"""Options that decide how a test runs and how its failure reads."""
 TO_START = 60.0
-"""Seconds that the process has to start, beyond those of its first test."""
+"""Seconds that the process may take to start, beyond those of its first test."""
 PATIENCE = 2.0
-"""Seconds that it gets to end."""
+"""Seconds that the process may take to end."""
 
 
 class OtherProcess:
@@ -53,9 +53,10 @@ class OtherProcess:
         self.connection.send(Setting(device, arguments, options, trials))
 
     def run(self, nodeid: str, seconds: float) -> Iterator[pytest.TestReport | Ended]:
-        """The reports of a test; Ended is the last when the process that ran it did not finish.
+        """Yields the reports of a test. Ended is the last when the process that ran it did not
+        finish.
 
-        RuntimeError when nothing could be run.
+        Raises RuntimeError when nothing could be run.
         """
         try:
             self.connection.send(Request(nodeid, seconds))
@@ -77,7 +78,8 @@ class OtherProcess:
         return self.connection.recv()
 
     def stop(self) -> None:
-        """Without a connection it ends by itself, unless a test hangs."""
+        """Closes the connection, at which the process ends by itself, and kills it if a test
+        hangs."""
         self.connection.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(PATIENCE)
@@ -88,15 +90,17 @@ class OtherProcess:
 
 
 def _environment(device: str) -> dict[str, str]:
-    """By default PyTorch asks CUDA how many GPUs there are, and no fork of a process that has
-    asked can use them."""
+    """Returns the environment of the other process. It has PyTorch count GPUs through NVML: by
+    default PyTorch calls CUDA for that, and no fork of a process that has called CUDA can use
+    it."""
     own = {VARIABLE: device, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
     everything = process_environment(**own)
     return {name: text for name, text in everything.items() if name != "PYTEST_ADDOPTS"}
 
 
 def _arguments(config: pytest.Config) -> list[str]:
-    """So that the same tests have the same names there, and nobody else reports them."""
+    """Returns arguments with which the same tests have the same names there, and only this pytest
+    reports them."""
     arguments = ["--rootdir", str(config.rootpath), "--override-ini", "addopts="]
     if config.inipath is not None:
         arguments += ["-c", str(config.inipath)]

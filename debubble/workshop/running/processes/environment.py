@@ -1,7 +1,8 @@
 """The environment of a process that runs tests for another one: it finds the same modules.
 
-It has one thread: where it runs beside others, more would only stand in each other's way. And a
-process that forks is better without them: a lock that one holds stays locked in the fork for good.
+The process has one thread: if it runs beside other processes, more threads would only get in each
+other's way. Threads also harm a process that forks: a lock that one of them holds stays locked in
+the fork forever.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A fork of this process runs tests that this one has collected, and tells it how they went.
+"""A fork of this process runs tests that this process has collected, and reports how they went.
 
-Whatever the code under test does to its process, the verdict is given by this one: where a report
-is missing, the end of the fork is told in its place.
+Whatever the code under test does to its process, this process gives the verdict: if a report is
+missing, it reports the end of the fork instead.
 """
 
 from __future__ import annotations
@@ -30,18 +30,20 @@ from ..time_limit import GRACE, far_limit
 from .messages import Done, Ended, Request
 
 LIMIT = pytest.StashKey[float]()
-"""Of a test that runs in a fork: the seconds of CPU time for its call, 0 for no limit."""
+"""Seconds of CPU time for the call of a test that runs in a fork, 0 for no limit."""
 THEIRS = pytest.StashKey[bool]()
-"""Of a test that runs on a learner's code."""
+"""True for a test that runs on a learner's code."""
 INSTRUMENTS = pytest.StashKey[Instruments]()
 ANY_TEST_NEEDS = {"debubble", "numpy", "torch", "triton"}
-"""What a fork has imported of these, this process imports for the next one."""
+"""Packages whose modules this process imports for the next fork after one fork has imported
+them."""
 TO_SET_UP = 120.0
-"""Seconds beyond a test's limit in which it has to be set up and torn down."""
+"""Seconds beyond a test's limit for its set-up and teardown."""
 
 
 def prepare(device: str, triton: bool = True) -> None:
-    """What every test would otherwise do again, as far as a fork can take it along."""
+    """Does the imports and set-up that every test would otherwise repeat, as far as a fork can
+    inherit them."""
     import torch
 
     import debubble
@@ -50,7 +52,7 @@ def prepare(device: str, triton: bool = True) -> None:
     importlib.import_module("debubble.workshop.teaching.claims")
     importlib.import_module("debubble.workshop.teaching.polling")
     if device == "sim":
-        # The first tensor that is filled has PyTorch import what takes a second or two.
+        # PyTorch imports modules for a second or two when the first tensor is filled.
         torch.zeros(1, device=debubble.accelerator("sim").device)
     else:
         triton_mode.compile_triton()
@@ -60,20 +62,22 @@ def prepare(device: str, triton: bool = True) -> None:
 
 @functools.cache
 def keep_what_is_there() -> None:
-    """What is imported by now is no garbage before the process ends: from now on a collection, here
-    and in each fork, looks at what came later. Else one takes a tenth of a second."""
+    """Excludes the objects that exist now from garbage collection, here and in each fork, which
+    lets a collection take less than the tenth of a second that it otherwise takes."""
     gc.collect()
     gc.freeze()
 
 
 def needed_by_any_test(before: set[str]) -> list[str]:
-    """What was imported since sys.modules was `before`, and what the next fork may need as well."""
+    """Returns the modules imported since sys.modules was `before` that the next fork may need as
+    well."""
     new = [name for name in sys.modules if name not in before]
     return [name for name in new if name.partition(".")[0] in ANY_TEST_NEEDS]
 
 
 def import_for_the_next(names: Iterable[str]) -> None:
-    """In the process that forks: what its fork has imported, the next one finds there."""
+    """Imports, in the process that forks, what its fork has imported, so that the next fork
+    inherits it."""
     for name in names:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
@@ -89,8 +93,8 @@ class ForkedProcess:
         self.connection, others = Pipe()
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
-        # A timer that is set here is a thread that the fork has not, and would wait for when it
-        # sets its own. This process waits for the fork with a limit of its own.
+        # A timer that is set in this process is a thread that the fork lacks, and would wait for
+        # when it sets its own. This process waits for the fork with a limit of its own.
         faulthandler.cancel_dump_traceback_later()
         keep_what_is_there()
         self.process = os.fork()
@@ -100,20 +104,20 @@ class ForkedProcess:
         others.close()
 
     def run(self, nodeid: str, seconds: float) -> Iterator[pytest.TestReport | Ended]:
-        """The reports of a test, then Ended if the process did not finish it; no other test can be
-        run then. RuntimeError where it says nothing for too long."""
+        """Yields the reports of a test, then Ended if the process did not finish it; no other test
+        can run after that. Raises RuntimeError if the process sends no message for too long."""
         try:
             self.connection.send(Request(nodeid, seconds))
             while not isinstance(message := self._receive(seconds), Done):
                 yield message
-            # On CUDA this process must do nothing that could start it.
+            # On CUDA this process must import nothing that could initialize CUDA.
             if self.on_sim:
                 import_for_the_next(message.imported)
         except (EOFError, ConnectionError):
             yield self._ended()
 
     def stop(self) -> None:
-        """It has nothing to clean up: what it did to its process ends with it."""
+        """Kills the process, which has nothing to clean up: its changes end with it."""
         self.connection.close()
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
             os.kill(self.process, signal.SIGKILL)
@@ -149,8 +153,8 @@ class _Fork:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
-        """Ends the process where code that is not Python computes for too long, or waits for good;
-        waits for the GPU, so that an error there is this test's."""
+        """Ends the process if code outside Python computes for too long or waits forever. Waits for
+        the GPU after the call, so that an error there is this test's."""
         seconds = item.stash[LIMIT]
         if seconds:
             faulthandler.dump_traceback_later(far_limit(seconds), exit=True, file=self.trace)
@@ -165,7 +169,8 @@ class _Fork:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
-        """By then our own fixtures have undone what they had put in place of something."""
+        """Checks our own functions after the teardown, when our fixtures have undone their own
+        replacements."""
         yield
         if item.stash.get(THEIRS, False):
             self.instruments.must_be_as_they_were()
@@ -178,7 +183,7 @@ class _Fork:
 
 
 def _serve(session: pytest.Session, fork: _Fork, on_sim: bool) -> NoReturn:
-    """In the fork. It leaves at once, since what it would clean up may be damaged."""
+    """Runs tests in the fork, and exits without cleaning up, since its state may be damaged."""
     exit_code = 1
     try:
         import resource  # there is none where nothing can fork
@@ -187,7 +192,7 @@ def _serve(session: pytest.Session, fork: _Fork, on_sim: bool) -> NoReturn:
         faulthandler.enable(file=fork.trace, all_threads=False)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits.
         if "torch" in sys.modules:
-            # The threads that this process had for its operators are not in its fork.
+            # The threads that PyTorch's operators used in the parent do not exist in the fork.
             sys.modules["torch"].set_num_threads(1)
         if on_sim:
             leave_memory_to_others()
@@ -198,7 +203,7 @@ def _serve(session: pytest.Session, fork: _Fork, on_sim: bool) -> NoReturn:
             before = {*sys.modules}
             item = items[request.nodeid]
             item.stash[LIMIT] = request.seconds
-            # What others have set up is theirs to tear down.
+            # The parent tears down what it has set up before the fork.
             session._setupstate = SetupState()
             runtestprotocol(item, log=False, nextitem=None)
             fork.connection.send(Done(needed_by_any_test(before)))

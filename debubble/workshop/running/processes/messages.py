@@ -1,4 +1,4 @@
-"""What pytest and the process that runs single tests for it say to each other."""
+"""The messages between pytest and the process that runs single tests for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 
 class Setting(NamedTuple):
-    """What pytest in the other process is started with: the same items come of it."""
+    """The settings that pytest in the other process starts with, so that it collects the same
+    items."""
 
     device: str
     arguments: list[str]
@@ -20,7 +21,7 @@ class Setting(NamedTuple):
 class Request(NamedTuple):
     nodeid: str
     seconds: float
-    """Of CPU time for the test's call; 0 means no limit."""
+    """Seconds of CPU time for the test's call; 0 means no limit."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Done:
     """All reports of a test have been sent."""
 
     imported: Sequence[str] = ()
-    """Modules that the process has imported for it."""
+    """Modules that the process has imported for the test."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +37,16 @@ class Ended:
     """The process ended before a test was done."""
 
     exit_code: int
-    """As a negative number: by this signal."""
+    """The exit status; a negative number is the signal that ended the process."""
     trace: str
-    """What Python's faulthandler wrote of it: the innermost frame first."""
+    """The traceback of Python's faulthandler, innermost frame first."""
     out: str
     err: str
-    """What it had printed, where pytest captures that."""
+    """The text that the process had printed, if pytest captures it."""
 
     @property
     def computed_too_long(self) -> bool:
-        """By the signal of the timer that counts what the process computes."""
+        """True if the signal of the CPU timer ended the process."""
         return self.exit_code == -signal.SIGPROF
 
     @property
@@ -54,5 +55,5 @@ class Ended:
 
     @property
     def own_error(self) -> str:
-        """The traceback of what went wrong around the test, and not in it."""
+        """The traceback of an error outside the test, or ""."""
         return self.trace if self.trace.startswith("Traceback") else ""

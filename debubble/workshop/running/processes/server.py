@@ -1,8 +1,8 @@
-"""The other process: collects the tests once, and forks for those that it is asked to run.
+"""The other process: collects the tests once, and forks for the tests that it is asked to run.
 
-It never touches CUDA itself, so that each process that it forks can. On sim a test has a process of
-its own, since a stray write into this process's memory would be the next test's. On CUDA, where a
-process takes a second to begin, one serves until a test fails: then its context may be spoiled.
+It never touches CUDA itself, so each of its forks can use CUDA. On sim each test has its own fork,
+since a stray write into one process's memory would harm the next test. On CUDA, where a process
+takes a second to start, one fork serves until a test fails: then its context may be spoiled.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Server:
                 if on_sim or failed:
                     fork.stop()
                     fork = None
-        except (EOFError, ConnectionError):  # Nobody wants to know any more.
+        except (EOFError, ConnectionError):  # The parent closed the connection: stop.
             if fork is not None:
                 fork.stop()
         return True
