@@ -1,7 +1,8 @@
 """A small inference engine in which each of the five optimisations can be switched on and off.
 README.md says in which order to read it; `seams.py` says what each optimisation changes."""
 
-# First, since it settles whether Triton compiles or interprets: it must know before its import.
+# Import this first: it decides whether Triton compiles or interprets, which Triton reads when it is
+# imported.
 from debubble.contract.triton_mode import is_there, missing_triton
 
 try:
@@ -36,7 +37,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Without Triton the capstone kata can be imported, and passes."""
+    """Raises ImportError for an exported name. It is called only where Triton is missing, so that
+    the capstone kata can still be imported, and passes."""
     if name in __all__:
         raise ImportError(missing_triton(f"solutions.engine.{name}"))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What an engine's steps, batches and requests cost, with each optimisation and without:
+"""Measures what an engine's steps, batches and requests cost, with and without each optimisation:
 `python -m solutions.engine.bench`."""
 
 from solutions.measure.command import run_as_command

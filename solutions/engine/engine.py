@@ -1,4 +1,5 @@
-"""The engine: requests in, tokens out, many requests side by side in each step."""
+"""The engine: it takes requests and returns tokens, with many requests side by side in each
+step."""
 
 from __future__ import annotations
 
@@ -35,20 +36,21 @@ from .text.checkpoint_engine import CheckpointEngine
 
 
 class Engine(CheckpointEngine):
-    """Continuous batching over a paged cache, on the accelerator of this process.
+    """An inference engine: continuous batching over a paged cache, on this process's accelerator.
 
-    `model`: its weights are used; its caches and states are not. `group`: the ranks that step side
-    by side, each with requests of its own; all of them have to call `step` equally often.
-    ValueError for the weights of another model, TypeError for optimisations that are none.
+    `model`: the engine uses its weights, and makes caches and states of its own. `group`: the ranks
+    that step side by side, each with requests of its own; all of them have to call `step` equally
+    often. Raises ValueError for the weights of another model, TypeError if `optimizations` is no
+    Optimizations.
 
-    A call that raises loses nothing, wherever it was: for want of memory on the device, or since
-    somebody has interrupted it. The next one goes on. Whoever drops an engine waits for the
-    transfers that are under way.
+    A call that raises loses no request, wherever it stopped: because the device had no memory left,
+    or because it was interrupted. The next call goes on. Dropping an engine waits for its transfers
+    in flight.
 
     Threads may share an engine: a call waits until the calls of other threads have returned, to
-    this engine and to others. A call from within another call, as a signal handler may make it,
-    raises RuntimeError. `step` and `run` report the requests of all threads; `generate` and
-    `stream` answer their own caller.
+    this engine and to all other engines. A call from within another call, as a signal handler may
+    make it, raises RuntimeError. `step` and `run` report the requests of all threads; `generate`
+    and `stream` return answers to their own caller.
     """
 
     @in_turn
@@ -77,12 +79,13 @@ class Engine(CheckpointEngine):
         self._on_their_way: deque[SampledStep] = deque()
         self._requests: dict[str, Request] = {}
         self._unreported: list[Request] = []
-        """Requests that have ended, until a call gives back what became of them."""
+        """Requests that have ended and are not reported by any call yet."""
         self._is_torn = False
-        """True while a change is under way, and where one has stopped halfway."""
+        """True while the state is being changed, and after a change that stopped halfway."""
         self._names = (str(number) for number in itertools.count())
         self.num_drafted = self.num_accepted = 0
-        """Tokens that speculation has drafted, and those of them that were said then."""
+        """`num_drafted` counts the tokens that speculation has drafted, `num_accepted` those of
+        them that were accepted."""
 
     @in_turn
     def add_request(
@@ -93,10 +96,10 @@ class Engine(CheckpointEngine):
         images: Sequence[Span] = (),
         request_id: str | None = None,
     ) -> str:
-        """The id of the new request, by default a number.
+        """Adds a request and returns its id, by default a number.
 
-        `images`: first and last position of each one's tokens in the prompt. ValueError or
-        TypeError, with nothing changed, for what this engine can't serve.
+        `images`: the first and last position of each image's tokens in the prompt. Raises
+        ValueError or TypeError, with nothing changed, for a request that this engine can't serve.
         """
         if request_id is None:
             request_id = self._new_id()
@@ -110,14 +113,14 @@ class Engine(CheckpointEngine):
         return request_id
 
     def step(self) -> list[RequestOutput]:
-        """Queues one step, and gives back the requests that have ended. The host waits for the
-        device only for tokens, and where there is nothing that it could queue."""
+        """Queues one step, and returns the requests that have ended. The host waits for the device
+        only to read tokens, or if there is nothing that it could queue."""
         self.step_quietly()
         return self._report()
 
     @in_turn
     def step_quietly(self) -> None:
-        """Queues one step, and leaves it to the next `step` to report the requests that ended."""
+        """Queues one step. The next `step` reports the requests that have ended."""
         self._step()
 
     def _step(self) -> None:
@@ -140,8 +143,8 @@ class Engine(CheckpointEngine):
 
     @contextmanager
     def _change(self) -> Iterator[None]:
-        """What is changed in here is changed as a whole: where it stops halfway, wherever that is,
-        all requests begin anew with the tokens that are known."""
+        """Makes the changes in its block atomic: if they stop halfway, wherever that is, all
+        requests restart from the tokens that are known."""
         self._begin_anew_if_torn()
         self._is_torn = True
         try:
@@ -152,11 +155,12 @@ class Engine(CheckpointEngine):
         self._is_torn = False
 
     def _begin_anew_if_torn(self) -> None:
-        """True to what a request is: its prompt and the tokens that the host knows. All else
-        follows from that, and is made anew. If this is interrupted, the next call does it again."""
+        """Restores a consistent state after an interrupted change. A request is its prompt and the
+        tokens that the host knows; everything else follows from these and is rebuilt. If this call
+        is interrupted too, the next one repeats it."""
         if not self._is_torn:
             return
-        current().synchronize()  # Nobody knows what is under way.
+        current().synchronize()  # The steps in flight are unknown: wait for all.
         while self._on_their_way:
             sampled = self._on_their_way[0]
             self._take(sampled, sampled.read())
@@ -175,7 +179,8 @@ class Engine(CheckpointEngine):
         return step
 
     def _schedule_after_a_transfer(self) -> list[ScheduledRequest]:
-        """Blocks that transfers hold are all that is missing, or a prefix that is on its way."""
+        """Waits for transfers until a step can be scheduled. Call it if requests lack only blocks
+        that transfers hold, or a prefix that is being loaded."""
         step: list[ScheduledRequest] = []
         while not step and self.offloader and self.offloader.is_busy and self._requests:
             self.offloader.wait_for_one()
@@ -188,13 +193,14 @@ class Engine(CheckpointEngine):
         self.scheduler.end_loads()
 
     def _rows_of_all(self, batch: StepBatch | None) -> int:
-        """Rows that the largest step of all ranks has; 0 if there are no other ranks."""
+        """Returns the number of rows of the largest step of all ranks; 0 if there are no other
+        ranks."""
         if self.ranks is None:
             return 0
         return self.ranks.rows_of_all(batch, self.runner.capture_sizes, self._is_busy)
 
     def _take_first(self) -> None:
-        """Gives the tokens of the first step that is on its way to their requests."""
+        """Reads the tokens of the oldest step in flight, and adds them to their requests."""
         sampled = self._on_their_way[0]
         answers = sampled.read()
         with self._change():
@@ -202,12 +208,12 @@ class Engine(CheckpointEngine):
                 self.scheduler.finish(request)
 
     def _take(self, sampled: SampledStep, answers: list[Answered]) -> list[Request]:
-        """The requests that end with these tokens, which are of the first step that is on its way.
-        A second time it takes what the first time left."""
+        """Adds the tokens of the oldest step in flight to their requests, and returns the requests
+        that end with them. A second call, after an interruption, takes what the first one left."""
         ended = []
         for row, answer in zip(sampled.rows, answers, strict=True):
             request = row.request
-            # One that has ended meanwhile was computed in vain.
+            # The tokens of a request that has ended meanwhile are dropped.
             if request.finish_reason is None:
                 num_taken = len(request.prompt) + len(request.generated) - answer.position
                 pairs = zip(answer.tokens, answer.logprobs, strict=True)
@@ -238,7 +244,7 @@ class Engine(CheckpointEngine):
             return outputs
 
     def run(self) -> list[RequestOutput]:
-        """Steps until no rank has any work: the requests of this one that ended meanwhile."""
+        """Steps until no rank has any work. Returns the requests of this rank that have ended."""
         self._run_quietly()
         return self._report()
 
@@ -260,10 +266,10 @@ class Engine(CheckpointEngine):
         sampling: SamplingParams | None = None,
         n: int = 1,
     ) -> list[list[int]]:
-        """The tokens that follow each prompt, of text alone: `n` answers each, one after the other,
-        with seeds that count up if there is one. It serves all or, with the errors of
-        `add_request`, none. What became of other requests meanwhile, the next `step` reports. A
-        call that raises or is interrupted leaves none of its requests behind."""
+        """Returns the tokens that follow each prompt of text: `n` answers for each, one after the
+        other, with seeds that count up if a seed is given. Serves all prompts or, with the errors
+        of `add_request`, none. The next `step` reports other requests that ended meanwhile. A call
+        that raises or is interrupted leaves none of its requests behind."""
         sampling = SamplingParams() if sampling is None else sampling
         if not is_integer(n) or n < 1:
             raise ValueError(f"n is {shown(n)}: ask for at least 1 answer")
@@ -272,7 +278,7 @@ class Engine(CheckpointEngine):
             for prompt in prompts
             for wishes in seeds_apart(sampling, n)
         ]
-        # Once this call ends, however it does, nobody reads them.
+        # However this call ends, its requests are not read after it.
         self._unwanted.extend(requests)
         self._serve(requests)
         self._run()
@@ -282,8 +288,8 @@ class Engine(CheckpointEngine):
     def serve_unreported(
         self, prompt: Sequence[int], sampling: SamplingParams, requests: list[Request]
     ) -> None:
-        """Serves a prompt whose answer is read from the Request, which is appended to `requests`
-        before it is served. `step` and `run` don't report it; `forget` cancels it."""
+        """Serves a prompt whose answer the caller reads from the Request. The request is appended
+        to `requests` before it is served. `step` and `run` don't report it; `forget` cancels it."""
         request = self._unreported_request(prompt, sampling)
         requests.append(request)
         self._serve([request])
@@ -297,10 +303,11 @@ class Engine(CheckpointEngine):
     def pool(
         self, prompts: Iterable[Sequence[int]], text_starts: Mapping[int, int] | None = None
     ) -> torch.Tensor:
-        """[prompts, hidden_size] on the host: what the model makes of each prompt's last token, in
-        front of its head. A model with token types is told where the second text of some prompts
-        begins: `text_starts`, by the prompt's number. ValueError or TypeError for prompts that one
-        step can't hold, for starts that are none, and while requests are being served."""
+        """Returns [prompts, hidden_size] on the host: the normalised hidden state of each prompt's
+        last token, before the head. `text_starts`, for a model with token types, has the position
+        of the second text by the prompt's number. Raises ValueError or TypeError for prompts that
+        one step can't hold, for starts that are no positions, and while requests are being
+        served."""
         if self._is_busy:
             raise ValueError("requests are being served: let them end before you pool")
         requests = pooling_requests(prompts, self.config)
@@ -311,8 +318,8 @@ class Engine(CheckpointEngine):
 
     @in_turn
     def cancel(self, request_id: str) -> None:
-        """Ends a request; its blocks come back, and the next `step` reports what it said so far.
-        ValueError for one that is not being served."""
+        """Ends a request and releases its blocks; the next `step` reports its answer so far. Raises
+        ValueError for a request that is not being served."""
         self._begin_anew_if_torn()
         if request_id not in self._requests:
             raise ValueError(f"request {request_id!r} is not being served")
@@ -327,8 +334,8 @@ class Engine(CheckpointEngine):
 
     @in_turn
     def reset_prefix_cache(self) -> None:
-        """Nothing that was computed is found on the device any more; host memory keeps what it has.
-        ValueError while requests are being served."""
+        """Forgets all prefixes on the device; host memory keeps its own. Raises ValueError while
+        requests are being served."""
         if self._is_busy:
             raise ValueError("requests are being served: let them end first")
         self._drain_transfers()
@@ -339,16 +346,16 @@ class Engine(CheckpointEngine):
 
     @property
     def requests(self) -> list[Request]:
-        """The requests that are being served, in the order in which they came."""
+        """The requests that are being served, in order of arrival."""
         return list(self._requests.values())
 
     def request(self, request_id: str) -> Request:
-        """KeyError for one that is not being served."""
+        """Returns the request with this id. Raises KeyError if it is not being served."""
         return self._requests[request_id]
 
     @property
     def has_work(self) -> bool:
-        """True while `step` or `run` has something to do, or to report, for this rank."""
+        """True while `step` or `run` has something to do or to report for this rank."""
         return self._is_busy or bool(self._unreported)
 
     @property
@@ -366,7 +373,7 @@ class Engine(CheckpointEngine):
                 self.scheduler.add(request)
 
     def _drain_transfers(self) -> None:
-        """Waits for all of them, so that what was computed is found by whoever asks next."""
+        """Waits for all transfers, so that later requests find every prefix that was computed."""
         while self.offloader and self.offloader.is_busy:
             self.offloader.wait_for_one()
             with self._change():

@@ -1,4 +1,5 @@
-"""Says what a checkpoint answers: `python -m solutions.engine.generate FOLDER "prompt"`."""
+"""Prints a checkpoint's answer to a prompt: `python -m solutions.engine.generate FOLDER
+"prompt"`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The five optimisations, each of which an engine has or has not."""
+"""The five optimisations, each of which an engine can have or leave out."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from itertools import product
 
 @dataclass(frozen=True, kw_only=True)
 class Optimizations:
-    """Which of the five an engine has. Without one it is as it was before: right, and with all its
-    waits."""
+    """The set of optimisations of an engine. Without one of them the engine runs the code from
+    before it: the answers are the same, and the waits are still there."""
 
     pinned_h2d: bool = True
     """The images' ranges are uploaded once a step (chapter 01)."""
     sync_free: bool = True
-    """Inputs in one upload, tokens read one step late, behind an event (chapter 02)."""
+    """Inputs travel in one upload; tokens are read one step late, after an event (chapter 02)."""
     gdn_precompute: bool = True
     """Chunk tables are planned on the host (chapter 03)."""
     flex_full_graph: bool = True
     """FlexAttention's metadata and attention are part of the step's graph (chapter 04)."""
     offload_triton: bool = True
-    """Blocks come back from CPU memory by a kernel where that is faster (chapter 05)."""
+    """A kernel copies blocks back from CPU memory where that is faster (chapter 05)."""
 
     def __post_init__(self) -> None:
-        """TypeError for a flag that is neither True nor False."""
+        """Raises TypeError for a flag that is neither True nor False."""
         for name in NAMES:
             if not isinstance(getattr(self, name), bool):
                 raise TypeError(f"{name} is {getattr(self, name)!r}: give True or False")
 
     @classmethod
     def none(cls) -> Optimizations:
-        """An engine as it was before all five."""
+        """Returns the set without any optimisation: the engine as it was before all five."""
         return cls.only(())
 
     @classmethod
     def only(cls, names: Iterable[str]) -> Optimizations:
-        """Those of these names, without the others. ValueError for a name that is not in NAMES,
-        TypeError for one name where a list of them belongs."""
+        """Returns the set with exactly these optimisations. Raises ValueError for a name that is
+        not in NAMES, TypeError for a single string instead of a list of names."""
         if isinstance(names, str):
             raise TypeError(f"names is {names!r}: give a list, as [{names!r}]")
         names = frozenset(names)
@@ -50,13 +50,13 @@ class Optimizations:
 
     @classmethod
     def combinations(cls) -> list[Optimizations]:
-        """All 32, from none to all."""
+        """Returns all 32 sets, from none to all."""
         choices = product((False, True), repeat=len(NAMES))
         return [cls(**dict(zip(NAMES, choice, strict=True))) for choice in choices]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of those that are on, in the order of NAMES."""
+        """The names of the optimisations that are on, in the order of NAMES."""
         return tuple(name for name in NAMES if getattr(self, name))
 
     def __str__(self) -> str:

@@ -1,5 +1,5 @@
-"""Runs the steps that a scheduler decides on: decodes in graphs, and steps with prompts too where
-they are small enough and an engine is asked for that; all else eagerly."""
+"""Runs the steps that the scheduler decides on. Decodes run in graphs, and so do small steps with
+prompts if the engine's config names sizes for them; all other steps run eagerly."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .seams import Seams
 from .speculation.drafted_inputs import DraftedInputs
 
 ROWS_TOGETHER = 8
-"""Rows that eager steps compute to the end are a multiple of it."""
+"""Eager steps compute logits for a multiple of this many rows."""
 
 
 class EngineRunner:
-    """Queues steps on the device. All graphs are captured when a runner is made: one decode step
-    for each of `capture_sizes`, and a step of any requests for each of `prefill_sizes`. The model's
-    caches and states outlive it."""
+    """Queues steps on the device. It captures all graphs when it is made: one decode step for each
+    of `capture_sizes`, and a step of any requests for each of `prefill_sizes`. The model's caches
+    and states outlive it."""
 
     def __init__(self, model: Model, seams: Seams) -> None:
         config = model.config
@@ -42,7 +42,7 @@ class EngineRunner:
         )
         self.backends = backends_of(model, seams)
         self.sampler = Sampler(seams.step, self.inputs)
-        # What decodes: a token of each request, or with drafts a few.
+        # Decode steps have one token of each request, or several with drafts.
         drafted = DraftedInputs(self.inputs) if config.num_drafts else None
         self._sampler_of_drafts = Sampler(seams.step, drafted) if drafted else self.sampler
         self.counted = CountedRequests(seams.step, self.inputs.tables, bool(config.num_drafts))
@@ -65,7 +65,7 @@ class EngineRunner:
 
     def run(self, batch: StepBatch, padded_rows: int = 0) -> SampledStep:
         """Queues the step, and a copy of its tokens to the host. With `padded_rows` a decode runs
-        in a graph for at least so many rows, as other ranks do."""
+        in a graph for at least that many rows, so that all ranks replay the same one."""
         self.counted.update(batch)
         self.inputs.upload(batch)
         view = StepView.of(batch)
@@ -77,7 +77,7 @@ class EngineRunner:
         return sampler.sample(batch.sampling_rows, sampled)
 
     def _captured_for(self, batch: StepBatch, padded_rows: int) -> StepGraphs | None:
-        """The smallest graphs that hold the step; None where none do."""
+        """Returns the smallest graphs that the step fits into, or None if it fits into none."""
         if batch.is_decode:
             size = size_for(max(batch.graph_size, padded_rows), self.capture_sizes)
             if size is not None:
@@ -86,7 +86,7 @@ class EngineRunner:
         return None if size is None else self.captured_prefills[size]
 
     def begin_anew(self) -> None:
-        """After a step that stopped halfway, once the device is idle."""
+        """Resets the state of an interrupted step. Call it with the device idle."""
         for backend in self.backends.values():
             backend.begin_anew()
         self.counted.begin_anew()
@@ -99,9 +99,9 @@ class EngineRunner:
         return Sampled(logits, self.inputs.choose(logits))
 
     def pool(self, batch: StepBatch, text_starts: Mapping[int, int]) -> Awaited:
-        """[R, hidden_size], on its way to the host: what the model makes of the last token of each
-        of the R requests, all of whose tokens are in the batch. `text_starts`: for some of them, by
-        row, where their second text begins."""
+        """Returns the hidden state [R, hidden_size] of the last token of each of the R requests, as
+        a copy in flight to the host. All tokens of these requests must be in the batch.
+        `text_starts` has, for some rows, the position at which the second text begins."""
         self.inputs.upload(batch)
         num_rows = len(batch.rows)
         step = self.seams.step
@@ -125,8 +125,9 @@ class EngineRunner:
         return metadata
 
     def _rows_to_the_end(self, num_rows: int) -> torch.Tensor:
-        """The tokens that are computed behind the last mixing: those that sample, and the last one
-        of them again, so that products meet few numbers of rows."""
+        """Returns the indices of the tokens that are computed after the last layer's mixing: the
+        tokens that sample, then the last of these repeated. The padding keeps the number of
+        different row counts in matrix products small."""
         if not num_rows:
             return self._logits_rows[:0]
         padded = -(-num_rows // ROWS_TOGETHER) * ROWS_TOGETHER

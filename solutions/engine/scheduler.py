@@ -1,4 +1,5 @@
-"""Which requests run in the next step, and how far: continuous batching with chunked prefills."""
+"""Decides which requests run in the next step, and how far: continuous batching with chunked
+prefills."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ from .requests.step_batch import ScheduledRequest, are_decodes
 
 
 class Scheduler:
-    """Requests that run go first, in the order in which they began; what is left of a step goes to
-    those that wait. Where blocks run out, who began last gives its own back and begins again later.
-    """
+    """A scheduler of steps. Running requests go first, in the order in which they began; waiting
+    requests get the rest of a step. If blocks run out, the request that began last is preempted: it
+    releases its blocks and restarts later."""
 
     def __init__(
         self, config: EngineConfig, states: States | None, offloader: Offloader | None
@@ -40,7 +41,7 @@ class Scheduler:
         self.waiting.append(request)
 
     def schedule(self) -> list[ScheduledRequest]:
-        """The next step; empty if nobody can go on now."""
+        """Returns the next step; empty if no request can go on now."""
         step: list[ScheduledRequest] = []
         unsure: list[Request] = []
         budget, blocks_ran_out = self.limits.max_num_batched_tokens, False
@@ -61,8 +62,8 @@ class Scheduler:
                     budget -= 1
                 else:
                     budget -= self._advance(request, end, step)
-        # What gets free is for those that lack it: neither for who has just given way to them,
-        # nor for anybody who would have to.
+        # Blocks that a preemption frees are for the running requests that lack them. So nothing is
+        # admitted: neither a request that was just preempted, nor one that would be preempted next.
         while budget > 0 and self.waiting and not blocks_ran_out:
             request = self.waiting[0]
             if not self._admit(request, budget):
@@ -71,14 +72,15 @@ class Scheduler:
             if request.status is Status.RUNNING:
                 end = self._end_of_part(request, request.num_computed, budget)
                 budget -= self._advance(request, end, step)
-        # A step with a prompt is laid out by the host, who must know where each token is.
+        # The host lays out a step with a prompt, so it must know the position of each token.
         if are_decodes(step):
             for request in unsure:
                 self._advance(request, request.num_tokens, step)
         return step
 
     def queued(self, step: Sequence[ScheduledRequest]) -> None:
-        """Once a step is in the device's queue: what it computes can be found from now on."""
+        """Registers what a step computes. Call it once the step is in the device's queue: from then
+        on other requests can find its blocks and states."""
         num_drafts = self.config.num_drafts if are_decodes(step) else 0
         for row in step:
             request, end = row.request, row.positions.stop
@@ -87,7 +89,7 @@ class Scheduler:
             self._name_blocks(request, end)
             num_blocks, rest = divmod(end, self.limits.block_size)
             is_prefix = not rest and num_blocks <= len(request.hashes)
-            # A prompt's last part may be one token long too: only those of the answer are left out.
+            # A prompt's last chunk may be one token long too: only steps of the answer are skipped.
             extends_answer = row.is_decode and row.positions.start >= len(request.prompt)
             if extends_answer or not num_blocks:
                 continue
@@ -99,8 +101,9 @@ class Scheduler:
             self._store(request, num_blocks, state_hash)
 
     def begin_anew(self, requests: Sequence[Request]) -> None:
-        """After a change that stopped halfway: these requests wait, and nobody holds anything. What
-        is found on the device and in host memory stays. The device has to be idle."""
+        """Resets the scheduler after a change that stopped halfway: these requests wait, and none
+        of them holds anything. Prefixes on the device and in host memory stay. The device has to be
+        idle."""
         if self.offloader is not None:
             self.offloader.end_all()
         if self.states is not None:
@@ -113,7 +116,8 @@ class Scheduler:
         self.waiting, self.loading, self.running = deque(requests), [], []
 
     def finish(self, request: Request) -> None:
-        """Gives back all that the request holds; what a load writes to, once it has ended."""
+        """Releases all that the request holds. Blocks that a load writes to are released when the
+        load has ended."""
         if request.status is Status.WAITING:
             self.waiting.remove(request)
         if request.status is Status.RUNNING:
@@ -123,7 +127,7 @@ class Scheduler:
         self._without_host.discard(request)
 
     def end_loads(self) -> None:
-        """Lets requests whose prefix has arrived run. After a failure a request waits again, and
+        """Runs requests whose prefix has arrived. If the load failed, the request waits again, and
         computes its prefix."""
         if self.offloader is None:
             return
@@ -142,16 +146,18 @@ class Scheduler:
                 self._run(request)
 
     def end_stores(self) -> None:
-        """Gives back the blocks whose copies have arrived in host memory."""
+        """Releases the blocks whose copies have arrived in host memory."""
         if self.offloader is not None:
             for finished in self.offloader.finished_stores():
                 self.blocks.release(finished.transfer.gpu_blocks)
 
     def _end_of_part(self, request: Request, start: int, budget: int) -> int:
-        """How far a step of at most `budget` tokens takes the request: `start` if nowhere.
+        """Returns the position up to which a step of at most `budget` tokens can take the request;
+        `start` if the step can't take it any further.
 
-        No part ends within an image, whose tokens see one another both ways. Where states are
-        kept, a prefill pauses behind its last full block, since only there they can be found.
+        No chunk ends within an image, whose tokens attend to one another both ways. In models with
+        states, a prefill stops after its last full block, since only there a prefix's state can be
+        found.
         """
         end = min(request.num_tokens, start + budget)
         if self.states is not None and end - start > 1:
@@ -164,17 +170,20 @@ class Scheduler:
         return end
 
     def _num_missing(self, request: Request, end: int) -> int:
-        """Blocks that the request lacks for its first `end` tokens, and for drafts behind them."""
+        """Returns how many blocks the request lacks for its first `end` tokens and the drafts after
+        them."""
         return max(self.limits.pages_of(self._reach(request, end)) - len(request.blocks), 0)
 
     def _reach(self, request: Request, end: int) -> int:
-        """How many tokens of the request are in the cache, at most, when its first `end` are."""
+        """Returns how many tokens of the request are in the cache, at most, once its first `end`
+        are."""
         if end < request.num_tokens or not self.config.num_drafts:
             return end
         return min(end + request.num_unsure + self.config.num_drafts, request.most_tokens)
 
     def _advance(self, request: Request, end: int, step: list[ScheduledRequest]) -> int:
-        """Adds the request's tokens up to `end` to the step: how many. Their blocks are free."""
+        """Adds the request's tokens up to `end` to the step, and returns how many. Enough blocks
+        must be free."""
         start = request.num_computed
         if end <= start:
             return 0
@@ -189,7 +198,7 @@ class Scheduler:
         request.blocks += self.blocks.allocate(self._num_missing(request, end))
 
     def _preempt(self, request: Request) -> None:
-        """The request gives all that it holds back, and is the next to begin again."""
+        """Releases all that the request holds, and puts it first in the waiting queue."""
         self.running.remove(request)
         self._release(request, Status.WAITING)
         self.waiting.appendleft(request)
@@ -204,8 +213,9 @@ class Scheduler:
         request.status = status
 
     def _admit(self, request: Request, budget: int) -> bool:
-        """Lets a waiting request run or load, if there is room; then it holds its prefix."""
-        # What it goes on with must be known: its last token may still be on its way.
+        """Lets a waiting request run or load if there is room, and returns True. The request then
+        holds its prefix."""
+        # A preempted request is admitted only once its last token has reached the host.
         if not self._free_slots or request.in_flight:
             return False
         prefix = self.prefixes.find(request, use_host=request not in self._without_host)
@@ -235,13 +245,15 @@ class Scheduler:
         return True
 
     def _has_room(self, prefix: Prefix, num_blocks: int) -> bool:
-        """Whether there are `num_blocks` for a request with this prefix, those of it included."""
+        """Returns True if there are `num_blocks` blocks for a request, those of this prefix
+        included."""
         found = prefix.gpu_blocks
         free = self.blocks.num_free - self.blocks.num_to_take(found)
         return num_blocks - len(found) <= free
 
     def _begin(self, request: Request, prefix: Prefix) -> int:
-        """The request holds what the device has of its prefix, and a slot: this one."""
+        """Gives the request the blocks of its prefix that the device has, and a slot. Returns the
+        slot."""
         self.blocks.hold(prefix.gpu_blocks)
         request.blocks = list(prefix.gpu_blocks)
         request.slot = slot = self._free_slots.pop()
@@ -256,7 +268,8 @@ class Scheduler:
         self.running.append(request)
 
     def _name_blocks(self, request: Request, num_tokens: int) -> None:
-        """Lets others find the full blocks of the request's first `num_tokens` tokens."""
+        """Registers the full blocks of the request's first `num_tokens` tokens, so that other
+        requests find them."""
         num_full = min(num_tokens // self.limits.block_size, len(request.hashes))
         new = slice(request.num_named, num_full)
         for block, block_hash in zip(request.blocks[new], request.hashes[new], strict=True):
@@ -264,8 +277,8 @@ class Scheduler:
         request.num_named = num_full
 
     def _store(self, request: Request, num_blocks: int, state_hash: bytes | None) -> None:
-        """Begins to copy what host memory doesn't have of the request's first blocks, and the state
-        kept for `state_hash`."""
+        """Begins to copy the request's first blocks that host memory doesn't have yet, and the
+        state kept for `state_hash`."""
         if self.offloader is None:
             return
         hashes = request.hashes[:num_blocks]

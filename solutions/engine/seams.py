@@ -1,7 +1,7 @@
-"""What each of the five optimisations changes: the code that runs before it, and after it.
+"""The five optimisations as pairs: the code that runs without each one, and the code with it.
 
-An engine with an optimisation and an engine without it are one and the same, but for one object:
-a seam. Nothing else in this folder asks which optimisations are on.
+Engines with and without an optimisation differ in one object only, a side of a seam. Nothing else
+in this folder checks which optimisations are on.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ MakeImageRanges = Callable[[EngineConfig, torch.device], ImageRanges]
 
 @dataclass(frozen=True)
 class Seam(Generic[Side]):
-    """One optimisation: an engine without it runs `before`, an engine with it `after`."""
+    """A pair of implementations: an engine without the optimisation runs `before`, an engine with
+    it runs `after`."""
 
     before: Side
     after: Side
@@ -61,10 +62,11 @@ class Seam(Generic[Side]):
         return self.after if is_on else self.before
 
 
-# Chapter 01: where the images are. Each layer uploads it, or the step does, once.
+# Chapter 01: where the images are. Each layer uploads the ranges, or the step uploads them once.
 PINNED_H2D = Seam[MakeImageRanges](before=RangesOfEachLayer, after=RangesOfStep)
 
-# Chapter 02: numbers on their way to the device and back. The host waits, or nobody does.
+# Chapter 02: numbers on their way to the device and back. The host waits for each transfer, or for
+# none.
 SYNC_FREE = Seam(
     before=StepSide(
         inputs_class=SeparateInputs,
@@ -96,21 +98,22 @@ SYNC_FREE = Seam(
     ),
 )
 
-# Chapter 03: the chunks of prompts. Before, the first layer of a step reads their starts back from
-# the device, and a cache keeps its tables for the other layers, as upstream did. After, the host
-# plans them.
+# Chapter 03: the chunks of prompts. Before: the first layer of a step reads the starts of its
+# sequences back from the device, and a cache keeps the tables for the other layers, as upstream
+# did. After: the host plans the tables.
 GDN_PRECOMPUTE = Seam(
     before=ChunkSide(tables=None, rule=partial(gdn_before.chunk_gated_delta_rule, cached=True)),
     after=ChunkSide(tables="host", rule=chunk_gated_delta_rule),
 )
 
-# Chapter 04: FlexAttention's mask. It is made outside of graphs, or inside.
+# Chapter 04: FlexAttention's mask. It is built outside of the step's graph, or inside.
 FLEX_FULL_GRAPH = Seam(
     before=MaskSide(flex_before.FlexAttentionMetadataBuilder, can_be_captured=False),
     after=MaskSide(FlexAttentionMetadataBuilder, can_be_captured=True),
 )
 
-# Chapter 05: prefixes from CPU memory. DMA copies every piece, or a kernel where it is faster.
+# Chapter 05: prefixes from CPU memory. DMA copies every piece, or a kernel does where that is
+# faster.
 OFFLOAD_TRITON = Seam[LoadingHandler](
     before=offload_before.loading_handler,
     after=partial(SingleDirectionOffloadingHandler, gpu_to_cpu=False),

@@ -1,1 +1,1 @@
-"""Blocks of the KV cache: who holds them, and where their bytes lie."""
+"""Blocks of the KV cache: their holders, their contents, and where their bytes lie."""

@@ -1,4 +1,5 @@
-"""The device's KV blocks: who holds them, what is in them, and which one is given away next."""
+"""Manages the device's KV blocks: which are held, what they contain, and which is allocated
+next."""
 
 from __future__ import annotations
 
@@ -6,14 +7,13 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
 
 NULL_BLOCK = 0
-"""Belongs to nobody: where a block table has nothing to say."""
+"""A block that is never allocated. Unused entries of a block table have it."""
 
 
 class BlockManager:
-    """Blocks 1 to num_blocks - 1. A block may have several holders: requests with the same prefix,
-    and transfers. What nobody holds is free, and keeps its contents until it is given away: the one
-    that has been free for the longest time goes first.
-    """
+    """A manager of blocks 1 to num_blocks - 1. A block may have several holders: requests with the
+    same prefix, and transfers. A block without a holder is free, and keeps its contents until it is
+    allocated again. The block that has been free for the longest time is allocated first."""
 
     def __init__(self, num_blocks: int) -> None:
         self._all = range(NULL_BLOCK + 1, num_blocks)
@@ -24,12 +24,12 @@ class BlockManager:
 
     @property
     def num_free(self) -> int:
-        """Blocks that nobody holds."""
+        """The number of blocks without a holder."""
         return len(self._free)
 
     def lookup(self, hashes: Iterable[bytes]) -> list[int]:
-        """The blocks with these contents, up to the first that is not there. They get no holder by
-        that."""
+        """Returns the blocks with these contents, up to the first that is not found. Doesn't add a
+        holder."""
         blocks = []
         for block_hash in hashes:
             block = self._block_of.get(block_hash)
@@ -39,18 +39,19 @@ class BlockManager:
         return blocks
 
     def num_to_take(self, blocks: Iterable[int]) -> int:
-        """How many of these would no longer be free."""
+        """Returns how many of these blocks are free now, and would no longer be if they were
+        held."""
         return sum(block in self._free for block in blocks)
 
     def hold(self, blocks: Iterable[int]) -> None:
-        """One holder more for each."""
+        """Adds a holder to each block."""
         for block in blocks:
             self._free.pop(block, None)
             self._holders[block] += 1
 
     def allocate(self, count: int) -> list[int]:
-        """Free blocks for a new holder; what was in them is forgotten. ValueError, with nothing
-        changed, if there are not so many."""
+        """Returns free blocks for a new holder, and forgets their contents. Raises ValueError, with
+        nothing changed, if fewer than `count` are free."""
         if not 0 <= count <= self.num_free:
             raise ValueError(f"{count} blocks to allocate, and {self.num_free} are free")
         blocks = [self._free.popitem(last=False)[0] for _ in range(count)]
@@ -60,9 +61,9 @@ class BlockManager:
         return blocks
 
     def release(self, blocks: Sequence[int]) -> None:
-        """One holder less for each. Given in a request's order: of what gets free, the end is given
-        away first, since without its beginning a prefix is of no use. ValueError, with nothing
-        changed, for a block that nobody holds."""
+        """Removes a holder from each block. Give the blocks in a request's order: of those that
+        become free the last is allocated first, since a prefix is of no use without its beginning.
+        Raises ValueError, with nothing changed, for a block without a holder."""
         for block, times in Counter(blocks).items():
             if self._holders[block] < times:
                 raise ValueError(f"block {block} is released, and nobody holds it")
@@ -73,8 +74,8 @@ class BlockManager:
                 self._free[block] = None
 
     def release_all(self) -> None:
-        """Nobody holds any block. Their contents are still found, as far as block and hash know one
-        another: a change to them that has stopped halfway is forgotten."""
+        """Frees all blocks. Their contents can still be found where block and hash map to each
+        other: an entry that an interrupted change left half written is dropped."""
         self._holders.clear()
         self._free = OrderedDict.fromkeys([*self._free, *self._all])
         hash_of = self._hash_of.items()
@@ -84,7 +85,7 @@ class BlockManager:
         self._block_of = {name: block for block, name in self._hash_of.items()}
 
     def name(self, block: int, block_hash: bytes) -> None:
-        """Lets others find a held block by its contents, unless another block has the same."""
+        """Registers a held block by the hash of its contents, unless another block has the same."""
         if block_hash in self._block_of:
             return
         self._forget(block)
@@ -92,7 +93,7 @@ class BlockManager:
         self._hash_of[block] = block_hash
 
     def forget_free(self) -> None:
-        """Nothing that is in a free block is found from now on."""
+        """Forgets the contents of all free blocks."""
         for block in self._free:
             self._forget(block)
 

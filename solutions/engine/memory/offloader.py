@@ -1,4 +1,4 @@
-"""Prefixes in host memory: stored when they are computed, brought back when they are asked for."""
+"""Prefixes in host memory: stored when they are computed, loaded when a request needs them."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PrefixTransfer:
-    """A copy of blocks and, where the model has states, of the state behind them."""
+    """A copy of blocks and, for models with states, of the state after them."""
 
     job_id: int
     hashes: Sequence[Hashable]
-    """Of the blocks, in order."""
+    """The hashes of the blocks, in order."""
     gpu_blocks: list[int]
-    """The same blocks on the device."""
+    """The device's blocks, in the same order."""
     state_hash: bytes | None
-    """Of the last block, if the state behind it is copied too."""
+    """The hash of the last block, if the state after it is copied too."""
 
 
 @dataclass(frozen=True)
@@ -44,18 +44,18 @@ class PrefixLoad(PrefixTransfer):
     """A copy from host memory to a request's own blocks."""
 
     request: Request
-    """Whose blocks they are."""
+    """The request that holds the blocks."""
 
 
 AnyTransfer = TypeVar("AnyTransfer", bound=PrefixTransfer)
 
 
 class Finished(NamedTuple, Generic[AnyTransfer]):
-    """A transfer that has ended, well or not."""
+    """A transfer that has ended, with success or with an error."""
 
     transfer: AnyTransfer
     error: str | None
-    """Why it failed; None if it did not."""
+    """The reason why it failed, or None."""
 
 
 class TransferHandler(Protocol):
@@ -71,20 +71,20 @@ class TransferHandler(Protocol):
 
 
 LoadingHandler = Callable[[Sequence[KVGroup]], TransferHandler]
-"""Makes the handler that brings blocks and states back from host memory."""
+"""Makes the handler that loads blocks and states from host memory."""
 
 
 class Offloader:
-    """Copies prefixes to host memory and back: KV blocks, and states where the model has them. A
-    model without attention has blocks without bytes: they say how far a prefix goes, and its states
-    alone are copied. Transfers run beside compute, and nobody waits for them."""
+    """Copies prefixes to host memory and back: KV blocks, and states for models that have them. The
+    blocks of a model without attention have no bytes: they only say how far a prefix goes, and its
+    states alone are copied. Transfers run beside compute, and the step doesn't wait for them."""
 
     def __init__(self, model: Model, loading_handler: LoadingHandler) -> None:
         config = model.config
         self.states = model.states
         self.blocks = LRUBlockManager(config.num_cpu_blocks)
         self.kept = LRUBlockManager(config.num_cpu_states)
-        """States that are in host memory: none, where the model has no states."""
+        """States in host memory; unused if the model has no states."""
         groups = []
         self._has_attention = config.model.num_layers_of("gdn") < config.model.num_layers
         if self._has_attention:
@@ -104,15 +104,15 @@ class Offloader:
 
     @property
     def is_busy(self) -> bool:
-        """True while a load or a store is under way, or not reported yet."""
+        """True while a load or a store is in flight, or not reported yet."""
         return bool(self._loads or self._stores)
 
     def num_ready(self, hashes: Sequence[bytes]) -> int:
-        """How many of these blocks, from the first on, can be loaded."""
+        """Returns how many of these blocks, from the first on, can be loaded."""
         return self.blocks.lookup(hashes)
 
     def has_state(self, prefix_hash: bytes) -> bool:
-        """Whether the state behind this block can be loaded."""
+        """Returns True if the state after this block can be loaded."""
         return self.kept.lookup([prefix_hash]) == 1
 
     def begin_load(
@@ -123,8 +123,8 @@ class Offloader:
         gpu_blocks: list[int],
         state_hash: bytes | None,
     ) -> None:
-        """Loads the blocks with these hashes into `gpu_blocks`, which the request holds, and the
-        state of `state_hash`, if there is one, into its `slot`."""
+        """Loads the blocks with these hashes into `gpu_blocks`, which the request holds. Loads the
+        state of `state_hash`, unless that is None, into its `slot`."""
         transfer = PrefixLoad(next(self._ids), hashes, gpu_blocks, state_hash, request)
         cpu_blocks = self.blocks.prepare_load(hashes)
         gpu_states: list[int] = []
@@ -138,8 +138,8 @@ class Offloader:
         self, hashes: Sequence[bytes], gpu_blocks: Sequence[int], state_hash: bytes | None
     ) -> PrefixTransfer | None:
         """Stores the blocks that host memory doesn't have yet, and the state kept for `state_hash`.
-        None if it has all of them, or no room now. The caller holds the blocks until it has
-        finished."""
+        Returns None if host memory has all of them, or no room now. The caller holds the blocks of
+        the returned transfer until it has finished."""
         plan = self.blocks.prepare_store(hashes)
         if plan is None:
             return None
@@ -156,7 +156,7 @@ class Offloader:
         return transfer
 
     def finished_loads(self) -> list[Finished[PrefixLoad]]:
-        """Loads that have ended since the last call."""
+        """Returns the loads that have ended since the last call."""
         done = []
         for result in self.load.get_finished():
             transfer = self._loads.pop(result.job_id)
@@ -165,7 +165,7 @@ class Offloader:
         return done
 
     def finished_stores(self) -> list[Finished[PrefixTransfer]]:
-        """Stores that have ended since the last call."""
+        """Returns the stores that have ended since the last call."""
         done = []
         for result in self.store.get_finished():
             transfer = self._stores.pop(result.job_id)
@@ -174,15 +174,15 @@ class Offloader:
         return done
 
     def wait_for_one(self) -> None:
-        """Lets the host wait until the oldest load is done, or the oldest store."""
+        """Blocks the host until the oldest load is done or, without any load, the oldest store."""
         for handler, transfers in ((self.load, self._loads), (self.store, self._stores)):
             if transfers:
                 handler.wait({next(iter(transfers))})
                 return
 
     def end_all(self) -> None:
-        """Waits for all that is under way, and counts it as failed. What is in host memory stays,
-        whatever has stopped halfway."""
+        """Waits for all transfers in flight, and counts them as failed. Completed entries in host
+        memory stay, even if a change to them stopped halfway."""
         for handler, transfers in ((self.load, self._loads), (self.store, self._stores)):
             if transfers:
                 handler.wait(set(transfers))
@@ -202,7 +202,8 @@ class Offloader:
             self.states.kept.complete_load([transfer.state_hash])
 
     def _plan_state(self, state_hash: bytes | None) -> tuple[list[int], list[int]]:
-        """The slot that holds the state, which stays until it is stored, and the row for it."""
+        """Returns the slot that holds the state, locked until it is stored, and the row in host
+        memory for it."""
         if self.states is None or state_hash is None:
             return [], []
         if self.states.kept.lookup([state_hash]) == 0:
@@ -230,7 +231,7 @@ class Offloader:
 
 
 def _kv_group(model: Model) -> KVGroup:
-    """Keys and values of all attention layers."""
+    """Returns keys and values of all attention layers, paired with pinned memory."""
     caches = [layer.cache for layer in model.layers.values() if layer.kind != "gdn"]
     tensors = [tensor for cache in caches for tensor in (cache.key, cache.value)]
     rows = [tensor.view(len(tensor), -1).view(torch.int8) for tensor in tensors]

@@ -1,4 +1,4 @@
-"""Where a request's beginning is found: in blocks on the device, in host memory, or nowhere."""
+"""Finds the beginning of a request: in blocks on the device, in host memory, or nowhere."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Prefix:
     gpu_blocks: list[int]
     """Its first blocks, which the device has. The request does not hold them yet."""
     hashes_to_load: list[bytes]
-    """Of the blocks behind those, which host memory has."""
+    """The hashes of the blocks after those, which host memory has."""
     state_hash: bytes | None = None
-    """Of the state behind the last block, for models that have states."""
+    """The hash by which the state after the last block is found, for models that have states."""
     loads_state: bool = False
     """True if that state is in host memory alone."""
 
@@ -29,7 +29,7 @@ class Prefix:
 
     @property
     def needs_load(self) -> bool:
-        """True if any of it has to come from host memory."""
+        """True if any block or state has to come from host memory."""
         return bool(self.hashes_to_load) or self.loads_state
 
 
@@ -42,8 +42,8 @@ class PrefixCache:
         self.blocks, self.states, self.offloader = blocks, states, offloader
 
     def find(self, request: Request, use_host: bool = True) -> Prefix:
-        """The longest prefix that there is, without the last token: that has to be computed. For a
-        model with states it ends where the state is there too."""
+        """Returns the longest prefix that a cache has. It never includes the last token, which has
+        to be computed. For a model with states it ends at a block whose state is cached too."""
         hashes = request.hashes[: (request.num_tokens - 1) // request.block_size]
         gpu_blocks = self.blocks.lookup(hashes)
         offloader = self.offloader if use_host else None

@@ -1,4 +1,4 @@
-"""What Gated DeltaNet layers remember: of each running request, and of prefixes."""
+"""The states of Gated DeltaNet layers: of each running request, and of prefixes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from solutions.offload import LRUBlockManager
 
 
 class States:
-    """The states of all layers in two tensors, so that a slot is copied by two kernels.
+    """The states of all layers in two tensors, so that two kernels copy a slot.
 
-    Slots 0 to num_running - 1 belong to the requests that run. The `num_kept` slots behind them
-    keep states of prefixes, each by the hash of the prefix's last block.
+    Slots 0 to num_running - 1 belong to the requests that run. The `num_kept` slots after them keep
+    states of prefixes, each by the hash of the prefix's last block.
     """
 
     def __init__(
         self, config: GDNConfig, num_layers: int, num_kept: int, device: torch.device
     ) -> None:
-        """`config.num_slots` counts all slots: of requests that run, and of prefixes."""
+        """Allocates the slots, filled with zeros. `config.num_slots` counts all of them: those of
+        running requests, and those of prefixes."""
         self.num_running = config.num_slots - num_kept
         slots = (num_layers, config.num_slots)
         inputs = (config.conv_width - 1, config.conv_dim)
@@ -34,29 +35,29 @@ class States:
         self.kept = LRUBlockManager(num_kept)
 
     def forget(self) -> None:
-        """No prefix's state is found from now on. Only while no transfer is under way."""
+        """Forgets the states of all prefixes. Call it only while no transfer is in flight."""
         self.kept = LRUBlockManager(self.kept.num_blocks)
 
     def slot_of(self, kept_id: int) -> int:
-        """The slot of the prefix state that `kept` calls `kept_id`."""
+        """Returns the slot of the prefix state that `kept` calls `kept_id`."""
         return self.num_running + kept_id
 
     def keep(self, slot: int, prefix_hash: bytes) -> None:
-        """Copies a request's state to where the prefix's is kept, if there is room."""
+        """Copies a request's state to a slot for the prefix, if there is room."""
         plan = self.kept.prepare_store([prefix_hash])
         if plan is not None and plan.hashes:
             self._copy(slot, self.slot_of(plan.block_ids[0]))
             self.kept.complete_store(plan.hashes)
 
     def give_back(self, prefix_hash: bytes, slot: int) -> None:
-        """Copies a prefix's state to where a request goes on from it."""
+        """Restores a prefix's state to the slot of a request that continues from it."""
         (kept_id,) = self.kept.prepare_load([prefix_hash])
         self._copy(self.slot_of(kept_id), slot)
         self.kept.complete_load([prefix_hash])
 
     def rows(self) -> list[torch.Tensor]:
-        """The same memory as bytes, for transfers: for each tensor of each layer int8 [num_slots,
-        bytes of a slot]."""
+        """Returns the same memory as bytes, for transfers: for each tensor of each layer int8
+        [num_slots, bytes of a slot]."""
         tensors = [*self.conv.unbind(), *self.ssm.unbind()]
         return [tensor.view(len(tensor), -1).view(torch.int8) for tensor in tensors]
 

@@ -1,5 +1,5 @@
-"""What may be asked of chance: each number is checked when a request comes, before anything uses
-it."""
+"""Checks the sampling parameters that are numbers when a request arrives, before anything uses
+them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .request import SamplingParams
 
 @dataclass(frozen=True)
 class Interval:
-    """Numbers that a field may have."""
+    """The numbers that a field may have."""
 
     least: float
     most: float
@@ -40,11 +40,11 @@ INTERVALS = {
     "repetition_penalty": Interval(0.0, 100.0, without_least=True),
 }
 COLDEST = 1e-4
-"""A temperature below it would divide logits by so little that their differences overflow."""
+"""The lowest temperature above 0. Dividing logits by less would overflow their differences."""
 
 
 def check_chance(request_id: str, sampling: SamplingParams) -> None:
-    """ValueError, naming the request, the field and the value, for a number that can't be."""
+    """Raises ValueError, naming the request, the field and the value, for a number out of range."""
     for name, interval in INTERVALS.items():
         value = getattr(sampling, name)
         if value not in interval:
@@ -68,6 +68,7 @@ def check_chance(request_id: str, sampling: SamplingParams) -> None:
 
 
 def _shown(value: object) -> str:
-    """A number itself; of all else its class, since to print a tensor is to read it."""
+    """Returns a number or word as it is, and of all other values their class, since printing a
+    tensor reads it from the device."""
     is_plain = value is None or isinstance(value, int | float | str)
     return repr(value) if is_plain else f"a {type(value).__name__}"

@@ -1,4 +1,4 @@
-"""New requests, and what an engine refuses of them."""
+"""Makes requests, and refuses those that an engine can't serve."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def new_request(
     config: EngineConfig,
     image_names: Mapping[int, bytes] | None = None,
 ) -> Request:
-    """A request that this engine can serve. It owns what it was given: who changes a list later
-    changes nothing of it. `image_names`: of what lies at each image's first id, where that is not
-    always the same. ValueError or TypeError, naming the request and the value, for what it can't
-    serve."""
+    """Returns a request that this engine can serve. The request copies its arguments: a list that
+    the caller changes later does not change it. `image_names` has a name for the contents behind
+    each image's first id, where the id alone does not identify them. Raises ValueError or
+    TypeError, naming the request and the value, for what the engine can't serve."""
     prompt = _ids(request_id, "its prompt", prompt)
     spans = sorted((int(start), int(end)) for start, end in _checked_images(request_id, images))
     sampling = _owned(request_id, sampling)
@@ -41,7 +41,7 @@ def new_request(
 
 
 def seeds_apart(sampling: SamplingParams, n: int) -> list[SamplingParams]:
-    """The same wishes `n` times. A seed counts up, so that answers differ."""
+    """Returns the same sampling parameters `n` times. A seed counts up, so that answers differ."""
     seed = sampling.seed if isinstance(sampling, SamplingParams) else None
     if seed is None or not is_integer(seed):
         return [sampling] * n
@@ -49,7 +49,7 @@ def seeds_apart(sampling: SamplingParams, n: int) -> list[SamplingParams]:
 
 
 def _owned(request_id: str, sampling: SamplingParams) -> SamplingParams:
-    """The same wishes, in lists that nobody else has."""
+    """Returns the same sampling parameters in lists of their own."""
     if not isinstance(sampling, SamplingParams):
         raise TypeError(
             f"request {request_id!r}: its sampling is {shown(sampling)}: give SamplingParams"
@@ -57,7 +57,7 @@ def _owned(request_id: str, sampling: SamplingParams) -> SamplingParams:
     wanted, words = sampling.logprobs, _listed(request_id, "bad_words", sampling.bad_words)
     seed = sampling.seed
     if seed is None and sampling.temperature:
-        # Drawn once, so that whoever begins anew says the same again.
+        # Drawn once, so that a request that restarts gets the same answer again.
         seed = secrets.randbits(63)
     return replace(
         sampling,
@@ -69,14 +69,15 @@ def _owned(request_id: str, sampling: SamplingParams) -> SamplingParams:
 
 
 def _ids(request_id: str, what: str, values: object) -> list[int]:
-    """A list of Python's own integers, where they are any: who checks the ids finds the others."""
+    """Returns a list with integers of numpy converted to Python's. Other values stay as they are,
+    for the checks to find."""
     listed = _listed(request_id, what, values)
     return [int(value) if is_integer(value) else value for value in listed]
 
 
 def _listed(request_id: str, what: str, values: object) -> list:
-    """TypeError for what is no list: something that can be read once, and tensors, which may be on
-    a device, where to read them is to wait."""
+    """Returns the values as a list. Raises TypeError for anything but a sequence or an array: an
+    iterator can be read only once, and a tensor may be on a device, where reading it waits."""
     if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes):
         return list(values)
     raise TypeError(f"request {request_id!r}: {what} is {shown(values)}: give a list of ids")

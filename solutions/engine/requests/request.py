@@ -1,4 +1,4 @@
-"""A request: what is asked for, how far it is, and what it holds."""
+"""A request: its prompt and sampling parameters, its progress, and the memory that it holds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from solutions.pinned_h2d.ranges import Span
 
 
 class Status(Enum):
-    """Where a request is on its way."""
+    """The state of a request."""
 
     WAITING = "waiting"
     """Holds no blocks and no slot: it has not begun, or was preempted."""
@@ -26,57 +26,60 @@ class Status(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingParams:
-    """How an answer is chosen, and when it ends. By default greedily: the most likely token that is
-    allowed, again and again."""
+    """The parameters of an answer: how its tokens are chosen, and when it ends. The default is
+    greedy: each token is the most likely one that is allowed."""
 
     max_tokens: int = 16
     stop_token: int | None = None
-    """The last token of an answer, if it is sampled."""
+    """The id that ends an answer when it is sampled. It is part of the answer."""
     stop_tokens: Sequence[int] = ()
-    """More such tokens."""
+    """More ids that end an answer."""
     temperature: float = 0.0
-    """What logits are divided by before chance decides. 0 is greedy."""
+    """Logits are divided by it before a token is drawn. 0 is greedy."""
     top_k: int | None = None
-    """Only so many of the most likely tokens may be chosen."""
+    """The number of most likely tokens that may be chosen. None is all."""
     top_p: float = 1.0
-    """Only the fewest of the most likely tokens that together have this share."""
+    """Only the smallest set of most likely tokens whose probabilities sum to at least this may be
+    chosen."""
     min_p: float = 0.0
-    """Only tokens with at least this share of the most likely one's chance."""
+    """Only tokens with at least this fraction of the most likely token's probability may be
+    chosen."""
     seed: int | None = None
-    """The same seed gives the same answer, whoever shares the steps. None is another one for each
-    request."""
+    """The same seed gives the same answer, whichever requests share its steps. None draws a new
+    seed for each request."""
     presence_penalty: float = 0.0
-    """Subtracted from the logits of tokens that were said."""
+    """Subtracted from the logits of tokens that are in the answer so far."""
     frequency_penalty: float = 0.0
-    """Subtracted as often as they were said."""
+    """Subtracted from a token's logit once for each time it is in the answer so far."""
     repetition_penalty: float = 1.0
-    """Positive logits of tokens that were said or are in the prompt are divided by it, negative
-    ones multiplied."""
+    """Positive logits of tokens in the prompt or in the answer so far are divided by it, negative
+    logits are multiplied by it."""
     logprobs: Sequence[int] | None = None
-    """Ids whose log-probability is wanted with each token, beside that of the token itself."""
+    """Ids whose log-probability is returned with each token, beside that of the token itself."""
     bad_words: Sequence[Sequence[int]] = ()
-    """Sequences of ids that an answer must not hold, each of one id or more."""
+    """Sequences of ids that an answer must not contain, each of one id or more."""
 
     @property
     def has_penalties(self) -> bool:
-        """Whether the device has to count what the request says."""
+        """True if the device has to count the tokens of the request."""
         penalties = (self.presence_penalty, self.frequency_penalty, self.repetition_penalty)
         return penalties != (0.0, 0.0, 1.0)
 
     @property
     def is_greedy(self) -> bool:
-        """Whether the most likely token is chosen, by the logits as they are."""
+        """True if the most likely token is chosen, by the logits as they are."""
         return not self.temperature and not self.has_penalties
 
     @property
     def can_be_drafted(self) -> bool:
-        """Whether speculation may draft its tokens. Not with penalties, which count what was said
-        and not what was drafted, nor with bad words, whose beginning the host must know."""
+        """True if speculation may draft tokens of the request. Penalties prevent that, since they
+        count accepted tokens and no drafts. So do bad words, since the host must know how they
+        begin."""
         return not self.has_penalties and not self.bad_words
 
     @property
     def looks_back(self) -> bool:
-        """Whether the host must know a token before it can prepare the next one."""
+        """True if the host must know a token before it can prepare the next one."""
         return any(len(word) > 1 for word in self.bad_words)
 
 
@@ -91,45 +94,48 @@ class Request:
     sampling: SamplingParams
     block_size: int
     image_names: list[bytes] = field(default_factory=list)
-    """For each image, a name of its contents, where its ids alone don't say them."""
+    """A name of each image's contents, where its ids alone don't identify them."""
     status: Status = Status.WAITING
     generated: list[int] = field(default_factory=list)
-    """The answer, as far as the host knows it."""
+    """The tokens of the answer that the host knows."""
     num_sampled: int = 0
-    """Tokens of the answer, those included that are still on their way to the host. Of a step with
-    drafts that is one, until the host knows how many more."""
+    """Tokens of the answer, including those in flight to the host. A step with drafts counts as one
+    token until the host knows how many it gave."""
     num_unsure: int = 0
-    """So many more may be on their way."""
+    """How many tokens beyond `num_sampled` steps in flight may have given."""
     num_computed: int = 0
-    """Tokens whose keys, values and states are there, or will be when the queue gets there."""
+    """Tokens whose keys, values and states are computed, by the steps that have run or are
+    queued."""
     blocks: list[int] = field(default_factory=list)
     """KV blocks, in the order of its tokens: the first one has the first `block_size` tokens."""
     slot: int | None = None
-    """Its row in what the device keeps of each running request: its last token, and its states."""
+    """Its row in the arrays that the device has of each running request: its last token, and its
+    states."""
     num_named: int = 0
-    """How many of its first blocks others can find by their hashes."""
+    """How many of its first blocks are registered, so that other requests find them by their
+    hashes."""
     hashes: list[bytes] = field(default_factory=list)
-    """Names of its full blocks, as far as the host knows their tokens."""
+    """Hashes of its full blocks, as far as the host knows their tokens."""
     num_cached: int = 0
-    """Tokens that were found and not computed, when it last began."""
+    """Tokens that were found in a cache and not computed, when the request last began."""
     logprobs: list[dict[int, float]] = field(default_factory=list)
     finish_reason: str | None = None
     is_reported: bool = True
-    """False for a request whose answer its caller reads from here."""
+    """False for a request whose answer its caller reads from this object."""
     notes: list[str] = field(default_factory=list)
-    """What went wrong and was made good."""
+    """Sentences about failures that the engine recovered from."""
 
     def __post_init__(self) -> None:
         self.update_hashes()
 
     @property
     def tokens(self) -> list[int]:
-        """Prompt and answer, as far as the host knows it."""
+        """The prompt, and the answer as far as the host knows it."""
         return self.prompt + self.generated
 
     @property
     def num_tokens(self) -> int:
-        """Prompt and answer, those included that the host doesn't know yet."""
+        """The number of tokens of prompt and answer, those in flight to the host included."""
         return len(self.prompt) + self.num_sampled
 
     @property
@@ -139,20 +145,20 @@ class Request:
 
     @property
     def most_tokens(self) -> int:
-        """Prompt and answer, when it ends with its length."""
+        """The number of tokens of prompt and answer, if the answer gets as long as it may."""
         return len(self.prompt) + self.sampling.max_tokens
 
     @property
     def must_wait(self) -> bool:
-        """True while nothing of it can be computed: all of its tokens are sampled, or what it must
-        not say next depends on one that the host doesn't know yet."""
+        """True while no token of the request can be computed: it has ended, all of its tokens are
+        sampled, or a bad word depends on a token that the host doesn't know yet."""
         is_done = self.finish_reason is not None or self.num_sampled >= self.sampling.max_tokens
         return is_done or (self.sampling.looks_back and self.in_flight > 0)
 
     @property
     def reason_to_end(self) -> str | None:
-        """Why no token follows the last one that the host knows: "stop" or "length", or another
-        reason that it was ended for. None if it goes on."""
+        """The reason why no token follows the last one that the host knows: "stop" or "length", or
+        the reason for which the request was ended. None if it goes on."""
         if self.finish_reason is not None:
             return self.finish_reason
         sampling = self.sampling
@@ -161,16 +167,17 @@ class Request:
         return "length" if len(self.generated) >= self.sampling.max_tokens else None
 
     def take(self, token: int, logprobs: dict[int, float] | None) -> None:
-        """Adds a sampled token, which the host knows from now on. If this is interrupted, it was
-        not taken, or it was and `begin_anew` makes up for the rest."""
+        """Adds a sampled token that has reached the host. If this is interrupted, the token is
+        either not taken, or taken and `begin_anew` does the rest."""
         if logprobs is not None:
             self.logprobs[len(self.generated) :] = [logprobs]
         self.generated.append(token)
         self.update_hashes()
 
     def settle(self, num_tokens: int, num_drafts: int) -> None:
-        """A step with drafts has given it so many tokens, and it was counted as 1, with
-        `num_drafts` that were unsure. Who has given way meanwhile has computed none."""
+        """Corrects the counts after a step with drafts: it gave `num_tokens` tokens, and was
+        counted as 1 sure and `num_drafts` unsure ones. A request that was preempted meanwhile has
+        computed none."""
         more = num_tokens - 1
         self.num_unsure -= num_drafts
         self.num_sampled += more
@@ -178,14 +185,14 @@ class Request:
             self.num_computed += more
 
     def begin_anew(self) -> None:
-        """It waits, holds nothing, and is what the host knows of it."""
+        """Resets the request to what the host knows of it: it waits, and holds nothing."""
         self.status, self.blocks, self.slot = Status.WAITING, [], None
         self.num_computed = self.num_named = self.num_unsure = 0
         self.num_sampled = len(self.generated)
         self.update_hashes()
 
     def update_hashes(self) -> None:
-        """Names the blocks that have become full."""
+        """Hashes the blocks that have become full."""
         num_known = len(self.prompt) + len(self.generated)
         if num_known // self.block_size > len(self.hashes):
             self.hashes += block_hashes(
@@ -193,26 +200,26 @@ class Request:
             )
 
     def cuts_an_image(self, position: int) -> bool:
-        """Whether an image begins before the position, and goes on behind it."""
+        """Returns True if an image begins before the position and continues at it."""
         return any(start < position <= end for start, end in self.spans)
 
     def image_around(self, position: int) -> Span:
-        """The image that the position cuts. StopIteration if there is none."""
+        """Returns the image that the position cuts. Raises StopIteration if there is none."""
         return next(span for span in self.spans if span[0] < position <= span[1])
 
 
 @dataclass(frozen=True)
 class RequestOutput:
-    """What became of a request that has ended."""
+    """The result of a request that has ended."""
 
     request_id: str
     token_ids: list[int]
     finish_reason: str
     """"length", "stop" or "cancelled"."""
     num_cached: int
-    """Tokens that were found and not computed, when it last began."""
+    """Tokens that were found in a cache and not computed, when the request last began."""
     logprobs: list[dict[int, float]]
-    """By id, for each token, if they were asked for."""
+    """The log-probabilities by id, one dict for each token, if they were asked for."""
     notes: list[str]
 
     @classmethod
@@ -235,13 +242,13 @@ def block_hashes(
     known: Sequence[bytes] = (),
     image_names: Sequence[bytes] = (),
 ) -> list[bytes]:
-    """A hash for each full block behind those that are `known`: of all that its keys and values
-    depend on.
+    """Returns the hashes of the full blocks after those that are `known`.
 
-    That is each token up to its end; and where an image begins before that and goes on behind it,
-    the whole image, since its tokens see one another both ways. An image's place counts too: the
-    same ids without it would see less. A block whose image is not complete has no hash.
-    `image_names`: of the contents of each image, where the same ids may stand for another one.
+    A hash covers all that the block's keys and values depend on: each token up to the block's end,
+    and the whole of an image that continues after that end, since its tokens attend to one another
+    both ways. It covers an image's place too: the same ids without an image would attend to fewer
+    tokens. A block whose image is not complete has no hash. `image_names` has a name of each
+    image's contents, for models in which the same ids may stand for different images.
     """
     ids = np.asarray(tokens, dtype="<i8")
     hashes, previous = [], known[-1] if known else b""

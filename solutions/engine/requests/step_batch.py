@@ -1,4 +1,4 @@
-"""One step's batch on the host: what the scheduler decided, as numbers."""
+"""One step's batch on the host: the scheduler's decisions, as arrays."""
 
 from __future__ import annotations
 
@@ -15,46 +15,47 @@ from solutions.pinned_h2d.ranges import Span
 from .request import Request
 
 NO_SLOT = -1
-"""Of a row without a request."""
+"""The slot of a row without a request."""
 FROM_HOST = -1
-"""Instead of a slot, for a token whose id the host knows."""
+"""The source of a token whose id the host knows, instead of a slot."""
 DRAFTED = ("lengths", "ends")
-"""What travels with each step too, where steps may have drafts."""
+"""Names of the arrays that are uploaded with each step too, where steps may have drafts."""
 
 
 class ScheduledRequest(NamedTuple):
-    """A request's part of a step: which of its tokens are computed."""
+    """A request's part of a step: the positions of the tokens that are computed."""
 
     request: Request
     positions: range
     samples: bool
-    """Whether the step gives the request a token: it computes the last one that there is."""
+    """True if the step samples a token of the request: it computes the request's last token."""
 
     @property
     def is_decode(self) -> bool:
-        """True for one token that goes on from others."""
+        """True for a single token that continues a sequence."""
         return len(self.positions) == 1 and self.positions.start > 0
 
 
 def are_decodes(rows: Iterable[ScheduledRequest]) -> bool:
-    """True if each request has one token that goes on from others, and samples one."""
+    """Returns True if each request has a single token that continues a sequence, and samples."""
     return all(row.is_decode and row.samples for row in rows)
 
 
 @dataclass(frozen=True)
 class StepBatch(ScheduledBatch):
-    """R requests: those of one token that go on from others first, then prefills."""
+    """The batch of a step with R requests: single tokens that continue a sequence first, then
+    prefills."""
 
     rows: list[ScheduledRequest]
     token_sources: np.ndarray
-    """[num_tokens]: the slot whose last sampled token this is, since the host doesn't know it yet;
-    FROM_HOST for tokens that are in `token_ids`."""
+    """[num_tokens]: the slot whose last sampled token this is, if the host doesn't know that token
+    yet; FROM_HOST for tokens that are in `token_ids`."""
     slots: np.ndarray
-    """[R]: each request's row in what the device keeps of it."""
+    """[R]: each request's row in the arrays that the device has of running requests."""
 
     @classmethod
     def of(cls, rows: list[ScheduledRequest]) -> StepBatch:
-        """The numbers of a step, with its decodes in front."""
+        """Returns the batch of a step, sorted so that decodes come first."""
         rows = sorted(rows, key=lambda row: not row.is_decode)
         num_columns = max((len(row.request.blocks) for row in rows), default=0)
         block_table = np.zeros((len(rows), num_columns), np.int32)
@@ -77,23 +78,24 @@ class StepBatch(ScheduledBatch):
 
     @cached_property
     def sampling_rows(self) -> list[ScheduledRequest]:
-        """The requests that get a token from this step, in the order of `rows`."""
+        """The rows of the requests that get a token from this step, in the order of `rows`."""
         return [row for row in self.rows if row.samples]
 
     @cached_property
     def logits_rows(self) -> np.ndarray:
-        """[number of sampling rows] int32: the last token of each, among those of the step."""
+        """[number of sampling rows] int32: the index, in the step, of each sampling row's last
+        token."""
         samples = np.array([row.samples for row in self.rows], bool)
         return self.query_start_loc[1:][samples] - 1
 
     @cached_property
     def sampling_slots(self) -> np.ndarray:
-        """[number of sampling rows] int32: the slots that keep their tokens on the device."""
+        """[number of sampling rows] int32: the slots in which the device keeps their tokens."""
         return np.array([row.request.slot for row in self.sampling_rows], np.int32)
 
     @property
     def positions_of_rows(self) -> tuple[range, ...]:
-        """For each request, the positions of its tokens of this step."""
+        """The positions of each request's tokens of this step."""
         return tuple(row.positions for row in self.rows)
 
     @property
@@ -105,22 +107,22 @@ class StepBatch(ScheduledBatch):
 
     @property
     def is_decode(self) -> bool:
-        """True if each request has one token, and samples one: a step that a graph can run."""
+        """True if each request has one token, and samples: a graph can run such a step."""
         return are_decodes(self.rows)
 
     @property
     def drafted_arrays(self) -> dict[str, np.ndarray]:
-        """What the device is told of drafts, by the names of DRAFTED: here nothing."""
+        """The arrays about drafts, by the names of DRAFTED: empty in this class."""
         return {}
 
     @property
     def graph_size(self) -> int:
-        """What a graph must hold, in what its sizes are counted in."""
+        """The size that a graph needs for this step: here its number of tokens."""
         return self.num_tokens
 
 
 def _known_tokens(request: Request, positions: range) -> list[int]:
-    """The ids at these positions, up to the first that the host doesn't know yet."""
+    """Returns the ids at these positions, up to the first one that the host doesn't know yet."""
     num_prompt = len(request.prompt)
     generated = request.generated
     return [

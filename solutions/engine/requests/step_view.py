@@ -1,4 +1,4 @@
-"""A step as metadata builders see it: a real one, or one that stands for all that a graph runs."""
+"""A step as metadata builders see it: a real step, or the largest step that a graph may run."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from .step_batch import StepBatch
 
 @dataclass(frozen=True)
 class StepView:
-    """What metadata is made of, for a step of R requests: their numbers on the host. On the device
+    """The numbers of a step of R requests on the host, from which metadata is built. On the device
     the same numbers are the first R rows of the DeviceInputs."""
 
     query_start_loc: np.ndarray
-    """[R + 1] int32: where each request's tokens start, and the number of all."""
+    """[R + 1] int32: where each request's tokens start, then the number of all tokens."""
     seq_lens: np.ndarray
-    """[R] int32: tokens of each request, those of this step included."""
+    """[R] int32: the length of each request, with its tokens of this step."""
     positions: tuple[range, ...]
-    """For each request, the positions of its tokens of this step."""
+    """The positions of each request's tokens of this step."""
     max_seq_len: int
-    """The largest of `seq_lens`, or more."""
+    """The largest of `seq_lens`, or an upper bound of it."""
     images: Mapping[int, list[Span]] = field(default_factory=dict)
     """First and last position of each image, by row; rows without any are left out."""
     for_capture: bool = False
-    """True for a step that stands for all that a graph will run."""
+    """True for a step that stands for all steps that a graph will run."""
 
     @property
     def num_rows(self) -> int:
@@ -51,8 +51,9 @@ class StepView:
 
     @classmethod
     def of_prefills(cls, num_tokens: int, num_rows: int, limits: Limits) -> StepView:
-        """For a capture: tokens shared by all rows, none of which goes on from others, while one
-        row may have as many as there are; and as much before them as there can be."""
+        """Returns the view of a prefill step for a capture. Its tokens are spread evenly over the
+        rows, and none continues a sequence. Only `positions` gives the first row as many tokens as
+        a request may have. `max_seq_len` is the longest context that a request may have."""
         lengths = np.full(num_rows, num_tokens // num_rows, np.int32)
         lengths[: num_tokens % num_rows] += 1
         longest = range(min(num_tokens, limits.max_model_len))
@@ -66,7 +67,8 @@ class StepView:
 
     @classmethod
     def of_decodes(cls, num_rows: int, limits: Limits, tokens_of_row: int = 1) -> StepView:
-        """For a capture: requests of one token, or of so many, as long as any can be."""
+        """Returns the view of a decode step for a capture: requests of `tokens_of_row` tokens each,
+        at the greatest length that a request may have."""
         longest = limits.max_model_len
         return cls(
             tokens_of_row * np.arange(num_rows + 1, dtype=np.int32),

@@ -1,4 +1,4 @@
-"""Calls of engines run one after another: a call of another thread waits for its turn.
+"""Runs calls of engines one after another: a call of another thread waits for its turn.
 
 The turn belongs to the process, since its engines share one accelerator: while one of them captures
 a graph, the launches of another would be captured with it.
@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 
 class Turn:
-    """The process's one turn."""
+    """The single turn of the process."""
 
     lock = Lock()
     """Held while a call runs."""
@@ -31,30 +31,30 @@ class Turn:
 class TakesTurns:
     """A base class for an engine, whose methods are marked with `in_turn`.
 
-    It also drops requests whose answers are no longer read. Any thread may name such a request at
-    any time, also the garbage collector in the middle of a step: the request is cancelled when that
-    call has ended.
+    It also drops requests whose answers are no longer read. Any thread may pass such a request to
+    `forget` at any time, and so may the garbage collector in the middle of a step: the request is
+    cancelled when the running call has ended.
     """
 
     _unwanted: deque[Request]
 
     def __new__(cls, *args: object, **kwargs: object) -> Self:
-        # Here, since to make an engine is a call too.
+        # Set here and not in `__init__`, which is a call in turn itself.
         engine = super().__new__(cls)
         engine._unwanted = deque()
         return engine
 
     def cancel_request(self, request: Request) -> None:
-        """Ends a request, unless it has ended."""
+        """Ends a request, unless it has already ended."""
         raise NotImplementedError
 
     def forget(self, request: Request) -> None:
-        """Cancels a request whose answer is no longer read. Doesn't wait for a call that runs."""
+        """Cancels a request whose answer is no longer read. Doesn't wait for a running call."""
         self._unwanted.append(request)
         self._tidy()
 
     def _tidy(self) -> None:
-        # A call that runs looks for unwanted requests when it has ended.
+        # A running call looks for unwanted requests when it has ended.
         if self._unwanted and not Turn.lock.locked():
             _in_passing(self)
 
@@ -67,8 +67,9 @@ class TakesTurns:
 def in_turn(
     method: Callable[Concatenate[Caller, Given], Result],
 ) -> Callable[Concatenate[Caller, Given], Result]:
-    """Lets `method` run once no other call of an engine does. RuntimeError for a call from within
-    another one, which could never begin: a signal handler or a finaliser may make such calls."""
+    """Makes `method` wait until no other call of an engine runs. A call from within another one, as
+    a signal handler or a finaliser may make it, raises RuntimeError, since it would wait
+    forever."""
 
     @wraps(method)
     def call(self: Caller, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
@@ -93,4 +94,4 @@ def in_turn(
 
 @in_turn
 def _in_passing(engine: TakesTurns) -> None:
-    """Does nothing itself: each call cancels unwanted requests first."""
+    """Does nothing itself: each call in turn cancels unwanted requests first."""

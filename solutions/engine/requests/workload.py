@@ -1,4 +1,4 @@
-"""Requests to try an engine with: their tokens follow from a seed."""
+"""Requests to try an engine with; their tokens depend on a seed alone."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .request import SamplingParams
 
 @dataclass(frozen=True)
 class Prompt:
-    """Ids, and where images are among them."""
+    """The ids of a prompt, and the positions of its images."""
 
     tokens: list[int]
     images: list[Span]
-    """First and last position of each."""
+    """The first and last position of each image."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What one request asks for."""
+    """A prompt and the sampling parameters of one request."""
 
     prompt: Prompt
     sampling: SamplingParams
@@ -33,7 +33,7 @@ class Asked:
 def make_prompt(
     model: ModelConfig, num_tokens: int, images: Sequence[Span] = (), seed: int | list[int] = 0
 ) -> Prompt:
-    """Random ids of text, and of patches where the images are."""
+    """Returns a prompt of random ids: of text, and of patches where the images are."""
     random = np.random.default_rng(seed)
     tokens = random.integers(model.vocab_size, size=num_tokens)
     for start, end in images:
@@ -43,8 +43,8 @@ def make_prompt(
 
 
 def evenly_spread(num_tokens: int, num_images: int, image_tokens: int) -> list[Span]:
-    """First and last position of each image: one in the middle of each of `num_images` equal parts
-    of the prompt. ValueError if they don't fit."""
+    """Returns the first and last position of each image: one image in the middle of each of
+    `num_images` equal parts of the prompt. Raises ValueError if they don't fit."""
     room = num_tokens // max(num_images, 1)
     if image_tokens > room and num_images:
         raise ValueError(
@@ -57,8 +57,8 @@ def evenly_spread(num_tokens: int, num_images: int, image_tokens: int) -> list[S
 def alike_prompts(
     model: ModelConfig, count: int, num_tokens: int, image_tokens: int, seed: Sequence[int]
 ) -> list[Prompt]:
-    """Of one length, each with an image of `image_tokens` in its middle, if that is not 0; no two
-    begin alike."""
+    """Returns prompts of one length, each with an image of `image_tokens` in its middle if that is
+    not 0. No two begin with the same ids."""
     images = evenly_spread(num_tokens, int(image_tokens > 0), image_tokens)
     return [make_prompt(model, num_tokens, images, [*seed, number]) for number in range(count)]
 
@@ -71,8 +71,9 @@ def varied_requests(
     image_tokens: int,
     seed: Sequence[int],
 ) -> list[Asked]:
-    """Lengths between these, ends included: the same ones whatever the seed, so that only tokens
-    differ. Every other prompt with room for it has an image."""
+    """Returns requests with random lengths between these bounds, ends included. The lengths don't
+    depend on the seed, so that only tokens differ. Every other prompt that is long enough has an
+    image."""
     lengths = np.random.default_rng(count)
     asked = []
     for number in range(count):
@@ -86,13 +87,14 @@ def varied_requests(
 
 
 def poisson_arrivals(count: int, rate: float, seed: int = 0) -> list[float]:
-    """When each of `count` requests arrives: seconds, ascending, on average `rate` requests a
-    second. At an infinite rate all arrive at once."""
+    """Returns the arrival times of `count` requests: seconds, ascending, on average `rate` requests
+    a second. At an infinite rate all arrive at once."""
     return np.random.default_rng(seed).exponential(1 / rate, count).cumsum().tolist()
 
 
 def requests_behind(prefixes: Sequence[Prompt], count: int, new_tokens: int) -> list[Asked]:
-    """Request i has prefix i % len(prefixes), and one token of its own: all else may be cached."""
+    """Returns `count` requests that share prefixes: request i has prefix i % len(prefixes), then
+    one token of its own. Everything but that token may be cached."""
     sampling = SamplingParams(max_tokens=new_tokens)
     asked = []
     for number in range(count):

@@ -1,2 +1,2 @@
-"""From logits to tokens, as each request wishes: chosen on the device, by one launch that a graph
-can hold."""
+"""Samples tokens from logits by each request's sampling parameters: on the device, in one launch
+that a graph can contain."""

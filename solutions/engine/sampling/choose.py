@@ -1,5 +1,5 @@
-"""One token for each row of logits: penalties, temperature, top-k, top-p, min-p and chance, in one
-launch. A row that wishes for less does less."""
+"""Samples a token for each row of logits in one launch: penalties, temperature, top-k, top-p, min-p
+and a random draw. A row that needs fewer of these does less work."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from debubble.accelerator import Work, launch
 from .wishes import WIDTH
 
 TILE = 8192
-"""Logits that a program looks at together: of one row, or of several short ones."""
+"""How many logits a program processes together: of one row, or of several short ones."""
 
 
 class CountTables(NamedTuple):
-    """What the device knows of each slot's request, int32. The last row is nobody's."""
+    """The device's record of each slot's request, int32. The last row belongs to no request."""
 
     token_ids: torch.Tensor
     """[slots + 1, max_model_len]"""
     num_tokens: torch.Tensor
     """[slots + 1]"""
     prompt_bin_mask: torch.Tensor
-    """[slots + 1, ceil(vocab_size / 32)]: bit t % 32 of word t // 32 says whether token t is in the
+    """[slots + 1, ceil(vocab_size / 32)]: bit t % 32 of word t // 32 is 1 if token t is in the
     prompt."""
     output_bin_counts: torch.Tensor
-    """[slots + 1, vocab_size]: how often each token was said since."""
+    """[slots + 1, vocab_size]: how often each token is in the answer."""
 
     @classmethod
     def zeros(cls, slots: int, max_len: int, vocab_size: int, device: torch.device) -> CountTables:
@@ -46,18 +46,18 @@ def choose_tokens(
     last_tokens: torch.Tensor,
     counted_in: int,
 ) -> torch.Tensor:
-    """[R] int64: the token of each row of `logits` [R, vocab_size]. It is kept by slot as well, in
-    `last_tokens` [slots + 1] int64.
+    """Returns [R] int64: the token of each row of `logits` [R, vocab_size]. Also writes it by slot
+    to `last_tokens` [slots + 1] int64.
 
-    wishes      [R or more, WIDTH] int32, of `wishes_of`
+    wishes      [R or more, WIDTH] int32, from `wishes_of`
     slots       [R or more] int32: each row's request in the tables
-    counted_in  the round that this is: tokens of requests that are counted in it are
+    counted_in  the current round: tokens of requests that are counted in this round are counted
 
-    Of the tokens in the order of their penalised logits the first `top_k` are left, and of these
-    the fewest that together have `top_p` of what they weigh at the temperature; then those that
-    have `min_p` of the first one's chance. What ties with the last one is left too. Chance is a
-    hash of seed, position and id: whoever shares the step changes nothing. At temperature 0 it is
-    the first one, the smallest id of several.
+    Tokens are ordered by their penalised logits. The first `top_k` are kept; of these the smallest
+    set whose probability, at the temperature, sums to `top_p`; of these the tokens with at least
+    `min_p` of the most likely token's probability. Ties with the last kept token are kept too. The
+    random draw hashes seed, position and id, so it does not depend on the other requests of the
+    step. At temperature 0 the token is the most likely one, and the smallest id of a tie.
     """
     num_rows, vocab_size = logits.shape
     tokens = torch.empty(num_rows, dtype=torch.int64, device=logits.device)
@@ -103,8 +103,8 @@ def penalised(
     exists,  # [ROWS, 1]
     VOCAB_SIZE: tl.constexpr,
 ):
-    """[ROWS, BLOCK] float32: logits as the requests' penalties have them; -inf behind the
-    vocabulary."""
+    """Returns [ROWS, BLOCK] float32: the logits with the requests' penalties; -inf past the end of
+    the vocabulary."""
     exists = exists & (token < VOCAB_SIZE)
     values = tl.load(logits + token, mask=exists, other=float("-inf")).to(tl.float32)
     if tl.max(has_penalties.to(tl.int32)) > 0:
@@ -121,13 +121,13 @@ def penalised(
 
 @triton.jit
 def in_order(values):
-    """int64 that are ordered as these float32 are."""
+    """Returns int64 in the same order as these float32."""
     bits = values.to(tl.int32, bitcast=True)
     return tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits).to(tl.int64)
 
 
 @triton.jit(
-    # However many rows a step has, it is the same compiled kernel.
+    # One compiled kernel serves any number of rows.
     do_not_specialize=["num_rows"],
     do_not_specialize_on_alignment=["wishes", "slots"],
 )
@@ -149,7 +149,7 @@ def choose_kernel(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,  # a power of two
 ):
-    """One program: ROWS rows. Numbers of columns are those of Column."""
+    """Samples ROWS rows in each program. Column numbers are those of Column."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     exists = row < num_rows
     slot = tl.load(slots + row, mask=exists, other=0).to(tl.int64)
@@ -179,17 +179,18 @@ def choose_kernel(
         best_token = tl.where(is_better, start + lane, best_token)
     highest = tl.max(best, 1)[:, None]
     chosen = tl.min(tl.where(best == highest, best_token, VOCAB_SIZE), 1)[:, None]
-    # Of a row that is not there it would be -inf, which has no difference from itself.
+    # A row that does not exist has -inf here, and -inf - -inf would be NaN.
     highest = tl.maximum(highest, -3.4028234663852886e38)
 
     is_drawn = exists & (temperature > 0)
     if tl.max(is_drawn.to(tl.int32)) > 0:
         temperature = tl.where(is_drawn, temperature, 1.0)
-        # What is at least `least`, in the order of the floats, may be chosen: all that are finite.
+        # Values of at least `least`, in the order of the floats, may be chosen: first all finite
+        # ones.
         least = tl.full([ROWS, 1], -2139095040, tl.int64)
         above = in_order(highest) + 1
         top_k = tl.load(wishes + 1, mask=is_drawn, other=0)
-        # At least so many are at or above `least`, and fewer at or above `end`.
+        # Invariant: top_k values or more are at or above `least`, and fewer are at or above `end`.
         end = tl.where((top_k > 0) & (top_k < VOCAB_SIZE), above, least + 1)
         while tl.max(end - least) > 1:
             middle = least + (end - least) // 2
@@ -208,7 +209,7 @@ def choose_kernel(
 
         top_p = tl.load(wishes + 2, mask=is_drawn, other=0).to(tl.float32, bitcast=True)
         end = tl.where(is_drawn & (top_p < 1), above, least + 1)
-        # The first look is at all that is left, to learn what it weighs.
+        # The first pass sums the weight of all values that are left.
         wanted = tl.full([ROWS, 1], -1.0, tl.float32)
         middle = least
         while tl.max(end - least) > 1:
@@ -235,7 +236,8 @@ def choose_kernel(
         high = tl.load(wishes + 5, mask=is_drawn, other=0).to(tl.uint32, bitcast=True)
         seed = (high.to(tl.uint64) << 32) | low.to(tl.uint64)
         position = tl.load(wishes + 6, mask=is_drawn, other=0)
-        # Whose clock rings first, each at its own rate, is chosen with its probability.
+        # Exponential clocks, one a token, each with its own rate: a token's clock rings first with
+        # the token's probability.
         first = tl.full([ROWS, BLOCK], float("-inf"), tl.float32)
         first_token = tl.full([ROWS, BLOCK], VOCAB_SIZE, tl.int32)
         zeros = tl.full([ROWS, BLOCK], 0, tl.int32)
@@ -251,7 +253,7 @@ def choose_kernel(
             chance = (
                 bits.to(tl.uint32, bitcast=True).to(tl.float32) + 0.5
             ) * 2.3283064365386963e-10
-            # Rounded, it may be 1, whose logarithm would be 0.
+            # Rounding may give 1, whose logarithm is 0: its clock would ring at once.
             clock = -tl.log(tl.minimum(chance, 0.99999994))
             key = (values - highest) / temperature - tl.log(clock)
             may_be = (in_order(values) >= least) & (values >= lowest)
@@ -263,14 +265,14 @@ def choose_kernel(
         drawn = tl.min(tl.where(first == soonest, first_token, VOCAB_SIZE), 1)[:, None]
         chosen = tl.where(is_drawn, drawn, chosen)
 
-    # Where every logit is -inf, or one is no number, there is no best one.
+    # If every logit is -inf, or one is NaN, no token is the best: take token 0.
     chosen = tl.where(chosen < VOCAB_SIZE, chosen, 0)
     tl.store(tokens + row, chosen.to(tl.int64), mask=exists)
     tl.store(last_tokens + slot, chosen.to(tl.int64), mask=exists)
     counts_it = exists & (counted_in == ROUND)
     said = tl.load(counts + chosen, mask=counts_it, other=0)
     tl.store(counts + chosen, said + 1, mask=counts_it)
-    # No answer begins at 0: a row without a position is not kept.
+    # No answer begins at position 0: a row without a position is not stored.
     place = tl.load(wishes + 6, mask=exists, other=0)
     is_kept = exists & (place > 0) & (place < max_len)
     tl.store(token_ids + slot * max_len + place, chosen, mask=is_kept)

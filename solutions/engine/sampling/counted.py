@@ -1,4 +1,5 @@
-"""Requests whose tokens the device keeps and counts: told of them once, it goes on by itself."""
+"""Requests whose tokens the device stores and counts. The host uploads their tokens once; then the
+device adds each sampled token itself."""
 
 from __future__ import annotations
 
@@ -18,23 +19,24 @@ if TYPE_CHECKING:
 
 
 class CountedRequests:
-    """Who is kept in which slot: requests with penalties, or all of them, where n-grams are looked
-    for. A request that is new there, or comes back, is told and counted from the start; in steps
-    in which nobody is, nothing is uploaded."""
+    """The requests that the device stores, by slot: those with penalties, or all of them if n-grams
+    are looked up. A request that is new in its slot is uploaded and counted from the start. A step
+    without new requests uploads nothing."""
 
     def __init__(self, side: StepSide, tables: CountTables, keeps_all: bool = False) -> None:
         self.side, self.keeps_all = side, keeps_all
-        # The last row is nobody's.
+        # The last row belongs to no request.
         self.tables = CountTables(*(table[:-1] for table in tables))
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """The device may have counted what nobody knows: it is told of all again."""
+        """Forgets what the device has, so that all requests are uploaded again. Call it when the
+        device's counts may be wrong."""
         self._in_slots: dict[int, Request] = {}
         self._rows: Mapping[str, int] | None = None
 
     def update(self, batch: StepBatch) -> None:
-        """Before a step: tells the device of those that it doesn't know."""
+        """Uploads the requests that the device doesn't have yet. Call it before each step."""
         new = {
             request.slot: request
             for request in (row.request for row in batch.rows)

@@ -1,4 +1,4 @@
-"""What a step's requests wish of their tokens, as numbers that travel with the step's upload."""
+"""The sampling parameters of a step's requests as numbers, which travel with the step's upload."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..requests.step_batch import ScheduledRequest
 
 
 class Column(IntEnum):
-    """A row of wishes: int32 each, floats by their bits. The kernel `choose_kernel` reads them by
-    these numbers. A row of zeros is greedy."""
+    """The columns of a row of sampling parameters: int32 each, floats by their bits. The kernel
+    `choose_kernel` reads them by these numbers. A row of zeros is greedy."""
 
     TEMPERATURE = 0
     TOP_K = 1
@@ -22,18 +22,19 @@ class Column(IntEnum):
     SEED_LOW = 4
     SEED_HIGH = 5
     POSITION = 6
-    """Of the token in its request, where it is kept. Chance rests on this, the seed and the token's
-    id alone."""
+    """The token's position in its request, at which it is stored. The random draw depends only on
+    the position, the seed and the token's id."""
     PRESENCE = 7
     FREQUENCY = 8
     REPETITION = 9
     COUNTED_IN = 10
-    """In which round the token is counted: FIRST, SECOND, or 0 where nobody needs that."""
+    """The round in which the token is counted: FIRST, SECOND, or 0 if penalties don't need it."""
 
 
 WIDTH = len(Column)
 FIRST, SECOND = 1, 2
-"""Rounds: what a graph chooses, and what is chosen again where a row of the step forbids words."""
+"""Rounds of a step: the graph samples in the first one. A step in which a row forbids words samples
+again in the second one."""
 FLOATS = {
     Column.TEMPERATURE: "temperature",
     Column.TOP_P: "top_p",
@@ -45,10 +46,10 @@ FLOATS = {
 
 
 def wishes_of(rows: Sequence[ScheduledRequest], with_positions: bool = False) -> np.ndarray:
-    """[len(rows), WIDTH] int32, of the rows that sample. `with_positions`: also of those that are
-    greedy, since the device keeps their tokens too."""
+    """Returns [len(rows), WIDTH] int32 for the rows that sample. `with_positions` fills in the
+    position of greedy rows too, whose tokens the device stores then."""
     wishes = np.zeros((len(rows), WIDTH), np.int32)
-    # What is counted in the first round would be penalised in the second.
+    # Tokens counted in the first round would be penalised in the second.
     is_chosen_twice = any(row.request.sampling.bad_words for row in rows)
     counted_in = SECOND if is_chosen_twice else FIRST
     for numbers, row in zip(wishes, rows, strict=True):

@@ -1,2 +1,2 @@
-"""N-gram speculation: a step computes drafts too, which are guesses of what a request says next,
-and keeps those that are right. Drafts come from what the request has said before."""
+"""N-gram speculation: a step also computes drafts, which are guesses of a request's next tokens,
+and keeps the correct ones. Drafts are copied from the request's own earlier tokens."""

@@ -1,4 +1,4 @@
-"""A step of drafts on the host, which may not know how far its requests are."""
+"""A step with drafts on the host, which may not know how long its requests are."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .propose import FROM_DEVICE
 
 @dataclass(frozen=True)
 class DraftedBatch(StepBatch):
-    """R requests of 1 + num_drafts tokens each. Ids, positions and slots are the device's to write;
-    `seq_lens` are the most that may be."""
+    """A batch of R requests with 1 + num_drafts tokens each. The device writes ids, positions and
+    slots; `seq_lens` are upper bounds."""
 
     lengths: np.ndarray
-    """[R] int32: tokens of each request so far, or FROM_DEVICE."""
+    """[R] int32: the number of tokens of each request so far, or FROM_DEVICE."""
     ends: np.ndarray
-    """[R] int32: how many it may have behind the step."""
+    """[R] int32: how many tokens it may have after the step."""
 
     @classmethod
     def of_decodes(cls, rows: list[ScheduledRequest], num_drafts: int) -> Self:
@@ -57,7 +57,7 @@ class DraftedBatch(StepBatch):
         return len(self.rows)
 
     def slot_mapping(self, block_size: int) -> np.ndarray:
-        """Nowhere, until the device knows."""
+        """Returns -1 for every token: the device writes the real slots."""
         return np.full(self.num_tokens, -1, np.int32)
 
     @property

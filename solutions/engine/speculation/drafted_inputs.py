@@ -1,5 +1,5 @@
-"""What a step of drafts reads on the device: the step's own numbers, written by the device, and
-what it knows of each request."""
+"""Device memory of a step with drafts: the step's inputs, which the device writes itself, and the
+tokens that it has of each request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .verify import HEAD, verify
 
 
 class DraftedInputs(DeviceInputs):
-    """The memory of `plain`, in which a step has 1 + num_drafts tokens of each request."""
+    """The memory of `plain`, for steps that have 1 + num_drafts tokens of each request."""
 
     def __init__(self, plain: DeviceInputs) -> None:
         vars(self).update(vars(plain))
@@ -32,7 +32,7 @@ class DraftedInputs(DeviceInputs):
         self.answers = zeros(seqs, HEAD + width, dtype=torch.int64)
 
     def prepare(self, num_tokens: int) -> None:
-        """Makes drafts, and writes the step's numbers."""
+        """Makes drafts, and writes the step's inputs."""
         propose(
             self.tables.token_ids,
             self.num_known,
@@ -51,7 +51,7 @@ class DraftedInputs(DeviceInputs):
         )
 
     def model_inputs(self, num_tokens: int) -> ModelInputs:
-        """Views of the first `num_tokens`: the device has written their ids."""
+        """Returns views of the first `num_tokens` tokens. The device has written their ids."""
         return ModelInputs(
             self.token_ids[:num_tokens],
             self.positions[:num_tokens],
@@ -59,8 +59,9 @@ class DraftedInputs(DeviceInputs):
         )
 
     def choose(self, logits: torch.Tensor, counted_in: int = FIRST) -> torch.Tensor:
-        """[rows] int64: what follows each token, if all in front of it hold. The device keeps those
-        that do, and says in `answers` which these are."""
+        """Returns [rows] int64: the token sampled after each token of the step, given that the
+        drafts before it are right. Keeps the tokens that are, and writes to `answers` which these
+        are."""
         tokens = choose_tokens(
             logits, self.row_wishes, self.row_slots, self.tables, self.last_tokens, counted_in
         )
@@ -77,5 +78,6 @@ class DraftedInputs(DeviceInputs):
         return tokens
 
     def answers_of(self, tokens: torch.Tensor) -> torch.Tensor:
-        """[requests, HEAD + tokens_of_row] int64, of `verify`, until the next step."""
+        """Returns [requests, HEAD + tokens_of_row] int64, written by `verify`. Valid until the next
+        step."""
         return self.answers[: len(tokens) // self.tokens_of_row]

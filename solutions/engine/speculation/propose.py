@@ -1,5 +1,5 @@
-"""Drafts of what comes next, and the step that tries them. Both are made on the device, which alone
-knows by now how many tokens the last step gave."""
+"""Makes drafts, and the step that verifies them. Both are made on the device, since the host does
+not know yet how many tokens the last step gave."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from debubble.accelerator import Work, launch
 from ..sampling.wishes import WIDTH
 
 FROM_DEVICE = -1
-"""Instead of a length that the host doesn't know yet."""
+"""The length of a request if the host doesn't know it yet."""
 NO_DRAFT = -1
-"""Instead of a token."""
+"""The id where no token is drafted."""
 LONGEST = 4
-"""Tokens that are compared at most: more of them would seldom find another place."""
+"""The longest n-gram that is compared: longer ones would seldom find a different match."""
 TILE = 1024
-"""Places that a program looks at together."""
+"""How many positions a program compares together."""
 
 
 def propose(
@@ -37,24 +37,27 @@ def propose(
     num_rows: int,
     page: int,
 ) -> None:
-    """Lays out R = num_rows requests with 1 + D tokens each, by one launch. All is int32.
+    """Prepares R = num_rows requests with 1 + D tokens each, in one launch. All tensors are int32.
 
-    token_ids    [slots + 1, max_len], what each slot's request has said, its prompt first
-    num_known    [slots + 1], how many of these there are
-    lengths      [R], the same where the host knows it, and FROM_DEVICE where not
-    ends         [R], how many there may be behind this step
-    slots        [R], the requests' slots; the last one is nobody's
+    token_ids    [slots + 1, max_len], the tokens of each slot's request, its prompt first
+    num_known    [slots + 1], how many tokens that are
+    lengths      [R], the same if the host knows it, else FROM_DEVICE
+    ends         [R], how many tokens there may be after this step
+    slots        [R], the requests' slots; the last slot belongs to no request
     block_table  [R, pages], blocks of `page` tokens; 0 is none
-    wishes       [R, WIDTH], of `wishes_of`
+    wishes       [R, WIDTH], from `wishes_of`
 
-    It writes `step`, which are token_ids, positions and slot_mapping [R * (1 + D)] and seq_lens
-    [R]; `starts` [R], the lengths; `drafts` [R, D] with NO_DRAFT where there is none; and
-    row_wishes [R * (1 + D), WIDTH] and row_slots [R * (1 + D)], which are those of the requests,
-    token by token.
+    It writes:
 
-    What is said last is looked for: where as many of its last tokens as possible, LONGEST at most,
-    stand further in front, and of several such places at the last one. Drafted is what came behind
-    it, and where that reaches the end, the same again.
+    step         token_ids, positions and slot_mapping [R * (1 + D)], and seq_lens [R]
+    starts       [R], the lengths
+    drafts       [R, D], NO_DRAFT where there is none
+    row_wishes   [R * (1 + D), WIDTH], those of the requests, token by token
+    row_slots    [R * (1 + D)], likewise
+
+    Looks for an earlier occurrence of the request's last n-gram, with n as large as possible up to
+    LONGEST, and takes the latest such place. The drafts are the tokens that follow there; where
+    they reach the end of the request, they repeat from that place.
     """
     num_drafts = drafts.shape[1]
     max_len = token_ids.shape[1]
@@ -115,7 +118,7 @@ def propose_kernel(
     LONGEST: tl.constexpr,
     TILE: tl.constexpr,
 ):
-    """One program: one request. Numbers of columns are those of Column."""
+    """Prepares one request in each program. Column numbers are those of Column."""
     row = tl.program_id(0)
     slot = tl.load(slots + row)
     exists = slot < num_slots
@@ -125,7 +128,7 @@ def propose_kernel(
     end = tl.load(ends + row)
     said = token_ids + slot.to(tl.int64) * max_len
 
-    # How many tokens in front of a place are alike counts first, then how late the place is.
+    # The best place has the most equal tokens before it; of several such places, it is the latest.
     best = tl.full([TILE], 0, tl.int32)
     for first in range(0, length, TILE):
         place = first + tl.arange(0, TILE)
@@ -162,7 +165,7 @@ def propose_kernel(
 
     column = tl.arange(0, COLUMNS)
     of_row = tl.load(wishes + row * WIDTH + column, mask=column < WIDTH, other=0)[None, :]
-    # A token is chosen by its own position; what is only a draft is not counted.
+    # Each token is sampled with its own position. Tokens sampled after a draft are not counted.
     of_token = tl.where(column[None, :] == 6, length + lane[:, None], of_row)
     of_token = tl.where((column[None, :] == 10) & (lane[:, None] > 0), 0, of_token)
     of_token = tl.where(exists, of_token, 0)

@@ -1,5 +1,5 @@
-"""Which drafts were right, and how many tokens a request has by that: the device alone knows, and
-the next step begins there."""
+"""Verifies drafts: computes on the device how many were right, and so how many tokens each request
+has. The next step continues there without the host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import triton.language as tl
 from debubble.accelerator import Work, launch
 
 HEAD = 3
-"""Numbers of an answer in front of its tokens."""
+"""How many numbers an answer has before its tokens."""
 
 
 def verify(
@@ -23,15 +23,15 @@ def verify(
     last_tokens: torch.Tensor,
     answers: torch.Tensor,
 ) -> None:
-    """Says of each of R requests how many of its tokens hold, by one launch.
+    """Computes for each of R requests how many of its tokens are accepted, in one launch.
 
-    tokens   [R * (1 + D)] int64: what is chosen behind each token of the step
-    drafts, starts, ends, slots   as `propose` has them
+    tokens   [R * (1 + D)] int64: the token sampled after each token of the step
+    drafts, starts, ends, slots   as in `propose`
 
-    The first one holds, and each one behind a draft that is what was chosen in front of it, up to
-    `ends`. Written are `num_known` and `last_tokens` [slots + 1], by slot, and `answers`
-    [R, HEAD + 1 + D] int64: how many tokens there were, how many have come, how many were drafted,
-    and then the tokens, of which those that have come count.
+    The first token is accepted, and each token after a draft that equals the token sampled before
+    it, up to `ends`. Writes `num_known` and `last_tokens` [slots + 1], by slot, and `answers` [R,
+    HEAD + 1 + D] int64: how many tokens the request had, how many were accepted, how many were
+    drafted, and then the tokens, of which only the accepted ones count.
     """
     num_drafts = drafts.shape[1]
     num_rows = len(tokens) // (1 + num_drafts)
@@ -69,7 +69,7 @@ def verify_kernel(
     LANES: tl.constexpr,  # a power of two, more than DRAFTS
     HEAD: tl.constexpr,
 ):
-    """One program: one request."""
+    """Verifies one request in each program."""
     row = tl.program_id(0)
     slot = tl.load(slots + row)
     exists = slot < num_slots
@@ -80,7 +80,7 @@ def verify_kernel(
     chosen = tl.load(tokens + row * (1 + DRAFTS) + lane, mask=is_token, other=0)
     is_drafted = lane < DRAFTS
     draft = tl.load(drafts + row * DRAFTS + lane, mask=is_drafted, other=-1)
-    # The first draft that is wrong ends what holds; so does the last one.
+    # Tokens are accepted up to the first wrong draft, or up to the last draft.
     is_wrong = draft.to(tl.int64) != chosen
     num_accepted = tl.min(tl.where(is_drafted & ~is_wrong, LANES, lane), 0)
     count = tl.minimum(tl.minimum(num_accepted, DRAFTS) + 1, tl.maximum(end - start, 0))
