@@ -1,6 +1,6 @@
-"""Three habits that all later lessons rest on: what chapter 00's katas ask for.
+"""Three habits that all later lessons rest on, asked for by the katas of chapter 00.
 
-`habits` has them, and `before` has the same functions full of bubbles.
+`habits` has the functions that follow them; `before` has the same functions full of bubbles.
 """
 
 from .habits import mean_loss, run_batches, upload_tokens

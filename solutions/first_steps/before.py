@@ -1,7 +1,7 @@
-"""Three functions as one first writes them: correct, and full of bubbles.
+"""Three functions as most people write them first: correct, and full of bubbles.
 
-The host waits for each number that it reads, and for its upload from pageable memory; and no batch
-travels while another one is computed.
+The host waits for each number that it reads and for each upload from pageable memory, and no batch
+is uploaded while another one is computed.
 """
 
 from collections.abc import Callable

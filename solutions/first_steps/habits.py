@@ -1,7 +1,7 @@
-"""Three functions that leave the GPU no bubble; before.py has them as one first writes them.
+"""Three functions that leave the GPU no bubble; before.py has them as most people write them first.
 
-Read once and not for each number; upload from pinned memory and don't wait; let copies run on a
-stream of their own, beside the kernels.
+Read once instead of once for each number. Upload from pinned memory without waiting. Let copies run
+on a stream of their own, beside the kernels.
 """
 
 from collections.abc import Callable
@@ -34,9 +34,10 @@ def run_batches(
     for batch in batches:
         with copying:
             arrivals.append(batch.to(accelerator.device, non_blocking=True))
-        # An event keeps the kernels behind the data that they read.
+        # The event makes the kernels wait for the data that they read.
         computing.wait_event(copying.record_event())
         outputs.append(compute(arrivals[-1]))
-    # The arrivals' memory is the copying stream's to use again, once they are gone.
+    # Once the arrivals are freed, the copying stream may use their memory again: it waits for the
+    # kernels that read them.
     copying.wait_stream(computing)
     return outputs

@@ -1,9 +1,12 @@
 """Multimodal prefix ranges (vLLM #38794): one pinned upload a step tells all attention layers where
-the images of a prompt lie. README.md says in which order to read the files, which know `Engine` and
-`StepConfig` as ImageSteps and ImageStepConfig: other lessons have such classes too.
+the images of a prompt lie.
+
+README.md says in which order to read the files. The files call `Engine` and `StepConfig` ImageSteps
+and ImageStepConfig, since other lessons have an Engine and a StepConfig too.
 """
 
-# First, since it settles whether Triton compiles or interprets: it must know before its import.
+# Imported first: it settles whether Triton compiles or interprets, which Triton reads when it is
+# imported.
 from debubble.contract.triton_mode import missing_triton
 from solutions.common.refusals import refuse_wrong_types
 from solutions.common.staging_ring import StagingRing
@@ -47,7 +50,8 @@ refuse_wrong_types(globals(), {*__all__} - {"TritonAttentionMetadata"})
 
 
 def __getattr__(name: str) -> object:
-    """Without Triton all but the attention can be imported, and the katas pass."""
+    """Raises ImportError, with the way to get Triton, for a name that needs it. Without Triton all
+    but the attention can be imported, and the katas pass."""
     if name in __all__:
         raise ImportError(missing_triton(f"solutions.pinned_h2d.{name}"))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

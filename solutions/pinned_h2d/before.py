@@ -1,7 +1,7 @@
-"""The layers make the range tensor, each for itself, while it runs.
+"""The version before the change: each layer makes the range tensor for itself, while it runs.
 
-Layers × requests uploads in a step, each from pageable memory: the host waits until the device has
-done all that was queued before, and then the device has nothing to do until the host goes on.
+That makes layers × requests uploads in a step, each from pageable memory. At each the host waits
+until the device has finished all queued work, and then the device is idle until the host goes on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def compute_mm_prefix_range_tensor(
 
 @dataclass
 class TritonAttentionMetadata:
-    """What the attention of one layer needs to know of a step."""
+    """The data of a step that one layer's attention reads."""
 
     batch: Batch
     mm_prefix_range: PrefixRanges | None = None
@@ -40,20 +40,23 @@ class TritonAttentionMetadata:
 
 
 class ModelRunner:
-    """Hands a step's prefix ranges to the metadata of all layers, before the first layer runs."""
+    """Gives a step's prefix ranges to the metadata of all layers, before the first layer runs."""
 
     def _set_mm_prefix_range_for_metadata(
         self, attn_metadata: dict | list[dict], ranges: PrefixRanges | None
     ) -> None:
-        """`ranges`: by the request's index in the whole step. Errors: those of check_ranges."""
+        """Sets the prefix ranges of all metadata. `ranges` is keyed by the request's index in the
+        whole step. Raises the errors of check_ranges."""
         _set_mm_prefix_range_for_metadata(attn_metadata, ranges)
 
 
 def _set_mm_prefix_range_for_metadata(
     attn_metadata: dict | list[dict], ranges: PrefixRanges | None
 ) -> None:
-    """Sets `mm_prefix_range` of all metadata: by layer, or a list of such dicts, one for each
-    micro-batch. The layers do the rest: each calls for an upload whenever it reads its tensor.
+    """Sets `mm_prefix_range` of all metadata.
+
+    `attn_metadata` is a dict by layer name, or a list of such dicts, one for each micro-batch.
+    Nothing is uploaded here: each layer uploads whenever it reads its `mm_prefix_range_tensor`.
     """
     check_ranges(ranges)
     micro_batches = attn_metadata if isinstance(attn_metadata, list) else [attn_metadata]

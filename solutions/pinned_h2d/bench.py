@@ -1,4 +1,4 @@
-"""What the step costs, as it was and as it is: `python -m solutions.pinned_h2d.bench`."""
+"""Measures the step before and after the change: `python -m solutions.pinned_h2d.bench`."""
 
 from solutions.measure.command import run_as_command
 

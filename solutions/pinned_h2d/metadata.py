@@ -1,7 +1,7 @@
-"""The runner makes the range tensor, once a step: the layers read what lies there.
+"""The version after the change: the runner makes one range tensor a step for all layers.
 
-One upload in a step, from pinned memory, that nobody waits for; and none at all if no image holds
-one of the step's tokens, as in decode steps.
+A step has one upload, from pinned memory and without a wait. It has none if no image contains one
+of the step's tokens, as in decode steps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .ranges import NOT_COMPUTED, CheckedRanges, PrefixRanges, RangeState, check
 
 @dataclass
 class TritonAttentionMetadata:
-    """What the attention of one layer needs to know of a step."""
+    """The data of a step that one layer's attention reads."""
 
     batch: Batch
     mm_prefix_range_tensor: torch.Tensor | RangeState | None = NOT_COMPUTED
@@ -31,7 +31,7 @@ class TritonAttentionMetadata:
 
 
 class ModelRunner:
-    """Hands a step's prefix ranges to the metadata of all layers, before the first layer runs."""
+    """Gives a step's prefix ranges to the metadata of all layers, before the first layer runs."""
 
     def __init__(
         self,
@@ -49,7 +49,8 @@ class ModelRunner:
     def _set_mm_prefix_range_for_metadata(
         self, attn_metadata: dict | list[dict], ranges: PrefixRanges | None
     ) -> None:
-        """`ranges`: by the request's index in the whole step. Errors: those of check_ranges."""
+        """Sets the prefix ranges of all metadata. `ranges` is keyed by the request's index in the
+        whole step. Raises the errors of check_ranges."""
         _set_mm_prefix_range_for_metadata(attn_metadata, ranges, self._upload)
 
     def _upload(self, ranges: PrefixRanges | None, num_seqs: int) -> torch.Tensor | None:

@@ -1,7 +1,7 @@
-"""A step's ranges on the device: one padded tensor, brought there by one upload from pinned memory.
+"""Brings a step's ranges to the device as one padded tensor, by one upload from pinned memory.
 
-`compute_mm_prefix_range_tensor` brings a tensor of its own, `PrefixRangeBuffer` writes to one that
-stays where it is, and `range_tensors_by_micro_batch` shares one upload among micro-batches.
+`compute_mm_prefix_range_tensor` makes a new tensor, `PrefixRangeBuffer` writes to a tensor with a
+fixed address, and `range_tensors_by_micro_batch` shares one upload among micro-batches.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from .model.batch import Batch
 from .ranges import PrefixRanges, Span, check_ranges, ranges_by_row, spans_of, touches
 
 Upload = Callable[[PrefixRanges | None, int], torch.Tensor | None]
-"""Of ranges and num_seqs: [num_seqs, max_ranges, 2] int32 on the device, or None."""
+"""A function of ranges and num_seqs that returns [num_seqs, max_ranges, 2] int32 on the device, or
+None."""
 
 
 def compute_mm_prefix_range_tensor(
     ranges: PrefixRanges | None, num_seqs: int, device: torch.device
 ) -> torch.Tensor | None:
     """[num_seqs, max_ranges, 2] int32 on the device, zero padded, or None without any range."""
-    # vLLM's answer, and an exercise. The runner does without: pinning anew in each step may stall,
-    # so it has a PrefixRangeBuffer, which pins once.
+    # As in vLLM, and an exercise. The runner uses a PrefixRangeBuffer instead, which pins once:
+    # pinning memory in each step may stall.
     check_ranges(ranges)
     rows = ranges_by_row(ranges, num_seqs)
     if rows is None:
@@ -89,7 +90,7 @@ class PrefixRangeBuffer:
         return self.tensor[:num_seqs] if rows is not None or self.for_graphs else None
 
     def _upload(self, rows: Sequence[Sequence[Span]]) -> None:
-        # All rows, so that nothing of an earlier, larger step stays behind.
+        # All rows are written, so that no range of an earlier, larger step is left.
         padded = torch.zeros(self.tensor.shape, dtype=torch.int32)
         fill_rows(padded, rows)
         self.staging.upload(padded, self.tensor)

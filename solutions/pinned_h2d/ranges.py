@@ -1,7 +1,7 @@
 """Prefix ranges on the host: which tokens of which request may see each other both ways.
 
-`{request: [(start, end), ...]}`: the key is the request's index in the batch, each span holds
-inclusive, absolute prompt positions.
+They have the form `{request: [(start, end), ...]}`. The key is the request's index in the batch,
+and each span consists of absolute prompt positions, both inclusive.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from solutions.common.host_integers import is_integer
 from solutions.common.shown import shown
 
 Span = tuple[int, int]
-"""(start, end), both inside. It counts as a range only if start < end."""
+"""(start, end), both inclusive. A span counts as a range only if start < end."""
 PrefixRanges = Mapping[int, Sequence[Span]]
 
 NO_RANGE: Span = (0, 0)
 MOST_SEQUENCES = 2**20
-"""Of a step. Each has a row on the host."""
+"""The most sequences that a step can have. Each has a row on the host."""
 LAST_POSITION = np.iinfo(np.int32).max
 
 
 class RangeState(Enum):
-    """What stands where a range tensor will be, until the runner has made one.
+    """A placeholder for a range tensor that the runner has not made yet.
 
-    It is not None: None says that the runner is done, and that no range matters in this step.
+    None is something else: it says that the runner is done, and that no range matters in this step.
     """
 
     NOT_COMPUTED = "not computed yet"
@@ -38,14 +38,14 @@ NOT_COMPUTED = RangeState.NOT_COMPUTED
 
 
 class CheckedRanges(dict[int, Sequence[Span]]):
-    """Ranges that a runner checked in this step, so that they aren't checked again."""
+    """Ranges that a runner has checked in this step already, so that they aren't checked twice."""
 
 
 def check_ranges(ranges: PrefixRanges | None) -> None:
     """Raises TypeError or ValueError, with the request and the value, unless `ranges` is a dict
     from request indices to spans of prompt positions, or None."""
-    # A step has many spans, but of few kinds: in the usual ones the values are checked as one
-    # array. Anything else is checked span by span, by the sentences below.
+    # The spans of a step are many and usually all alike, so they are checked as one array. All
+    # other input is checked span by span, for an exact error message.
     if not (ranges is None or type(ranges) is CheckedRanges or _are_usual(ranges)):
         _check_each(ranges)
 
@@ -90,8 +90,8 @@ def _check_each(ranges: PrefixRanges) -> None:
 
 
 def check_span(request: int, span: Span) -> None:
-    """TypeError unless `span` is a pair of integers, ValueError unless 0 <= start <= end and both
-    fit int32. `request` is for the message."""
+    """Raises TypeError unless `span` is a pair of integers, and ValueError unless 0 <= start <= end
+    and both fit int32. `request` is for the message."""
     if not isinstance(span, Sequence) or isinstance(span, str | bytes) or len(span) != 2:
         raise TypeError(f"{_about(request, span)} must be a pair (start, end)")
     start, end = span

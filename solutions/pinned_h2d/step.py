@@ -1,4 +1,4 @@
-"""One engine step, the same for before and after: only metadata and runner differ."""
+"""One engine step, the same before and after the change: only metadata and runner differ."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Metadata = TypeVar("Metadata", bound=PrefixMetadata)
 
 
 class Runner(Protocol[Metadata]):
-    """A ModelRunner: that of before.py, or that of metadata.py."""
+    """The ModelRunner of before.py or of metadata.py."""
 
     def _set_mm_prefix_range_for_metadata(
         self, attn_metadata: dict[str, Metadata], ranges: PrefixRanges | None
@@ -28,7 +28,7 @@ class Runner(Protocol[Metadata]):
 
 @dataclass(frozen=True)
 class Preparation(Generic[Metadata]):
-    """How a step's metadata is made: by the code as it was, or by the code as it is."""
+    """The classes that make a step's metadata, before or after the change."""
 
     metadata_class: Callable[[Batch], Metadata]
     runner: Runner[Metadata]
@@ -36,7 +36,7 @@ class Preparation(Generic[Metadata]):
     def metadata_of(
         self, batch: Batch, layers: Iterable[str], ranges: PrefixRanges | None
     ) -> dict[str, Metadata]:
-        """The metadata of each of these layers, by layer name, with the step's ranges."""
+        """Returns the metadata of these layers, by layer name, with the step's ranges."""
         attn_metadata = {name: self.metadata_class(batch) for name in layers}
         self.runner._set_mm_prefix_range_for_metadata(attn_metadata, ranges)
         return attn_metadata
@@ -49,8 +49,8 @@ AsItIs = Preparation[metadata.TritonAttentionMetadata]
 class ImageSteps:
     """A model, its requests, and the steps that they take: `prefill`, then `decode`.
 
-    What a scheduler prepares for a step (batch, tokens) is on the device before the step begins,
-    so that all the uploads of a step are those of its prefix ranges.
+    Whatever a scheduler prepares for a step (batch, tokens) is on the device before the step
+    begins, so the prefix ranges are all that a step uploads.
     """
 
     preparation: AsItWas | AsItIs
@@ -70,14 +70,15 @@ class ImageSteps:
         self.use(variant)
 
     def make_batch(self, scheduled: Sequence[range]) -> tuple[Batch, torch.Tensor]:
-        """A batch, and what its tokens are before the first layer: [num_tokens, hidden_size]."""
+        """Returns a batch, and the hidden states of its tokens before the first layer, [num_tokens,
+        hidden_size]."""
         batch = self.requests.batch(scheduled, self.device)
         shape = (batch.num_tokens, self.config.hidden_size)
         return batch, torch.randn(shape, dtype=self.config.dtype, device=self.device)
 
     def use(self, variant: Variant) -> None:
-        """Switches to before.py or to metadata.py ("after"); model and requests stay. ValueError
-        for another name."""
+        """Switches to before.py ("before") or metadata.py ("after"); model and requests stay.
+        Raises ValueError for another name."""
         if variant == "before":
             self.preparation = Preparation(before.TritonAttentionMetadata, before.ModelRunner())
         elif variant == "after":
@@ -89,14 +90,15 @@ class ImageSteps:
             raise ValueError(f"variant {variant!r}: choose 'before' or 'after'")
 
     def prefill(self) -> torch.Tensor:
-        """All prompts at once: [num_requests * tokens_per_request, hidden_size]."""
+        """Runs all prompts at once and returns [num_requests * tokens_per_request, hidden_size]."""
         return self.step(*self.prefill_batch)
 
     def decode(self) -> torch.Tensor:
-        """One token of each request, behind its prompt: [num_requests, hidden_size]."""
+        """Runs one token after each prompt and returns [num_requests, hidden_size]."""
         return self.step(*self.decode_batch)
 
     def step(self, batch: Batch, hidden: torch.Tensor) -> torch.Tensor:
-        """`hidden`, [num_tokens, hidden_size] before the first layer, as it is behind the last."""
+        """Runs the layers on `hidden` and returns the hidden states after the last one,
+        [num_tokens, hidden_size]."""
         attn_metadata = self.preparation.metadata_of(batch, self.model.layers, self.ranges)
         return self.model.forward(hidden, attn_metadata)

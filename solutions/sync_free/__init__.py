@@ -1,9 +1,10 @@
-"""Eight places where the host waited for the device in every step, and waits no more.
+"""Eight places where the host waited for the device in every step, and no longer waits.
 
-README.md says in which order to read the files; here are the public names.
+README.md says in which order to read the files; this file has the public names.
 """
 
-# First, since it settles whether Triton compiles or interprets: it must know before its import.
+# Imported first: it settles whether Triton compiles or interprets, which Triton reads when it is
+# imported.
 from debubble.contract.triton_mode import missing_triton
 from solutions.common.h2d import async_tensor_h2d
 from solutions.common.packed_upload import upload_packed, upload_plans
@@ -68,7 +69,8 @@ refuse_wrong_types(globals(), __all__)
 
 
 def __getattr__(name: str) -> object:
-    """Without Triton the sites that have no kernel can be imported, and the katas pass."""
+    """Raises ImportError, with the way to get Triton, for a name that needs it. Without Triton the
+    sites that have no kernel can be imported, and the katas pass."""
     if name in __all__:
         raise ImportError(missing_triton(f"solutions.sync_free.{name}"))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What the eight waits cost, one step and many in a row: `python -m solutions.sync_free.bench`."""
+"""Measures the eight waits, in one step and in many: `python -m solutions.sync_free.bench`."""
 
 from solutions.measure.command import run_as_command
 

@@ -1,4 +1,4 @@
-"""A step that meets all eight sites, the same whichever way these are called."""
+"""A step that calls all eight sites, the same for every way of calling them."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ Sites = SeparateSites | PackedSites
 
 FREQUENCY_PENALTY = 0.1
 PADDED_TO = 8
-"""Batches are padded to a multiple of this."""
+"""The multiple that batches are padded to."""
 PIECEWISE_GRAPHS = 1
 """The graph mode that this rank could run in."""
 
 
 class StepOutput(NamedTuple):
-    """What a step gives for each row of its batch, on the device."""
+    """The result of a step for each row of its batch, on the device."""
 
     sampled: torch.Tensor
     """[num_requests] int64: the ids of the tokens with the highest logits."""
     logprobs: LogprobsTensors | None
-    """Of the sampled tokens and the ids asked for; None when no request asks."""
+    """Log-probabilities of the sampled tokens and of the requested ids; None if no request asks for
+    any."""
 
 
 class DecodeStep:
-    """Runs the steps of a workload in their order, on one model and tables of its own."""
+    """Runs the steps of a workload in order, on one model, with its own tables."""
 
     def __init__(
         self,
@@ -49,8 +50,12 @@ class DecodeStep:
         sites: Collection[str] | None = None,
         group: DataParallelGroup | None = None,
     ) -> None:
-        """`sites`: those whose code is as it is now, each called by itself; None for all of them
-        planned together. `group`: the ranks that step side by side; None for a single one."""
+        """Chooses the code of the sites and the ranks.
+
+        `sites` names the sites whose code is that after the change, each called by itself; None
+        plans all of them together. `group` is the ranks that step side by side; None is a single
+        rank. Raises ValueError for an unknown site.
+        """
         unknown = [name for name in sites or () if name not in SITES]
         if unknown:
             raise ValueError(f"site {unknown[0]!r} is unknown: choose from {', '.join(SITES)}")
@@ -67,10 +72,10 @@ class DecodeStep:
         return lambda scheduled, inputs: PackedSites(scheduled, inputs, self.tables, ring)
 
     def run(self, scheduled: ScheduledStep) -> StepOutput:
-        """Queues the step; the results are on the device when it gets there."""
+        """Queues the step and returns its output on the device, without waiting for it."""
         inputs = plan_inputs(scheduled, self.tables.row_of, self.config.vocab_size)
         sites = self.sites_of(scheduled, inputs)
-        # The other ranks are asked first: they have answered when the rest is prepared.
+        # The exchange between ranks starts first: its answer arrives while the rest is prepared.
         pending = self._ask_ranks(sites, scheduled)
         on_device = sites.upload()
         self._update_tables(sites, inputs, on_device)
@@ -114,7 +119,7 @@ class DecodeStep:
 
 
 def most_bytes(config: StepConfig) -> int:
-    """Bytes that the plans of a step take at most: a place and an id for each token of each
-    request, and all else that travels for a request."""
+    """Returns the most bytes that the plans of a step take: a place and an id for each token of
+    each request, and everything else that is uploaded for a request."""
     per_request = 16 * config.max_len + 32 * (config.asked_ids + config.bad_words) + 512
     return config.num_requests * per_request + 4096

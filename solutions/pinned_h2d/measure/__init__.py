@@ -1,1 +1,1 @@
-"""What the step of chapter 01 costs, as it was and as it is."""
+"""Measures the step of chapter 01 before and after the change."""

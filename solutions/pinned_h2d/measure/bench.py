@@ -1,4 +1,4 @@
-"""What the step costs, as it was and as it is: `python -m solutions.pinned_h2d.bench`."""
+"""Measures the step before and after the change: `python -m solutions.pinned_h2d.bench`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ ATTENTION = "prefix_attention_kernel"
 @dataclass(frozen=True)
 class PrefixStepCost(StepCost):
     attention_us: float
-    """Microseconds of one layer's attention kernel, the median of a recorded step's layers."""
+    """Microseconds of one layer's attention kernel: the median over the layers of a recorded
+    step."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -78,7 +79,7 @@ def attention_us(timeline: debubble.Timeline) -> float:
 
 
 def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
-    """One small prefill step of each variant."""
+    """Records one small prefill step of each variant and yields its name and timeline."""
     engine = ImageSteps(ImageStepConfig.small(), accelerator.device)
     for variant in VARIANTS:
         step = ready(engine, "prefill", variant)

@@ -1,1 +1,1 @@
-"""The decoder with image prompts that the ranges of this lesson are for."""
+"""The decoder with image prompts whose attention reads the prefix ranges."""

@@ -33,13 +33,15 @@ def prefix_attention(
     clamp_to_window: bool = False,
     output: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """[num_tokens, num_heads, head_size] like `query`, whose heads must be contiguous; in `output`
-    where one is given, contiguous, whose rows are left as they are where the batch has no tokens.
+    """Returns the attention of each query, [num_tokens, num_heads, head_size] as `query` is.
 
-    Caches: [num_blocks, block_size, num_kv_heads, head_size], contiguous. `ranges`: [num_seqs,
-    max_ranges, 2] int32, contiguous, or None without any range; TypeError for NOT_COMPUTED. With
-    `clamp_to_window` a range reaches no further than the window. ValueError for ranges and an
-    output of other shapes, types or strides.
+    query        contiguous heads
+    caches       [num_blocks, block_size, num_kv_heads, head_size], contiguous
+    ranges       [num_seqs, max_ranges, 2] int32, contiguous, or None without any range
+    output       contiguous, returned if given; rows without a token of the batch stay as they are
+
+    `clamp_to_window` keeps ranges inside the window. Raises TypeError for NOT_COMPUTED, and
+    ValueError for ranges or an output of other shapes, dtypes or strides.
     """
     check_shapes(query, key_cache, value_cache, window, clamp_to_window)
     _, num_heads, head_size = query.shape
@@ -93,7 +95,8 @@ def prefix_attention(
 
 
 @triton.jit(
-    # Whatever these hold, and wherever a slice of a batch starts, it is the same compiled kernel.
+    # One compiled kernel serves all values of max_ranges and block_table_stride, and slices of a
+    # batch that start at any address.
     do_not_specialize=["max_ranges", "block_table_stride"],
     do_not_specialize_on_alignment=["ranges", "block_table", "seq_lens", "query_start_loc"],
 )
@@ -120,19 +123,19 @@ def prefix_attention_kernel(
     WINDOW: tl.constexpr,
     CLAMP_TO_WINDOW: tl.constexpr,
     HAS_RANGES: tl.constexpr,
-    UPCAST: tl.constexpr,  # the interpreter's tl.dot takes bfloat16 for integers
+    UPCAST: tl.constexpr,  # the interpreter's tl.dot reads bfloat16 as integers
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """One program: one sequence, one KV head, BLOCK_M // GROUP tokens with all GROUP heads.
+    """Computes BLOCK_M // GROUP tokens of one sequence with all GROUP heads of one KV head.
 
-    A key is allowed iff it is causal and inside the window, or a range holds both the query's and
-    the key's absolute position. All valid ranges that hold one query overlap there, so together
-    they are one span of keys: the program finds that span for each of its queries first, and its
-    key loop costs the same however many ranges there are.
+    A key is allowed iff it is causal and inside the window, or a range contains both the query's
+    and the key's absolute position. All valid ranges that contain one query overlap at that query,
+    so together they are one span of keys. The program first finds that span for each of its
+    queries, so its key loop costs the same for any number of ranges.
     """
     TOKENS: tl.constexpr = BLOCK_M // GROUP
-    sequence = tl.program_id(1).to(tl.int64)  # Offsets into a large cache need 64 bits.
+    sequence = tl.program_id(1).to(tl.int64)  # offsets into a large cache need 64 bits
     first_head_offset = tl.program_id(2).to(tl.int64) * HEAD_SIZE
     first_row = tl.load(query_start_loc + sequence).to(tl.int64)
     query_len = tl.load(query_start_loc + sequence + 1) - first_row
@@ -153,7 +156,7 @@ def prefix_attention_kernel(
     query_offset = (token_row * query_stride)[:, None] + head_offset
     query_tile = tl.load(query + query_offset, mask=query_mask, other=0.0)
 
-    # The keys that some query of this tile may see: [first_key, end_key).
+    # The keys that some query of this tile may see are [first_key, end_key).
     first_position = (kv_len - query_len + first_token).to(tl.int32)
     end_position = first_position + num_tokens
     position = first_position + token
@@ -185,8 +188,9 @@ def prefix_attention_kernel(
         span_end = tl.minimum(span_end, kv_len - 1)
         end_key = tl.minimum(end_key, kv_len)
 
-    # A row without an allowed key so far gathers weights that the first allowed key wipes out:
-    # the correction is then exp2(MASKED - score) = 0. Each row is allowed to see itself.
+    # A row that has met no allowed key yet gathers weights of masked keys. Its first allowed key
+    # wipes them out, since the correction is then exp2(MASKED - score) = 0. Each row may see at
+    # least itself.
     MASKED: tl.constexpr = -1.0e30
     highest = tl.full([BLOCK_M], MASKED, tl.float32)
     weight_sum = tl.full([BLOCK_M], 0.0, tl.float32)
@@ -246,10 +250,10 @@ class Tile(NamedTuple):
 def choose_tile(
     dtype: torch.dtype, head_size: int, group: int, max_query_len: int, shared_memory: int
 ) -> Tile:
-    """As large as an SM's registers and `shared_memory` bytes allow, and no larger than the
-    longest query needs. Measured on an H200: of the tiles that fit, the fastest."""
+    """Returns the fastest tile, measured on an H200, of those that fit into an SM's registers and
+    `shared_memory` bytes. It is no larger than the longest query needs."""
     if shared_memory == INTERPRETED:
-        tile = Tile(128, 128, 1, 1)  # There a large tile takes as long as a small one.
+        tile = Tile(128, 128, 1, 1)  # the interpreter is as fast with a large tile
     elif dtype == torch.float32:
         tile = Tile(16, 16, 8, 1)  # IEEE products don't run on tensor cores.
     elif head_size <= 128:
@@ -264,13 +268,15 @@ def choose_tile(
 
 INTERPRETED = 0
 WIDE_HEADS = {192 << 10: Tile(128, 64, 8, 2), 128 << 10: Tile(128, 32, 8, 2), 0: Tile(64, 32, 8, 2)}
-"""By the bytes of shared memory that they take at most, for heads of 256 in 2-byte numbers: a tile
-of queries, and two stages of keys and values. The last one is for GPUs of 99 KiB, as an A10G is."""
+"""Tiles for heads of 256 in 2-byte numbers, by the bytes of shared memory that they need: a tile of
+queries, and two stages of keys and values. The last one is for GPUs with 99 KiB, such as an
+A10G."""
 
 
 @functools.cache
 def shared_memory_of(device: torch.device) -> int:
-    """Bytes that one block can have, or INTERPRETED where kernels run on the CPU."""
+    """Returns the bytes of shared memory that one block can have, or INTERPRETED if kernels run on
+    the CPU."""
     if triton.knobs.runtime.interpret:
         return INTERPRETED
     properties = torch.cuda.get_device_properties(device)
@@ -322,8 +328,8 @@ def check_shapes(
 
 
 def checked_ranges(ranges: torch.Tensor | RangeState | None, num_seqs: int) -> torch.Tensor | None:
-    """TypeError for ranges that are not computed yet, ValueError for a tensor with gaps, and for
-    one that is not [num_seqs, max_ranges, 2] int32."""
+    """Returns `ranges`. Raises TypeError for ranges that are not computed yet, and ValueError for a
+    tensor that is not contiguous or not [num_seqs, max_ranges, 2] int32."""
     if not isinstance(ranges, torch.Tensor | None):
         raise TypeError(f"ranges {ranges}: give the metadata its ranges before the first layer")
     if ranges is not None and not ranges.is_contiguous():
@@ -342,7 +348,7 @@ def checked_ranges(ranges: torch.Tensor | RangeState | None, num_seqs: int) -> t
 
 
 def check_output(output: torch.Tensor, query: torch.Tensor) -> None:
-    """ValueError unless the queries' results can be written to `output` as they come."""
+    """Raises ValueError unless `output` has the shape and dtype of `query` and is contiguous."""
     same = output.shape == query.shape and output.dtype == query.dtype
     if not same or not output.is_contiguous():
         raise ValueError(
@@ -354,7 +360,8 @@ def check_output(output: torch.Tensor, query: torch.Tensor) -> None:
 def attention_work(
     query: torch.Tensor, num_kv_heads: int, scheduled: Sequence[range], window: int | None
 ) -> Work:
-    """Operations of the causal, windowed part, and each byte of Q, K, V and output once."""
+    """Returns the work of the causal, windowed part: its operations, and each byte of Q, K, V and
+    output once."""
     num_tokens, num_heads, head_size = query.shape
     reach = math.inf if window is None else window
     pairs = sum(len(p) * min((p.start + p.stop + 1) / 2, reach) for p in scheduled)

@@ -1,4 +1,4 @@
-"""One step's batch: which tokens of which requests run, and where their keys and values lie."""
+"""A step's batch: which tokens of which requests run, and where their keys and values lie."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 PADDING_BLOCK = 0
-"""The index of a block of the KV cache that no request has: it pads the rows of a block table."""
+"""The index of the KV cache block that belongs to no request; it pads the rows of a block table."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Batch:
 
 
 class PagedRequests:
-    """Which blocks of the KV cache each request has: shuffled, as after a long time of serving."""
+    """The KV cache blocks of each request: shuffled, as after a long time of serving."""
 
     def __init__(
         self, num_requests: int, max_tokens: int, block_size: int = 16, seed: int = 0
@@ -62,7 +62,7 @@ class PagedRequests:
 
     @property
     def num_blocks(self) -> int:
-        """Blocks that a KV cache for these requests must have, with PADDING_BLOCK."""
+        """Blocks that a KV cache for these requests must have, PADDING_BLOCK included."""
         return self.blocks.size + 1
 
     def batch(
@@ -73,8 +73,12 @@ class PagedRequests:
         first_request: int = 0,
         num_seqs: int | None = None,
     ) -> Batch:
-        """The batch that runs positions `scheduled[i]` of request first_request + i; its rows are
-        padded to `num_seqs` if given. ValueError if there are more requests than rows."""
+        """Returns the batch that runs the positions `scheduled[i]` of request first_request + i.
+        `num_seqs` pads it to that number of rows.
+
+        Raises ValueError for requests that don't exist, for more requests than rows, and for more
+        than MOST_SEQUENCES rows.
+        """
         if first_request < 0 or first_request + len(scheduled) > len(self.blocks):
             raise ValueError(
                 f"requests {first_request} to {first_request + len(scheduled) - 1}: there are "

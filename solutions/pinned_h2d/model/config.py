@@ -1,4 +1,4 @@
-"""What a step runs: the model's shape, and the requests with their images."""
+"""The configuration of a step: the model's shape, and the requests with their images."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 
 @dataclass(frozen=True, kw_only=True)
 class ImageStepConfig:
-    """Each request is a prompt of `tokens_per_request` tokens, of which `images_per_request` images
-    take `image_tokens` each, evenly spread."""
+    """The model's shape and the requests. Each request is a prompt of `tokens_per_request` tokens
+    that contains `images_per_request` images of `image_tokens` tokens, evenly spread."""
 
     num_layers: int = 48
     hidden_size: int
@@ -30,7 +30,8 @@ class ImageStepConfig:
 
     @classmethod
     def small(cls) -> ImageStepConfig:
-        """48 narrow layers: seconds a step on sim, and on a GPU the host is what limits it."""
+        """Returns 48 narrow layers: a step takes seconds on sim, and on a GPU the host is what
+        limits it."""
         return cls(
             hidden_size=64,
             intermediate_size=128,
@@ -45,7 +46,7 @@ class ImageStepConfig:
 
     @classmethod
     def gemma_like(cls) -> ImageStepConfig:
-        """The shape of a 12-billion-parameter model, for a GPU with 40 GB or more."""
+        """Returns the shape of a 12-billion-parameter model, for a GPU with 40 GB or more."""
         return cls(
             hidden_size=3840,
             intermediate_size=15360,
@@ -58,11 +59,13 @@ class ImageStepConfig:
         )
 
     def window_of_layer(self, index: int) -> int | None:
-        """Every sixth layer sees the whole context, the others a sliding window."""
+        """Returns None for every sixth layer, which sees the whole context, and the sliding
+        window's size for all other layers."""
         return None if index % 6 == 5 else self.window
 
     def ranges(self) -> dict[int, list[tuple[int, int]]]:
-        """The prefix ranges of all requests, where images lie. ValueError if these do not fit."""
+        """Returns the prefix ranges of all requests, which are where the images lie. Raises
+        ValueError if the images don't fit into the prompt."""
         room = self.tokens_per_request // max(self.images_per_request, 1)
         if self.image_tokens > room:
             raise ValueError(

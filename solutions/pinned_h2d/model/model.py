@@ -15,8 +15,8 @@ from .config import ImageStepConfig
 
 
 class PrefixMetadata(Protocol):
-    """What a layer reads of a step's metadata. Both TritonAttentionMetadata have it: a field in
-    metadata.py, a property that uploads in before.py."""
+    """A step's metadata as a layer reads it. Both TritonAttentionMetadata classes have these: the
+    tensor is a field in metadata.py, and a property that uploads in before.py."""
 
     @property
     def batch(self) -> Batch: ...
@@ -26,8 +26,8 @@ class PrefixMetadata(Protocol):
 
 
 class PrefixDecoder:
-    """`config.num_layers` layers with a KV cache of `num_blocks` blocks each, all on `device`. Each
-    layer finds its metadata by its own name, as in vLLM's forward context."""
+    """A decoder of `config.num_layers` layers, each with a KV cache of `num_blocks` blocks, all on
+    `device`. Each layer finds its metadata by its own name, as in vLLM's forward context."""
 
     def __init__(self, config: ImageStepConfig, num_blocks: int, device: torch.device) -> None:
         torch.manual_seed(config.seed)
@@ -39,15 +39,18 @@ class PrefixDecoder:
     def forward(
         self, hidden: torch.Tensor, attn_metadata: Mapping[str, PrefixMetadata]
     ) -> torch.Tensor:
-        """[num_tokens, hidden_size] before the first layer to the same shape behind the last one.
-        `attn_metadata` has a value for each name in `layers`."""
+        """Returns the hidden states after the last layer, [num_tokens, hidden_size] as `hidden` is.
+
+        `attn_metadata` has a value for each name in `layers`.
+        """
         for name, layer in self.layers.items():
             hidden = layer.forward(hidden, attn_metadata[name])
         return hidden
 
 
 class PrefixDecoderLayer:
-    """Attention and a gated MLP, each added to its input; layer `index` may have a window."""
+    """A layer of attention and a gated MLP, each added to its input. Its `index` says whether it
+    has a window."""
 
     def __init__(
         self, config: ImageStepConfig, index: int, num_blocks: int, device: torch.device
@@ -60,7 +63,8 @@ class PrefixDecoderLayer:
             return torch.randn(rows, columns, dtype=config.dtype, device=device).mul_(scale)
 
         heads = (self.num_heads + 2 * self.num_kv_heads) * self.head_size
-        # Normalized inputs have length 1, the others a length that grows with their size.
+        # Normalized inputs have length 1; the inputs of `out` and `down` have a length that grows
+        # with their size.
         self.qkv = weight(heads, config.hidden_size, 1.0)
         attended = self.num_heads * self.head_size
         self.out = weight(config.hidden_size, attended, attended**-0.5)

@@ -1,1 +1,1 @@
-"""The eight sites as they were: right, and each of them makes the host wait (vLLM #41429)."""
+"""The eight sites before the change: right, and each of them makes the host wait (vLLM #41429)."""

@@ -20,13 +20,14 @@ def causal_conv1d_fn(
     activation: str | None,
     metadata: ConvMetadata | None = None,
 ) -> torch.Tensor:
-    """[num_tokens, dim] like `x`: each channel convolved with the `width` inputs that end at the
-    token, then `activation`, "silu" or None (vLLM #41429). Sums are in float32.
+    """Convolves each channel with the `width` inputs that end at the token, then applies
+    `activation`, "silu" or None (vLLM #41429). Returns [num_tokens, dim] of the dtype of `x`; sums
+    are in float32.
 
     Writes the last width - 1 inputs of each sequence to conv_states[cache_indices[sequence]], the
-    newest one last; a sequence that has an initial state goes on from what is there, another one
-    from zeros. A sequence without tokens leaves its slot alone. So does one whose cache index is
-    PAD_SLOT or beyond the slots: its outputs are 0.
+    newest one last. A sequence with an initial state starts from the inputs there, any other
+    sequence from zeros. A sequence without tokens leaves its slot alone. So does a sequence whose
+    cache index is PAD_SLOT or beyond the slots; its outputs are 0.
 
     x                   [num_tokens, dim], channels contiguous; bfloat16, float16 or float32
     weight              [dim, width], contiguous, width 2 to 4
@@ -35,9 +36,9 @@ def causal_conv1d_fn(
     query_start_loc     [num_seqs + 1] int32
     cache_indices       [num_seqs] int32
     has_initial_state   [num_seqs] bool
-    metadata            of `prepare_conv_metadata` in this step; as it was, each layer made its own
+    metadata            not used here: each layer made its own before the change
 
-    Raises ValueError before anything is launched, also when the metadata is of another batch.
+    Raises ValueError before the convolution is launched.
     """
     check_shapes(x, weight, bias, conv_states, activation)
     check_batch(query_start_loc, cache_indices, has_initial_state)

@@ -1,4 +1,4 @@
-"""Data parallelism: in every step each rank learns what the others are about to run."""
+"""Data parallelism: in every step each rank learns what all ranks are about to run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..model.ranks import Ranks
 
 
 class ReadBack:
-    """A device tensor on the host, which has waited for the copy."""
+    """A device tensor copied to the host. The host has waited for the copy."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.values = tensor.cpu()

@@ -1,4 +1,5 @@
-"""What penalties count: which tokens are in a prompt, and how often each was said since."""
+"""The counts that penalties need: which tokens are in a prompt, and how often each was
+generated."""
 
 from __future__ import annotations
 
@@ -19,15 +20,16 @@ def bincount(
 ) -> None:
     """Counts the tokens of new and resumed requests from the start (vLLM #41429).
 
-    `req_indices`, `prompt_lens` and `prefill_lens`: [n] on the host: each request's row in the
+    `req_indices`, `prompt_lens` and `prefill_lens`, [n] on the host, are each request's row in the
     tables, the length of its prompt, and the number of its tokens so far, the prompt included.
-    On the device, `all_token_ids` is [max_reqs, max_len] int32. These are written, in the rows of
-    these requests alone: bit t % 32 of word t // 32 of `prompt_bin_mask`, [max_reqs,
-    ceil(vocab_size / 32)] int32, says whether token t is in the prompt; `output_bin_counts`,
-    [max_reqs, vocab_size] int32, how often it comes after it.
 
-    The host can't see the ids on the device: one outside of the vocabulary is left out, and writes
-    nowhere. ValueError for rows, lengths and tables that don't fit together.
+    On the device, `all_token_ids` is [max_reqs, max_len] int32. Two tables are written, in the rows
+    of these requests only. `prompt_bin_mask` is [max_reqs, ceil(vocab_size / 32)] int32: bit t % 32
+    of word t // 32 says whether token t is in the prompt. `output_bin_counts` is [max_reqs,
+    vocab_size] int32: how often each token comes after the prompt.
+
+    The host can't see the ids on the device, so an id outside of the vocabulary is skipped and
+    writes nowhere. Raises ValueError for rows, lengths and tables that don't fit together.
     """
     check_tables(all_token_ids, prompt_bin_mask, output_bin_counts)
     check_counted(req_indices, prompt_lens, prefill_lens, *all_token_ids.shape)

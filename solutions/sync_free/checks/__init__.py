@@ -1,1 +1,1 @@
-"""What a site refuses, as it was and as it is: on the host, before anything is uploaded."""
+"""The checks of the sites, the same before and after the change: on the host, before any upload."""

@@ -1,4 +1,4 @@
-"""What requests may wish for, and what is refused: token types, bad words, log-probabilities."""
+"""Checks the sampling parameters of requests: token types, bad words and log-probabilities."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from solutions.common.host_integers import HostIntegers, host_integers, is_integ
 from solutions.common.shown import shown
 
 BadWordsTokenIds = Mapping[int, Sequence[Sequence[int]]]
-"""{row: the sequences of token ids that are forbidden there}."""
+"""{row: the sequences of token ids that are forbidden in this row}."""
 
 
 class ChosenTokens(NamedTuple):

@@ -1,4 +1,4 @@
-"""Refuses rows of tables that cannot be cleared, moved or counted, and indices that do not fit."""
+"""Refuses rows of tables that can't be cleared, moved or counted, and indices that don't fit."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def check_counted(
     max_reqs: int,
     max_len: int,
 ) -> None:
-    """ValueError for what are no integers, for a request that is not in [0, max_reqs) or
-    is named twice, whose tokens would count double, and for lengths that are not 0 <= prompt_len <=
-    prefill_len <= max_len."""
+    """Raises ValueError for values that are no integers; for a request that is not in [0,
+    max_reqs); for a request that is named twice, since its tokens would count double; and for
+    lengths that are not 0 <= prompt_len <= prefill_len <= max_len."""
     check_rows(req_indices, max_reqs, "req_indices")
     requests = _integers("req_indices", req_indices)
     prompts = _integers("prompt_lens", prompt_lens)

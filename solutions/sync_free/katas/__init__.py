@@ -1,1 +1,2 @@
-"""What only two exercises run: the loop of `find_the_races`, the detector of `sync_detector`."""
+"""The loop of the kata `find_the_races` and the detector of `sync_detector`, which only they
+run."""

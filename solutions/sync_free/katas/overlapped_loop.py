@@ -1,10 +1,10 @@
-"""The decode loop with two steps in flight: the host prepares one while the device computes one.
+"""The decode loop with two steps in flight: the host prepares a step while the device computes one.
 
 Host and device share the buffers of the uploads and the downloads, and two streams share the
-tokens. An event says when each of them changes hands.
+tokens. For each of these an event says when it may be used again.
 
-It is here because only the exercise `find_the_races` runs it: three races in so few lines need a
-loop of their own, with a stream beside the step's, which `DecodeStep` does not have.
+Only the kata `find_the_races` runs this loop: three races in so few lines need a second stream
+beside the step's, and `DecodeStep` has no second stream.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class DecodeLoop:
         return None if self.on_its_way is None else self.on_its_way.read().tolist()
 
     def _read_back(self) -> ReadBack:
-        """Starts to download `tokens` once they are written, beside the next step's kernels."""
+        """Starts to download `tokens` once they are written, while the next step's kernels run."""
         self.copying.wait_stream(current().current_stream())
         with self.copying:
             on_its_way = ReadBack(self.tokens)
-        # Memory belongs to the stream that asked for it. Another one that reads it has to say so,
-        # or it may be given away, and written to, before that copy is done.
+        # Memory belongs to the stream that allocated it. Another stream that reads it has to be
+        # recorded. Else the memory may be reused, and written to, before the copy is done.
         self.tokens.record_stream(self.copying)  # type: ignore[arg-type]  # or a stream of sim's
         return on_its_way

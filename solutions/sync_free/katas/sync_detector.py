@@ -1,11 +1,11 @@
 """A small sync detector: notes the lines at which an operator makes the host wait for the device.
 
-PyTorch shows a dispatch mode every operator before it runs, and most waits can be told from that
-alone: from the operator, and from where its tensors lie. What is no operator is not shown, such as
-`event.synchronize()`, nor how a tensor is printed. `debubble.find_host_syncs` is more complete: it
-sees these as well, and knows the operators that are missing here.
+PyTorch shows a dispatch mode every operator before it runs. Most waits can be told from the
+operator and from where its tensors lie. Two kinds of wait are not shown: calls that are no
+operator, such as `event.synchronize()`, and the printing of a tensor. `debubble.find_host_syncs` is
+more complete: it sees both, and knows operators that are missing here.
 
-It is here because only the exercise `sync_detector` runs it: the workbook uses the other one.
+Only the kata `sync_detector` runs this detector: the workbook uses `debubble.find_host_syncs`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ import debubble.accelerator
 
 aten = torch.ops.aten
 DEPENDS_ON_DATA = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
-"""PyTorch's tags for operators that have to know a tensor's values, or how many of them count."""
+"""PyTorch's tags for operators that have to know a tensor's values, or how many values count."""
 MACHINERY = (os.path.dirname(torch.__file__), os.path.dirname(debubble.__file__) + os.sep, __file__)
-"""How the paths of PyTorch, debubble and this file begin: no line in there asked for a wait."""
+"""The first part of the paths of PyTorch, debubble and this file: no line in them asked for a
+wait."""
 
 
 class Wait(NamedTuple):
@@ -54,7 +55,7 @@ class SyncDetector(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if torch.is_inference_mode_enabled():
-            # There an operator that only calls others, such as `cpu`, comes as a whole.
+            # In inference mode a composite operator, such as `cpu`, arrives undivided.
             with self:
                 result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
@@ -66,7 +67,7 @@ class SyncDetector(TorchDispatchMode):
 
 
 _allowed: ContextVar[bool] = ContextVar("waits are allowed", default=False)
-"""True within `allow_waits`. Each thread has a value of its own, and starts with the default."""
+"""True inside `allow_waits`. Each thread has a value of its own, which starts as False."""
 
 
 @contextmanager
@@ -90,7 +91,7 @@ def calling_line() -> tuple[str, str]:
 def why_it_waits(
     func: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]
 ) -> str | None:
-    """What makes the host wait in this operator, or None if nothing does."""
+    """Returns what makes the host wait in this operator, or None if nothing does."""
     leaves = tree_leaves((args, kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.numel()]
     uploads = func is aten._to_copy.default and tensors
@@ -110,8 +111,8 @@ def to_copy(
     non_blocking: bool = False,
     **options: object,
 ) -> str | None:
-    """Why `source.to(...)` waits, or None. Its target is new, and pinned if that is on the host and
-    nobody is to wait."""
+    """Returns why `source.to(...)` waits, or None. The target is a new tensor: pinned if it is on
+    the host and the copy is `non_blocking`."""
     if on_device(source) and non_blocking:
         return None
     goes_to_host = torch.device(device or source.device).type == "cpu"
@@ -120,7 +121,7 @@ def to_copy(
 
 
 def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> str | None:
-    """Why `target.copy_(source)` waits, or None."""
+    """Returns why `target.copy_(source)` waits, or None."""
     if on_device(target) == on_device(source):
         return None
     host, way = (source, "from") if on_device(target) else (target, "to")
@@ -136,7 +137,8 @@ def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False
 
 
 def index(tensor: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> str | None:
-    """Why `tensor[indices]` waits, or None: it uploads host integers, and counts device masks."""
+    """Returns why `tensor[indices]` waits, or None: host integers are uploaded, and device masks
+    are counted."""
     for chosen in indices:
         is_mask = chosen is not None and chosen.dtype == torch.bool
         if chosen is not None and on_device(chosen) == is_mask:
@@ -150,8 +152,8 @@ def index_put_(
     value: torch.Tensor,
     accumulate: bool = False,
 ) -> str | None:
-    """Why `tensor[indices] = value` waits, or None. A number through one mask is only a fill:
-    nobody counts, and nothing travels."""
+    """Returns why `tensor[indices] = value` waits, or None. A number assigned through one mask is
+    only a fill: nothing is counted or uploaded."""
     if on_device(value):
         return index(tensor, indices)
     through_mask = [chosen is not None and chosen.dtype == torch.bool for chosen in indices]
@@ -176,5 +178,5 @@ RULES: dict[OpOverload, Callable[..., str | None]] = {
         "the largest index has to be known" if num_classes == -1 else None
     ),
 }
-"""By operator, why it waits with given arguments, or None: where its tags say too little, or too
-much."""
+"""Rules for the operators whose tags say too little or too much. Each takes the operator's
+arguments and returns why it waits, or None."""

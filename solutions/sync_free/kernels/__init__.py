@@ -1,1 +1,1 @@
-"""Triton kernels, each with the function that launches it and what that refuses."""
+"""Triton kernels, each with the function that launches it and the checks of its arguments."""

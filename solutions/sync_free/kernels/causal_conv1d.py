@@ -1,9 +1,8 @@
-"""Causal depthwise convolution over sequences of any lengths, with a state for each of them.
+"""Causal depthwise convolution over sequences of any lengths, with a state for each sequence.
 
-The state of a sequence, its last WIDTH - 1 inputs, is read and overwritten by one program alone,
-that of the sequence's first chunk: only there do the taps reach back before the sequence. All
-other inputs it takes from `x`, which nobody writes. So the order in which programs run is of no
-importance.
+The state of a sequence is its last WIDTH - 1 inputs. Only the program of the sequence's first chunk
+reads and overwrites it, since only there do the taps reach back before the sequence. All other
+inputs come from `x`, which no program writes. So the order in which programs run doesn't matter.
 """
 
 from __future__ import annotations
@@ -19,11 +18,12 @@ from solutions.common.one_device import check_one_device
 from ..packed.conv_metadata import CHUNK_TOKENS, ConvMetadata
 
 BLOCK_DIM = 256
-"""Channels of one program: in bfloat16, what one warp loads at once."""
+"""Channels of one program: in bfloat16, as many as one warp loads at once."""
 
 
 @triton.jit(
-    # Whatever these hold, and wherever a slice of a batch starts, it is the same compiled kernel.
+    # One compiled kernel serves all of these values, and slices of a batch that start at any
+    # address.
     do_not_specialize=["num_tokens", "num_slots"],
     do_not_specialize_on_alignment=[
         "query_start_loc",
@@ -57,14 +57,15 @@ def causal_conv1d_kernel(
     CHUNK: tl.constexpr,  # at least 3, so that only first chunks look back before their sequence
     BLOCK_DIM: tl.constexpr,
 ):
-    """One program: a chunk of a sequence, BLOCK_DIM channels; nothing for a sequence below 0."""
+    """Convolves BLOCK_DIM channels of one chunk of a sequence. Does nothing if the sequence is
+    below 0."""
     STATE: tl.constexpr = WIDTH - 1
     chunk = tl.program_id(0)
     sequence = tl.load(batch_of_chunk + chunk)
     if sequence < 0:
         return
     offset = tl.load(chunk_offset + chunk)
-    # The host can't see these numbers: where they are wrong, nothing outside of `x` is touched.
+    # The host can't see these numbers: if they are wrong, nothing outside of `x` is touched.
     first_row = tl.minimum(tl.maximum(tl.load(query_start_loc + sequence), 0), num_tokens)
     end_row = tl.minimum(tl.load(query_start_loc + sequence + 1), num_tokens)
     length = end_row - first_row
@@ -96,7 +97,7 @@ def causal_conv1d_kernel(
             output += dim
         return
 
-    # The inputs so many tokens back. A narrow kernel doesn't use them all.
+    # The inputs one, two and three tokens back. A narrow kernel doesn't use all of them.
     x += row * x_stride + channel
     state = conv_states + slot * slot_stride + channel.to(tl.int64) * channel_stride
     back1 = tl.zeros([BLOCK_DIM], tl.float32)
@@ -151,7 +152,7 @@ def causal_conv1d_kernel(
             back1 = tl.load(end - x_stride, mask=exists, other=0.0).to(tl.float32)
             back2 = tl.load(end - 2 * x_stride, mask=exists, other=0.0).to(tl.float32)
             back3 = tl.load(end - 3 * x_stride, mask=exists, other=0.0).to(tl.float32)
-        # Several threads may hold the same channel: none writes before all have read.
+        # Several threads may hold the same channel: no thread writes before all have read.
         tl.debug_barrier()
         kept = conv_states.dtype.element_ty
         tl.store(state + (STATE - 1) * tap_stride, back1.to(kept), mask=exists)
@@ -172,9 +173,9 @@ def convolve(
     activation: str | None,
     metadata: ConvMetadata,
 ) -> torch.Tensor:
-    """The convolved `x`, [num_tokens, dim]. The arguments are those of `causal_conv1d_fn`.
+    """Returns the convolved `x`, [num_tokens, dim]. The arguments are those of `causal_conv1d_fn`.
 
-    ValueError for metadata of another batch; everything else has been checked.
+    Raises ValueError for metadata of another batch. The caller has checked everything else.
     """
     width = weight.shape[-1]
     _check_metadata(metadata, x.shape[0], len(cache_indices), len(conv_states))
@@ -219,7 +220,8 @@ def check_shapes(
     conv_states: torch.Tensor,
     activation: str | None,
 ) -> None:
-    """ValueError unless inputs, weights and states are of one shape and layout."""
+    """Raises ValueError unless the shapes, dtypes and layouts of inputs, weights and states fit
+    together."""
     if x.dtype not in (torch.bfloat16, torch.float16, torch.float32):
         raise ValueError(f"inputs of {x.dtype}: use bfloat16, float16 or float32")
     if x.dim() != 2 or (x.numel() and x.shape[1] > 1 and x.stride(1) != 1):
@@ -260,9 +262,11 @@ def check_shapes(
 def check_batch(
     query_start_loc: torch.Tensor, cache_indices: torch.Tensor, has_initial_state: torch.Tensor
 ) -> None:
-    """ValueError unless the three are int32 [num_seqs + 1], int32 [num_seqs] and bool [num_seqs].
+    """Raises ValueError unless the three are int32 [num_seqs + 1], int32 [num_seqs] and bool
+    [num_seqs].
 
-    The host knows shapes and types. For values it would have to ask the device, and wait.
+    The host knows shapes and dtypes. To check values it would have to read them from the device,
+    and wait.
     """
     if cache_indices.dim() != 1:
         raise ValueError(
@@ -282,7 +286,8 @@ def check_batch(
 
 
 def _check_metadata(metadata: ConvMetadata, num_tokens: int, num_seqs: int, num_slots: int) -> None:
-    """ValueError for metadata of another batch, or with a slot that the states don't have."""
+    """Raises ValueError for metadata of another batch, or with a slot that the states don't
+    have."""
     if metadata.num_tokens != num_tokens:
         raise ValueError(
             f"metadata of {metadata.num_tokens} tokens, and x has {num_tokens}: prepare it from "
@@ -300,7 +305,8 @@ def _check_metadata(metadata: ConvMetadata, num_tokens: int, num_seqs: int, num_
 
 
 def _work(x: torch.Tensor, width: int, num_seqs: int) -> Work:
-    """Inputs are read once, outputs written once, and each sequence's state both."""
+    """Returns the work: inputs are read once, outputs written once, and each sequence's state is
+    both read and written."""
     num_tokens, dim = x.shape
     numbers = 2 * num_tokens * dim + 2 * num_seqs * dim * (width - 1)
     flops = 2.0 * num_tokens * dim * width

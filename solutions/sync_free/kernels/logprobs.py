@@ -1,8 +1,9 @@
 """Log-probabilities of a few tokens of each row, without those of the whole vocabulary.
 
-The logits are read once, in blocks of the vocabulary; then the ids asked for are looked up. What a
-block leaves behind is its highest logit and the sum of exp(logit - highest), from which the
-log-softmax of any of its tokens follows, and how many logits reach that of the row's first id.
+The logits are read once, in blocks of the vocabulary; then the requested ids are looked up. For
+each block three numbers are stored: its highest logit, the sum of exp(logit - highest), and how
+many logits reach that of the row's first id. The log-softmax of any token follows from the first
+two, the rank of the first id from the third.
 """
 
 from __future__ import annotations
@@ -17,26 +18,26 @@ from debubble.accelerator import Work, launch
 from solutions.common.one_device import check_one_device
 
 TILE = 8192
-"""Logits that one program reads, all of one row if it has so many. Few rows still make enough
-programs for a GPU."""
+"""Logits that one program reads, all from one row if the vocabulary is large enough. At this size
+even a few rows make enough programs for a GPU."""
 ROWS, IDS = 16, 32
-"""One program looks up IDS ids in each of ROWS rows."""
+"""Sizes of a program of the second kernel: it looks up IDS ids in each of ROWS rows."""
 
 
 class LogprobsTensors(NamedTuple):
-    """Log-probabilities of some tokens of each row, on the device: of the sampled one in column 0,
-    and of those asked for in the others."""
+    """Log-probabilities of some tokens of each row, on the device: column 0 has the sampled token,
+    the other columns have the requested ids."""
 
     logprob_token_ids: torch.Tensor
-    """[num_rows, 1 + most ids of a row] int32; 0 where a row asks for fewer."""
+    """[num_rows, 1 + most ids of a row] int32; 0 where a row asks for fewer ids."""
     logprobs: torch.Tensor
-    """[num_rows, 1 + most ids of a row] float32; -inf where a row asks for fewer."""
+    """[num_rows, 1 + most ids of a row] float32; -inf where a row asks for fewer ids."""
     selected_token_ranks: torch.Tensor
-    """[num_rows] int64, as `compute_token_ranks` counts."""
+    """[num_rows] int64: the sampled tokens' ranks, as `compute_token_ranks` counts them."""
 
 
 @triton.jit(
-    # Whatever a step asks for, it is the same compiled kernel.
+    # One compiled kernel serves every step, with any number of ids.
     do_not_specialize=["num_rows", "ids_stride"],
     do_not_specialize_on_alignment=["ids"],
 )
@@ -45,7 +46,7 @@ def vocabulary_block_kernel(
     total,  # [num_rows, num_blocks] float32
     reaching,  # [num_rows, num_blocks] int32
     logits,  # [num_rows, vocab_size], each row contiguous
-    ids,  # [num_rows, at least 1], each row contiguous; the first one alone is read
+    ids,  # [num_rows, at least 1], each row contiguous; only the first column is read
     num_rows,
     vocab_size,
     num_blocks,
@@ -54,7 +55,8 @@ def vocabulary_block_kernel(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """One program: BLOCK logits of ROWS rows."""
+    """Reduces BLOCK logits of ROWS rows to their highest, their sum, and how many reach the first
+    id's."""
     # The row's offset in the logits needs 64 bits.
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     row_exists = row < num_rows
@@ -63,7 +65,7 @@ def vocabulary_block_kernel(
     exists = row_exists[:, None] & (token < vocab_size)[None, :]
     values = tl.load(logits[:, None] + token[None, :], mask=exists, other=float("-inf"))
     values = values.to(tl.float32)
-    # Behind the large load, so that these two, one after the other, arrive while it does.
+    # These two dependent loads come after the large one, so that they arrive while it does.
     first_id = tl.load(ids + row * ids_stride, mask=row_exists, other=-1)
     is_token = (first_id >= 0) & (first_id < vocab_size)
     first_logit = tl.load(logits + first_id, mask=is_token, other=float("-inf")).to(tl.float32)
@@ -103,7 +105,7 @@ def token_logprobs_kernel(
     IDS: tl.constexpr,
     BLOCKS: tl.constexpr,  # a power of two, at least num_blocks
 ):
-    """One program: IDS ids of ROWS rows."""
+    """Looks up IDS ids of ROWS rows."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     row_exists = row < num_rows
     block = tl.arange(0, BLOCKS)
@@ -114,7 +116,7 @@ def token_logprobs_kernel(
     row_highest = tl.max(block_highest, 1)
     shift = tl.where(row_highest == float("-inf"), 0.0, row_highest)
     row_total = tl.sum(block_total * tl.exp(block_highest - shift[:, None]), 1)
-    # A row of nothing but -inf is no distribution: NaN, as log_softmax has it.
+    # A row of nothing but -inf is no distribution: it gives NaN, as in log_softmax.
     log_total = tl.log(tl.where(row_total > 0, row_total, float("nan")))
     if tl.program_id(1) == 0:
         rank = tl.sum(tl.load(reaching + place, mask=is_block, other=0), 1)
@@ -137,11 +139,12 @@ def token_logprobs_kernel(
 def score_tokens(
     logits: torch.Tensor, token_ids: torch.Tensor, counts: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probabilities at `token_ids`, [num_rows, K] float32, and ranks of column 0, [num_rows]
-    int64, from one pass over the logits, [num_rows, vocab_size].
+    """Returns log-probabilities at `token_ids`, [num_rows, K] float32, and the ranks of column 0,
+    [num_rows] int64, from one pass over the logits, [num_rows, vocab_size].
 
-    token_ids: [num_rows, K] integers, K at least 1. counts: [num_rows] int32; ids of a row from
-    that column on are not looked at, and give -inf.
+    `token_ids`: [num_rows, K] int32 or int64, K at least 1. `counts`: [num_rows] int32; in a row,
+    ids from that column on are not read and give -inf. Raises ValueError for other shapes or
+    dtypes.
     """
     check_logits(logits)
     if token_ids.dim() != 2 or len(token_ids) != len(logits) or not token_ids.shape[1]:
@@ -208,20 +211,21 @@ def score_tokens(
 
 
 def compute_token_logprobs(logits: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
-    """[num_rows, K] float32: the log-softmax of `logits`, [num_rows, vocab_size], at `token_ids`,
-    [num_rows, K] integers on the device.
+    """Returns the log-softmax of `logits`, [num_rows, vocab_size], at `token_ids`, [num_rows, K]
+    integers on the device: [num_rows, K] float32.
 
-    A logit of -inf gives -inf. So does an id outside of the vocabulary, where nothing is read. A
-    row with NaN or inf in it, or with nothing but -inf, gives NaN, as log_softmax does.
+    A logit of -inf gives -inf. So does an id outside of the vocabulary, for which nothing is read.
+    A row that contains NaN or inf, or nothing but -inf, gives NaN, as log_softmax does.
     """
     return score_tokens(logits, token_ids)[0]
 
 
 def compute_token_ranks(logits: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
-    """[num_rows] int64: how many logits of the row are at least that of its token, [num_rows].
+    """Returns how many logits of each row are at least that of its token: `token_ids` is
+    [num_rows], and the result [num_rows] int64.
 
-    So the most likely token has rank 1, and two that share the first place have rank 2 both.
-    Upstream first counted those strictly greater, from 0, and later settled on this.
+    So the most likely token has rank 1, and two tokens that share the first place both have rank 2.
+    Upstream first counted only strictly greater logits, from 0, and later settled on this.
     """
     if token_ids.dim() != 1:
         raise ValueError(f"token_ids of shape {list(token_ids.shape)}: give one for each row")
@@ -229,8 +233,8 @@ def compute_token_ranks(logits: torch.Tensor, token_ids: torch.Tensor) -> torch.
 
 
 def check_logits(logits: torch.Tensor, sampled: torch.Tensor | None = None) -> None:
-    """ValueError unless `logits` are [num_rows, vocab_size] with contiguous rows, of float32,
-    bfloat16 or float16, and `sampled` tokens, if there are any, are [num_rows]."""
+    """Raises ValueError unless `logits` are [num_rows, vocab_size] with contiguous rows, of
+    float32, bfloat16 or float16, and `sampled`, if given, is [num_rows]."""
     if logits.dim() != 2 or not logits.shape[1]:
         raise ValueError(
             f"logits of shape {list(logits.shape)}: give [num_rows, vocab_size], "

@@ -1,7 +1,7 @@
-"""Scatters ids of many rows, sent one behind the other, each to its place in a table.
+"""Scatters the ids of many rows, sent side by side, to their places in a table.
 
-Rows are as long as they are, so a program takes neither a row nor a part of one, but a block of
-the ids that were sent: all programs have the same to do. Each id finds its row by bisection.
+Rows differ in length. So a program doesn't take a row or a part of one, but a block of the ids that
+were sent, and all programs have equal work. Each id finds its row by bisection.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SCATTER_BLOCK = 1024
 
 
 @triton.jit(
-    # These differ from step to step, and it is the same compiled kernel.
+    # One compiled kernel serves all of these values, which differ from step to step.
     do_not_specialize=["num_written", "num_ids", "bisections"],
     do_not_specialize_on_alignment=["written_rows", "starts", "ids"],
 )
@@ -31,10 +31,10 @@ def scatter_rows_kernel(
     ids,  # [num_ids] int32
     num_written,
     num_ids,
-    bisections,  # as many as it takes to tell num_written rows apart
+    bisections,  # steps of bisection that tell num_written rows apart
     BLOCK: tl.constexpr,
 ):
-    """One program: BLOCK ids, of whichever rows."""
+    """Writes BLOCK ids, which may belong to several rows."""
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     # Always starts[low] <= place < starts[high], so that a row without ids is never chosen.
     low = tl.full([BLOCK], 0, tl.int32)
@@ -53,11 +53,11 @@ def scatter_rows_kernel(
 def scatter_rows(
     table: torch.Tensor, rows: torch.Tensor, starts: torch.Tensor, ids: torch.Tensor
 ) -> None:
-    """Writes `ids` to the first columns of `table`, of which row rows[i] has those from starts[i]
-    to starts[i + 1]. Each row at most once.
+    """Writes `ids` to the first columns of `table`. Row rows[i] gets the ids from starts[i] to
+    starts[i + 1]; each row occurs at most once.
 
-    table: [max_reqs, max_len] int32, its rows contiguous; rows, starts: [num_rows] int64; ids:
-    [num_ids] int32; all on the device.
+    `table`: [max_reqs, max_len] int32, its rows contiguous. `rows`, `starts`: [num_rows] int64.
+    `ids`: [num_ids] int32. All are on the device.
     """
     num_ids = len(ids)
     launch(
@@ -77,8 +77,8 @@ def scatter_rows(
 
 
 def check_tables(batch: NgramBatch, token_ids: torch.Tensor, num_tokens: torch.Tensor) -> None:
-    """ValueError unless the tables are int32 [max_reqs, max_len] with contiguous rows, and int32
-    [max_reqs], on one device, for the sizes that the batch has on the host."""
+    """Raises ValueError unless the tables are int32 [max_reqs, max_len] with contiguous rows, and
+    int32 [max_reqs], on one device, of the sizes that the batch has on the host."""
     shape = batch.token_ids_cpu.shape
     if token_ids.shape != shape or num_tokens.shape != shape[:1]:
         raise ValueError(

@@ -1,4 +1,5 @@
-"""Counts the tokens of requests: a bit for each one in a prompt, a count for each one after it."""
+"""Counts the tokens of requests: a bit for each token in a prompt, a count for each token after
+it."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ BITS = 32
 
 
 @triton.jit(
-    # Wherever a packed upload has them, it is the same compiled kernel.
+    # One compiled kernel serves these arrays at any address in a packed upload.
     do_not_specialize_on_alignment=["rows", "prompt_lens", "prefill_lens"],
 )
 def bincount_kernel(
@@ -31,19 +32,19 @@ def bincount_kernel(
     vocab_size,
     BLOCK: tl.constexpr,
 ):
-    """One program: BLOCK tokens of one request."""
+    """Counts BLOCK tokens of one request."""
     request = tl.program_id(0)
     first = tl.program_id(1) * BLOCK
     prefill_len = tl.load(prefill_lens + request)
     if first >= prefill_len:
         return
     prompt_len = tl.load(prompt_lens + request)
-    row = tl.load(rows + request)  # As int64: row * vocab_size needs it.
+    row = tl.load(rows + request)  # int64: row * vocab_size needs it
     position = first + tl.arange(0, BLOCK)
     token = tl.load(
         token_ids + row * token_stride + position, mask=position < prefill_len, other=-1
     )
-    # Nobody could look at the ids before: one outside of the vocabulary must write nowhere.
+    # The host can't check the ids: an id outside of the vocabulary must write nowhere.
     is_token = (token >= 0) & (token < vocab_size)
     in_prompt = position < prompt_len
     bit = tl.full([BLOCK], 1, tl.int32) << (token % 32)
@@ -60,8 +61,8 @@ def count_tokens(
     output_bin_counts: torch.Tensor,
     max_prefill_len: int,
 ) -> None:
-    """Adds the tokens of n requests to what the tables hold. `on_device`: `rows` [n] int64, and
-    `prompt_lens` and `prefill_lens` [n] int32. The tables are those of `bincount`, the site."""
+    """Adds the tokens of n requests to the tables' counts. `on_device` has `rows` [n] int64, and
+    `prompt_lens` and `prefill_lens` [n] int32. The tables are those of the site `bincount`."""
     rows = on_device["rows"]
     launch(
         bincount_kernel,
@@ -76,7 +77,7 @@ def count_tokens(
         prompt_bin_mask.shape[1],
         output_bin_counts.shape[1],
         BLOCK=BLOCK,
-        # Each token is read, and a word or a count of it read and written.
+        # Each token is read, and a word or a count is read and written for it.
         work=lambda: Work(bytes=12 * len(rows) * max_prefill_len, tensor_cores=False),
     )
 
@@ -84,8 +85,8 @@ def count_tokens(
 def check_tables(
     all_token_ids: torch.Tensor, prompt_bin_mask: torch.Tensor, output_bin_counts: torch.Tensor
 ) -> None:
-    """ValueError unless the tables are contiguous int32, on one device, of the shapes that
-    `bincount` names."""
+    """Raises ValueError unless the tables are contiguous int32, on one device that is not the CPU,
+    of the shapes that `bincount` names."""
     tables = {
         "all_token_ids": all_token_ids,
         "prompt_bin_mask": prompt_bin_mask,

@@ -1,1 +1,1 @@
-"""The benchmark: what a step costs as it was, with each site fixed, and with one upload."""
+"""The benchmark: a step before the change, with each site fixed, and with one upload for all."""

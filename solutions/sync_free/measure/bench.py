@@ -1,4 +1,4 @@
-"""What the eight waits cost, one step and many in a row: `python -m solutions.sync_free.bench`."""
+"""Measures the eight waits, in one step and in many: `python -m solutions.sync_free.bench`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from ..model.workload import ScheduledStep, Workload
 from ..step import DecodeStep, StepOutput
 
 VARIANTS = {"before": (), "separate": SITES, "after": None}
-"""The `sites` of `DecodeStep`: none fixed, each fixed by itself, all of them in one upload."""
+"""The `sites` that each variant gives `DecodeStep`: none fixed, each fixed by itself, all planned
+together for one upload."""
 STEPS_IN_A_ROW = 24
 SMALL_LOAD_MS = 15.0
 """Milliseconds of work ahead of a small step: enough for the host to queue it under a profiler,
@@ -72,7 +73,8 @@ def measure(
 
 
 class Running:
-    """One variant in the midst of the workload: the first step, of prompts alone, is over."""
+    """One variant in the middle of the workload: it has run the first step, which is prompts
+    only."""
 
     def __init__(self, model: ConvModel, variant: str, scheduled: list[ScheduledStep]) -> None:
         self.step = DecodeStep(model, VARIANTS[variant])
@@ -93,7 +95,7 @@ class Running:
 
 
 def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
-    """Each variant's name, and the timeline of one small step of it."""
+    """Records one small step of each variant and yields its name and timeline."""
     config = StepConfig.small()
     model, scheduled = ConvModel(config, accelerator.device), list(Workload(config).steps(3))
     for name in VARIANTS:

@@ -1,1 +1,2 @@
-"""What the step computes with: a small model, its tables, its requests, and its ranks."""
+"""Everything that the step computes with: a small model, its tables, its requests, and its
+ranks."""

@@ -1,4 +1,4 @@
-"""What a step runs: the model's shape, and the requests that it serves."""
+"""The configuration of a step: the model's shape, and the requests that it serves."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ import torch
 
 @dataclass(frozen=True, kw_only=True)
 class StepConfig:
-    """At all times `num_requests` are being served; in each step `arrivals` of them end and as
-    many new ones arrive, with a prompt of `prompt_tokens`. The others run one token."""
+    """The model's shape and the load. `num_requests` are always running. In each step `arrivals` of
+    them end and as many arrive, with a prompt of up to `prompt_tokens`; all other requests run one
+    token."""
 
     num_requests: int
     arrivals: int = 1
     prompt_tokens: int
     max_len: int
-    """Tokens of a request that the tables have room for, at least."""
+    """The least number of tokens of a request that the tables have room for."""
     padded_to: int
-    """The tokens of a step are padded to a multiple of this, so that their number varies little."""
+    """The multiple that a step's tokens are padded to, so that their number varies little."""
     vocab_size: int
     hidden_size: int
     num_layers: int
     conv_width: int = 4
     asked_ids: int = 4
-    """Token ids whose log-probability a request asks for."""
+    """Number of token ids whose log-probability a request asks for."""
     bad_words: int = 2
-    """Token sequences that a request must not say."""
+    """Number of token sequences that a request must not generate."""
     dtype: torch.dtype = torch.bfloat16
     seed: int = 0
 
     @classmethod
     def small(cls) -> StepConfig:
-        """Eight requests and a vocabulary of 512, in a model that sim runs in a second."""
+        """Returns eight requests and a vocabulary of 512, in a model that sim runs in a second."""
         return cls(
             num_requests=8,
             prompt_tokens=6,
@@ -45,7 +46,8 @@ class StepConfig:
 
     @classmethod
     def serving(cls) -> StepConfig:
-        """256 requests and a vocabulary of 128k, in a wide model, for a GPU with 32 GB or more."""
+        """Returns 256 requests and a vocabulary of 128k, in a wide model, for a GPU with 32 GB or
+        more."""
         return cls(
             num_requests=256,
             arrivals=4,

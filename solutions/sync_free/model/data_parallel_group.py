@@ -25,7 +25,7 @@ STEPS_IN_FLIGHT = 2
 
 
 @triton.jit(
-    # Whatever the numbers of a step are, it is the same compiled kernel.
+    # One compiled kernel serves all values of these numbers.
     do_not_specialize=[
         "rank",
         "size",
@@ -45,7 +45,7 @@ def own_column_kernel(
     cudagraph_mode,
     COLUMNS: tl.constexpr,  # a power of two, at least `size`
 ):
-    """One program writes all of `state`: this rank's column, and zeros in all others."""
+    """Writes all of `state`, in one program: this rank's column, and zeros in all other columns."""
     row = tl.arange(0, 4)[:, None]
     column = tl.arange(0, COLUMNS)[None, :]
     tokens = tl.where(row == 0, original_tokens, padded_tokens)
@@ -54,19 +54,20 @@ def own_column_kernel(
 
 
 class DataParallelGroup:
-    """All ranks as this one sees them: what `_run_ar` needs in each step, made once at the start by
-    all ranks together.
+    """All ranks as one of them sees them. `_run_ar` uses it in each step; all ranks make it
+    together at the start.
 
-    `process_group` is torch's: NCCL on GPUs, after torch.cuda.set_device, and gloo on sim. It
-    should serve nothing else: the collectives of one group run in turn, and behind those of the
-    model an exchange would wait as long as on the model's stream. None means a single rank.
-    ValueError if `size`, or the limit `max_num_tokens`, is not the same on all ranks: every rank
-    raises it, with the same words.
+    `process_group` is torch's: NCCL on GPUs, after torch.cuda.set_device, and gloo on sim. Use it
+    for nothing else: the collectives of one group run in turn, so after the model's collectives an
+    exchange would wait as long as on the model's stream. None means a single rank.
 
-    Exchanges are counted, and each says which one it is: ranks that are not at the same one all
-    raise, and nobody takes another step's numbers for its own. If a rank dies, hangs or stays away,
-    all others raise within `timeout_s` seconds, with its number and that of the exchange; at the
-    start, where each rank compiles, as soon as the process group gives up.
+    Raises ValueError on every rank, with the same words, if `size` or the limit `max_num_tokens` is
+    not the same on all ranks.
+
+    Exchanges are numbered, and each rank sends its number. If the numbers differ, all ranks raise,
+    so no rank takes another step's numbers for its own. If a rank dies, hangs or stays away, all
+    other ranks raise within `timeout_s` seconds, with its number and that of the exchange. At the
+    start, where each rank compiles, they raise as soon as the process group gives up.
     """
 
     def __init__(
@@ -79,12 +80,12 @@ class DataParallelGroup:
         check_timeout(timeout_s)
         self.process_group, self.timeout_s = process_group, timeout_s
         self.exchanges = 0
-        """How many this rank has begun."""
+        """Number of exchanges that this rank has begun."""
         self._has_started = False
         self._began = time.monotonic()
-        """When this rank began its last exchange."""
+        """The time at which this rank began its last exchange, by time.monotonic()."""
         self._broken = ""
-        """Why no exchange can be done any more."""
+        """The reason why no further exchange is possible; empty while there is none."""
         self._grace_s = min(GRACE_S, timeout_s / 4)
         with self._all_there():
             check_that_ranks_agree(
@@ -102,33 +103,36 @@ class DataParallelGroup:
         self.max_num_tokens = min(max_num_tokens, INT32_MAX)
         self.device = current().device
         self.stream = current().stream()
-        # What only a first time costs: a compiler, connections, pinned memory for each step.
+        # These exchanges pay what only a first one costs: a compiler, connections, pinned memory
+        # for each step in flight.
         for pending in [_run_ar(False, 0, 0, 0, self) for _ in range(STEPS_IN_FLIGHT)]:
             pending.read()
         self._has_started = True
         if process_group is not None and not self._is_nccl:
-            # NCCL's own timeout ends the process: there `answered_in_time` sees to it.
+            # NCCL's own timeout ends the process, so `answered_in_time` does this for NCCL.
             process_group.set_timeout(timedelta(seconds=timeout_s - self._grace_s))
 
     @classmethod
     def alone(cls, max_num_tokens: int = INT32_MAX) -> DataParallelGroup:
-        """A single rank: no process group, and nothing to sum over."""
+        """Returns the group of a single rank: no process group, and nothing to sum over."""
         return cls(None, 1, max_num_tokens)
 
     def own_column(
         self, original_tokens: int, padded_tokens: int, should_ubatch: bool, cudagraph_mode: int
     ) -> torch.Tensor:
-        """[4, size] int32 on the device: this rank's column, and zeros. One kernel.
+        """Returns [4, size] int32 on the device: this rank's column, and zeros. It takes one kernel
+        and no upload, since the numbers are the kernel's arguments.
 
-        The numbers are the kernel's arguments, so there is nothing to upload. ValueError for what
-        no rank can run: the others are told in this exchange, and raise too.
+        Raises ValueError for numbers that no rank can run. All other ranks learn of it in this
+        exchange, and raise too.
         """
         try:
             check_column(original_tokens, padded_tokens, cudagraph_mode, self.max_num_tokens)
         except (TypeError, ValueError):
             self._refuse()
             raise
-        # Memory of the current stream's, and used on no other one: it may be dropped at any time.
+        # The current stream allocates this memory and no other stream uses it, so it may be dropped
+        # at any time.
         state = torch.empty(len(Row), self.size, dtype=torch.int32, device=self.device)
         launch(
             own_column_kernel,
@@ -146,15 +150,16 @@ class DataParallelGroup:
         return state
 
     def all_reduce(self, state: torch.Tensor) -> None:
-        """Sums `state` over all ranks, in place, on the current stream. `agreement_of` finds where
-        that can't be: a rank has refused, or is at another exchange. RuntimeError if a rank stays
-        away for too long, and in each exchange from then on."""
+        """Sums `state` over all ranks, in place, on the current stream. If a rank has refused, or
+        is at another exchange, the result carries marks, and `agreement_of` raises. Raises
+        RuntimeError if a rank stays away for too long, and in each exchange after that."""
         self._exchange(state, refused=False)
 
     @contextmanager
     def answered_in_time(self) -> Iterator[None]:
-        """In here the host may read what it exchanges: with NCCL, whose work is done some time
-        later, RuntimeError too, where all ranks have not taken part in `timeout_s` seconds."""
+        """Guards the code in which the host reads the result of an exchange. NCCL finishes its work
+        later, so RuntimeError is raised here too if some rank has not taken part within `timeout_s`
+        seconds."""
         if not self._is_nccl:
             yield
             return
@@ -163,7 +168,8 @@ class DataParallelGroup:
         def give_up() -> None:
             gave_up.set()
             assert self.process_group is not None, "it is NCCL's"
-            self.process_group.abort()  # Or the kernel would wait for ever, and the host for it.
+            # Without it the kernel would wait for ever, and the host with it.
+            self.process_group.abort()
 
         timer = threading.Timer(self.timeout_s - self._grace_s, give_up)
         timer.start()
@@ -184,11 +190,12 @@ class DataParallelGroup:
             return
         if self._broken:
             raise RuntimeError(self._broken)
-        # Counted first: who is stopped between the two is found at another exchange than the rest.
+        # Counted first: a rank that is stopped between these two lines will be found at another
+        # exchange than all other ranks.
         number, self.exchanges = self.exchanges, self.exchanges + 1
         self._began = time.monotonic()
         with self._all_there():
-            # As a kernel, so that sim can hand its data on the CPU to gloo.
+            # Launched as a kernel, so that sim can give its data on the CPU to gloo.
             launch(sum_in_step, None, state, self.process_group, self.rank, number, refused)
 
     def _refuse(self) -> None:
@@ -198,15 +205,16 @@ class DataParallelGroup:
 
     @contextmanager
     def _all_there(self) -> Iterator[None]:
-        """RuntimeError, with the missing ranks and the exchange, for what torch.distributed raises
-        in here."""
+        """Turns a RuntimeError of torch.distributed into one with the missing ranks and the
+        exchange."""
         try:
             yield
         except RuntimeError:
             if self.process_group is None or self._broken:
                 raise
             number = max(self.exchanges - 1, 0)
-            # Whoever is no neighbour of the missing rank finds out at the end of its own timeout.
+            # A rank that is no neighbour of the missing one notices only at the end of its own
+            # timeout.
             until = max(self._began + self.timeout_s, time.monotonic() + self._grace_s)
             missing = who_is_missing(self.process_group, number, until)
             size = dist.get_world_size(self.process_group)
@@ -216,7 +224,7 @@ class DataParallelGroup:
 
 
 def check_timeout(timeout_s: float) -> None:
-    """ValueError for what is no number of seconds above 0."""
+    """Raises ValueError unless `timeout_s` is a number of seconds above 0 and below 1e6."""
     is_number = isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool)
     if not is_number or not 0 < timeout_s < 10**6:
         raise ValueError(f"timeout_s is {timeout_s!r}: give seconds, above 0 and below 1e6")
@@ -225,7 +233,7 @@ def check_timeout(timeout_s: float) -> None:
 def check_column(
     original_tokens: int, padded_tokens: int, cudagraph_mode: int, max_num_tokens: int
 ) -> None:
-    """ValueError for numbers that no rank can run."""
+    """Raises ValueError for numbers that no rank can run."""
     for name, number in (
         ("tokens", original_tokens),
         ("padded tokens", padded_tokens),
@@ -250,8 +258,8 @@ def check_column(
 def check_that_ranks_agree(
     process_group: dist.ProcessGroup | None, settings: dict[str, int]
 ) -> None:
-    """ValueError on every rank if their `settings` differ. They are exchanged as Python objects:
-    tensors of two sizes would hang the ranks."""
+    """Raises ValueError on every rank if their `settings` differ. The settings are exchanged as
+    Python objects, since tensors of two sizes would hang the ranks."""
     if process_group is None:
         return
     of_ranks: list[dict[str, int]] = [{}] * dist.get_world_size(process_group)

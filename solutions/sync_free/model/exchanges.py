@@ -1,9 +1,9 @@
-"""What an exchange carries beside the numbers of the ranks: which exchange it is for each of them,
-and whether one has refused. So nobody takes another step's numbers for this one's.
+"""The mark that a rank sends with its numbers: which exchange it is at, and whether it has refused.
 
-Each rank puts a mark behind its column. Where all marks are the same, the numbers are summed as
-they are. Else every rank gets the marks in place of numbers, as negative ones, which no rank ever
-says: the host finds them where it reads, and nobody has waited to look.
+Each rank adds its mark below its column, so no rank takes another step's numbers for those of this
+step. If all marks are equal and none is a refusal, the numbers are summed as they are. Else every
+rank gets the marks in place of numbers, as negative numbers, which no rank ever sends. The host
+finds them where it reads the result anyway, so the check costs no wait.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ import torch
 import torch.distributed as dist
 
 MOST_EXCHANGES = 2**29
-"""Exchanges are counted anew behind so many: a mark is an int32."""
+"""The number of exchanges after which counting restarts, since a mark is an int32."""
 GRACE_S = 1.0
-"""Of a timeout: what is left to ask who is there, once an exchange has failed."""
+"""Seconds of a timeout reserved for asking which ranks are there, once an exchange has failed."""
 
 
 def mark_of(exchange: int, refused: bool) -> int:
-    """What a rank says of this exchange: its number, and whether the rank has refused."""
+    """Returns a rank's mark for this exchange: its number, and whether the rank has refused."""
     return 2 * (exchange % MOST_EXCHANGES) + refused
 
 
 def sum_in_step(
     state: torch.Tensor, process_group: dist.ProcessGroup, rank: int, exchange: int, refused: bool
 ) -> None:
-    """Sums `state` [rows, ranks] int32 over all ranks, in place; or fills its columns with the
-    ranks' marks, as -1 - mark, unless all of them are at this exchange and none has refused."""
+    """Sums `state` [rows, ranks] int32 over all ranks, in place. Unless all ranks are at this
+    exchange and none has refused, it fills the columns with the ranks' marks instead, as -1 -
+    mark."""
     envelope = torch.zeros(len(state) + 1, state.shape[1], dtype=state.dtype, device=state.device)
     envelope[:-1].copy_(state)
     envelope[-1, rank].fill_(mark_of(exchange, refused))  # an argument of a kernel: no upload
@@ -40,8 +41,8 @@ def sum_in_step(
 
 
 def check_in_step(column_heads: Sequence[int]) -> None:
-    """RuntimeError, with ranks and exchanges, where these are marks in place of numbers; one of
-    each rank, on the host."""
+    """Raises RuntimeError, with ranks and exchanges, if these are marks in place of numbers.
+    `column_heads` has one number of each rank, on the host."""
     if min(column_heads, default=0) >= 0:
         return
     marks = [-1 - head for head in column_heads]
@@ -61,8 +62,9 @@ def check_in_step(column_heads: Sequence[int]) -> None:
 def who_is_missing(
     process_group: dist.ProcessGroup, exchange: int, until: float
 ) -> list[int] | None:
-    """The ranks that don't say, `until` this moment of time.monotonic(), that this exchange has
-    failed for them too; None where nobody can be asked. Each rank asks once its own has failed."""
+    """Returns the ranks that haven't reported by `until`, a moment of time.monotonic(), that this
+    exchange failed for them too; None if the store can't be reached. Each rank calls this once its
+    own exchange has failed."""
     rank, size = dist.get_rank(process_group), dist.get_world_size(process_group)
     try:
         store = process_group.get_group_store()
@@ -71,14 +73,14 @@ def who_is_missing(
         while missing and time.monotonic() < until:
             time.sleep(0.02)
             missing = [each for each in missing if not store.check([_key(exchange, each)])]
-    except RuntimeError:  # Who kept the store is gone.
+    except RuntimeError:  # The process that kept the store is gone.
         return None
     return missing
 
 
 def unanswered(size: int, exchange: int, missing: list[int] | None, timeout_s: float | None) -> str:
-    """The sentence for an exchange that failed, or was not answered in time; `timeout_s` is None at
-    the start, where the process group's own timeout holds."""
+    """Returns the message for an exchange that failed, or was not answered in time. `timeout_s` is
+    None at the start, where the process group's own timeout applies."""
     which = f"exchange {exchange} of the data-parallel ranks"
     if missing is None:
         who = "a rank, rank 0 it seems, has ended or hangs"

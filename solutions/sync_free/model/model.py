@@ -1,4 +1,5 @@
-"""A model with random weights: convolution layers, then layers that only the logits' rows need."""
+"""A model with random weights: convolution layers, then layers that run only on the logits'
+rows."""
 
 from __future__ import annotations
 
@@ -10,13 +11,14 @@ import torch.nn.functional as F
 from .config import StepConfig
 
 Convolve = Callable[[int, torch.Tensor, torch.Tensor], torch.Tensor]
-"""Called as convolve(number of the layer, x, weight); gives the convolved x, [num_tokens,
-hidden_size]. The weight is [hidden_size, conv_width]."""
+"""A function called as convolve(number of the layer, x, weight) that returns the convolved x,
+[num_tokens, hidden_size]. The weight is [hidden_size, conv_width]."""
 
 
 class ConvModel:
-    """Half of the layers mix each request's tokens by a convolution. The others share their keys
-    and values with those, so that a step runs them for the rows alone that give logits."""
+    """A model in which half of the layers mix each request's tokens by a convolution. The other
+    layers share keys and values with these, so a step runs them only for the rows that give
+    logits."""
 
     def __init__(self, config: StepConfig, device: torch.device) -> None:
         torch.manual_seed(config.seed)
@@ -30,8 +32,8 @@ class ConvModel:
         self.head = self.weight(config.vocab_size)
 
     def weight(self, rows: int, scale: float | None = None) -> torch.Tensor:
-        """A random matrix, [rows, hidden_size]; by default of a scale that keeps the size of what
-        it maps."""
+        """Returns a random matrix, [rows, hidden_size]. The default `scale` keeps the size of the
+        vectors that it maps."""
         shape = (rows, self.config.hidden_size)
         scale = self.config.hidden_size**-0.5 if scale is None else scale
         return torch.randn(shape, dtype=self.config.dtype, device=self.device).mul_(scale)
@@ -46,9 +48,10 @@ class ConvModel:
         logits_rows: torch.Tensor,
         convolve: Convolve,
     ) -> torch.Tensor:
-        """Logits of `logits_rows`, [num_rows, vocab_size] float32.
+        """Returns the logits of `logits_rows`, [num_rows, vocab_size] float32.
 
-        tokens and token_types are [num_tokens]; logits_rows are rows of these, [num_rows].
+        `tokens` and `token_types` are [num_tokens]; `logits_rows` are indices into them,
+        [num_rows].
         """
         hidden = F.embedding(tokens, self.embedding) + F.embedding(token_types, self.type_embedding)
         for mixing in self.mixing_layers:
@@ -74,7 +77,7 @@ class MixingLayer:
 
 
 class ConvMlp:
-    """Adds down(silu(up(hidden))) to `hidden`, [num_tokens, hidden_size]."""
+    """An MLP that adds down(silu(up(hidden))) to `hidden`, [num_tokens, hidden_size]."""
 
     def __init__(self, model: ConvModel) -> None:
         hidden_size = model.config.hidden_size

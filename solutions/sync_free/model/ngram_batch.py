@@ -1,4 +1,4 @@
-"""What the host knows of the batch that the n-gram speculator looks through."""
+"""The batch that the n-gram speculator searches, as the host knows it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from ..checks.rows import check_moves
 
 Moves = list[tuple[int, int]]
-"""(source, target) pairs: the request in row `source` goes to row `target`."""
+"""(source, target) pairs: the request in row `source` moves to row `target`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class NgramBatch:
     num_tokens_cpu: np.ndarray  # [n] int32, for n requests
 
     def rows_by_req_id(self) -> dict[str, int]:
-        """Each request's row. ValueError for requests or lengths that the tables can't hold, and
-        for one request in two rows."""
+        """Returns each request's row. Raises ValueError for requests or lengths that the tables
+        can't hold, and for a request in two rows."""
         max_reqs, max_len = self.token_ids_cpu.shape
         num_reqs = len(self.req_ids)
         if num_reqs > max_reqs:
@@ -52,10 +52,11 @@ class NgramBatch:
     def changes(
         self, prev_req_id_to_row: Mapping[str, int] | None, new_req_ids: AbstractSet[str]
     ) -> tuple[Moves, list[int]]:
-        """Which rows move since the last step, and which are written anew: all in the first step.
+        """Returns the moves since the last step, and the rows that are written from the host: all
+        rows in the first step.
 
-        ValueError for a request that is neither in the last map nor new, and for moves from a row
-        that is not there.
+        Raises ValueError for a request that is neither in the last map nor new, and for a move from
+        a row that doesn't exist.
         """
         rows = self.rows_by_req_id()
         if prev_req_id_to_row is None:
@@ -75,9 +76,14 @@ class NgramBatch:
         return moves, [row for req_id, row in rows.items() if req_id in new_req_ids]
 
     def arrays(self, moves: Moves, written_rows: Sequence[int]) -> dict[str, np.ndarray]:
-        """What an update needs on the device. `source_rows`, `target_rows`: int64. `written_rows`:
-        int64; `ids`: int32, the first ids of these rows, one row after the other; `starts`: int64,
-        where in `ids` each row begins. `lengths`: int32, of all requests."""
+        """Returns the arrays that an update needs on the device.
+
+        source_rows, target_rows   int64: the moves
+        written_rows               int64: the rows written from the host
+        ids                        int32: the ids of the written rows, one row after the other
+        starts                     int64: where in `ids` each written row begins
+        lengths                    int32: the lengths of all requests
+        """
         pairs = np.array(moves, np.int64).reshape(-1, 2)
         written = np.array(written_rows, np.int64)
         lengths = self.num_tokens_cpu[written]

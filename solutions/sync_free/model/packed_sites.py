@@ -25,7 +25,7 @@ from .workload import ScheduledStep
 
 
 class StepPlans(NamedTuple):
-    """The plans of one step. Their types name what each is applied to, and what it gives."""
+    """The plans of one step. Their types name what `apply` takes and returns."""
 
     ngram: NgramPlan
     penalties: Plan[[torch.Tensor, torch.Tensor, torch.Tensor], None]
@@ -36,10 +36,11 @@ class StepPlans(NamedTuple):
 
 
 class PackedSites:
-    """The sites' calls of one step, under the names that `SeparateSites` has for them.
+    """The sites' calls of one step, with the same names as in `SeparateSites`.
 
-    Making it plans all sites, and raises ValueError for whatever one of them refuses: before
-    anything is uploaded, and with no table changed. Then `upload` comes first."""
+    The constructor plans all sites. It raises ValueError for whatever one of them refuses, before
+    any upload and with no table changed. Call `upload` before the other methods.
+    """
 
     run_ar = staticmethod(data_parallel._run_ar)
     causal_conv1d_fn = staticmethod(causal_conv1d.causal_conv1d_fn)
@@ -75,7 +76,7 @@ class PackedSites:
         )
 
     def upload(self) -> DeviceArrays:
-        """Sends what all plans and the step itself need; gives the step's own inputs."""
+        """Uploads what all plans and the step itself need, and returns the step's own inputs."""
         plans: Iterable[Plan[..., object]] = self.plans
         arrays = {"inputs": self.inputs.arrays}
         arrays |= {name: plan.arrays for name, plan in zip(StepPlans._fields, plans, strict=True)}
@@ -93,7 +94,7 @@ class PackedSites:
         self.plans.penalties.apply(self.on_device["penalties"], tables.token_ids, *counts)
 
     def token_types(self) -> torch.Tensor:
-        """Each token's type, 0 or 1: [num_tokens] int32 on the device."""
+        """Returns each token's type, 0 or 1: [num_tokens] int32 on the device."""
         device = self.tables.token_ids.device
         return self.plans.token_types.apply(self.on_device["token_types"], device)
 
@@ -101,7 +102,8 @@ class PackedSites:
         return self.plans.convolution.apply(self.on_device["convolution"])
 
     def logits_rows(self, num_padded: int) -> torch.Tensor:
-        """The tokens whose logits are wanted: [num_padded] int32 on the device."""
+        """Returns the indices of the tokens whose logits are needed, padded: [num_padded] int32 on
+        the device."""
         buffer, indices = self.tables.logits_rows, self.on_device["inputs"]["logits_indices"]
         return kv_sharing._prepare_kv_sharing_fast_prefill(buffer, indices, num_padded)
 
@@ -109,5 +111,6 @@ class PackedSites:
         self.plans.bad_words.apply(self.on_device["bad_words"], logits)
 
     def logprobs(self, logits: torch.Tensor, sampled: torch.Tensor) -> LogprobsTensors | None:
-        """Those of the sampled tokens and of the ids asked for; None when no request asks."""
+        """Returns the log-probabilities of the sampled tokens and of the requested ids; None if no
+        request asks for any."""
         return self.plans.logprobs.apply(self.on_device["logprobs"], logits, sampled)

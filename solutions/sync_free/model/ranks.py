@@ -1,4 +1,5 @@
-"""The ranks that step side by side: how one of them sees the others, and what all agree on."""
+"""The ranks that step side by side: how one of them sees the others, and the decision they
+share."""
 
 from __future__ import annotations
 
@@ -43,10 +44,10 @@ class Ranks(Protocol):
 
 @dataclass(frozen=True)
 class Agreement:
-    """What all ranks do in this step: the same on each of them."""
+    """The decision for this step, the same on all ranks."""
 
     num_tokens: int
-    """So many tokens each rank pads its batch to."""
+    """Number of tokens that each rank pads its batch to."""
     should_ubatch: bool
     """True if every rank can split its batch into micro-batches."""
     cudagraph_mode: int
@@ -54,8 +55,9 @@ class Agreement:
 
 
 def agreement_of(state: torch.Tensor) -> Agreement:
-    """What all ranks do, from the numbers they exchanged: [4, size] int32 on the host.
-    RuntimeError, on each of them, where a rank has refused or is at another exchange."""
+    """Returns the ranks' common decision, from the numbers that they exchanged: [4, size] int32 on
+    the host. Raises RuntimeError, on each rank, if a rank has refused or is at another exchange,
+    and ValueError for a `state` of another shape or dtype, or on a device."""
     if state.dim() != 2 or len(state) != len(Row) or not state.is_cpu or state.is_floating_point():
         raise ValueError(
             f"state is {state.dtype} {list(state.shape)} on {state.device}: give what _run_ar "

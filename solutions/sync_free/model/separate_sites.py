@@ -1,4 +1,4 @@
-"""The eight sites of a step, each called by itself: as it was, or as it is."""
+"""The eight sites of a step, each called by itself: before or after the change."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ SITES = (
     "bad_words",
     "logprobs",
 )
-"""The eight sites: each is a module of `before` and one of `sites`, of this name."""
+"""The eight sites: each is a module with this name in `before` and in `sites`."""
 
 
 class SeparateSites:
-    """The sites' calls of one step, each by itself: it uploads what it needs when it runs."""
+    """The sites' calls of one step, each by itself: a site uploads what it needs when it runs."""
 
     def __init__(
         self,
@@ -40,7 +40,8 @@ class SeparateSites:
         tables: RequestTables,
         fixed: Collection[str] = SITES,
     ) -> None:
-        """`fixed`: sites whose code is as it is now; that of the others is as it was."""
+        """Chooses the code of each site: after the change for the sites in `fixed`, before it for
+        the rest."""
         self.scheduled, self.inputs, self.tables = scheduled, inputs, tables
         self.device = tables.token_ids.device
         system = __name__.rpartition(".model.")[0]
@@ -55,7 +56,7 @@ class SeparateSites:
         return self.site["data_parallel"]._run_ar
 
     def upload(self) -> DeviceArrays:
-        """The step's own inputs on the device. What a site needs it sends by itself, later."""
+        """Uploads the step's own inputs and returns them. Each site uploads its own later."""
         self.on_device = upload_packed(self.inputs.arrays, self.device)
         return self.on_device
 
@@ -78,7 +79,7 @@ class SeparateSites:
         )
 
     def token_types(self) -> torch.Tensor:
-        """Each token's type, 0 or 1: [num_tokens] int32 on the device."""
+        """Returns each token's type, 0 or 1: [num_tokens] int32 on the device."""
         model_kwargs = self.site["token_types"]._init_model_kwargs(
             self.scheduled.token_type_starts,
             self.on_device["sequence_lens"],
@@ -88,7 +89,8 @@ class SeparateSites:
         return model_kwargs["token_type_ids"]
 
     def conv_metadata(self) -> ConvMetadata | None:
-        """The step's metadata; None where the site is as it was, and each layer makes its own."""
+        """Returns the step's metadata; None if the site isn't fixed, where each layer makes its
+        own."""
         if not self.plans_convolution:
             return None
         return prepare_conv_metadata(
@@ -100,7 +102,8 @@ class SeparateSites:
         return self.site["causal_conv1d"].causal_conv1d_fn
 
     def logits_rows(self, num_padded: int) -> torch.Tensor:
-        """The tokens whose logits are wanted: [num_padded] int32 on the device."""
+        """Returns the indices of the tokens whose logits are needed, padded: [num_padded] int32 on
+        the device."""
         return self.site["kv_sharing"]._prepare_kv_sharing_fast_prefill(
             self.tables.logits_rows, self.on_device["logits_indices"], num_padded
         )
@@ -110,7 +113,8 @@ class SeparateSites:
         self.site["bad_words"].apply_bad_words(logits, scheduled.bad_words, scheduled.past_tokens)
 
     def logprobs(self, logits: torch.Tensor, sampled: torch.Tensor) -> LogprobsTensors | None:
-        """Those of the sampled tokens and of the ids asked for; None when no request asks."""
+        """Returns the log-probabilities of the sampled tokens and of the requested ids; None if no
+        request asks for any."""
         return self.site["logprobs"].gather_specific_token_logprobs(
             logits, self.scheduled.asked_ids, sampled
         )

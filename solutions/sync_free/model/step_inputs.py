@@ -1,4 +1,4 @@
-"""What a step needs on the device besides what its eight sites ask for."""
+"""The inputs that a step uploads besides those of its eight sites."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .workload import ScheduledStep
 
 @dataclass(frozen=True)
 class SiteInputs:
-    """What a step sends for itself, beside what its sites send. In `arrays`:
+    """The inputs that a step uploads for itself, besides those of its sites. In `arrays`:
 
     sequence_lens      [num_requests + 1] int32: tokens of each sequence, that of padding last
     cache_indices      [num_requests + 1] int32: the slot of each sequence's states
@@ -24,17 +24,17 @@ class SiteInputs:
     query_start_loc    [num_requests + 2] int32: where each sequence begins, and the last one ends
     logits_indices     [num_requests] int32: the last token of each request
     token_places       [num_tokens + num_padding] int64: where this step's tokens lie in the table
-    new_places         [n] int64: where the tokens go that n requests said last
+    new_places         [n] int64: where the latest tokens of n requests go
     new_tokens         [n] int32: these tokens; requests that just arrived have none
-    said_places        [m] int64: the counts of said tokens that grow by one
+    said_places        [m] int64: the counts of generated tokens that grow by one
     """
 
     arrays: HostArrays
     recounted: np.ndarray
-    """Rows whose request just arrived, or came from another row: int64."""
+    """int64 rows whose request has just arrived or moved here from another row."""
 
     def write_new_tokens(self, on_device: DeviceArrays, tables: RequestTables) -> None:
-        """Writes the tokens that were said last to their table, and counts them."""
+        """Writes the latest tokens of the requests to the table of tokens, and counts them."""
         places, tokens = on_device["new_places"], on_device["new_tokens"]
         tables.token_ids.view(-1).index_copy_(0, places, tokens)
         said = on_device["said_places"]
@@ -45,7 +45,8 @@ class SiteInputs:
 def plan_inputs(
     scheduled: ScheduledStep, row_of: Mapping[str, int] | None, vocab_size: int
 ) -> SiteInputs:
-    """What `scheduled` sends. `row_of`: each request's row in the last step, None in the first."""
+    """Returns the inputs of the step `scheduled`. `row_of` has each request's row in the last step;
+    it is None in the first one."""
     rows = np.arange(scheduled.num_requests)
     max_len = scheduled.token_table.shape[1]
     start_loc = scheduled.query_start_loc

@@ -1,4 +1,5 @@
-"""What outlives a step on the device: the requests' tokens, their counts, and their states."""
+"""The tables that outlive a step on the device: the requests' tokens, their counts, and their
+states."""
 
 from __future__ import annotations
 
@@ -10,11 +11,12 @@ from .config import StepConfig
 
 
 class RequestTables:
-    """The tables of the requests. All but `conv_states` are int32, and go by a request's row:
-    `token_ids` [num_requests, max_len], `num_tokens` [num_requests], `prompt_bin_mask`
-    [num_requests, ceil(vocab_size / 32)] and `output_bin_counts` [num_requests, vocab_size].
-    `conv_states`, of the model's dtype, go by its slot: [num_requests, hidden_size, conv_width - 1]
-    for each mixing layer.
+    """The tables of the requests, on the device.
+
+    The int32 tables are indexed by a request's row: `token_ids` [num_requests, max_len],
+    `num_tokens` [num_requests], `prompt_bin_mask` [num_requests, ceil(vocab_size / 32)] and
+    `output_bin_counts` [num_requests, vocab_size]. `conv_states`, of the model's dtype, is indexed
+    by a request's slot: [num_requests, hidden_size, conv_width - 1] for each mixing layer.
     """
 
     def __init__(self, config: StepConfig, device: torch.device) -> None:
@@ -28,11 +30,11 @@ class RequestTables:
         self.output_bin_counts = integers(requests, vocab_size)
         self.logits_rows = integers(2 * requests)
         """[2 * num_requests] int32: room for the `logits_indices` of a padded batch."""
-        # Channels side by side, as the tokens have them.
+        # Channels side by side, as in the tokens.
         shape = (requests, config.conv_width - 1, config.hidden_size)
         self.conv_states = [
             torch.zeros(shape, dtype=config.dtype, device=device).transpose(1, 2)
             for _ in range(config.num_mixing_layers)
         ]
         self.row_of: Mapping[str, int] | None = None
-        """Each request's row in the last step, or None before the first."""
+        """Each request's row in the last step; None before the first step."""

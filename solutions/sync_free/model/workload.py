@@ -1,7 +1,8 @@
-"""The scheduler's part: who runs in each step, and what each request wants. All on the host.
+"""The scheduler's part, all on the host: which requests run in each step, and their sampling
+parameters.
 
-What a request says is settled before the first step, so that the code as it was and as it is
-compute the same, and preparing a step needs no result of the step before.
+The tokens that a request generates are settled before the first step. So the code before and after
+the change computes the same, and preparing a step needs no result of the step before it.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from .config import StepConfig
 
 @dataclass(frozen=True)
 class WorkloadRequest:
-    """One request for as long as it lives."""
+    """One request from its arrival to its end."""
 
     name: str
     slot: int
-    """Where its convolution states lie on the device: the same in all its steps, unlike its row."""
+    """Index of its convolution states on the device: the same in all its steps, unlike its row."""
     tokens: np.ndarray
-    """[max_len] int32: the prompt and all that it will say."""
+    """[max_len] int32: the prompt and all tokens that it will generate."""
     prompt_len: int
     asked_ids: list[int]
     bad_words: list[list[int]]
@@ -32,18 +33,18 @@ class WorkloadRequest:
 
 @dataclass(frozen=True)
 class ScheduledStep:
-    """One step. Rows are places in the batch; a request's row may change from step to step."""
+    """One step. A row is an index into the batch; a request's row may change from step to step."""
 
     requests: list[WorkloadRequest]
-    """A request's place here is its row."""
+    """Requests by row."""
     arrived: frozenset[str]
-    """Names of those that run for the first time, with their whole prompt."""
+    """Names of the requests that run for the first time, with their whole prompt."""
     num_computed: np.ndarray
-    """[num_requests] int32: tokens of each that earlier steps have run."""
+    """[num_requests] int32: tokens of each request that earlier steps have run."""
     query_lens: np.ndarray
-    """[num_requests] int32: tokens of each that this step runs."""
+    """[num_requests] int32: tokens of each request that this step runs."""
     num_padding: int
-    """Tokens that only pad the batch: behind all others, a sequence that belongs to no request."""
+    """Number of padding tokens. They come last, as a sequence that belongs to no request."""
 
     @property
     def num_requests(self) -> int:
@@ -51,10 +52,11 @@ class ScheduledStep:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens that this step runs, without those of padding."""
+        """Tokens that this step runs, padding not included."""
         return int(self.query_lens.sum())
 
-    # What a scheduler keeps up to date anyway is made once, and not at a step's expense.
+    # A scheduler keeps these up to date anyway, so they are computed once and not at a step's
+    # expense.
 
     @cached_property
     def names(self) -> list[str]:
@@ -67,12 +69,12 @@ class ScheduledStep:
 
     @cached_property
     def cache_indices(self) -> np.ndarray:
-        """[num_requests + 1] int32: where each sequence's state lies; that of padding has none."""
+        """[num_requests + 1] int32: the slot of each sequence's state; PAD_SLOT for the padding."""
         return np.array([*(request.slot for request in self.requests), PAD_SLOT], dtype=np.int32)
 
     @cached_property
     def seq_lens(self) -> np.ndarray:
-        """[num_requests] int32: tokens of each at the end of this step."""
+        """[num_requests] int32: tokens of each request at the end of this step."""
         return self.num_computed + self.query_lens
 
     @cached_property
@@ -87,7 +89,8 @@ class ScheduledStep:
 
     @cached_property
     def query_start_loc(self) -> np.ndarray:
-        """[num_requests + 2] int32: where each sequence's tokens begin, and the end of the last."""
+        """[num_requests + 2] int32: where each sequence's tokens begin, and where the last one's
+        end."""
         return np.append(0, np.cumsum(self.sequence_lens)).astype(np.int32)
 
     @cached_property
@@ -97,14 +100,15 @@ class ScheduledStep:
 
     @cached_property
     def past_tokens(self) -> list[list[int]]:
-        """What each request has said so far, its prompt left out, by row."""
+        """The tokens that each request has generated so far, without its prompt, by row."""
         ends = self.seq_lens.tolist()
         said = (r.tokens[r.prompt_len : end] for r, end in zip(self.requests, ends, strict=True))
         return [tokens.tolist() for tokens in said]
 
     @cached_property
     def token_type_starts(self) -> dict[int, int]:
-        """{row: first position of type 1}: in a prompt that arrives, its second half is."""
+        """{row: first position of type 1}, for each prompt that arrives: its second half has type
+        1."""
         return {
             row: request.prompt_len // 2
             for row, request in enumerate(self.requests)
@@ -122,7 +126,7 @@ class ScheduledStep:
         return {row: request.bad_words for row, request in enumerate(self.requests)}
 
     def prepared(self) -> ScheduledStep:
-        """This step, with all cached properties computed."""
+        """Returns this step, with all cached properties computed."""
         for name, value in vars(type(self)).items():
             if isinstance(value, cached_property):
                 getattr(self, name)
@@ -138,7 +142,7 @@ class Workload:
         self.born = 0
 
     def steps(self, count: int) -> Iterator[ScheduledStep]:
-        """The first `count` steps. In the first one everybody arrives."""
+        """Yields the first `count` steps. All requests of the first one have just arrived."""
         config = self.config
         running: list[WorkloadRequest] = []
         computed: list[int] = []
@@ -160,8 +164,8 @@ class Workload:
             computed = [done + length for done, length in zip(computed, lens, strict=True)]
 
     def _end(self, running: list[WorkloadRequest], computed: list[int], count: int) -> list[int]:
-        """Ends the requests at their last token, and others up to `count`; gives their slots. The
-        last rows move into the holes."""
+        """Ends the requests at their last token, and random ones up to `count`; returns their
+        slots. The last rows move into the holes."""
         full = [row for row, done in enumerate(computed) if done >= self.config.max_len - 1]
         others = self.random.permutation(len(running)).tolist()
         rows = list(dict.fromkeys([*full, *others]))[: max(count, len(full))]
@@ -185,7 +189,7 @@ class Workload:
             tokens,
             prompt_len,
             draw(config.vocab_size, size=config.asked_ids).tolist(),
-            # One word that is ruled out after the first tokens said, the others at all times.
+            # One word is forbidden after the first generated tokens, and the others at all times.
             [[*said_first, int(draw(config.vocab_size))]]
             + [[int(draw(config.vocab_size))] for _ in range(config.bad_words - 1)],
         )

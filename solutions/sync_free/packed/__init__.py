@@ -1,1 +1,1 @@
-"""Each site in two halves: planned on the host, and applied on the device after one upload."""
+"""The sites in two halves each: planned on the host, and applied on the device after one upload."""

@@ -1,4 +1,5 @@
-"""Bad words, planned: what does not change from step to step is laid out and checked once."""
+"""Bad words, planned: everything that stays the same from step to step is laid out and checked
+once."""
 
 from __future__ import annotations
 
@@ -18,24 +19,26 @@ from ..sites.bad_words import FEW
 
 @dataclass(frozen=True, slots=True)
 class BadWords:
-    """All sequences of a batch side by side, checked. It can be kept while the batch stays."""
+    """All sequences of a batch side by side, checked. Use it for as long as the batch stays the
+    same."""
 
     num_rows: int
     sequences: list[Sequence[int]]
-    rows: np.ndarray  # [num_sequences] int64: the row that each belongs to
+    rows: np.ndarray  # [num_sequences] int64: the row of each sequence
     lengths: np.ndarray  # [num_sequences] int64
-    last_ids: np.ndarray  # [num_sequences] int64: what each forbids
-    ids_before: np.ndarray  # [num_sequences] int64: what must be newest; no meaning at length 1
+    last_ids: np.ndarray  # [num_sequences] int64: the id that each sequence forbids
+    ids_before: np.ndarray  # [num_sequences] int64: the id before the last; not used for length 1
 
     @classmethod
     def of(cls, bad_words_token_ids: BadWordsTokenIds, num_rows: int, vocab_size: int) -> BadWords:
-        """ValueError for a row or an id that the logits don't have, and for an empty sequence."""
+        """Returns the checked sequences. Raises ValueError for a row or an id that the logits don't
+        have, and for an empty sequence."""
         of_rows = bad_words_token_ids.values()
         sequences = list(chain.from_iterable(of_rows))
         all_ids = list(chain.from_iterable(sequences))
         rows_exist = are_indices(bad_words_token_ids, num_rows)
         if not (rows_exist and are_indices(all_ids, vocab_size) and all(map(len, sequences))):
-            # The slow way finds the one to name.
+            # The slow check finds the value to name.
             check_bad_words(bad_words_token_ids, num_rows, vocab_size)
         rows = np.fromiter(bad_words_token_ids, np.int64, len(of_rows))
         lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
@@ -53,26 +56,27 @@ class BadWords:
 
 @dataclass(frozen=True, slots=True)
 class BadWordsPlan:
-    """Which logits to forbid: `few` of them as (row, id), or more in `arrays`."""
+    """The logits to forbid: as (row, id) pairs in `few` if there are few, else in `arrays`."""
 
     few: Sequence[tuple[int, int]]
     arrays: HostArrays
 
     def apply(self, on_device: DeviceArrays, logits: torch.Tensor) -> None:
-        """Sets the forbidden logits to -inf, by a kernel for each of a few or by one for all.
-        `logits`: [B, V] float on the device, of any strides."""
+        """Sets the forbidden logits to -inf, with a kernel for each of a few or with one kernel for
+        all. `logits`: [B, V] float on the device, of any strides."""
         for row, token_id in self.few:
-            # A slice is filled, and a kernel takes the number as its argument. Assigned to a
-            # single element, it would be uploaded, and waited for.
+            # Filling a slice passes the number as an argument of a kernel. Assigning to a single
+            # element would upload the number, and the host would wait.
             logits[row, token_id : token_id + 1] = -torch.inf
         if self.arrays:
             places = (on_device["rows"], on_device["ids"])
-            # A Python number would be uploaded here, and waited for.
+            # A Python number would be uploaded here, and the host would wait.
             logits.index_put_(places, on_device["forbidden"].to(logits.dtype))
 
 
 def plan_bad_words(words: BadWords, past_tokens_ids: Sequence[Sequence[int]]) -> BadWordsPlan:
-    """Finds the sequences that the next id could complete; ValueError if a row has no past."""
+    """Finds the sequences that the next id could complete. Raises ValueError if the past tokens of
+    a row are missing or not on the host."""
     check_past_tokens(past_tokens_ids, words.num_rows)
     if not words.sequences:
         return BadWordsPlan([], {})
@@ -85,9 +89,9 @@ def plan_bad_words(words: BadWords, past_tokens_ids: Sequence[Sequence[int]]) ->
 
 
 def _completed(words: BadWords, past_tokens_ids: Sequence[Sequence[int]]) -> np.ndarray:
-    """[num_sequences] bool: True where all ids but the last are the newest ones of the row.
+    """Returns [num_sequences] bool: True where all ids but the last are the newest ids of the row.
 
-    A look at one id rules most sequences out, so only the others are compared as a whole.
+    Comparing one id rules most sequences out, so only the rest are compared as a whole.
     """
     newest = np.fromiter(
         (past[-1] if len(past) else NOTHING_YET for past in past_tokens_ids),
@@ -103,4 +107,4 @@ def _completed(words: BadWords, past_tokens_ids: Sequence[Sequence[int]]) -> np.
 
 
 NOTHING_YET = -1
-"""Stands for the newest id of a row without any: no token has this id."""
+"""Placeholder for the newest id of a row without ids: no token has this id."""

@@ -1,4 +1,4 @@
-"""Which chunk of which sequence each program of the convolution works on: planned once a step."""
+"""Plans, once a step, which chunk of which sequence each program of the convolution works on."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from solutions.common.host_integers import HostIntegers, host_integers, sequence
 from solutions.common.packed_upload import DeviceArrays, HostArrays, upload_packed
 
 CHUNK_TOKENS = 8
-"""Tokens of one sequence that one program convolves. A power of two, and at least as many as the
-inputs that the widest kernel looks back, so that only a sequence's first chunk needs its state."""
+"""Tokens of one sequence that one program convolves. It is a power of two, and at least as many as
+the inputs that the widest kernel looks back, so that only a sequence's first chunk needs its
+state."""
 PAD_SLOT = -1
-"""The cache index of a sequence that is there for its size only: nothing of it is computed."""
+"""The cache index of a sequence that only pads the batch: nothing of it is computed."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ def prepare_conv_metadata(
     device: torch.device,
     cache_indices_cpu: HostIntegers | None = None,
 ) -> ConvMetadata:
-    """The metadata of one step, by one upload that nobody waits for. Arguments and errors are
-    those of `plan_conv_metadata`."""
+    """Returns the metadata of one step, made with one upload and no wait. The arguments and errors
+    are those of `plan_conv_metadata`."""
     plan = plan_conv_metadata(query_start_loc_cpu, cache_indices_cpu)
     return plan.apply(upload_packed(plan.arrays, device))
 
@@ -48,11 +49,12 @@ def plan_conv_metadata(
     query_start_loc_cpu: HostIntegers, cache_indices_cpu: HostIntegers | None = None
 ) -> ConvMetadataPlan:
     """Cuts a batch's sequences into chunks. `query_start_loc_cpu` [num_seqs + 1] and
-    `cache_indices_cpu` [num_seqs]: integers on the host, the same that the layers get on the
-    device.
+    `cache_indices_cpu` [num_seqs] are integers on the host, equal to those that the layers get on
+    the device.
 
-    ValueError if the starts don't begin at 0 or decrease, if a cache index is below PAD_SLOT, or
-    if two sequences with tokens have the same one, since each writes the state it has there.
+    Raises ValueError if the starts don't begin at 0 or decrease, if a cache index is below
+    PAD_SLOT, or if two sequences with tokens have the same cache index, since each writes its state
+    there.
     """
     lengths = sequence_lengths("query_start_loc_cpu", query_start_loc_cpu)
     highest_slot = PAD_SLOT

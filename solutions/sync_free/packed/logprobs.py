@@ -1,4 +1,4 @@
-"""Log-probabilities, planned: the ids that all rows ask for travel side by side."""
+"""Log-probabilities, planned: the ids requested by all rows are uploaded side by side."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ..kernels.logprobs import LogprobsTensors, score_tokens
 def plan_logprobs(
     requested: Mapping[int, Sequence[int]], num_rows: int, vocab_size: int
 ) -> LogprobsPlan:
-    """`requested`: row -> ids that it asks for. ValueError for a row that is not in the batch, and
-    for an id not in [0, vocab_size)."""
+    """Plans the lookup of the ids in `requested`, a map from rows to ids. Raises ValueError for a
+    row that is not in the batch, and for an id not in [0, vocab_size)."""
     if not requested:
         return LogprobsPlan({}, num_rows, 0)
     all_ids = list(chain.from_iterable(requested.values()))
     if not (are_indices(requested, num_rows) and are_indices(all_ids, vocab_size)):
-        # The slow way finds the one to name.
+        # The slow check finds the value to name.
         check_requested(requested, num_rows, vocab_size)
     rows = np.fromiter(requested.keys(), np.int64, len(requested))
     lengths = np.fromiter(map(len, requested.values()), np.int64, len(requested))
@@ -44,11 +44,14 @@ def plan_logprobs(
 
 @dataclass(frozen=True)
 class LogprobsPlan:
-    """What the rows ask for. `ids`: [num_ids] int32, one row after the other; `places`: [num_ids]
-    int64, where each goes in [num_rows * width]; `counts`: [num_rows] int32, how many ids of a row
-    are meant, the sampled one included. No array at all when nobody asks.
+    """The ids that the rows ask for. In `arrays`, which is empty if `requested` is:
 
-    So what travels grows with what is asked for, and not with the longest row."""
+    ids      [num_ids] int32: the ids, one row after the other
+    places   [num_ids] int64: where each id goes in [num_rows * width]
+    counts   [num_rows] int32: how many ids of a row are meant, the sampled one included
+
+    So the upload grows with the number of requested ids, and not with the longest row.
+    """
 
     arrays: HostArrays
     num_rows: int
@@ -57,8 +60,8 @@ class LogprobsPlan:
     def apply(
         self, on_device: DeviceArrays, logits: torch.Tensor, sampled: torch.Tensor
     ) -> LogprobsTensors | None:
-        """Scores the sampled tokens and the ids asked for; None when nobody asks. `logits`:
-        [num_rows, vocab_size]; `sampled`: [num_rows] integers; both on the device."""
+        """Scores the sampled tokens and the requested ids; returns None if `requested` was empty.
+        `logits`: [num_rows, vocab_size]; `sampled`: [num_rows] integers; both on the device."""
         if not self.arrays:
             return None
         ids = torch.zeros(self.num_rows, self.width, dtype=torch.int32, device=sampled.device)

@@ -19,7 +19,7 @@ def plan_ngram_update(
     prev_req_id_to_row: Mapping[str, int] | None,
     new_req_ids: AbstractSet[str],
 ) -> NgramPlan:
-    """Plans an update. Arguments and errors are those of the site,
+    """Plans an update. The arguments and errors are those of the site
     `update_ngram_gpu_tensors_incremental`."""
     moves, written_rows = batch.changes(prev_req_id_to_row, new_req_ids)
     req_id_to_row = batch.rows_by_req_id() or prev_req_id_to_row
@@ -36,10 +36,10 @@ class NgramPlan:
     def apply(
         self, on_device: DeviceArrays, token_ids: torch.Tensor, num_tokens: torch.Tensor
     ) -> None:
-        """Updates the site's tables, by two kernels if rows move, one if rows are written, and a
-        copy of the lengths."""
+        """Updates the site's tables: two kernels if rows move, one if rows are written, and a copy
+        of the lengths."""
         if self.arrays["source_rows"].size:
-            # First what moves: a new request may be written to where it lies.
+            # Rows move first: a new request may be written to a row that moves away.
             gathered = token_ids.index_select(0, on_device["source_rows"])
             token_ids.index_copy_(0, on_device["target_rows"], gathered)
         scatter_rows(token_ids, on_device["written_rows"], on_device["starts"], on_device["ids"])

@@ -20,12 +20,12 @@ def plan_bincount(
     max_reqs: int,
     max_len: int,
 ) -> BincountPlan:
-    """Plans to count n requests. Arguments and errors are those of `bincount`, the site, whose
+    """Plans to count n requests. The arguments and errors are those of the site `bincount`, whose
     table of tokens is [max_reqs, max_len]."""
     check_counted(req_indices, prompt_lens, prefill_lens, max_reqs, max_len)
     prefills = np.asarray(prefill_lens, np.int32)
     arrays: HostArrays = {
-        # int64 is what index_fill_ wants; any other dtype would be converted on the device first.
+        # index_fill_ needs int64; any other dtype would be converted on the device first.
         "rows": np.asarray(req_indices, np.int64),
         "prompt_lens": np.asarray(prompt_lens, np.int32),
         "prefill_lens": prefills,
@@ -35,8 +35,8 @@ def plan_bincount(
 
 @dataclass(frozen=True)
 class BincountPlan:
-    """What n requests need counted. In `arrays`: `rows` [n] int64, where they lie in the tables,
-    and `prompt_lens` and `prefill_lens` [n] int32."""
+    """The requests to count. `arrays` has `rows` [n] int64, their rows in the tables, and
+    `prompt_lens` and `prefill_lens` [n] int32."""
 
     arrays: HostArrays
     max_prefill_len: int

@@ -1,4 +1,4 @@
-"""Token type ids, planned: the host sends the places where they change, two numbers a request."""
+"""Token type ids, planned: the host sends the places where they change, two numbers per request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from ..checks.requests import check_token_types
 def plan_token_types(
     token_type_starts: Mapping[int, int], optimistic_seq_lens_cpu: HostIntegers, num_reqs: int
 ) -> TokenTypesPlan:
-    """Finds where ids change. Arguments and errors are those of `_init_model_kwargs`, the site."""
+    """Finds where ids change. The arguments and errors are those of the site
+    `_init_model_kwargs`."""
     lengths = check_token_types(token_type_starts, optimistic_seq_lens_cpu, num_reqs)
     total = int(lengths.sum())
     if not token_type_starts:
@@ -34,17 +35,18 @@ def plan_token_types(
 
 @dataclass(frozen=True)
 class TokenTypesPlan:
-    """Where the ids change. `boundaries`: [2 * num_reqs] int64, for each request the place of its
-    first 1 among all tokens, then its end; no array at all when every id is 0."""
+    """The places where the ids change. `arrays` has `boundaries`, [2 * num_reqs] int64: for each
+    request the place of its first 1 among all tokens, then its end. It is empty if no request has a
+    start."""
 
     arrays: HostArrays
     num_tokens: int
 
     def apply(self, on_device: DeviceArrays, device: torch.device) -> torch.Tensor:
-        """The token type ids: [num_tokens] int32 on the device."""
+        """Returns the token type ids: [num_tokens] int32 on the device."""
         if not self.arrays:
             return torch.zeros(self.num_tokens, dtype=torch.int32, device=device)
         place = torch.arange(self.num_tokens, device=device)
-        # Zeros and ones take turns, so an id is odd or even as the boundaries passed so far are.
+        # Zeros and ones alternate, so an id is the parity of the number of boundaries passed.
         passed = torch.bucketize(place, on_device["boundaries"], right=True, out_int32=True)
         return passed.bitwise_and_(1)

@@ -1,1 +1,1 @@
-"""Four pieces of sites that are exercises by themselves, and need no Triton."""
+"""Four parts of sites that are katas by themselves, and need no Triton."""

@@ -1,4 +1,4 @@
-"""The tokens whose log-probability is wanted: the sampled one, and those that a row asks for."""
+"""The tokens whose log-probability is needed: the sampled one, and those that a row asks for."""
 
 from __future__ import annotations
 

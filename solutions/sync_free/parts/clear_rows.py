@@ -1,4 +1,4 @@
-"""Zeroes rows of tables on the device: those of requests that come or come back."""
+"""Zeroes rows of tables on the device: the rows of requests that arrive or resume."""
 
 from __future__ import annotations
 
@@ -20,5 +20,6 @@ def clear_rows(rows: Integers, tables: Sequence[torch.Tensor]) -> None:
     check_rows(rows, min(len(table) for table in tables))
     on_device = async_tensor_h2d(rows, tables[0].device, torch.int64)
     for table in tables:
-        # The zero is an argument of the kernel. In `table[rows] = 0` it is a tensor on the CPU.
+        # The zero is an argument of the kernel. In `table[rows] = 0` it would be a tensor on the
+        # CPU.
         table.index_fill_(0, on_device, 0)

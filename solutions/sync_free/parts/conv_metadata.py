@@ -1,4 +1,4 @@
-"""Which chunk of which sequence each program of the convolution works on, for all layers."""
+"""Makes the table of chunks that the convolution's programs work on, for all layers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import torch
 from ..packed.conv_metadata import prepare_conv_metadata
 
 Layer = Callable[..., torch.Tensor]
-"""Called as layer(tokens, metadata), the step's ConvMetadata; gives the convolved tokens."""
+"""A layer, called as layer(tokens, metadata) with the step's ConvMetadata; it returns the convolved
+tokens."""
 
 
 def convolve_layers(

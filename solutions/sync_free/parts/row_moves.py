@@ -1,4 +1,4 @@
-"""Rows of device tensors that move, all at once: places may be swapped, or passed round."""
+"""Moves rows of device tensors, all at once: rows may be swapped, or move in a circle."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def move_rows(tables: Sequence[torch.Tensor], moves: Sequence[tuple[int, int]]) 
     device = tables[0].device
     source_rows, target_rows = async_tensor_h2d([sources, targets], device).unbind()
     for table in tables:
-        # Gathered rows lie in memory of their own: none is overwritten before it is read.
+        # Gathered rows have memory of their own: no row is overwritten before it is read.
         table.index_copy_(0, target_rows, table.index_select(0, source_rows))

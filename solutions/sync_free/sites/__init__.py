@@ -1,1 +1,1 @@
-"""The eight sites, each fixed by itself: no host sync is left, and at most one upload."""
+"""The eight sites after the change, each by itself: no host sync, and at most one upload."""

@@ -12,7 +12,7 @@ from solutions.common.packed_upload import upload_packed
 from ..checks.requests import BadWordsTokenIds, check_bad_words, check_past_tokens
 
 FEW = 4
-"""Up to so many logits are filled one by one: that costs less than an upload and a scatter."""
+"""The most logits that are filled one by one: this costs less than an upload and a scatter."""
 
 
 def apply_bad_words(
@@ -41,7 +41,7 @@ def apply_bad_words(
                 forbidden.append((row, last_id))
     if len(forbidden) <= FEW:
         for row, last_id in forbidden:
-            # A slice is filled: its number is a kernel's argument, and is not uploaded.
+            # A slice is filled: the number is an argument of the kernel, and is not uploaded.
             logits[row, last_id : last_id + 1] = float("-inf")
         return
     value = np.array(float("-inf"), np.float32)

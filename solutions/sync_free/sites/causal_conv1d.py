@@ -19,13 +19,14 @@ def causal_conv1d_fn(
     activation: str | None,
     metadata: ConvMetadata | None = None,
 ) -> torch.Tensor:
-    """[num_tokens, dim] like `x`: each channel convolved with the `width` inputs that end at the
-    token, then `activation`, "silu" or None (vLLM #41429). Sums are in float32.
+    """Convolves each channel with the `width` inputs that end at the token, then applies
+    `activation`, "silu" or None (vLLM #41429). Returns [num_tokens, dim] of the dtype of `x`; sums
+    are in float32.
 
     Writes the last width - 1 inputs of each sequence to conv_states[cache_indices[sequence]], the
-    newest one last; a sequence that has an initial state goes on from what is there, another one
-    from zeros. A sequence without tokens leaves its slot alone. So does one whose cache index is
-    PAD_SLOT or beyond the slots: its outputs are 0.
+    newest one last. A sequence with an initial state starts from the inputs there, any other
+    sequence from zeros. A sequence without tokens leaves its slot alone. So does a sequence whose
+    cache index is PAD_SLOT or beyond the slots; its outputs are 0.
 
     x                   [num_tokens, dim], channels contiguous; bfloat16, float16 or float32
     weight              [dim, width], contiguous, width 2 to 4
@@ -34,11 +35,11 @@ def causal_conv1d_fn(
     query_start_loc     [num_seqs + 1] int32
     cache_indices       [num_seqs] int32
     has_initial_state   [num_seqs] bool
-    metadata            of `prepare_conv_metadata` in this step; as it was, each layer made its own
+    metadata            from `prepare_conv_metadata`, once a step for all layers
 
-    Raises ValueError before anything is launched, also when the metadata is of another batch. Of
-    as many sequences and tokens it may be of another one all the same: on sim that is a
-    RuntimeError, on a GPU tokens without a chunk have no output.
+    Raises ValueError before any launch, also if the metadata is of a batch with another number of
+    sequences or tokens. If both numbers are equal, metadata of another batch raises RuntimeError on
+    sim; on a GPU tokens without a chunk have no output.
     """
     check_shapes(x, weight, bias, conv_states, activation)
     check_batch(query_start_loc, cache_indices, has_initial_state)

@@ -1,4 +1,4 @@
-"""Data parallelism: in every step each rank learns what the others are about to run."""
+"""Data parallelism: in every step each rank learns what all ranks are about to run."""
 
 from __future__ import annotations
 

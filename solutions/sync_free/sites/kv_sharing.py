@@ -23,6 +23,6 @@ def _prepare_kv_sharing_fast_prefill(
         logits_indices = logits_indices.clone()
     num_indices = len(logits_indices)
     buffer[:num_indices] = logits_indices
-    # A tensor of no dimensions stays where it is: its number is never asked for.
+    # A tensor of no dimensions stays on the device: its number is never read.
     buffer[num_indices:] = logits_indices[-1]
     return buffer[:num_padded]

@@ -13,11 +13,11 @@ from ..parts.chosen_tokens import chosen_tokens
 def gather_specific_token_logprobs(
     logits: torch.Tensor, requested: Mapping[int, Sequence[int]], sampled: torch.Tensor
 ) -> LogprobsTensors | None:
-    """Log-probabilities of the sampled token and of those that each row asks for, or None when
-    `requested` is empty (vLLM #41429).
+    """Returns the log-probabilities of the sampled token and of the tokens that each row asks for,
+    or None if `requested` is empty (vLLM #41429).
 
     `logits`: [num_rows, vocab_size] on the device. `requested`: row -> token ids. `sampled`:
-    [num_rows] integers on the device. ValueError for a row or an id that doesn't exist.
+    [num_rows] integers on the device. Raises ValueError for a row or an id that doesn't exist.
     """
     check_logits(logits, sampled)
     chosen = chosen_tokens(requested, sampled, logits.shape[1])

@@ -1,4 +1,4 @@
-"""The n-gram speculator's tables on the device, brought up to date once a step."""
+"""The n-gram speculator's tables on the device, updated once a step."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ def update_ngram_gpu_tensors_incremental(
     prev_req_id_to_row: Mapping[str, int] | None,
     new_req_ids: AbstractSet[str],
 ) -> Mapping[str, int] | None:
-    """Brings the tables up to date, and returns where each request lies now (vLLM #41429).
+    """Updates the tables, and returns the row of each request (vLLM #41429).
 
     token_ids:          [max_reqs, max_len] int32 on the device, changed in place.
     num_tokens:         [max_reqs] int32 on the device, changed in place.
-    prev_req_id_to_row: what the last step returned; None in the first one.
-    new_req_ids:        requests that are new or resumed in this step; others may be among them.
+    prev_req_id_to_row: the return value of the last step; None in the first one.
+    new_req_ids:        requests that are new or resumed; ids outside of the batch are ignored.
 
-    A request that was there takes its row along, as the device has it. The ids of a new or
-    resumed one come from the host; in the first step all do. The lengths of all come from the
-    host. Rows that no request has stay as they are, and an empty batch changes nothing, not even
-    the map. ValueError, with nothing changed, for a batch that the tables can't hold, and for a
+    A request of the last step keeps its row's ids, which move on the device. The ids of a new or
+    resumed request come from the host, as do all ids in the first step and all lengths in every
+    step. Rows without a request stay as they are. An empty batch changes nothing, not even the map.
+
+    Raises ValueError, with nothing changed, for a batch that the tables can't hold, and for a
     request that is neither in the last map nor new.
     """
     check_tables(batch, token_ids, num_tokens)
@@ -40,10 +41,10 @@ def update_ngram_gpu_tensors_incremental(
         return prev_req_id_to_row
     sent = upload_packed(batch.arrays(moves, written_rows), token_ids.device)
     if moves:
-        # Gathered rows lie in memory of their own: none is overwritten before it is read.
+        # Gathered rows have memory of their own: no row is overwritten before it is read.
         gathered = token_ids.index_select(0, sent["source_rows"])
         token_ids.index_copy_(0, sent["target_rows"], gathered)
     scatter_rows(token_ids, sent["written_rows"], sent["starts"], sent["ids"])
-    # Lengths need not move along, since every row in use has its own from the host.
+    # Lengths need not move, since every row in use gets its own from the host.
     num_tokens[: len(sent["lengths"])].copy_(sent["lengths"])
     return req_id_to_row

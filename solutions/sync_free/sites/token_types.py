@@ -35,6 +35,6 @@ def _init_model_kwargs(
     if not token_type_starts:
         return {"token_type_ids": torch.zeros(end, dtype=torch.int32, device=device)}
     sent = async_tensor_h2d(boundaries, device, torch.int64)
-    # Zeros and ones take turns, so an id is odd or even as the boundaries passed so far are.
+    # Zeros and ones alternate, so an id is the parity of the number of boundaries passed.
     passed = torch.bucketize(torch.arange(end, device=device), sent, right=True, out_int32=True)
     return {"token_type_ids": passed.bitwise_and_(1)}

@@ -1,1 +1,1 @@
-"""What an exercise begins with, where no step runs it."""
+"""Starting points of katas for which no step ever ran a `before`."""

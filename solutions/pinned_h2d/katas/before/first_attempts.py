@@ -1,7 +1,7 @@
 """Parts of the step as one would write them first: right, and slower than need be.
 
-Each has the name and the signature of the part that it became. They lie here and not in before.py,
-since no step ever ran them: the step as it was had no runner that uploads, no staging, no buffer.
+Each has the name and the signature of the part that it became. They aren't in before.py, since no
+step ever ran them: the step before the change had no runner that uploads, no staging, no buffer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...ranges import PrefixRanges, ranges_by_row, spans_of, touches
 def _set_mm_prefix_range_for_metadata(
     attn_metadata: dict | list[dict], ranges: PrefixRanges | None, upload: Upload
 ) -> None:
-    """One upload for each layer of each micro-batch, however alike they are."""
+    """Uploads once for each layer of each micro-batch, even if their ranges are equal."""
     micro_batches = attn_metadata if isinstance(attn_metadata, list) else [attn_metadata]
     for layers in micro_batches:
         for metadata in layers.values():
@@ -33,7 +33,7 @@ def _set_mm_prefix_range_for_metadata(
 def range_tensors_by_micro_batch(
     ranges: PrefixRanges | None, batches: Sequence[Batch], upload: Upload
 ) -> list[torch.Tensor | None]:
-    """One upload for each micro-batch that has an image among its scheduled tokens."""
+    """Uploads once for each micro-batch that has an image among its scheduled tokens."""
     tensors = []
     for batch in batches:
         own = spans_of(ranges, batch.requests)
@@ -43,7 +43,7 @@ def range_tensors_by_micro_batch(
 
 
 class StagingRing:
-    """Stages nothing: each upload is pageable, and the host waits until it is done."""
+    """A ring that stages nothing: each upload is pageable, and the host waits until it is done."""
 
     def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, depth: int) -> None:
         self.shape, self.dtype, self.depth = shape, dtype, depth
@@ -53,7 +53,8 @@ class StagingRing:
 
 
 class PrefixRangeBuffer:
-    """Makes a new tensor in each step, where no graph that was captured before looks for it."""
+    """A buffer that isn't one: it makes a new tensor in each step, at an address that no captured
+    graph reads."""
 
     def __init__(
         self,

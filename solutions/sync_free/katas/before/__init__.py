@@ -1,1 +1,1 @@
-"""What the exercises `find_the_races` and `sync_detector` begin with."""
+"""Starting points of the katas `find_the_races` and `sync_detector`."""

@@ -1,4 +1,4 @@
-"""The decode loop that never waits, and is wrong: no event says when a buffer changes hands."""
+"""The decode loop that never waits, and is wrong: no event says when a buffer may be used again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ..overlapped_loop import Decode
 
 
 class DecodeLoop:
-    """Gives the right tokens only to those who wait for the device between steps."""
+    """A decode loop whose tokens are right only if the caller waits for the device between
+    steps."""
 
     def __init__(self, decode: Decode, num_requests: int) -> None:
         accelerator = current()

@@ -1,4 +1,4 @@
-"""The sync detector as one begins it: right in what it says, and blind to most waits."""
+"""The sync detector in its first version: what it reports is right, but it misses most waits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..sync_detector import Wait, calling_line
 
 
 class SyncDetector(TorchDispatchMode):
-    """Notes reads of single values alone, such as `.item()`."""
+    """A detector that notes reads of single values only, such as `.item()`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,6 +28,6 @@ class SyncDetector(TorchDispatchMode):
 
 @contextmanager
 def allow_waits() -> Iterator[None]:
-    """Has no effect yet: detectors note the waits in this block as well."""
+    """Has no effect yet: detectors note the waits in this block too."""
     # Nothing is let through yet.
     yield

@@ -1,1 +1,1 @@
-"""The four pieces as they were: right, and each of them makes the host wait (vLLM #41429)."""
+"""The four parts before the change: right, and each of them makes the host wait (vLLM #41429)."""

@@ -1,4 +1,4 @@
-"""Zeroes rows of tables on the device: those of requests that come or come back."""
+"""Zeroes rows of tables on the device: the rows of requests that arrive or resume."""
 
 from __future__ import annotations
 

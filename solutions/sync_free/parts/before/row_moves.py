@@ -1,4 +1,4 @@
-"""Rows of device tensors that move, all at once: places may be swapped, or passed round."""
+"""Moves rows of device tensors, all at once: rows may be swapped, or move in a circle."""
 
 from __future__ import annotations
 
