@@ -41,7 +41,7 @@ def main() -> int:
 
 @dataclass(frozen=True)
 class Headline:
-    """A row of the README: what was fixed, what "before" is, and what the two columns are of."""
+    """A row of README: the fix, the baseline called "before", and the presets of both columns."""
 
     words: str
     before: str
@@ -52,13 +52,13 @@ class Headline:
 
 @dataclass(frozen=True)
 class Results:
-    """What the tables show of `assets/benchmarks/<gpu>/<system>.json`: a row a preset."""
+    """The part that tables show of `assets/benchmarks/<gpu>/<system>.json`: a row a preset."""
 
     kind: str
-    """Of step, as the file calls it."""
+    """The kind of step, as the file names it."""
     step: str
     presets: dict[str, str]
-    """What each is called in the file, and in the table."""
+    """Names of the presets, in the file and in the table."""
     cost: Callable[[dict], str]
     variants: tuple[str, str] = ("before", "after")
     pictured: tuple[str, str] = ("before", "after")
@@ -178,7 +178,7 @@ def launched(counts: dict) -> str:
 
 
 def relative(path: Path, page: Path) -> str:
-    """As a link on `page` has it."""
+    """Returns the path relative to the folder of `page`."""
     return Path(os.path.relpath(path, page.parent)).as_posix()
 
 
@@ -211,8 +211,8 @@ def size_of(config: dict) -> str:
 
 
 def costs_of(gpu: Path, system: str, preset: str) -> list[str]:
-    """What the two variants of a system cost, as its table says it. The idle share of a step that
-    was recorded is that of its recording, so that a picture and a table never differ."""
+    """Returns the costs of a system's two variants, as its table shows them. A recorded step takes
+    its idle share from the recording, so that a picture and a table never differ."""
     results = SYSTEMS[system]
     record = json.loads((gpu / f"{system}.json").read_text())
     costs, shown = record["presets"][preset]["steps"][results.kind], []
@@ -226,7 +226,7 @@ def costs_of(gpu: Path, system: str, preset: str) -> list[str]:
 
 
 def results_table(benchmarks: Path) -> str:
-    """All that each GPU has measured so far, the GPU with the newest record first."""
+    """Returns the table of each GPU's figures, the GPU with the newest record first."""
     rows = []
     days = {
         gpu: max(json.loads(path.read_text())["date"] for path in gpu.glob("*.json"))
@@ -276,7 +276,7 @@ def validation_table(assets: Path) -> str:
 
 
 def draw_pictures(gpu: str, pictures: Path) -> None:
-    """One step of each system, or several where no figure is of one, as `recording` gives it."""
+    """Draws one step of each system, or several steps if its figures are of several."""
     pictures.mkdir(parents=True, exist_ok=True)
     for system, results in SYSTEMS.items():
         if not (ASSETS / "timelines" / gpu / f"{system}_{results.pictured[1]}.json").exists():

@@ -1,4 +1,4 @@
-"""Whether this process compiles Triton kernels or interprets them, and what is said if neither."""
+"""How this process runs Triton kernels, compiled or interpreted, and its errors if it can't."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from inspect import isfunction
 
 VARIABLE = "TRITON_INTERPRET"
 MADE_FOR = {"JITFunction": "cuda", "InterpretedFunction": "sim"}
-"""What `@triton.jit` gave, by its class's name: Triton need not be here to ask."""
+"""The accelerator of a kernel, by the name of its class: this works without Triton."""
 NUMPY_TOO_NEW = "2.4"
-"""Since that numpy an array of one element is no number; Triton before 3.7 takes it for one."""
+"""The first numpy whose array of one element is no number; Triton before 3.7 takes it for one."""
 WRAPPERS = {"Autotuner", "Heuristics"}
 
 
 def interpret_triton() -> None:
-    """From now on `@triton.jit` gives kernels that run on the CPU."""
+    """Makes `@triton.jit` return kernels that run on the CPU."""
     os.environ[VARIABLE] = "1"
 
 
 def interpret_what_was_made() -> None:
     """Turns kernels that were made for a GPU, Triton's own library among them, into kernels that
-    run on the CPU. They are made by whatever imports Triton before debubble: transformers, say."""
+    run on the CPU. A library that imports Triton before debubble makes them: transformers, say."""
     if "triton.runtime.jit" not in sys.modules:
         return
     import triton.language as tl
@@ -55,7 +55,7 @@ def interpret_what_was_made() -> None:
 
 
 def compile_triton() -> None:
-    """From now on `@triton.jit` gives kernels that run on the GPU."""
+    """Makes `@triton.jit` return kernels that run on the GPU."""
     os.environ.pop(VARIABLE, None)
 
 
@@ -64,9 +64,11 @@ def is_interpreted() -> bool:
 
 
 def check_launch(kernel: object, grid: tuple[int, ...] | None, accelerator: str) -> None:
-    """TypeError for what can't be launched so: a plain function with a grid, a Triton kernel
-    without one, a grid of another form; ValueError for a negative number in it. RuntimeError for a
-    kernel that was decorated for the other accelerator, and for any grid where there is no Triton.
+    """Checks that `kernel` can be launched with `grid`.
+
+    Raises TypeError for a plain function with a grid, a Triton kernel without one and a grid of
+    another form, ValueError for a negative number in the grid, and RuntimeError for a kernel that
+    was decorated for the other accelerator, or for any grid if Triton is not installed.
     """
     made_for = MADE_FOR.get(type(unwrapped(kernel)).__name__)
     if grid is None and (made_for or not callable(kernel)):
@@ -87,7 +89,7 @@ def check_launch(kernel: object, grid: tuple[int, ...] | None, accelerator: str)
 
 
 def _check_grid(kernel: object, grid: object) -> None:
-    """Triton also takes a function that makes the grid; the accelerators don't."""
+    """Raises for a grid that is no tuple of 1 to 3 integers: Triton takes functions, we don't."""
     if not isinstance(grid, tuple) or not 1 <= len(grid) <= 3 or not all(map(_is_integer, grid)):
         raise TypeError(
             f"the grid of kernel {name_of(kernel)} is a tuple of 1 to 3 integers, not {grid!r}"
@@ -114,10 +116,10 @@ def _refuse(kernel: object, accelerator: str) -> None:
 
 
 def explain(error: Exception, kernel: object) -> None:
-    """RuntimeError instead of `error` if it is Triton's interpreter that can't go on.
+    """Raises RuntimeError instead of `error` if Triton's interpreter can't run `kernel`.
 
-    It can't call what was made for a GPU, as Triton's own library is when Triton was imported too
-    early; and it can't loop to a bound that a kernel computes with a numpy newer than it is.
+    It can't call a function that was made for a GPU, as Triton's own library is if Triton was
+    imported too early. With a newer numpy it can't loop to a bound that the kernel computes.
     """
     if "only 0-dimensional arrays can be converted" in str(error):
         raise RuntimeError(
@@ -133,15 +135,15 @@ def explain(error: Exception, kernel: object) -> None:
 
 
 def unwrapped(kernel: object) -> object:
-    """A Triton kernel without what tunes it; what is no such wrapper comes back as it is."""
+    """Returns a Triton kernel without its `autotune` and `heuristics`, or `kernel` itself."""
     while type(kernel).__name__ in WRAPPERS:
         kernel = getattr(kernel, "fn", None)
     return kernel
 
 
 def name_of(kernel: object) -> str:
-    """The name of a function, or of the function that a Triton kernel was made of; "kernel" for
-    what has none."""
+    """Returns the name of a function, or of the function that a Triton kernel was made of;
+    "kernel" if it has none."""
     inside = unwrapped(kernel)
     return getattr(getattr(inside, "fn", inside), "__name__", "kernel")
 
@@ -151,7 +153,7 @@ def is_there() -> bool:
 
 
 def missing_triton(what: str) -> str:
-    """What to say where `what` needs Triton and there is none."""
+    """Returns the error's text if `what` needs Triton, which is not installed."""
     system = platform.system()
     way_out = (
         "`pip install triton` brings it"

@@ -43,23 +43,25 @@ EVENT_COLUMNS = (
     "launched_by",
 )
 OPTIONAL_COLUMNS = {"pageable": False, "allowed": False, "thread": None}
-"""What stands in every row of a column that is left out, as in files older than the column."""
+"""The value of every row in a column that is left out, as in files older than the column."""
 NAMES = ("kind", "name", "lane", "copy_kind", "thread")
 """Columns of names: each name is written once, and a row holds its number."""
 REPOSITORY = Path(__file__).resolve().parents[2]
 BYTES_AT_A_TIME = 2**20
-"""A larger buffer would be there as a whole for the smallest file."""
+"""Size of the buffer: a larger one would be allocated as a whole for the smallest file."""
 MOST_INSIDES = 1_000_000
-"""Lines inside others, and those of the lines whose gradient others compute."""
+"""Limit of a file: lines inside other lines, and lines whose gradient a line computes."""
 MOST_BYTES = 256 * 2**20
-"""Of a file that is read: several million events."""
+"""Limit of a file that is read: several million events."""
 SMALL = 2**20
-"""Characters. A text of this size is parsed whatever it holds: that takes some ten MB."""
+"""Characters: a text of this size is parsed whatever it holds, which takes some ten MB."""
 MOST = {"lists": ("[", 200_000, 8), "objects": ("{", 20_000, 64), "texts": ('"', 400_000, 8)}
-"""What each begins with, how many of these characters any file may have, and how many characters a
-large file has for each of them at least. A list, an object or a key takes up to 260 bytes of memory
-for 2 to 9 characters of a file. Our files have a list for each source line and each column, and
-two objects; what names and lines of code hold counts as well, and is little beside the events."""
+"""Limits of a file, by kind: the character that a list, an object or a text begins with, how many
+of them any file may hold, and the least number of characters for each of them in a large file.
+
+A list, an object or a key takes up to 260 bytes of memory for 2 to 9 characters of a file. Our
+files have a list for each source line and each column, and two objects. Characters in names and in
+lines of code count as well; they are few beside the events."""
 
 
 class TraceFileError(ValueError):
@@ -112,7 +114,7 @@ class Interned(Generic[Seen]):
         return number
 
     def __call__(self, value: Seen | None) -> int | None:
-        """None stays None."""
+        """Returns the number of `value`; None for None."""
         return None if value is None else self.number(value)
 
 
@@ -121,7 +123,7 @@ def save_timeline(timeline: TimelineData, path: str | PathLike[str]) -> None:
 
 
 def write_whole(text: str | Iterable[str], path: str | PathLike[str]) -> None:
-    """Write a text, or its parts, through a temporary file: `path` is either whole or as it was."""
+    """Writes a text or its parts through a temporary file: `path` is either whole or as it was."""
     path = Path(path)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -156,7 +158,7 @@ def load_timeline(path: str | PathLike[str]) -> TimelineData:
 
 
 def encode_timeline(timeline: TimelineData) -> str:
-    """One JSON object, a line for each column."""
+    """Returns the timeline as one JSON object, with a line for each column."""
     names, sources = Interned[str](), Interned[SourceLine]()
     columns: dict[str, list[object]] = {
         column: [] for column in (*EVENT_COLUMNS, *needed_columns(timeline.events))
@@ -206,8 +208,8 @@ def encode_timeline(timeline: TimelineData) -> str:
 
 
 def numbers_of_others(sources: Interned[SourceLine]) -> tuple[list[list[int]], list[int | None]]:
-    """For each source those inside it, and the forward's, which come to the others if they are none
-    of them yet."""
+    """Returns for each source the numbers of the lines inside it, and the number of its forward.
+    Adds these lines to `sources` if they are new."""
     insides: list[list[int]] = []
     forwards: list[int | None] = []
     while len(insides) < len(sources.values):
@@ -218,13 +220,13 @@ def numbers_of_others(sources: Interned[SourceLine]) -> tuple[list[list[int]], l
 
 
 def written(text: str) -> str:
-    """A text as `load` takes it: cut to MOST_CHARACTERS, and "?" for each half of a character, such
-    as Python has in the name of a file that is not UTF-8."""
+    """Returns a text that `load` accepts: cut to MOST_CHARACTERS, with "?" for each half of a
+    character, as Python has them in the name of a file that is not UTF-8."""
     return text[:MOST_CHARACTERS].encode(errors="replace").decode()
 
 
 def needed_columns(events: Iterable[Event]) -> list[str]:
-    """The optional columns that say more than what they are left out for."""
+    """Returns the optional columns with a value that differs from the default."""
     said = {
         column
         for event in events
@@ -283,7 +285,8 @@ def build_file(text: str, path: str | PathLike[str]) -> TimelineData:
 
 
 def check_size(text: str, path: str | PathLike[str]) -> None:
-    """Refuses what would take far more memory than its text, or time to no end, once parsed."""
+    """Raises TraceFileError for a text that would take far more memory than its size, or no end of
+    time, to parse."""
     if len(text) <= SMALL:
         return
     if FORMAT not in text:
@@ -301,7 +304,7 @@ def check_size(text: str, path: str | PathLike[str]) -> None:
 
 
 def is_ours(data: object) -> TypeGuard[SavedTimeline]:
-    """By what it says of itself; whether that is so is found out when it is read."""
+    """True if the object names our format. Reading it shows if that is true."""
     return isinstance(data, dict) and data.get("format") == FORMAT
 
 
@@ -336,7 +339,7 @@ def build_timeline(data: SavedTimeline) -> TimelineData:
 
 
 def build_sources(data: SavedTimeline) -> list[SourceLine]:
-    """Files older than the optional lists have neither columns nor lines inside."""
+    """Returns the source lines. Older files have neither their columns nor the lines inside."""
     rows = data["sources"]
     checked_whole([line for _, line, _, _ in rows], 2**31, "the line {} is no line number")
     columns = data.get("source_columns", [None] * len(rows))
@@ -373,14 +376,15 @@ def checked_inside(sources: Sequence[SourceLine], inside: Sequence[int]) -> list
 
 
 def pick(table: Sequence[Entry], indices: Sequence[int | None]) -> list[Entry | None]:
-    """The entries with these numbers; None stays None."""
+    """Returns the entries with these numbers; None for None."""
     says = f"index {{}} points outside a table of {len(table)}"
     checked_whole([index for index in indices if index is not None], len(table), says)
     return [None if index is None else table[index] for index in indices]
 
 
 def portable_path(file: str) -> str:
-    """The file from the working directory, the repository or site-packages on; never absolute."""
+    """Returns the path from the working directory, the repository or site-packages on; never
+    absolute."""
     if is_notebook_cell(file):
         return f"ipykernel_/{PurePath(file).name}"
     path = PurePath(file)

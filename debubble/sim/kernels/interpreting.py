@@ -4,6 +4,7 @@ leaves nothing to restore."""
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from contextvars import ContextVar, copy_context
 from dataclasses import replace
 from functools import cache, wraps
@@ -149,8 +150,7 @@ def look_up_once() -> None:
 
 
 def _floats_in_fp32(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A kernel's argument that is a float is a scalar of fp32, as on a GPU, not a Python number."""
-    import numpy as np
+    """Returns `convert`, which makes a kernel's float argument a scalar of fp32, as on a GPU."""
     import triton.language as tl
     from triton.runtime.interpreter import TensorHandle
 
