@@ -1,2 +1,2 @@
-"""What several lessons stand on: uploads and downloads that nobody waits for, integers that the
-host has without asking the device, and one decoder."""
+"""Building blocks that several lessons share: uploads and downloads without waits, checks of
+integers on the host, and one decoder."""

@@ -1,4 +1,4 @@
-"""One small upload that nobody waits for: vLLM's `async_tensor_h2d`."""
+"""One small upload without a wait: vLLM's `async_tensor_h2d`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def async_tensor_h2d(
     dtype: torch.dtype | None = None,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """`data` on the device, by one non-blocking copy from pinned memory (vLLM #41429).
+    """Returns `data` on the device, by one non-blocking copy from pinned memory (vLLM #41429).
 
-    Converted to `dtype` on the host (default: that of `out`, else of `data`). With `out`, a
-    contiguous device tensor of the same shape, the copy goes there, and `out` is returned.
-    `data` may be changed or dropped at once. ValueError if `out` has another shape or dtype, or
-    if a number does not fit into `dtype`, as 1.5 does not fit into integers, and for what are no
+    The host converts to `dtype` first (default: that of `out`, else of `data`). With `out`, a
+    contiguous device tensor of the same shape, the copy goes there, and `out` is returned. The
+    caller may change or drop `data` at once. Raises ValueError if `out` has another shape or dtype,
+    if a number does not fit into `dtype`, as 1.5 does not fit into integers, or if `data` isn't
     numbers.
     """
     dtype = dtype or (out.dtype if out is not None else None)
@@ -39,8 +39,8 @@ def async_tensor_h2d(
             f"out is {out.dtype} {list(out.shape)}, and the data {values.dtype} "
             f"{list(values.shape)}: they must be the same"
         )
-    # Fresh pinned memory may be dropped at once: PyTorch keeps it until its copy is done. A buffer
-    # of the caller's could be written to again before that, so it is never sent from as it is.
+    # Fresh pinned memory may be dropped at once: PyTorch keeps it until its copy is done. The
+    # caller could write to its own buffer before that, so the data is always copied first.
     staged = torch.empty(values.shape, dtype=values.dtype, pin_memory=current().pin_memory)
     staged.copy_(values)
     if out is None:
@@ -65,8 +65,8 @@ def _on_host(data: Sequence | np.ndarray | torch.Tensor, dtype: torch.dtype | No
 
 
 def _fits(values: torch.Tensor, converted: torch.Tensor) -> torch.Tensor:
-    """bool, of the shape of both: False where a number became another one, or infinite. To be
-    rounded to the nearest float is fine."""
+    """Returns bool, of the shape of both: False where the conversion changed a number or made it
+    infinite. Rounding to the nearest float is fine."""
     if converted.is_floating_point():
         return converted.isfinite() | ~values.isfinite()
     return converted == (values.double() if values.is_floating_point() else values)

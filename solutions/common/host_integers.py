@@ -1,4 +1,4 @@
-"""Integers that the host has at hand: read and checked without asking the device."""
+"""Integers on the host: read and checked without a host sync."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ HostIntegers = np.ndarray | torch.Tensor
 
 
 def is_integer(value: object) -> bool:
-    """True for integers of Python and numpy, but not for True and False."""
+    """Returns True for integers of Python and numpy, but not for True and False."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def are_indices(values: Collection, size: int) -> bool:
-    """True if all are integers of Python or numpy, but not True or False, and in [0, size)."""
+    """Returns True if all are integers of Python or numpy, but not True or False, and in [0,
+    size)."""
     # There may be many values, but of few kinds.
     kinds = {*map(type, values)}
     if bool in kinds or not all(issubclass(kind, int | np.integer) for kind in kinds):
@@ -26,8 +27,8 @@ def are_indices(values: Collection, size: int) -> bool:
 
 
 def host_integers(name: str, numbers: HostIntegers) -> np.ndarray:
-    """`numbers` as int64 [n] in numpy. ValueError, which calls them `name`, for a tensor on the
-    device, and for what is no row of integers."""
+    """Returns `numbers` as a numpy array, int64 [n]. Raises ValueError, which calls them `name`,
+    for a tensor on the device, and for anything but a row of integers."""
     if isinstance(numbers, torch.Tensor):
         if numbers.device.type != "cpu":
             raise ValueError(
@@ -44,11 +45,11 @@ def host_integers(name: str, numbers: HostIntegers) -> np.ndarray:
 def sequence_lengths(
     name: str, starts: HostIntegers, num_tokens: int | None = None, noun: str = "sequence"
 ) -> np.ndarray:
-    """[num_seqs] int64, of `starts` [num_seqs + 1], integers on the host: where each sequence
-    starts, then the end of the last one.
+    """Returns [num_seqs] int64, the lengths of sequences. `starts` [num_seqs + 1], integers on the
+    host, has the start of each sequence, then the end of the last one.
 
-    ValueError, which calls them `name` and a sequence `noun`, if they don't begin at 0, decrease,
-    or don't end at `num_tokens`.
+    Raises ValueError, which calls them `name` and a sequence `noun`, if `starts` doesn't begin at
+    0, decreases, or doesn't end at `num_tokens`.
     """
     starts = host_integers(name, starts)
     if not starts.size or starts[0] != 0:

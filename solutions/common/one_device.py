@@ -1,4 +1,4 @@
-"""Tensors that one kernel takes must lie on one device: looked at on the host, which knows it."""
+"""Checks on the host that all tensors of a kernel are on one device."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import torch
 
 
 def check_one_device(tensors: Mapping[str, torch.Tensor | None]) -> None:
-    """ValueError, naming the tensor, unless all that are there lie where the first one does."""
+    """Raises ValueError, naming the tensor, unless all tensors that are given are on the device of
+    the first."""
     first_name, first = next(iter(tensors.items()))
     assert first is not None, "the others are compared with it"
     for name, tensor in tensors.items():

@@ -1,4 +1,5 @@
-"""Many small arrays, one upload: laid side by side in pinned memory, cut apart on the device."""
+"""Many small arrays in one upload: side by side in pinned memory, then views of one buffer on the
+device."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from solutions.common.shown import shown
 from solutions.common.staging_ring import StagingRing
 
 HostArrays = Mapping[str, np.ndarray]
-"""What one site of a step needs on the device, by name, as the CPU has planned it."""
+"""The arrays that one site of a step needs on the device, by name, as the CPU has planned them."""
 DeviceArrays = Mapping[str, torch.Tensor]
 """HostArrays after their upload: same names, shapes and dtypes, on the device."""
 
@@ -23,39 +24,40 @@ Result = TypeVar("Result", covariant=True)
 
 
 class Plan(Protocol[State, Result]):
-    """What a site is about to do, settled on the host: a `plan_...` function makes it, and refuses
-    with ValueError what can't be done, before anything is uploaded and while nothing has changed.
+    """The next work of a site, decided on the host. A `plan_...` function makes the plan, and
+    raises ValueError for what can't be done, before anything is uploaded or changed.
 
-    Then `arrays` are uploaded, by themselves or beside those of other plans, and `apply` does the
-    rest on the device. Plan[[torch.Tensor], None] is applied to one tensor, and gives nothing.
+    Then `arrays` are uploaded, alone or together with those of other plans, and `apply` does the
+    rest on the device. Plan[[torch.Tensor], None] is applied to one tensor, and returns None.
     """
 
     @property
     def arrays(self) -> HostArrays:
-        """What `apply` needs on the device, by name. Empty where nothing has to travel."""
+        """The arrays that `apply` needs on the device, by name. Empty if none are needed."""
 
     def apply(self, on_device: DeviceArrays, *state: State.args, **named: State.kwargs) -> Result:
-        """Queues the kernels, and waits for nothing. `on_device`: `arrays`, uploaded. `state`: the
+        """Queues the kernels without a wait. `on_device` has the uploaded `arrays`. `state` has the
         tensors that it reads or changes, or the device on which it makes its result."""
 
 
 ALIGNMENT = 16
-"""Bytes. Every array starts at a multiple of it, so that it can be seen as any dtype."""
+"""Bytes. Every array starts at a multiple of it, so that it can be viewed as any dtype."""
 
 
 def upload_packed(arrays: HostArrays, device: torch.device) -> DeviceArrays:
-    """All arrays on `device`, by one non-blocking copy from pinned memory, or by none if there is
-    nothing in them. Dtypes: those of numpy that torch has."""
+    """Returns all arrays on `device`, by one non-blocking copy from pinned memory, or without a
+    copy if all are empty. Takes the dtypes of numpy that torch has."""
     return upload_plans({"": arrays}, device)[""]
 
 
 def upload_plans(
     plans: Mapping[str, HostArrays], device: torch.device, ring: StagingRing | None = None
 ) -> dict[str, DeviceArrays]:
-    """The arrays of several plans on `device`, by the plan's name, by one non-blocking copy.
+    """Returns the arrays of several plans on `device`, by the plan's name, by one non-blocking
+    copy.
 
-    The pinned memory is fresh, or a slot of `ring`, a StagingRing of uint8. ValueError if the
-    plans take more bytes than such a slot has. Dtypes: those of numpy that torch has.
+    The pinned memory is fresh, or a slot of `ring`, a StagingRing of uint8. Raises ValueError if
+    the plans take more bytes than such a slot has. Takes the dtypes of numpy that torch has.
     """
     _check_arrays(plans)
     places, total = _layout(plans)
@@ -87,7 +89,8 @@ def _check_arrays(plans: Mapping[str, HostArrays]) -> None:
 
 
 def _layout(plans: Mapping[str, HostArrays]) -> tuple[dict[tuple[str, str], slice], int]:
-    """By plan and name, the bytes of an array; and how many all of them take."""
+    """Returns the bytes of each array as a slice, by plan and name; and how many bytes all of them
+    take."""
     sizes = {
         (plan, name): array.nbytes
         for plan, arrays in plans.items()
@@ -109,8 +112,9 @@ def _view(packed: torch.Tensor, place: slice, array: np.ndarray) -> torch.Tensor
 
 
 def places_of(sizes: Mapping[Name, int], alignment: int) -> tuple[dict[Name, slice], int]:
-    """Where in the buffer each array lies, by its name, and how large the buffer has to be. Arrays
-    keep their order, and each starts at a multiple of `alignment`; all in the unit of `sizes`."""
+    """Returns the slice of the buffer for each array, by its name, and the size of the buffer.
+    Arrays keep their order, and each starts at a multiple of `alignment`; all in the unit of
+    `sizes`."""
     places, end = {}, 0
     for name, size in sizes.items():
         places[name] = slice(end, end + size)

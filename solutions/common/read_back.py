@@ -1,4 +1,4 @@
-"""A download that the host waits for only where it reads it, and not where it asks for it."""
+"""A download in two parts: the copy is queued first, and the host waits only when it reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from debubble.accelerator import current
 
 
 class ReadBack:
-    """A device tensor on its way to the host, on the stream on which this was made."""
+    """A device tensor in flight to the host, on the current stream of the moment at which this was
+    made."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         # Fresh memory each time, so that no later download can overwrite what was not read yet.
@@ -18,7 +19,8 @@ class ReadBack:
         self.arrived.record()
 
     def read(self) -> torch.Tensor:
-        """The tensor on the host, the caller's to keep. Waits only if it is not there yet."""
+        """Returns the tensor on the host, which the caller may keep. Waits only if it has not
+        arrived yet."""
         if not self.arrived.query():
             self.arrived.synchronize()
         return self.values

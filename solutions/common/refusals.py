@@ -1,10 +1,10 @@
-"""The door of a system: what its public functions refuse by type alone, in one sentence.
+"""Checks of argument types for the public functions of a system, with errors of one sentence.
 
     refuse_wrong_types(globals(), __all__)
 
 in a package's `__init__` wraps its functions, so that an argument of another type than the
-signature says is refused before anything else happens. What an argument's value has to be, each
-function checks itself. A signature is read once; a call costs a microsecond or two.
+signature says raises TypeError before anything else happens. Each function checks the values of its
+arguments itself. A signature is read once; a call costs a microsecond or two.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ R = TypeVar("R")
 
 
 class Rule(NamedTuple):
-    """What a value of some type is."""
+    """A check of an argument's type."""
 
     holds: Callable[[Any], bool]
     give: str
-    """What to give instead, as a sentence goes on behind "give"."""
+    """The type to give instead, as the end of a sentence after "give"."""
 
 
 def _is_number(value: Any) -> bool:
     is_one = isinstance(value, int | float | np.integer | np.floating)
-    # Not for nan, which is not below anything.
+    # False for NaN, which compares as False.
     return is_one and not isinstance(value, bool) and bool(_size(value) <= sys.float_info.max)
 
 
@@ -82,12 +82,12 @@ RULES = {
     "Mapping": Rule(lambda value: isinstance(value, collections.abc.Mapping), "a dict"),
     "AbstractSet": Rule(lambda value: isinstance(value, collections.abc.Set), "a set"),
 }
-"""By the name of a type in a signature."""
+"""Rules by the name of a type in a signature."""
 
 
 def refuse_wrong_types(names: dict[str, object], public: Iterable[str]) -> None:
-    """Puts the door before those functions and classes in `names`, a package's globals(), that are
-    `public`. Of a class it is before `__init__` and before the methods without an underscore."""
+    """Wraps the functions and classes in `names`, a package's globals(), that are `public`. In a
+    class it wraps `__init__` and the methods without a leading underscore."""
     for name in public:
         thing = names.get(name)
         if inspect.isfunction(thing):
@@ -104,8 +104,9 @@ def _before_methods(owner: type) -> None:
 
 
 def door_of(function: Callable[P, R], name: str) -> Callable[P, R]:
-    """`function`, but TypeError, which calls it `name`, for an argument of another type than its
-    signature says. Arguments whose types are not among RULES, and no classes, come through."""
+    """Returns `function` with a check: TypeError, which calls it `name`, for an argument of another
+    type than its signature says. Arguments are not checked if their type is neither in RULES nor a
+    class."""
     places = list(inspect.signature(function).parameters)
     rules = {place: rule for place in places if (rule := _rule_of(function, place))}
 
@@ -127,7 +128,8 @@ def _refusal(name: str, place: str, value: object, rule: Rule) -> TypeError:
 
 
 def _rule_of(function: Callable[..., Any], place: str) -> Rule | None:
-    """Of any of the alternatives that the signature gives; None if one of them is not known."""
+    """Returns a rule for any of the alternatives in the signature; None if one of them is
+    unknown."""
     annotation = function.__annotations__.get(place)
     if not isinstance(annotation, str):
         return None
@@ -143,7 +145,7 @@ def _rule_of(function: Callable[..., Any], place: str) -> Rule | None:
 
 
 def _alternatives(annotation: str) -> list[str]:
-    """ "Sequence[int | str] | None" has two."""
+    """Splits a union at its top level: "Sequence[int | str] | None" has two alternatives."""
     parts, depth = [""], 0
     for character in annotation:
         depth += (character == "[") - (character == "]")
@@ -155,7 +157,8 @@ def _alternatives(annotation: str) -> list[str]:
 
 
 def _rule_of_type(function: Callable[..., Any], text: str) -> list[Rule]:
-    """Those of a type by its name, or of what the name stands for; empty where it is unknown."""
+    """Returns the rules of a type by its name, or of what an alias stands for; empty if it is
+    unknown."""
     name, _, members = text.partition("[")
     if name == "Sequence" and members:
         of_member = _rules_of_members(function, members.removesuffix("]"))
@@ -166,8 +169,8 @@ def _rule_of_type(function: Callable[..., Any], text: str) -> list[Rule]:
 
 
 def _rules_of_members(function: Callable[..., Any], text: str) -> list[Rule]:
-    """What each member of a list has to be, where that is a tensor or of a class of ours: of such
-    there are few. Lists of numbers are long, and whoever takes them looks at them."""
+    """Returns the rules of a list's members if these are tensors, ranges or of a class of ours:
+    such lists are short. Lists of numbers are long, and the functions that take them check them."""
     if text not in ("torch.Tensor", "range") and (text in RULES or not text.isidentifier()):
         return []
     return _rule_of_type(function, text)
@@ -181,7 +184,7 @@ def _list_of(member: Rule) -> Rule:
 
 
 def _rules_of(stands_for: Any) -> list[Rule]:
-    """Those of a class, of an alias, of a Literal; empty for anything else."""
+    """Returns the rules of a class, of an alias, or of a Literal; empty for anything else."""
     origin = get_origin(stands_for)
     if origin is Literal:
         return [Rule(RULES["str"].holds, " or ".join(map(repr, get_args(stands_for))))]

@@ -1,4 +1,4 @@
-"""How a refusal shows a value that is wrong: in few words, and never by asking the device."""
+"""Shows a wrong value in an error message: in few words, and without a host sync."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import numpy as np
 import torch
 
 LONGEST = 60
-"""Characters of a value: a number may have thousands."""
+"""The most characters of a value that are shown: a number may have thousands."""
 
 
 def shown(value: object) -> str:
-    """A number, a flag or a word itself; of all else what it is, since to print a tensor is to read
-    it."""
+    """Returns a number, a flag or a word itself, and a description of any other value, since
+    printing a tensor reads it from the device."""
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         return _short(value)
     if isinstance(value, torch.Tensor):

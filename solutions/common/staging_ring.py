@@ -1,4 +1,4 @@
-"""Pinned memory for uploads that is used again and again, and never while a copy still reads it."""
+"""Pinned memory for uploads that is reused, but never while a copy still reads it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import torch
 from debubble.accelerator import current
 
 STEPS_IN_FLIGHT = 2
-"""Uploads that may be pending: of the step that runs, and of the next one. Each has a slot."""
+"""How many uploads may be pending, each in a slot: of the running step, and of the next one."""
 
 
 class StagingRing:
-    """`depth` pinned buffers of one shape, used in turn. One for each step in flight: no wait."""
+    """`depth` pinned buffers of one shape, used in turn. With a buffer for each step in flight, no
+    upload waits."""
 
     def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, depth: int) -> None:
         if depth < 1:
@@ -22,11 +23,10 @@ class StagingRing:
         self.next_slot = 0
 
     def upload(self, values: torch.Tensor, destination: torch.Tensor) -> None:
-        """Copies host `values` to `destination` on the current stream: both of the ring's shape, or
-        of fewer rows. `values` may be changed or dropped at once.
-        """
+        """Copies host `values` to `destination` on the current stream. Both have the ring's shape,
+        or fewer rows. The caller may change or drop `values` at once."""
         slot, copied = self.slots[self.next_slot][: len(values)], self.copied[self.next_slot]
-        # The slot's last copy may still be queued, behind all the work of its step.
+        # The slot's last copy may still be queued, after all the work of its step.
         if not copied.query():
             copied.synchronize()
         slot.copy_(values)

@@ -29,9 +29,9 @@ ROWS_TOGETHER = 8
 
 
 class EngineRunner:
-    """Queues steps on the device. It captures all graphs when it is made: one decode step for each
-    of `capture_sizes`, and a step of any requests for each of `prefill_sizes`. The model's caches
-    and states outlive it."""
+    """A queue of steps on the device. It captures all graphs when it is made: one decode step for
+    each of `capture_sizes`, and a step of any requests for each of `prefill_sizes`. The model's
+    caches and states outlive it."""
 
     def __init__(self, model: Model, seams: Seams) -> None:
         config = model.config

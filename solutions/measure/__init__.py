@@ -1,1 +1,1 @@
-"""How a step is measured, and how what was measured is laid out."""
+"""Measures steps, and formats and stores the results."""

@@ -1,7 +1,7 @@
-"""How a step is measured: what the benchmarks of all lessons share.
+"""Measures a step: the parts that the benchmarks of all lessons share.
 
-A wait shows its price only when there is something to wait for. So each step is measured behind a
-kernel that keeps the device busy while the host queues the step; its variants take turns.
+A wait costs time only if the device has work to wait for. So each step is queued after a kernel
+that keeps the device busy while the host queues the step; its variants take turns.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from debubble.contract.installed import installed
 from .variant_table import Figures, VariantTable
 
 LOAD_MS = 40.0
-"""Milliseconds of work that the device has when a step begins. Longer than the host needs to queue
-most steps: the device then waits for no launch, only for a host that waited itself."""
+"""Milliseconds of work that the device has when a step begins. It is longer than the host needs to
+queue most steps, so the device waits for no launch, only for a host that waited itself."""
 PROFILED_LOAD_MS = 120.0
 """LOAD_MS for a step under a profiler, which slows every call of the host."""
 
@@ -41,21 +41,22 @@ Step = Callable[[], object]
 Advance = Callable[[], object]
 """Moves a progress bar on by one run."""
 Variants = Mapping[str, Callable[[], Step]]
-"""By name, the first one being what the others are compared with; each makes its step ready."""
+"""The variants of a step by name. The first one is the baseline. Each prepares its step, and
+returns it."""
 
 
 @dataclass(frozen=True)
 class StepCost:
-    """What one variant of a step costs: times in microseconds, medians of `runs` runs."""
+    """The cost of one variant of a step: times in microseconds, medians of `runs` runs."""
 
     runs: int
     device_us: float
-    """From the end of the load to the end of the step's last kernel or copy."""
+    """Time from the end of the load to the end of the step's last kernel or copy."""
     host_us: float
-    """Until the host has queued the step; an upload that waits makes it sit out the load too."""
+    """Time until the host has queued the step; an upload that waits also waits for the load."""
     idle_share: float
-    """The part of device_us, 0 to 1, in which the device does not compute, as
-    `Timeline.idle_share` defines it; from a recording."""
+    """The part of device_us, 0 to 1, in which the device does not compute, as defined by
+    `Timeline.idle_share`; from a recording."""
     counts: dict[str, int]
     """Timeline.counts() of a recorded step: waits, copies by kind, kernels, graph launches."""
 
@@ -65,21 +66,21 @@ class StepInARowCost(StepCost):
     """The cost of a step that is also measured in a row of steps, as a server runs them."""
 
     loop_us: float
-    """Microseconds of one step of such a row, where a host that waits has no head start."""
+    """Microseconds of one step of such a row, in which a host that waits has no head start."""
 
 
 class Record(Protocol):
-    """Any dataclass, so that asdict takes it."""
+    """Any dataclass, so that asdict accepts it."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
 
 class Shape(Record, Protocol):
-    """What is measured, as a dataclass: a model's shape, and its requests."""
+    """The subject of a measurement, as a dataclass: a model's shape, and its requests."""
 
     @property
     def dtype(self) -> torch.dtype:
-        """The type of the model's weights."""
+        """The dtype of the model's weights."""
 
 
 Preset = TypeVar("Preset", bound=Shape)
@@ -88,28 +89,29 @@ Cost = TypeVar("Cost", bound=StepCost)
 
 @dataclass(frozen=True)
 class Benchmark(Generic[Preset, Cost]):
-    """One lesson's benchmark: what `run` measures, prints and writes."""
+    """The benchmark of one lesson: `run` measures it, prints it and writes it."""
 
     system: str
-    """Names its files: `system`.json, `system`_`variant`.json."""
+    """The name of its files: `system`.json, `system`_`variant`.json."""
     presets: Mapping[str, Preset]
     """The shapes that are measured, by name."""
     measure: Callable[[Accelerator, Preset, int, Advance], dict[str, dict[str, Cost]]]
     """(accelerator, preset, runs, advance) to costs by kind of step and variant; `advance` is
     called as often as `measure_step` does."""
     measured_steps: int
-    """How many steps `measure` measures: kinds of step times variants. For the progress bar."""
+    """How many steps `measure` measures: kinds of step times variants. The progress bar needs
+    it."""
     columns: Mapping[str, Callable[[Cost], str]]
-    """The table's columns behind those that all benchmarks have. By heading: the cell of a cost."""
+    """The table's columns after those that all benchmarks have: the cell of a cost, by heading."""
     timelines: Callable[[Accelerator], Iterator[tuple[str, debubble.Timeline]]]
-    """Gives (variant, recording) of one small step of each variant."""
+    """Yields (variant, recording) of one small step of each variant."""
 
 
 def run(
     benchmark: Benchmark[Preset, Cost], accelerator: Accelerator, options: argparse.Namespace
 ) -> Figures[Cost]:
-    """Measures all presets, prints a table, and writes what the options ask for; the figures by
-    preset, kind and variant. `options`: those of parse_options."""
+    """Measures all presets, prints a table, and writes what the options ask for. Returns the
+    figures by preset, kind and variant. `options` come from parse_options."""
     console = Console()
     runs = 1 if accelerator.modelled else options.runs
     results = {}
@@ -132,12 +134,12 @@ def run(
 
 
 def parse_options(system: str, description: str, arguments: list[str] | None) -> argparse.Namespace:
-    """The options of all benchmarks, as `options_of` has them."""
+    """Returns the options of all benchmarks, as `options_of` does."""
     return options_of(option_parser(system, description), arguments)
 
 
 def option_parser(system: str, description: str | None) -> argparse.ArgumentParser:
-    """For the benchmark of `system`, which may add options of its own."""
+    """Returns a parser for the benchmark of `system`, which may add options of its own."""
     parser = argparse.ArgumentParser(f"python -m solutions.{system}.bench", description=description)
     parser.add_argument("--output", type=Path, help="folder for the figures, as JSON")
     parser.add_argument("--timelines", type=Path, help="folder for recordings of the small step")
@@ -149,9 +151,8 @@ def option_parser(system: str, description: str | None) -> argparse.ArgumentPars
 
 
 def options_of(parser: argparse.ArgumentParser, arguments: list[str] | None) -> argparse.Namespace:
-    """The options of all benchmarks: folders `output` and `timelines`, or None, `quick`, and
-    `runs`, an integer of at least 1. They are read from `arguments`, or from the command line where
-    that is None."""
+    """Parses the options of all benchmarks: folders `output` and `timelines`, or None, `quick`, and
+    `runs`, an integer of at least 1. Reads `arguments`, or the command line if that is None."""
     options = parser.parse_args(arguments)
     options.runs = options.runs or (5 if options.quick else 31)
     return options
@@ -164,8 +165,8 @@ def _positive(text: str) -> int:
 
 
 def fits(accelerator: Accelerator, nbytes: int) -> bool:
-    """True on a real GPU that has more than `nbytes` of memory left, if this process may take as
-    much (DEBUBBLE_GPU_MEMORY)."""
+    """Returns True on a real GPU that has more than `nbytes` of memory left, and where this process
+    may take as much (DEBUBBLE_GPU_MEMORY)."""
     if accelerator.modelled:
         return False
     free, total = torch.cuda.mem_get_info()
@@ -176,8 +177,9 @@ def fits(accelerator: Accelerator, nbytes: int) -> bool:
 def measure_step(
     accelerator: Accelerator, variants: Variants, runs: int, advance: Advance
 ) -> tuple[dict[str, StepCost], dict[str, debubble.Timeline]]:
-    """What each variant costs, and a recording of each. Every variant runs once to warm up and be
-    recorded, then all take turns, `runs` times; `advance` is called after each run of a variant."""
+    """Returns the cost of each variant, and a recording of each. Every variant runs once to warm up
+    and once more to be recorded; then all take turns, `runs` times. Calls `advance` after the
+    recording of a variant, and after each timed run."""
     times: dict[str, list[tuple[float, float]]] = {variant: [] for variant in variants}
     recorded = {}
     for variant, ready in variants.items():
@@ -194,7 +196,8 @@ def measure_step(
 
 
 def in_turns(names: Iterable[str], rounds: int) -> Iterator[str]:
-    """Each name once a round, backwards in every other one: who follows a hot GPU is slower."""
+    """Yields each name once a round, in reverse order in every other round, since a variant that
+    follows on a hot GPU is slower."""
     order = list(names)
     for _ in range(rounds):
         yield from order
@@ -202,7 +205,8 @@ def in_turns(names: Iterable[str], rounds: int) -> Iterator[str]:
 
 
 def time_step(accelerator: Accelerator, step: Step) -> tuple[float, float]:
-    """(device, host) microseconds of one step behind a loaded queue, without a profiler."""
+    """Returns (device, host) microseconds of one step that is queued after LOAD_MS of work, without
+    a profiler."""
     first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     accelerator.synchronize()
     accelerator.sleep(LOAD_MS)
@@ -216,7 +220,7 @@ def time_step(accelerator: Accelerator, step: Step) -> tuple[float, float]:
 
 
 def time_in_a_row(accelerator: Accelerator, queue: Callable[[], object], num_steps: int) -> float:
-    """Microseconds of one of the `num_steps` that `queue()` queues."""
+    """Returns the microseconds of one of the `num_steps` steps that `queue()` queues."""
     if accelerator.modelled:
         with debubble.record(accelerator) as timeline:
             queue()
@@ -232,7 +236,8 @@ def time_in_a_row(accelerator: Accelerator, queue: Callable[[], object], num_ste
 def record_step(
     accelerator: Accelerator, step: Step, load_ms: float | None = None
 ) -> debubble.Timeline:
-    """A recording of one step behind `load_ms` of work, whose kernel is the first device event."""
+    """Returns a recording of one step after `load_ms` of work, whose kernel is the first device
+    event."""
     if load_ms is None:
         load_ms = LOAD_MS if accelerator.modelled else PROFILED_LOAD_MS
     with no_garbage(), debubble.record(accelerator) as timeline:
@@ -243,7 +248,7 @@ def record_step(
 
 @contextmanager
 def no_garbage() -> Iterator[None]:
-    """Collects garbage now and not in the block, where it would be taken for a bubble."""
+    """Collects garbage now, and not in the block, where it would look like a bubble."""
     gc.collect()
     gc.disable()
     try:
@@ -253,8 +258,8 @@ def no_garbage() -> Iterator[None]:
 
 
 def step_cost(times: list[tuple[float, float]], timeline: debubble.Timeline) -> StepCost:
-    """The cost of a step, of (device, host) microseconds of each run and a recording of one. On sim
-    `times` is not read: the recording has the modelled ones."""
+    """Returns the cost of a step, from (device, host) microseconds of each run and a recording of
+    one. On sim `times` is not read: the recording has the modelled times."""
     if timeline.modelled:
         load, *work = work_of(timeline)
         end = max(event.end for event in work)
@@ -271,8 +276,8 @@ def step_cost(times: list[tuple[float, float]], timeline: debubble.Timeline) -> 
 
 
 def idle_in_a_row(cost: Mapping[str, float]) -> float:
-    """The part, 0 to 1, of a step in a row in which the device does nothing. `cost`: a
-    StepInARowCost as it is stored, whose idle_share is that of a step behind a load, which hides a
+    """Returns the part, 0 to 1, of a step in a row in which the device does nothing. `cost` is a
+    StepInARowCost as it is stored, whose idle_share is that of a step after a load, which hides a
     slow host."""
     busy_us = cost["device_us"] * (1.0 - cost["idle_share"])
     return max(0.0, 1.0 - busy_us / cost["loop_us"])
@@ -295,7 +300,7 @@ class DeviceEvent(Protocol):
 
 
 def work_of(timeline: debubble.Timeline) -> list[DeviceEvent]:
-    """The device events of a recorded step, in the order of time; the load is the first."""
+    """Returns the device events of a recorded step in time order; the load is the first."""
     return sorted((e for e in timeline.events if e.on_device), key=lambda event: event.start)
 
 
@@ -313,7 +318,7 @@ def _table(columns: Mapping[str, Callable[[Cost], str]]) -> VariantTable[Cost]:
 
 
 def uploads(counts: dict[str, int]) -> str:
-    """How many uploads a step has, in words: "768 pageable", "1 pinned" or "none"."""
+    """Returns how many uploads a step has, in words: "768 pageable", "1 pinned" or "none"."""
     kinds = {kind: counts[f"h2d_{kind}"] for kind in ("pageable", "pinned")}
     return ", ".join(f"{number} {kind}" for kind, number in kinds.items() if number) or "none"
 
@@ -337,13 +342,13 @@ def write_record(
 
 
 def today() -> str:
-    """The day in UTC, as "2026-11-24"."""
+    """Returns the day in UTC, as "2026-11-24"."""
     return datetime.now(UTC).date().isoformat()
 
 
 def versions() -> dict[str, str | None]:
-    """The versions of the software that a measured time depends on, by name; None for a Triton
-    that was built under another name."""
+    """Returns the versions of the software that a measured time depends on, by name; None for a
+    Triton that was built under another name."""
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -352,7 +357,8 @@ def versions() -> dict[str, str | None]:
 
 
 def by_preset(presets: Mapping[str, Shape], results: Figures[Record]) -> dict[str, object]:
-    """For a record: each preset's shape, and the costs of its steps by kind and variant."""
+    """Returns the contents of a record: each preset's shape, and the costs of its steps by kind and
+    variant."""
     return {
         name: {
             "config": asdict(preset) | {"dtype": str(preset.dtype)},

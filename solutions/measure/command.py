@@ -1,4 +1,4 @@
-"""A benchmark as a command: `python -m solutions.gdn.bench`."""
+"""Runs a benchmark as a command: `python -m solutions.gdn.bench`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import sys
 from collections.abc import Callable
 
 INTERRUPTED = 130
-"""The exit status of a program that Ctrl-C ended, as shells know it."""
+"""The exit status that shells use for a program that Ctrl-C ended."""
 
 
 def run_as_command(main: Callable[[], None]) -> None:
-    """Runs `main()`. Ctrl-C ends the process with one line, which says what became of the figures,
-    and with status 130."""
+    """Runs `main()`. Ctrl-C ends the process with status 130, and one line about the figures that
+    are lost."""
     try:
         main()
     except KeyboardInterrupt:

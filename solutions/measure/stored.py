@@ -1,4 +1,4 @@
-"""What was measured on a GPU and lies in assets/: figures, and recordings that agree with them."""
+"""Loads the GPU measurements in assets/: figures, and recordings that agree with them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GPU = "nvidia-h200"
 
 
 class Measured(NamedTuple):
-    """The figures that a system's recordings are of."""
+    """The preset and kind of step that a system's recordings show."""
 
     preset: str
     kind: str
@@ -27,25 +27,26 @@ STEPS = {
     "flex_graph": Measured("small", "decode"),
     "engine": Measured("hybrid", "decode"),
 }
-"""Systems of which one step was recorded. Another recording is of many steps, and of those there is
-no figure."""
+"""Systems of which one step was recorded. All other recordings have many steps, which have no
+figure."""
 PROFILED = "under a profiler, which slows the host: longer than the figures say"
 
 
 def figures(name: str, gpu: str = GPU) -> dict:
-    """A record of assets/benchmarks, as its benchmark wrote it. FileNotFoundError for one that was
-    not measured on that GPU."""
+    """Returns a record of assets/benchmarks, as its benchmark wrote it. Raises FileNotFoundError if
+    it was not measured on that GPU."""
     return json.loads((ASSETS / "benchmarks" / gpu / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def calibration(gpu: str = GPU) -> dict:
-    """What a GPU and its host take for the things that sim's clock is made of."""
+    """Returns the times of a GPU and its host from which sim's clock is made."""
     return json.loads((ASSETS / "calibration" / f"{gpu}.json").read_text(encoding="utf-8"))
 
 
 def recording(system: str, variant: str, gpu: str = GPU) -> debubble.Timeline:
-    """One step as it was measured: without the load in front of it, and without what a profiler
-    added. Where no such step was measured, as it was recorded, and its description says so."""
+    """Returns one step as it was measured: without the load before it, and without the time that a
+    profiler added. If no such step was measured, returns the recording as it is, with a description
+    that says so."""
     timeline = debubble.Timeline.load(ASSETS / "timelines" / gpu / f"{system}_{variant}.json")
     cost = measured_cost(system, variant, gpu)
     if cost is None:
@@ -54,7 +55,7 @@ def recording(system: str, variant: str, gpu: str = GPU) -> debubble.Timeline:
 
 
 def measured_cost(system: str, variant: str, gpu: str = GPU) -> dict | None:
-    """The figures of the step that was recorded, or None where it was not measured."""
+    """Returns the figures of the step that was recorded, or None if it was not measured."""
     if system not in STEPS:
         return None
     preset, kind = STEPS[system]

@@ -1,4 +1,4 @@
-"""A table in the terminal: a line a variant, and how many times as fast as the first one it is."""
+"""A table in the terminal: a line for each variant, with its speed relative to the first one."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from debubble.accelerator import Accelerator
 
 Figure = TypeVar("Figure")
 Figures = Mapping[str, Mapping[str, Mapping[str, Figure]]]
-"""What was measured, by preset (a model's shape), kind of step, and variant."""
+"""Measured figures by preset (a model's shape), kind of step, and variant."""
 
 
 @dataclass(frozen=True)
 class VariantTable(Generic[Figure]):
-    """How the figures of a benchmark are shown: what is in its columns, and what its ratios are."""
+    """The layout of a benchmark's table: its columns, and the speed that its ratios compare."""
 
     title: str
     speed: Callable[[Figure], float]
-    """What is more where a variant is better: the ratios are those of it to the first variant's."""
+    """A number that is higher for a better variant. Ratios divide it by the first variant's."""
     columns: Mapping[str, Callable[[Figure], str]]
-    """By heading: what the cell of a figure says."""
+    """The text of a figure's cell, by heading."""
 
     def of(self, figures: Figures[Figure], accelerator: Accelerator) -> Table:
-        """The table of these figures, whose title names the accelerator and says of sim that it
-        models. The first variant of each kind is the one that the others are compared with."""
+        """Returns the table of these figures. Its title names the accelerator, and says if sim
+        models it. The first variant of each kind is the baseline of the ratios."""
         where = accelerator.description  # of sim it says that it models
         how = where if accelerator.modelled else f"measured on {where}"
         table = Table(

@@ -1,2 +1,2 @@
-"""One decoder that lessons and the engine stand on: its shape, its layers in two halves, their KV
-cache, and what lies around them. Which attention runs between the halves is the user's."""
+"""A decoder that lessons and the engine share: its shape, its layers in two halves, their KV cache,
+and its embedding and head. The caller chooses the attention between the halves."""

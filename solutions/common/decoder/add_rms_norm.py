@@ -1,4 +1,4 @@
-"""Where a residual sum is taken: with the norm that comes next, in one launch."""
+"""Adds a residual and normalises the sum, in one launch."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from debubble.accelerator import Work, launch
 from .shape import FLOATS
 
 TILE = 2048
-"""Numbers of one program, of several rows where they are short."""
+"""How many numbers a program processes, in several rows if these are short."""
 LARGEST = 32_768
-"""Numbers of a row, which a program holds in its registers."""
+"""The most numbers of a row, which a program keeps in its registers."""
 
 
 def add_rms_norm(
     residual: torch.Tensor, update: torch.Tensor | None, weight: torch.Tensor, eps: float
 ) -> torch.Tensor:
-    """Adds `update` to `residual` in place; then residual / sqrt(mean(residual²) + eps) * weight
-    over the last dimension. Computed in float32. Without an update it is the norm alone.
+    """Adds `update` to `residual` in place, and returns residual / sqrt(mean(residual²) + eps) *
+    weight over the last dimension, computed in float32. Without an update it only normalises.
 
-    `residual`, `update`: [T, size] of one type, `weight`: [size] of that type or float32;
-    contiguous. ValueError for others.
+    `residual`, `update`: [T, size] of one dtype, `weight`: [size] of that dtype or float32; all
+    contiguous. Raises ValueError for other tensors.
     """
     _check(residual, update, weight)
     num_rows, size = residual.shape
@@ -51,7 +51,7 @@ def add_rms_norm(
 
 
 @triton.jit(
-    # However many tokens a step has, it is the same compiled kernel.
+    # One compiled kernel serves any number of tokens.
     do_not_specialize=["num_rows"],
 )
 def add_rms_norm_kernel(
@@ -66,7 +66,7 @@ def add_rms_norm_kernel(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,  # a power of two, at least SIZE
 ):
-    """One program: ROWS rows."""
+    """Normalises ROWS rows in each program."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, BLOCK)
     exists = (row < num_rows)[:, None] & (column < SIZE)[None, :]

@@ -1,4 +1,4 @@
-"""Products of few tokens with a large weight: the time that it takes to read the weight."""
+"""Products of few tokens with a large weight: they take the time that reading the weight takes."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ import triton.language as tl
 from debubble.accelerator import Work, launch
 
 MOST_ROWS = 16
-"""Tokens: as many as one product on the tensor cores has on its shorter side."""
+"""Tokens: the size of the shorter side of one product on the tensor cores."""
 LARGE = 1 << 23
-"""Bytes of a weight from which a GPU spends the time on reading it, and not on the launch."""
+"""Bytes of a weight. For a larger one a GPU spends the time on reading it, and not on the
+launch."""
 ROWS, COLUMNS = 32, 128
-"""Of a weight, that a program reads at once."""
+"""The tile of the weight that a program reads at once."""
 STAGES, WARPS = 6, 2
-"""Reads on their way, and warps of a program: many small programs, each with much on its way."""
+"""Reads in flight, and warps of a program: many small programs, each with many reads in flight."""
 HALVES = (torch.bfloat16, torch.float16)
 
 
 def linear(inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """[T, rows]: `inputs` [T, columns] times the transpose of `weight` [rows, columns].
+    """Returns [T, rows]: `inputs` [T, columns] times the transpose of `weight` [rows, columns].
 
-    On a GPU, up to MOST_ROWS tokens and a weight of LARGE bytes take `few_rows_linear`, which reads
-    the weight faster than PyTorch's product does; all others take PyTorch's.
+    On a GPU, up to MOST_ROWS tokens with a weight of at least LARGE bytes use `few_rows_linear`,
+    which reads the weight faster than PyTorch's product does; all other products use PyTorch's.
     """
     if inputs.is_cuda and weight.nbytes >= LARGE and _refused(inputs, weight) is None:
         return few_rows_linear(inputs, weight)
@@ -32,10 +33,11 @@ def linear(inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 def few_rows_linear(inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """[T, rows] in one launch, summed in float32, in the same order whatever T is.
+    """Returns [T, rows] in one launch, summed in float32, in the same order for every T.
 
     `inputs`: [T, columns], T of 1 to MOST_ROWS; `weight`: [rows, columns], rows and columns
-    multiples of ROWS and COLUMNS. Both contiguous, of bfloat16 or float16. ValueError for others.
+    multiples of ROWS and COLUMNS. Both contiguous, of bfloat16 or float16. Raises ValueError for
+    other tensors.
     """
     if (refused := _refused(inputs, weight)) is not None:
         raise ValueError(refused)
@@ -64,7 +66,7 @@ def few_rows_linear(inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 @triton.jit(
-    # However many tokens a step has, it is the same compiled kernel.
+    # One compiled kernel serves any number of tokens.
     do_not_specialize=["num_tokens"],
 )
 def few_rows_kernel(
@@ -79,7 +81,7 @@ def few_rows_kernel(
     COLUMNS: tl.constexpr,
     UPCAST: tl.constexpr,  # the interpreter's tl.dot takes bfloat16 for integers
 ):
-    """One program: ROWS results of all tokens."""
+    """Computes ROWS results of all tokens in each program."""
     token = tl.arange(0, TOKENS)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, COLUMNS)
@@ -88,7 +90,7 @@ def few_rows_kernel(
     of_inputs = inputs + token[None, :] * columns + column[:, None]
     total = tl.zeros((ROWS, TOKENS), tl.float32)
     for start in range(0, columns, COLUMNS):
-        # Nobody reads a weight a second time in a step: it leaves the cache to the inputs.
+        # A step reads each weight only once: evict it first, so that the inputs stay in the cache.
         part = tl.load(of_weight + start, eviction_policy="evict_first")
         tokens = tl.load(of_inputs + start, mask=exists[None, :], other=0.0)
         if UPCAST:
@@ -99,7 +101,7 @@ def few_rows_kernel(
 
 
 def _refused(inputs: torch.Tensor, weight: torch.Tensor) -> str | None:
-    """What keeps these two from `few_rows_linear`, or None."""
+    """Returns the reason why `few_rows_linear` can't take these two, or None."""
     if inputs.dtype not in HALVES or inputs.dtype != weight.dtype:
         return (
             f"inputs are {inputs.dtype} and weight is {weight.dtype}: make both bfloat16, or both "

@@ -1,18 +1,19 @@
-"""One layer's keys and values, in blocks that the block tables of requests name."""
+"""The keys and values of one layer, in blocks that the block tables of requests refer to."""
 
 from __future__ import annotations
 
 import torch
 
 LIMIT = 2**31
-"""Numbers. FlexAttention compiles for 32-bit indices, and fails for a cache that needs more."""
+"""How many numbers. FlexAttention compiles for 32-bit indices, and fails for a cache that needs
+more."""
 
 
 class KVCache:
-    """`key`, `value`: [num_blocks, page, num_kv_heads, head_size], contiguous.
+    """A cache of `key` and `value`: [num_blocks, page, num_kv_heads, head_size], contiguous.
 
-    Zeros at first: what a mask hides takes part with weight 0, which a NaN would survive.
-    ValueError for a cache that FlexAttention can't read, before any memory is asked for.
+    It starts with zeros: a masked token counts with weight 0, and 0 times NaN would be NaN. Raises
+    ValueError for a cache that FlexAttention can't read, before any memory is allocated.
     """
 
     def __init__(
@@ -31,17 +32,18 @@ class KVCache:
         self._heads = _by_head(self.key), _by_head(self.value)
 
     def empty_twin(self, num_blocks: int, page: int, device: torch.device) -> KVCache:
-        """An empty cache on `device`, with heads of the same number, size and type."""
+        """Returns an empty cache on `device`, with heads of the same number, size and dtype."""
         num_kv_heads, head_size = self.key.shape[2:]
         return KVCache(num_blocks, page, num_kv_heads, head_size, self.key.dtype, device)
 
     def as_heads(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values as attention takes them: views [1, num_kv_heads, slots, head_size]."""
+        """Returns keys and values in attention's layout: views [1, num_kv_heads, slots,
+        head_size]."""
         return self._heads
 
 
 def _by_head(cache: torch.Tensor) -> torch.Tensor:
-    """A view [1, num_kv_heads, slots, head_size] of one of the cache's tensors."""
+    """Returns a view [1, num_kv_heads, slots, head_size] of one of the cache's tensors."""
     return cache.flatten(0, 1).transpose(0, 1)[None]
 
 

@@ -1,4 +1,4 @@
-"""A decoder layer in two halves: what comes before attention, and what comes after it."""
+"""A decoder layer in two halves: the part before attention, and the part after it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Attention = TypeVar("Attention", bound=CachedAttention)
 
 
 class Hidden(NamedTuple):
-    """What one layer hands to the next: a sum that is still to be taken, since the norm behind it
-    takes it in the same launch. Give it to one successor: that one writes the sum to `residual`."""
+    """The output of a layer: a sum that is still to be added up, since the next norm adds it in the
+    same launch. Pass it to one layer only: that layer writes the sum to `residual`."""
 
     residual: torch.Tensor
-    """[T, hidden_size]: the sum of all layers so far, but for `update`."""
+    """[T, hidden_size]: the sum of all layers so far, without `update`."""
     update: torch.Tensor | None
-    """[T, hidden_size]: what is still to be added, or None before the first layer."""
+    """[T, hidden_size]: the part that is still to be added, or None before the first layer."""
 
 
 class DecoderLayer(Generic[Attention]):
-    """Random weights, of PyTorch's seed as it is. Attention lies between the halves, so that each
-    half can be captured without it."""
+    """A layer with random weights, drawn from PyTorch's current seed. Attention lies between the
+    halves, so that each half can be captured without it."""
 
     def __init__(self, config: DecoderConfig, attention: Attention, device: torch.device) -> None:
         self.eps, self.attention = config.norm_eps, attention
@@ -38,17 +38,18 @@ class DecoderLayer(Generic[Attention]):
         self.mlp = Mlp(config, device)
 
     def before_attention(self, hidden: Hidden) -> torch.Tensor:
-        """[T, (num_heads + 2 * num_kv_heads) * head_size]: queries, keys, values."""
+        """Returns [T, (num_heads + 2 * num_kv_heads) * head_size]: queries, keys, values."""
         normed = add_rms_norm(hidden.residual, hidden.update, self.attention_norm, self.eps)
         return linear(normed, self.qkv_proj)
 
     def after_attention(self, hidden: Hidden, attended: torch.Tensor) -> Hidden:
-        """`hidden` is what `before_attention` was given, `attended` [T, num_heads * head_size]."""
+        """Returns the layer's output. `hidden` is the argument of `before_attention`, `attended` is
+        [T, num_heads * head_size]."""
         return self.mlp.forward(Hidden(hidden.residual, linear(attended, self.o_proj)))
 
 
 class Mlp:
-    """The second half of every layer: norm, gates, and back to hidden_size."""
+    """The second half of every layer: norm, gates, and the projection back to hidden_size."""
 
     def __init__(self, config: DecoderConfig, device: torch.device) -> None:
         self.eps = config.norm_eps

@@ -1,4 +1,4 @@
-"""What a decoder has around its layers: an embedding, a final norm, and a head."""
+"""The parts of a decoder around its layers: an embedding, a final norm, and a head."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Layer = TypeVar("Layer")
 
 
 class DecoderModel(Generic[Layer]):
-    """Weights of config.seed, made on the device: the embedding's first, then those of each layer,
-    by name, then those of the final norm and of the head."""
+    """A decoder with random weights of config.seed, made on the device: the embedding first, then
+    each layer, by name, then the final norm and the head."""
 
     def __init__(
         self,
@@ -27,8 +27,8 @@ class DecoderModel(Generic[Layer]):
         make_layer: Callable[[int], Layer],
         device: torch.device,
     ) -> None:
-        """`num_ids`: rows of the embedding; the head has config.vocab_size. `make_layer` is given
-        the layer's index."""
+        """Draws the weights. `num_ids` is the number of the embedding's rows; the head has
+        config.vocab_size. `make_layer` gets the layer's index."""
         torch.manual_seed(config.seed)
         self.eps = config.norm_eps
         shape = (num_ids, config.hidden_size)
@@ -38,12 +38,12 @@ class DecoderModel(Generic[Layer]):
         self.lm_head = projection(config.vocab_size, config.hidden_size, config, device)
 
     def finish(self, hidden: Hidden, logits_rows: torch.Tensor | None = None) -> torch.Tensor:
-        """The logits [rows, vocab_size] of what the last layer gives: behind the tokens
-        `logits_rows` [rows] int32, or behind all."""
+        """Returns the logits [rows, vocab_size] for the last layer's output: after the tokens
+        `logits_rows` [rows] int32, or after all."""
         return linear(self.normed(hidden, logits_rows), self.lm_head)
 
     def normed(self, hidden: Hidden, rows: torch.Tensor | None = None) -> torch.Tensor:
-        """[rows, hidden_size]: the same in front of the head."""
+        """Returns [rows, hidden_size]: the normalised output of these tokens, before the head."""
         residual, update = hidden
         if rows is not None:
             update = None if update is None else update.index_select(0, rows)

@@ -1,5 +1,5 @@
-"""Between projection and attention: queries and keys are normalised where a model does that, and
-turned; keys and values are cached."""
+"""The step between projection and attention, in one kernel: it normalises queries and keys in
+models that do so, rotates them, and writes keys and values to the cache."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .kv_cache import KVCache
 from .shape import FLOATS
 
 TILE = 1024
-"""Pairs of one program: a few heads, so that it has enough to load at once."""
+"""How many pairs a program processes: a few heads, so that it has enough to load at once."""
 
 
 @dataclass
@@ -23,9 +23,9 @@ class HeadNorms:
     """RMS norms over single heads: x / sqrt(mean(x²) + eps) * weight, computed in float32."""
 
     query: torch.Tensor
-    """[head_size] of the activations' type or float32, for the heads of queries."""
+    """[head_size] of the activations' dtype or float32, for the heads of queries."""
     key: torch.Tensor
-    """The same for those of keys."""
+    """[head_size] of the activations' dtype or float32, for the heads of keys."""
     eps: float
 
 
@@ -38,17 +38,17 @@ def rotate_and_cache(
     num_heads: int,
     norms: HeadNorms | None = None,
 ) -> torch.Tensor:
-    """The turned queries, [T, num_heads, head_size], where they stood in `qkv`; turned keys and the
-    values as they are go to their slots of the cache, in the same launch (vLLM #36298).
+    """Rotates queries in place in `qkv`, and returns them, [T, num_heads, head_size]. Writes
+    rotated keys and unchanged values to their slots of the cache, in the same launch (vLLM #36298).
 
-    qkv        [T, (num_heads + 2 * num_kv_heads) * head_size] of the cache's type, a token's heads
+    qkv        [T, (num_heads + 2 * num_kv_heads) * head_size] of the cache's dtype, a token's heads
                contiguous
     positions  [T] int32, rows of cos_sin
     slots      [T] int32: block * page + place in the block; nothing is written for -1
-    cos_sin    [num_positions, head_size] float32, of cos_sin_table
-    norms      an RMS norm over each head before it is turned, as Qwen3 and Gemma 3 have it
+    cos_sin    [num_positions, head_size] float32, from cos_sin_table
+    norms      an RMS norm over each head before it is rotated, as in Qwen3 and Gemma 3
 
-    ValueError for others. The values of positions and slots are the caller's to check.
+    Raises ValueError for other tensors. The caller checks the values of positions and slots.
     """
     num_kv_heads, size = cache.key.shape[2:]
     num_rows = len(qkv) * (num_heads + 2 * num_kv_heads)
@@ -65,7 +65,7 @@ def rotate_and_cache(
         positions,
         slots,
         cos_sin,
-        # What a model doesn't have is not read either.
+        # Without norms the kernel reads neither of these two.
         cos_sin if norms is None else norms.query,
         cos_sin if norms is None else norms.key,
         0.0 if norms is None else norms.eps,
@@ -84,7 +84,7 @@ def rotate_and_cache(
 
 
 @triton.jit(
-    # However many tokens a step has, it is the same compiled kernel.
+    # One compiled kernel serves any number of tokens.
     do_not_specialize=["num_rows"],
     do_not_specialize_on_alignment=["positions", "slots"],
 )
@@ -107,7 +107,7 @@ def rotate_and_cache_kernel(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,  # a power of two, at least SIZE // 2
 ):
-    """One program: ROWS heads, of one token or of several."""
+    """Processes ROWS heads, of one token or of several, in each program."""
     HEADS: tl.constexpr = QUERY_HEADS + 2 * KV_HEADS
     HALF: tl.constexpr = SIZE // 2
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -117,7 +117,7 @@ def rotate_and_cache_kernel(
     pair = tl.arange(0, BLOCK)
     inside = exists[:, None] & (pair < HALF)[None, :]
 
-    # A large step, and a large cache all the more, need 64 bits.
+    # A large step, and even more a large cache, needs 64-bit offsets.
     place = (token.to(tl.int64) * qkv_stride + head * SIZE)[:, None] + pair[None, :]
     first = tl.load(qkv + place, mask=inside, other=0.0)
     second = tl.load(qkv + place + HALF, mask=inside, other=0.0)
@@ -164,8 +164,8 @@ def rotate_and_cache_kernel(
 def cos_sin_table(
     num_positions: int, head_size: int, theta: float, device: torch.device
 ) -> torch.Tensor:
-    """[num_positions, head_size] float32: the cosines of a position's head_size / 2 angles, then
-    their sines. Nothing is uploaded.
+    """Returns [num_positions, head_size] float32: the cosines of a position's head_size / 2 angles,
+    then their sines. Doesn't upload anything.
 
     Pair i, the numbers i and i + head_size / 2 of a head, turns by theta^(-2i / head_size) a token.
     """
@@ -174,8 +174,8 @@ def cos_sin_table(
 
 
 def cos_sin_of(frequencies: torch.Tensor, num_positions: int) -> torch.Tensor:
-    """[num_positions, head_size] float32, where `frequencies` is: [head_size / 2] float64, by how
-    much each pair turns a token. 0 leaves a pair as it is."""
+    """Returns [num_positions, head_size] float32 on the device of `frequencies` [head_size / 2]
+    float64, which has the angle by which each pair turns a token. 0 leaves a pair as it is."""
     # In float32 the angle of position 100,000 would be off by a hundredth.
     positions = torch.arange(num_positions, dtype=torch.float64, device=frequencies.device)
     angles = positions[:, None] * frequencies

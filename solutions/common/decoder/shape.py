@@ -1,4 +1,4 @@
-"""The numbers that say what a decoder's weights and its KV cache look like, and check them."""
+"""The shape of a decoder: the sizes of its weights and of its KV cache, with their checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from solutions.common.host_integers import is_integer
 
 FLOATS = (torch.bfloat16, torch.float16, torch.float32)
-"""The types that layers compute in."""
+"""The dtypes that layers compute in."""
 COUNTS = (
     "num_layers",
     "hidden_size",
@@ -24,8 +24,9 @@ COUNTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderShape:
-    """A decoder with grouped-query attention and a gated MLP. ValueError for counts below 1, for
-    heads that don't share the KV heads evenly, and for a dtype that layers don't compute in."""
+    """The shape of a decoder with grouped-query attention and a gated MLP. Raises ValueError for
+    counts below 1, for a number of heads that is no multiple of the KV heads, and for a dtype that
+    layers don't compute in."""
 
     num_layers: int
     hidden_size: int
@@ -35,7 +36,7 @@ class DecoderShape:
     head_size: int
     vocab_size: int
     dtype: torch.dtype = torch.bfloat16
-    """The type of weights, activations and the KV cache."""
+    """The dtype of weights, activations and the KV cache."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -49,17 +50,17 @@ class DecoderShape:
 
     @property
     def query_size(self) -> int:
-        """How many numbers the query of one token has, all heads together."""
+        """The size of one token's query, all heads together."""
         return self.num_heads * self.head_size
 
     @property
     def qkv_size(self) -> int:
-        """How many numbers query, key and value of one token have, all heads together."""
+        """The size of one token's query, key and value, all heads together."""
         return (self.num_heads + 2 * self.num_kv_heads) * self.head_size
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of weights that a decode step reads if every layer has attention: all of them but
+        """Bytes of weights that a decode step reads if every layer has attention: all weights but
         the embedding, of which it reads one row for each token."""
         layer = self.hidden_size * (self.qkv_size + self.query_size + 3 * self.intermediate_size)
         return (self.num_layers * layer + self.vocab_size * self.hidden_size) * self.dtype.itemsize
@@ -67,7 +68,8 @@ class DecoderShape:
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderConfig(DecoderShape):
-    """A decoder with rotary positions and RMS norms. ValueError for a shape that none has."""
+    """The config of a decoder with rotary positions and RMS norms. Raises ValueError for an invalid
+    shape or an odd head size."""
 
     rope_theta: float = 500_000.0
     norm_eps: float = 1e-5
@@ -81,7 +83,8 @@ class DecoderConfig(DecoderShape):
 
 
 def check_counts(config: object, names: Iterable[str]) -> None:
-    """ValueError for the first of the fields `names` of `config` that is no integer, or below 1."""
+    """Raises ValueError for the first of the fields `names` of `config` that is no integer, or
+    below 1."""
     for name in names:
         value = getattr(config, name)
         if not is_integer(value):

@@ -1,4 +1,4 @@
-"""Inside an MLP: what the gates let through, by SiLU or by GELU."""
+"""The gated activation of an MLP, with SiLU or GELU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from debubble.accelerator import Work, launch
 from .shape import FLOATS
 
 TILE = 1024
-"""Results of one program: a part of a long row, or several short ones."""
+"""How many results a program computes: a part of a long row, or several short ones."""
 
 
 Activation = Literal["silu", "gelu_tanh"]
@@ -21,10 +21,10 @@ Activation = Literal["silu", "gelu_tanh"]
 
 
 def silu_and_mul(gate_up: torch.Tensor, activation: Activation = "silu") -> torch.Tensor:
-    """silu(gate) * up, or gelu(gate) * up, [T, size], in one launch. Computed in float32.
+    """Returns silu(gate) * up, or gelu(gate) * up, [T, size], in one launch. Computed in float32.
 
-    `gate_up`: [T, 2 * size], the gates first, contiguous, of bfloat16, float16 or float32.
-    ValueError for others.
+    `gate_up`: [T, 2 * size], the gates first, contiguous, of bfloat16, float16 or float32. Raises
+    ValueError for other tensors.
     """
     _check(gate_up)
     num_rows, size = len(gate_up), gate_up.shape[1] // 2
@@ -48,7 +48,7 @@ def silu_and_mul(gate_up: torch.Tensor, activation: Activation = "silu") -> torc
 
 
 @triton.jit(
-    # However many tokens a step has, it is the same compiled kernel.
+    # One compiled kernel serves any number of tokens.
     do_not_specialize=["num_rows"],
 )
 def silu_and_mul_kernel(
@@ -60,7 +60,7 @@ def silu_and_mul_kernel(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """One program: BLOCK columns of ROWS rows."""
+    """Computes BLOCK columns of ROWS rows in each program."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     exists = (row < num_rows)[:, None] & (column < SIZE)[None, :]

@@ -59,7 +59,7 @@ class Finished(NamedTuple, Generic[AnyTransfer]):
 
 
 class TransferHandler(Protocol):
-    """Queues transfers in one direction, and reports those that have ended."""
+    """A queue of transfers in one direction, which reports those that have ended."""
 
     def transfer_async(
         self, job_id: Hashable, gpu_blocks: Sequence[Blocks], cpu_blocks: Sequence[Blocks]
@@ -75,9 +75,10 @@ LoadingHandler = Callable[[Sequence[KVGroup]], TransferHandler]
 
 
 class Offloader:
-    """Copies prefixes to host memory and back: KV blocks, and states for models that have them. The
-    blocks of a model without attention have no bytes: they only say how far a prefix goes, and its
-    states alone are copied. Transfers run beside compute, and the step doesn't wait for them."""
+    """A copier of prefixes to host memory and back: KV blocks, and states for models that have
+    them. The blocks of a model without attention have no bytes: they only say how far a prefix
+    goes, and its states alone are copied. Transfers run beside compute, and the step doesn't wait
+    for them."""
 
     def __init__(self, model: Model, loading_handler: LoadingHandler) -> None:
         config = model.config

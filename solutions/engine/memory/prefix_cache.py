@@ -34,7 +34,7 @@ class Prefix:
 
 
 class PrefixCache:
-    """Finds prefixes on the device and in host memory, and changes nothing there."""
+    """A lookup of prefixes on the device and in host memory, which changes nothing there."""
 
     def __init__(
         self, blocks: BlockManager, states: States | None, offloader: Offloader | None

@@ -1,4 +1,4 @@
-"""What a family of models has beside a plain decoder: Llama has none of it, Gemma 3 the most."""
+"""Options that a family of models adds to a plain decoder: Llama adds none, Gemma 3 the most."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from solutions.common.decoder.silu_and_mul import Activation
 
 @dataclass(frozen=True, kw_only=True)
 class Rope:
-    """How positions turn the heads of a layer."""
+    """Rotary position embeddings: how positions turn the heads of a layer."""
 
     frequencies: tuple[float, ...]
-    """By how much each pair, the numbers i and i + head_size / 2 of a head, turns a token, in
-    radians. 0 leaves it as it is."""
+    """The angle in radians by which each pair, the numbers i and i + head_size / 2 of a head, turns
+    a token. 0 leaves the pair as it is."""
     factor: float = 1.0
-    """What cosines and sines of the pairs that turn are multiplied by, as YaRN does."""
+    """The factor of the cosines and sines of the pairs that turn, as in YaRN."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExpertShape:
-    """The experts in place of an MLP. ValueError for counts below 1, and for more experts of a
-    token than there are."""
+    """The shape of the experts that replace an MLP. Raises ValueError for counts below 1, and for
+    more experts of a token than there are."""
 
     num_experts: int
     experts_per_token: int
     expert_size: int
     """Rows of an expert's gates."""
     shared_size: int
-    """Rows of the gates of the expert that all tokens have."""
+    """Rows of the gates of the shared expert, which all tokens use."""
     normalised: bool = True
-    """Whether the weights of a token's experts sum to 1."""
+    """True if the weights of a token's experts sum to 1."""
 
     def __post_init__(self) -> None:
         names = ("num_experts", "experts_per_token", "expert_size", "shared_size")
@@ -44,25 +44,25 @@ class ExpertShape:
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """What differs from a plain decoder, and is known from a checkpoint's config alone."""
+    """Differences to a plain decoder that are known from a checkpoint's config alone."""
 
     ropes: tuple[Rope, ...] = ()
-    """Layer i turns by ropes[i % len(ropes)]; without any by the config's rope_theta."""
+    """Layer i uses ropes[i % len(ropes)]; without any, the config's rope_theta."""
     head_norms: bool = False
-    """Queries and keys are normalised head by head, before they are turned (Qwen3, Gemma 3)."""
+    """Queries and keys are normalised head by head, before they are rotated (Qwen3, Gemma 3)."""
     gated_attention: bool = False
-    """What attention gives is multiplied by the sigmoid of a gate (Qwen3-Next)."""
+    """The output of attention is multiplied by the sigmoid of a gate (Qwen3-Next)."""
     sandwich_norms: bool = False
-    """What attention and MLP give is normalised before it is added (Gemma 3)."""
+    """The outputs of attention and MLP are normalised before they are added (Gemma 3)."""
     activation: Activation = "silu"
     embedding_scale: float = 1.0
-    """What the embeddings of text are multiplied by (Gemma 3)."""
+    """The factor of the embeddings of text (Gemma 3)."""
     experts: ExpertShape | None = None
-    """In place of each layer's MLP (Qwen3-Next)."""
+    """The experts that replace each layer's MLP (Qwen3-Next)."""
     token_types: int = 0
-    """Kinds of text that a pooling model tells apart by an embedding of their own; 0 is none."""
+    """The number of token types, each with an embedding, of a pooling model; 0 is none."""
     tied: bool = False
-    """Whether the head is the embedding."""
+    """True if the head is the embedding."""
 
 
 PLAIN = Architecture()

@@ -1,4 +1,4 @@
-"""What an engine runs: a model's shape, and how much of what there is room for."""
+"""The configs of an engine: a model's shape, and the sizes of steps, caches and graphs."""
 
 from __future__ import annotations
 
@@ -17,27 +17,29 @@ from solutions.offload.serving_loop.config import ServingConfig
 from .architecture import PLAIN, Architecture
 
 LayerKind = Literal["flex", "spans", "gdn"]
-"""FlexAttention; attention in which an image's tokens see one another both ways; Gated DeltaNet."""
+"""FlexAttention; attention in which an image's tokens attend to one another both ways; Gated
+DeltaNet."""
 KINDS = get_args(LayerKind)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(FlexConfig):
-    """A FlexConfig whose layers are of several kinds. ValueError for what no model is."""
+    """A FlexConfig with layers of several kinds. Raises ValueError for an unknown kind or a
+    negative size."""
 
     pattern: tuple[LayerKind, ...] = ("flex",)
     """Layer i is of kind pattern[i % len(pattern)]."""
     image_vocab_size: int = 0
-    """An image's patches are ids from vocab_size on, so many different ones; text has those below,
-    and only text is generated."""
+    """The number of ids of image patches, which come after the ids of text: from vocab_size on.
+    Only text is generated."""
     gdn_k_heads: int = 1
     gdn_v_heads: int = 2
     gdn_head_size: int = 16
-    """Numbers of a key, and of a value unless `gdn_value_size` says otherwise."""
+    """Size of a key, and of a value unless `gdn_value_size` is set."""
     gdn_value_size: int | None = None
     gdn_conv_width: int = 4
     architecture: Architecture = PLAIN
-    """What its family has beside a plain decoder."""
+    """The options that its family adds to a plain decoder."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,7 +51,8 @@ class ModelConfig(FlexConfig):
 
     @classmethod
     def hybrid(cls) -> ModelConfig:
-        """All three kinds, and so narrow that a step takes a second on sim."""
+        """Returns a model with all three kinds of layers, so narrow that a step takes a second on
+        sim."""
         return cls(
             num_layers=8,
             hidden_size=64,
@@ -64,13 +67,14 @@ class ModelConfig(FlexConfig):
 
     @classmethod
     def llama_3_70b_rank(cls) -> ModelConfig:
-        """One of eight GPUs that share Llama-3-70B: 1 KV head, 18 GB of weights."""
+        """Returns the part of one of eight GPUs that share Llama-3-70B: 1 KV head, 18 GB of
+        weights."""
         served = ServingConfig.llama_3_70b_rank()
         return cls(**{field.name: getattr(served, field.name) for field in fields(DecoderShape)})
 
     @property
     def num_ids(self) -> int:
-        """How many ids there are, of text and of images."""
+        """The number of ids, of text and of images."""
         return self.vocab_size + self.image_vocab_size
 
     def kind_of_layer(self, index: int) -> LayerKind:
@@ -80,7 +84,7 @@ class ModelConfig(FlexConfig):
         return sum(self.kind_of_layer(index) == kind for index in range(self.num_layers))
 
     def gdn(self, num_slots: int) -> GDNConfig:
-        """The config of its Gated DeltaNet layers, each with `num_slots` states."""
+        """Returns the config of its Gated DeltaNet layers, each with `num_slots` states."""
         return GDNConfig(
             num_layers=self.num_layers,
             hidden_size=self.hidden_size,
@@ -97,31 +101,33 @@ class ModelConfig(FlexConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class EngineConfig:
-    """A model, and how much of what an engine has room for. ValueError for a count below 1
+    """A model, and the sizes of an engine that serves it. Raises ValueError for a count below 1
     (`num_cpu_blocks`: below 0), and for `capture_sizes` that no step has."""
 
     model: ModelConfig
     limits: Limits
-    """How large a step, a request, and the KV cache on the device may be."""
+    """The largest sizes of a step, of a request, and of the KV cache on the device."""
     max_images: int = 4
-    """Images of one request."""
+    """The most images of one request."""
     num_states: int = 8
-    """States of prefixes that the device keeps for Gated DeltaNet layers, beside those of the
-    requests that run."""
+    """Prefix states that the device keeps for Gated DeltaNet layers, beside those of running
+    requests."""
     num_cpu_blocks: int = 0
-    """KV blocks in pinned host memory; 0 is no offloading."""
+    """KV blocks in pinned host memory; 0 turns offloading off."""
     num_cpu_states: int = 8
-    """States of prefixes in pinned host memory."""
+    """Prefix states in pinned host memory."""
     loads_ahead: int = 4
-    """Requests whose prefix may be on its way from host memory."""
+    """The most requests whose prefix is being loaded from host memory."""
     capture_sizes: tuple[int, ...] | None = None
-    """Rows of the decode steps that have a graph; by default 1, 2, 4, 8, 16, … up to the most."""
+    """Rows of the decode steps that have a graph; by default 1, 2, 4, 8, 16, … up to
+    max_num_seqs."""
     prefill_sizes: tuple[int, ...] = ()
     """Tokens of the steps with prompts that have a graph: the sixth switch, beside the five.
-    Without any they run eagerly, kernel by kernel. `default_prefill_sizes` has some."""
+    Without any, these steps run eagerly, kernel by kernel. `default_prefill_sizes` returns good
+    ones."""
 
     num_drafts: int = 0
-    """Tokens that n-gram speculation drafts for each request of a step that decodes; 0 is none."""
+    """Tokens that n-gram speculation drafts for each request of a decode step; 0 is none."""
 
     def __post_init__(self) -> None:
         check_counts(self, ("max_images", "num_states", "num_cpu_states", "loads_ahead"))
@@ -133,7 +139,8 @@ class EngineConfig:
 
     @classmethod
     def tiny(cls) -> EngineConfig:
-        """Exact enough to compare tokens, and as quick on sim as can be."""
+        """Returns a config that is exact enough to compare tokens, and as quick on sim as
+        possible."""
         model = replace(
             ModelConfig.hybrid(),
             num_layers=3,
@@ -154,7 +161,7 @@ class EngineConfig:
 
     @classmethod
     def hybrid(cls, num_layers: int = 8) -> EngineConfig:
-        """8 requests of a hybrid model, narrow enough for sim."""
+        """Returns a config for 8 requests of a hybrid model, narrow enough for sim."""
         limits = Limits(
             max_num_seqs=8, max_num_batched_tokens=256, max_model_len=256, num_gpu_blocks=160
         )
@@ -163,7 +170,7 @@ class EngineConfig:
 
     @classmethod
     def llama_3_8b(cls) -> EngineConfig:
-        """8 requests of up to 1024 tokens, for a GPU with 40 GB or more."""
+        """Returns a config for 8 requests of up to 1024 tokens, on a GPU with 40 GB or more."""
         limits = Limits(
             max_num_seqs=8, max_num_batched_tokens=2048, max_model_len=1024, num_gpu_blocks=1024
         )
@@ -172,8 +179,9 @@ class EngineConfig:
 
     @classmethod
     def llama_3_70b_rank(cls) -> EngineConfig:
-        """Prefixes of 8192 tokens in host memory: 12 of them, of 81,920 pieces of 4 KiB each. The
-        device has room for 9, and for as much behind each as a request may add to it."""
+        """Returns a config for prefixes of 8192 tokens in host memory: 12 of them, of 81,920 pieces
+        of 4 KiB each. The device has room for 9 of them, each with the tokens that a request may
+        add."""
         limits = Limits(
             max_num_seqs=8,
             max_num_batched_tokens=8192,
@@ -184,15 +192,16 @@ class EngineConfig:
 
     @property
     def longest_request(self) -> int:
-        """Tokens that a request can have, its answer included: also if it has all blocks alone."""
+        """The most tokens of a request, its answer included, even if it has all blocks for
+        itself."""
         limits = self.limits
-        # A step computes drafts behind the last token too.
+        # A step also computes drafts after the last token.
         most = limits.max_model_len - self.num_drafts
         return min(most, (limits.num_gpu_blocks - 1) * limits.block_size)
 
     @property
     def kv_bytes(self) -> int:
-        """Bytes of the KV cache on the device, of all layers."""
+        """Bytes of the KV cache on the device, over all layers."""
         attention_layers = self.model.num_layers - self.model.num_layers_of("gdn")
         of_slot = 2 * self.model.num_kv_heads * self.model.head_size * self.model.dtype.itemsize
         return attention_layers * self.limits.num_slots * of_slot
@@ -224,13 +233,13 @@ class EngineConfig:
 
 
 SMALLEST_PREFILL, LARGEST_PREFILL = 64, 512
-"""Tokens: a smaller step fills up the smallest graph, and a larger one keeps the device busy while
-the host launches it."""
+"""Tokens. A smaller step is padded to the smallest graph, and a larger one keeps the device busy
+while the host launches its kernels one by one."""
 
 
 def default_prefill_sizes(limits: Limits) -> tuple[int, ...]:
-    """64, 128, 256 and 512, or the most tokens of a step if that is less: who fills up a graph at
-    most doubles its tokens."""
+    """Returns 64, 128, 256 and 512, or the most tokens of a step if that is less. Padding to these
+    sizes at most doubles a step's tokens."""
     most = min(limits.max_num_batched_tokens, LARGEST_PREFILL)
     doubled = (SMALLEST_PREFILL << number for number in range(most.bit_length()))
     return (*(size for size in doubled if size < most), most)

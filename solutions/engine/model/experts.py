@@ -1,5 +1,5 @@
-"""A mixture of experts that nobody waits for: which expert has how many tokens, the device alone
-knows, and the host launches as many programs as there can be tiles."""
+"""A mixture of experts without a host sync: only the device knows how many tokens each expert has,
+so the host launches as many programs as there can be tiles."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ BLOCK_N, BLOCK_K = 64, 64
 
 
 class Experts:
-    """In place of an MLP: norm, router, each token's experts, and one expert that all tokens have,
-    through a gate of its own."""
+    """The experts that replace an MLP: norm, router, each token's experts, and one shared expert,
+    which all tokens use through a gate of its own."""
 
     def __init__(self, config: ModelConfig, device: torch.device) -> None:
         assert config.architecture.experts is not None, "its layers have experts"
@@ -37,8 +37,8 @@ class Experts:
         self.norm = norm_weight(config, device)
         self.router = projection(count, hidden, config, device)
         self.gate_up = projection(count * 2 * of_expert, hidden, config, device)
-        """[num_experts * 2 * expert_size, hidden_size]: gates and what they let through, of one
-        expert after the other."""
+        """[num_experts * 2 * expert_size, hidden_size]: gates, then up projections, of one expert
+        after the other."""
         self.down = projection(count * hidden, of_expert, config, device)
         """[num_experts * hidden_size, expert_size]"""
         self.shared_gate_up = projection(2 * shared, hidden, config, device)
@@ -57,18 +57,18 @@ class Experts:
 
 
 def mlp_of(config: ModelConfig, device: torch.device) -> Mlp | Experts:
-    """The second half of a layer that has no norms of its own around it."""
+    """Returns the second half of a layer that has no norms of its own around its MLP."""
     return Mlp(config, device) if config.architecture.experts is None else Experts(config, device)
 
 
 class Routes(NamedTuple):
-    """Which expert computes what of T tokens, each of which has k experts. Row t * k + j is the
-    j-th expert of token t."""
+    """The assignment of T tokens, with k experts each, to experts. Row t * k + j is the j-th expert
+    of token t."""
 
     rows: torch.Tensor
-    """[T * k] int64: rows sorted by their experts."""
+    """[T * k] int64: the rows, sorted by expert."""
     weights: torch.Tensor
-    """[T * k] of the activations' type: what a row counts for its token."""
+    """[T * k] of the activations' dtype: the weight of each row in its token's sum."""
     starts: torch.Tensor
     """[num_experts + 1] int64: where each expert's rows begin in `rows`, then their number."""
     tile_ends: torch.Tensor
@@ -76,7 +76,8 @@ class Routes(NamedTuple):
 
 
 def route(logits: torch.Tensor, shape: ExpertShape) -> Routes:
-    """The routes that the router's `logits` [T, num_experts] say. Nothing is waited for."""
+    """Returns the routes for the router's `logits` [T, num_experts]. Doesn't wait for the
+    device."""
     weights, experts = logits.softmax(-1, dtype=torch.float32).topk(shape.experts_per_token)
     if shape.normalised:
         weights = weights / weights.sum(-1, keepdim=True)
@@ -90,10 +91,11 @@ def route(logits: torch.Tensor, shape: ExpertShape) -> Routes:
 def expert_linear(
     x: torch.Tensor, weight: torch.Tensor, routes: Routes, *, gathers: bool
 ) -> torch.Tensor:
-    """[T * k, N]: each row times the weight of its expert, in one launch.
+    """Returns [T * k, N]: each row times the weight of its expert, in one launch.
 
-    `weight` [num_experts * N, K]. With `gathers` x is [T, K], and a row is its token's; without
-    it is [T * k, K], and what comes out is multiplied by the row's weight. ValueError for others.
+    `weight` is [num_experts * N, K]. With `gathers`, x is [T, K] and a row reads its token's.
+    Without, x is [T * k, K], and the result is multiplied by the row's weight. Raises ValueError
+    for other shapes or different dtypes.
     """
     num_rows, num_experts = len(routes.rows), len(routes.tile_ends)
     tokens_of = num_rows // len(x) if gathers and len(x) else 1
@@ -139,7 +141,7 @@ def expert_linear(
 
 
 @triton.jit(
-    # However many tokens a step has, it is the same compiled kernel.
+    # One compiled kernel serves any number of tokens.
     do_not_specialize=["tokens_of"],
 )
 def expert_linear_kernel(
@@ -161,12 +163,12 @@ def expert_linear_kernel(
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    """One program: BLOCK_M rows of one expert, BLOCK_N columns."""
+    """Computes BLOCK_M rows of one expert and BLOCK_N columns in each program."""
     tile = tl.program_id(0)
     number = tl.arange(0, EXPERTS_PADDED)
     ends = tl.load(tile_ends + number, mask=number < EXPERTS, other=2147483647)
     expert = tl.sum((ends <= tile).to(tl.int32), 0)
-    # There may be fewer tiles than the host had to allow for.
+    # The host launches the most tiles possible: the rest has nothing to do.
     if expert >= EXPERTS:
         return
     first_tile = tl.load(tile_ends + expert - 1, mask=expert > 0, other=0)

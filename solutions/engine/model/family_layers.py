@@ -21,8 +21,9 @@ from .layers import AttentionLayer
 
 
 class GatedAttentionLayer(AttentionLayer):
-    """What attention gives is multiplied by the sigmoid of a gate, as in Qwen3-Next. Between the
-    halves: [T, qkv_size + query_size], queries, keys, values and gates; then [T, query_size]."""
+    """A layer whose attention output is multiplied by the sigmoid of a gate, as in Qwen3-Next. Its
+    mixing takes [T, qkv_size + query_size], queries, keys, values and gates; it returns [T,
+    query_size]."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class GatedAttentionLayer(AttentionLayer):
 
 
 class SandwichMlp(Mlp):
-    """An MLP between two norms, the second one before the sum, and with its own activation."""
+    """An MLP between two norms, the second one before the sum, with an activation of its own."""
 
     def __init__(self, config: ModelConfig, device: torch.device) -> None:
         super().__init__(config, device)
@@ -61,7 +62,7 @@ class SandwichMlp(Mlp):
 
 
 class SandwichLayer(AttentionLayer):
-    """Attention and MLP each stand between two norms, as in Gemma 3."""
+    """A layer with attention and MLP each between two norms, as in Gemma 3."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class SandwichLayer(AttentionLayer):
 
 
 def attention_layer_of(architecture: Architecture) -> type[AttentionLayer]:
-    """The class of a model's attention layers."""
+    """Returns the class of a model's attention layers."""
     if architecture.sandwich_norms:
         return SandwichLayer
     return GatedAttentionLayer if architecture.gated_attention else AttentionLayer

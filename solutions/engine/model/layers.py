@@ -27,16 +27,17 @@ if TYPE_CHECKING:
 
 
 class SpanAttention(CachedAttention):
-    """FlexAttention's twin for images, whose tokens see one another both ways: a Triton kernel that
-    reads the ranges."""
+    """An alternative to FlexAttention for images, whose tokens attend to one another both ways: a
+    Triton kernel that reads the images' ranges."""
 
     window: int | None = None
-    """Tokens that a query sees, those of an image around it aside; None is all."""
+    """How many tokens a query attends to, apart from those of an image around it; None is all."""
 
     def forward(
         self, qkv: torch.Tensor, inputs: ModelInputs, metadata: PrefixMetadata
     ) -> torch.Tensor:
-        """[T, num_heads * head_size] for `qkv` [T, (num_heads + 2 * num_kv_heads) * head_size]."""
+        """Returns [T, num_heads * head_size] for `qkv` [T, (num_heads + 2 * num_kv_heads) *
+        head_size]."""
         query = self.turned_queries(qkv, inputs.positions, inputs.slot_mapping)
         attended = prefix_attention(
             query,
@@ -45,14 +46,14 @@ class SpanAttention(CachedAttention):
             metadata.batch,
             ranges=metadata.mm_prefix_range_tensor,
             window=self.window,
-            # In a graph there may be rows without a token.
+            # A graph may have rows without a token, which stay zero.
             output=query.new_zeros(query.shape),
         )
         return attended.flatten(1)
 
 
 class AttentionLayer(DecoderLayer[FlexAttention | SpanAttention]):
-    """Between the halves: [T, qkv_size], then [T, query_size]."""
+    """A layer whose mixing is attention: it takes [T, qkv_size] and returns [T, query_size]."""
 
     def __init__(
         self,
@@ -80,11 +81,11 @@ class AttentionLayer(DecoderLayer[FlexAttention | SpanAttention]):
         return self.attention.cache
 
     def mix(self, qkv: torch.Tensor, inputs: ModelInputs, metadata: object) -> torch.Tensor:
-        """`metadata` is what the backend of this kind made for this layer."""
+        """Runs attention. `metadata` comes from the backend of this kind, for this layer."""
         return self.attention.forward(qkv, inputs, cast(Any, metadata))
 
     def twin(self, limits: Limits, cos_sin: torch.Tensor) -> Self:
-        """The same weights, and an empty cache."""
+        """Returns a layer with the same weights and an empty cache."""
         twin = copy(self)
         blocks = (limits.num_gpu_blocks, limits.block_size)
         twin.attention = self.attention.empty_twin(*blocks, cos_sin)
@@ -92,7 +93,7 @@ class AttentionLayer(DecoderLayer[FlexAttention | SpanAttention]):
 
 
 class GatedDeltaNetLayer:
-    """Between the halves: [T, hidden_size] both times."""
+    """A layer whose mixing is Gated DeltaNet: it takes and returns [T, hidden_size]."""
 
     kind: Literal["gdn"] = "gdn"
 
@@ -109,14 +110,14 @@ class GatedDeltaNetLayer:
         return add_rms_norm(hidden.residual, hidden.update, self.norm, self.eps)
 
     def mix(self, normed: torch.Tensor, inputs: ModelInputs, metadata: object) -> torch.Tensor:
-        """`metadata` is what the backend of this kind made for this layer."""
+        """Runs Gated DeltaNet. `metadata` comes from the backend of this kind, for this layer."""
         return self.delta_net.forward(normed, cast(GDNAttentionMetadata, metadata), self.state)
 
     def after_mixing(self, hidden: Hidden, mixed: torch.Tensor) -> Hidden:
         return self.mlp.forward(Hidden(hidden.residual, mixed))
 
     def twin(self, state: GDNState) -> GatedDeltaNetLayer:
-        """The same weights, and another state."""
+        """Returns a layer with the same weights and a different state."""
         twin = copy(self)
         twin.delta_net, twin.state = copy(self.delta_net), state
         return twin

@@ -1,4 +1,4 @@
-"""A decoder with random weights whose layers are of several kinds."""
+"""A decoder with random weights and layers of several kinds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from .layers import GatedDeltaNetLayer, Layer
 
 
 class Model(DecoderModel[Layer]):
-    """Weights of config.model.seed, made on the device; caches and states for config.limits."""
+    """A model with random weights of config.model.seed, made on the device, and caches and states
+    for config.limits."""
 
     def __init__(self, config: EngineConfig, device: torch.device) -> None:
         model, limits = config.model, config.limits
@@ -50,11 +51,11 @@ class Model(DecoderModel[Layer]):
             for index, (name, layer) in enumerate(self.layers.items())
             if layer.kind == "flex"
         }
-        """What each FlexAttention layer sees, by name."""
+        """The mask of each FlexAttention layer, by name."""
 
     def twin(self, config: EngineConfig) -> Model:
-        """The same weights, with caches and states for another config. ValueError unless that is of
-        the same model."""
+        """Returns a model with the same weights, and caches and states for another config. Raises
+        ValueError unless that config has the same model."""
         if config.model != self.config.model:
             raise ValueError(
                 "these weights are of another model: leave them out, or take its config"
@@ -74,7 +75,7 @@ class Model(DecoderModel[Layer]):
         return twin
 
     def tie(self) -> None:
-        """The head is the embedding's rows of text, where the model has no other."""
+        """Makes the head the embedding's rows of text, in a model without a head of its own."""
         if self.config.model.architecture.tied:
             self.lm_head = self.embedding[: self.config.model.vocab_size]
 
@@ -88,8 +89,8 @@ class Model(DecoderModel[Layer]):
     def forward(
         self, inputs: ModelInputs, metadata: Mapping[str, object], logits_rows: torch.Tensor | None
     ) -> torch.Tensor:
-        """[rows, vocab_size]: the logits behind the tokens `logits_rows` [rows] int32, or behind
-        all. `metadata` is by layer name."""
+        """Returns [rows, vocab_size]: the logits after the tokens `logits_rows` [rows] int32, or
+        after all. `metadata` is by layer name."""
         return self.finish(self.hidden(inputs, metadata, logits_rows))
 
     def hidden(
@@ -99,16 +100,17 @@ class Model(DecoderModel[Layer]):
         rows: torch.Tensor | None = None,
         token_type_ids: torch.Tensor | None = None,
     ) -> Hidden:
-        """What the last layer gives for the tokens `rows` [rows] int32, or for all: behind its
-        mixing, which all tokens take part in, no others are computed. `token_type_ids` [T] int32:
-        rows of `token_types`, which are added to the embeddings."""
+        """Returns the last layer's output for the tokens `rows` [rows] int32, or for all. All
+        tokens take part in its mixing; after that only these rows are computed. `token_type_ids`
+        [T] int32 are rows of `token_types`, which are added to the embeddings."""
         hidden, last = self.begin(inputs), [*self.layers][-1]
         if token_type_ids is not None:
             hidden.residual.add_(F.embedding(token_type_ids, self.token_types))
         for name, layer in self.layers.items():
             mixed = layer.mix(layer.before_mixing(hidden), inputs, metadata[name])
             if name == last and rows is not None:
-                # The sum up to here is in `residual`: the norm in front has taken it.
+                # `residual` has the whole sum already: the norm before the mixing has added
+                # `update` to it.
                 hidden = Hidden(hidden.residual.index_select(0, rows), None)
                 mixed = mixed.index_select(0, rows)
             hidden = layer.after_mixing(hidden, mixed)
@@ -118,7 +120,7 @@ class Model(DecoderModel[Layer]):
         embedded = F.embedding(inputs.token_ids, self.embedding)
         scale = self.config.model.architecture.embedding_scale
         if scale != 1.0:
-            # Rounded to the model's type, as it was in training. Images are left as they are.
+            # The scale is rounded to the model's dtype, as in training. Images are not scaled.
             ones = embedded.new_ones(())
             is_text = inputs.token_ids < self.config.model.vocab_size
             embedded = embedded * torch.where(is_text, ones * scale, ones)[:, None]
@@ -133,7 +135,8 @@ def _states(config: EngineConfig, num_slots: int, device: torch.device) -> State
 
 
 def _cos_sins(config: EngineConfig, device: torch.device) -> list[torch.Tensor]:
-    """Of layer i: the i-th of these, again and again. Layers that turn alike share one."""
+    """Returns a list of tables: layer i uses the table at i modulo its length. Layers with the same
+    rope share one table."""
     model, length = config.model, config.limits.max_model_len
     if not model.architecture.ropes:
         return [cos_sin_table(length, model.head_size, model.rope_theta, device)]

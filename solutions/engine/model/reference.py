@@ -1,4 +1,4 @@
-"""The same model in plain PyTorch, on the CPU and with no cache: slow, short, and right."""
+"""The same model in plain PyTorch, on the CPU and without a cache: slow, short, and right."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from .model import Model
 
 
 class Reference:
-    """Weights of `model`, in float32. Every token of an answer computes all before it anew."""
+    """A float32 copy of `model`'s weights. Each token of an answer recomputes all tokens before
+    it."""
 
     def __init__(self, model: Model) -> None:
         self.config = model.config.model
@@ -30,7 +31,7 @@ class Reference:
     def generate(
         self, prompt: Sequence[int], sampling: SamplingParams, images: Sequence[Span] = ()
     ) -> list[int]:
-        """Greedy."""
+        """Returns the greedy answer to a prompt."""
         generated: list[int] = []
         while len(generated) < sampling.max_tokens:
             logits = self.logits([*prompt, *generated], images)[-1]
@@ -43,7 +44,7 @@ class Reference:
         return generated
 
     def logits(self, token_ids: Sequence[int], images: Sequence[Span] = ()) -> torch.Tensor:
-        """[len(token_ids), vocab_size] behind each token."""
+        """Returns [len(token_ids), vocab_size], the logits after each token."""
         hidden = self.weights["embedding"][torch.tensor(token_ids)]
         for name, (kind, weights, mlp, delta_net) in self.layers.items():
             if kind == "gdn":
@@ -64,7 +65,7 @@ class Reference:
 
 
 def allowed_pairs(num_tokens: int, window: int | None, images: Sequence[Span]) -> torch.Tensor:
-    """[query, key] bool: causal, within the window, or both of one image."""
+    """Returns [query, key] bool: causal, within the window, or both in one image."""
     query, key = torch.arange(num_tokens)[:, None], torch.arange(num_tokens)[None]
     allowed = key <= query
     if window is not None:
@@ -81,7 +82,7 @@ def attention(
     allowed: torch.Tensor,
     config: ModelConfig,
 ) -> torch.Tensor:
-    """[T, hidden_size] to the same."""
+    """Returns the attention output [T, hidden_size] for `normed` [T, hidden_size]."""
     heads = (normed @ weights["qkv_proj"].T).unflatten(1, (-1, config.head_size)).transpose(0, 1)
     query, key, value = heads.split([config.num_heads, *[config.num_kv_heads] * 2])
     group = config.num_heads // config.num_kv_heads
@@ -93,7 +94,8 @@ def attention(
 
 
 def _rotated(heads: torch.Tensor, config: ModelConfig) -> torch.Tensor:
-    """[heads, T, head_size]: each pair (i, i + head_size / 2) turned by its position."""
+    """Returns `heads` [heads, T, head_size] with each pair (i, i + head_size / 2) turned by its
+    position."""
     half = config.head_size // 2
     frequency = config.rope_theta ** (-torch.arange(half, dtype=torch.float64) / half)
     angle = torch.arange(heads.shape[1], dtype=torch.float64)[:, None] * frequency
@@ -105,7 +107,8 @@ def _rotated(heads: torch.Tensor, config: ModelConfig) -> torch.Tensor:
 def gated_delta_net(
     normed: torch.Tensor, weights: Mapping[str, torch.Tensor], config: ModelConfig
 ) -> torch.Tensor:
-    """[T, hidden_size] to the same, token by token, from a state of zeros."""
+    """Returns [T, hidden_size] for `normed` [T, hidden_size], token by token, from a state of
+    zeros."""
     gdn = config.gdn(num_slots=1)
     sizes = [gdn.conv_dim, gdn.value_size]
     qkv, z = (normed @ weights["in_proj_qkvz"].T).split(sizes, dim=1)

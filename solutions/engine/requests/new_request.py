@@ -26,9 +26,9 @@ def new_request(
     image_names: Mapping[int, bytes] | None = None,
 ) -> Request:
     """Returns a request that this engine can serve. The request copies its arguments: a list that
-    the caller changes later does not change it. `image_names` has a name for the contents behind
-    each image's first id, where the id alone does not identify them. Raises ValueError or
-    TypeError, naming the request and the value, for what the engine can't serve."""
+    the caller changes later does not change it. `image_names` has a name for the contents at each
+    image's first id, where the id alone does not identify them. Raises ValueError or TypeError,
+    naming the request and the value, for what the engine can't serve."""
     prompt = _ids(request_id, "its prompt", prompt)
     spans = sorted((int(start), int(end)) for start, end in _checked_images(request_id, images))
     sampling = _owned(request_id, sampling)

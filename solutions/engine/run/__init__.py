@@ -1,1 +1,1 @@
-"""How a step runs: its inputs, its backends, its sampler, its graphs."""
+"""The parts that run a step: its inputs, its backends, its sampler, its graphs."""

@@ -1,4 +1,5 @@
-"""What the layers of each kind need to know of a step, made once for all of them."""
+"""Backends, which build the metadata of a step: one for each kind of layer, for all layers of that
+kind."""
 
 from __future__ import annotations
 
@@ -23,25 +24,25 @@ from .step_inputs import DeviceInputs
 
 
 class Backend(Protocol):
-    """Makes what the layers of one kind are told of a step."""
+    """A builder of a step's metadata, for the layers of one kind."""
 
     can_be_captured: bool
-    """Whether a decode step's graph can hold what they do."""
+    """True if a decode step's graph can contain these layers."""
     can_capture_prefills: bool
-    """The same of steps with prompts."""
+    """True if the graph of a step with prompts can contain them."""
 
     def build(self, view: StepView, inputs: DeviceInputs) -> Mapping[str, object]:
-        """The metadata of a step, by layer name. Its numbers are on the device already."""
+        """Returns the metadata of a step, by layer name. The step's inputs are uploaded already."""
 
     def renew(self, view: StepView, inputs: DeviceInputs) -> None:
-        """Does what a graph that holds these layers can't do by itself, before it is replayed."""
+        """Does what a graph with these layers can't do itself. Call it before each replay."""
 
     def begin_anew(self) -> None:
-        """After a step that stopped halfway, once the device is idle."""
+        """Resets the state of an interrupted step. Call it with the device idle."""
 
 
 class FlexBackend:
-    """Block masks of FlexAttention: a builder for each mask that layers have."""
+    """Block masks of FlexAttention, with a builder for each mask that the layers use."""
 
     def __init__(self, model: Model, side: MaskSide) -> None:
         limits, device = model.config.limits, model.device
@@ -67,14 +68,15 @@ class FlexBackend:
         return {name: of_mask[mask] for name, mask in self.mask_of.items()}
 
     def renew(self, view: StepView, inputs: DeviceInputs) -> None:
-        """Nothing: the graph builds its metadata itself."""
+        """Does nothing: the graph builds its metadata itself."""
 
     def begin_anew(self) -> None:
-        """Nothing: each step builds all of it."""
+        """Does nothing: each step builds all of its metadata."""
 
 
 class SpansBackend:
-    """Where images are. Each layer has an object of its own, since each asked for itself before."""
+    """The ranges of images. Each layer has an object of its own, as in the version in which each
+    layer made its own upload."""
 
     def __init__(self, model: Model, ranges: ImageRanges) -> None:
         self.can_be_captured = self.can_capture_prefills = ranges.can_be_captured
@@ -94,8 +96,8 @@ class SpansBackend:
         return self.ranges.metadata_of(batch, self.names, view.images)
 
     def renew(self, view: StepView, inputs: DeviceInputs) -> None:
-        """The graph reads the ranges where they always are. No token of a decode lies in an image:
-        there are none, unless the step has tokens of prompts."""
+        """Writes the ranges of the step's images to the address that the graph reads, or clears the
+        ranges if no request has images."""
         if view.images:
             self.build(view, inputs)
         else:
@@ -106,7 +108,7 @@ class SpansBackend:
 
 
 class GdnBackend:
-    """Sequences and states of Gated DeltaNet: one object for all layers."""
+    """Sequences and states of Gated DeltaNet: one metadata object for all layers."""
 
     can_be_captured = True
     """Decodes need no chunk tables."""
@@ -116,7 +118,8 @@ class GdnBackend:
         self.names = model.names_of("gdn")
         ring = StagingRing((_most_bytes(limits),), torch.uint8, STEPS_IN_FLIGHT)
         self.builder = GDNAttentionMetadataBuilder(model.device, side.tables, ring)
-        # A rule that makes its tables for itself asks the device for them, and a convolution too.
+        # A rule or a convolution that makes its own tables reads them back from the device, which a
+        # graph can't contain.
         self.can_capture_prefills = side.tables is not None and step.conv_can_be_captured
         self.builder_in_graphs = GDNAttentionMetadataBuilder(model.device, "device")
         for layer in model.layers.values():
@@ -140,14 +143,14 @@ class GdnBackend:
         return dict.fromkeys(self.names, metadata)
 
     def renew(self, view: StepView, inputs: DeviceInputs) -> None:
-        """Nothing: the graph reads the starts and slots where they always are."""
+        """Does nothing: the graph reads the starts and slots at fixed addresses."""
 
     def begin_anew(self) -> None:
-        """Nothing: each step builds all of it."""
+        """Does nothing: each step builds all of its metadata."""
 
 
 def backends_of(model: Model, seams: Seams) -> dict[LayerKind, Backend]:
-    """A backend for each kind of layer that the model has."""
+    """Returns a backend for each kind of layer that the model has."""
     make: dict[LayerKind, Callable[[], Backend]] = {
         "flex": lambda: FlexBackend(model, seams.mask),
         "spans": lambda: SpansBackend(model, seams.ranges(model.config, model.device)),
@@ -157,6 +160,7 @@ def backends_of(model: Model, seams: Seams) -> dict[LayerKind, Backend]:
 
 
 def _most_bytes(limits: Limits) -> int:
-    """Of the plans of a step: for each token its share of the chunks that it is in (less than 2
-    bytes); for each request its starts, its flag, and the chunks that it fills in part."""
+    """Returns an upper bound of the bytes of a step's plans: for each token its share of the chunks
+    that it is in (less than 2 bytes); for each request its starts, its flag, and the chunks that it
+    fills in part."""
     return 2 * limits.max_num_batched_tokens + 64 * limits.max_num_seqs + 1024

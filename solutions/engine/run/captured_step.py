@@ -1,4 +1,4 @@
-"""A step in graphs: one, or more where it holds layers that no graph can hold."""
+"""A step in graphs: one graph, or several if some layers can't be captured."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from .step_inputs import DeviceInputs
 
 
 class Break(NamedTuple):
-    """A layer between two graphs, whose tokens are mixed by an eager call."""
+    """A layer between two graphs, whose mixing of tokens runs eagerly."""
 
     name: str
     layer: Layer
     hidden: Hidden
-    """What the graph before it leaves, for the one behind it."""
+    """Output of the graph before the layer, for the graph after it."""
     unmixed: torch.Tensor
-    """[size, …]: what the graph before it leaves, for the call."""
+    """[size, …]: output of the graph before the layer, for the eager call."""
     mixed: torch.Tensor
-    """[size, mixed_size]: what the graph behind it reads."""
+    """[size, mixed_size]: output of the eager call, for the graph after the layer."""
 
 
 class Sampled(NamedTuple):
-    """What the model says of the rows that sample."""
+    """The model's output for the rows that sample."""
 
     logits: torch.Tensor
-    """[rows, vocab_size], until the next step overwrites them."""
+    """[rows, vocab_size], valid until the next step overwrites them."""
     tokens: torch.Tensor
-    """[rows] int64: chosen as each request wishes, but for words that it forbids."""
+    """[rows] int64: sampled by each request's parameters, but for its bad words."""
 
 
 class StepGraphs:
-    """The graphs of steps of up to `size` tokens: one, and one more behind each layer that can't be
-    captured. Memory between graphs has one address for good. They hold decodes, a token of each
-    request, or as many as `inputs` say; or, with `num_rows`, tokens of up to so many requests, as
-    they come."""
+    """The graphs of steps of up to `size` tokens: one graph, and one more after each layer that
+    can't be captured. Memory between graphs keeps its address. Without `num_rows` the graphs run
+    decodes, with `inputs.tokens_of_row` tokens of each request. With `num_rows` they run any steps
+    with up to that many requests."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class StepGraphs:
         )
         self.breaks: list[Break] = []
         self.graphs: list[Graph] = []
-        # Between two breaks it is read once, so that one serves all layers of a width.
+        # Each buffer is read once, before the next break, so that all layers of a width share one.
         self._rooms = {
             layer.mixed_size: torch.zeros(
                 size, layer.mixed_size, dtype=model.config.model.dtype, device=model.device
@@ -79,20 +79,20 @@ class StepGraphs:
 
     @property
     def eager_kinds(self) -> list[LayerKind]:
-        """Kinds of layers that no graph holds."""
+        """The kinds of layers that no graph contains."""
         return [kind for kind, backend in self.backends.items() if not self._is_held(backend)]
 
     @property
     def held_kinds(self) -> list[LayerKind]:
-        """All other kinds."""
+        """The kinds of layers that the graphs contain."""
         return [kind for kind, backend in self.backends.items() if self._is_held(backend)]
 
     def _is_held(self, backend: Backend) -> bool:
         return backend.can_be_captured if self.of_decodes else backend.can_capture_prefills
 
     def replay(self, view: StepView, num_sampling: int) -> Sampled:
-        """Queues a step whose inputs are uploaded already. Results are [num_sampling, …]: how many
-        of its tokens are sampled behind."""
+        """Queues a step whose inputs are uploaded already. Returns results [num_sampling, …], for
+        the rows of its tokens that sample."""
         metadata: dict[str, object] = {}
         if self.breaks:
             self.inputs.prepare(self.size)
@@ -108,7 +108,7 @@ class StepGraphs:
         return Sampled(self.sampled.logits[rows], self.sampled.tokens[rows])
 
     def _replay_up_to_the_last(self, rows: slice, metadata: Mapping[str, object]) -> None:
-        """All graphs but the last one, each with the eager layer behind it. Attention reads
+        """Replays all graphs but the last one, each followed by its eager layer. Attention reads
         positions and slots, and no ids."""
         parts = (self.inputs.token_ids, self.inputs.positions, self.inputs.slot_mapping)
         inputs = ModelInputs(*(part[rows] for part in parts))
@@ -118,15 +118,15 @@ class StepGraphs:
             place.mixed[rows].copy_(mixed)
 
     def _warm_up(self) -> None:
-        """Runs the step once eagerly, since a capture can't compile. The inputs say that there are
-        no tokens, so that nobody's cache is written to."""
+        """Runs the step once eagerly, since a capture can't compile kernels. The inputs have no
+        tokens yet, so no cache is written to."""
         self.inputs.prepare(self.size)
         inputs = self.inputs.model_inputs(self.size)
         if self.of_decodes:
             metadata = self._build(self._largest, list(self.backends))
             self.inputs.choose(self.model.forward(inputs, metadata, None))
             return
-        # What runs between graphs asks for what a step really has.
+        # The layers between graphs need the metadata of a real step.
         metadata = self._build(self._largest, self.held_kinds)
         layers = iter(self.model.layers.items())
         place = self._advance(self.model.begin(inputs), layers, inputs, metadata)
@@ -166,7 +166,8 @@ class StepGraphs:
         inputs: ModelInputs,
         metadata: dict[str, object],
     ) -> Break | None:
-        """Up to the next layer that is to be left out, or to the sampled tokens."""
+        """Runs layers up to the next one that is left out, which it returns, or up to the sampled
+        tokens."""
         for name, layer in layers:
             unmixed = layer.before_mixing(hidden)
             if layer.kind in self.eager_kinds:

@@ -1,4 +1,4 @@
-"""Ranks that step side by side: each learns in every step what the others run."""
+"""Ranks that step side by side: in every step each rank learns what the other ranks run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ..requests.step_batch import StepBatch
 from .sides import RunAr
 
 EAGER, GRAPH = 0, 1
-"""How a rank runs its step. All ranks take the least of what they asked for."""
+"""The ways in which a rank runs its step. All ranks take the smallest number that any of them
+proposes."""
 
 
 class DataParallelRanks:
@@ -22,15 +23,16 @@ class DataParallelRanks:
         self.expect_work()
 
     def expect_work(self) -> None:
-        """Assumes that other ranks have work, until the next step says whether they do."""
+        """Assumes that other ranks have work, until the next step tells."""
         self.others_have_work = self.group.size > 1
 
     def rows_of_all(
         self, batch: StepBatch | None, capture_sizes: Sequence[int], has_work: bool
     ) -> int:
-        """Rows that every rank pads its decodes to, so that all replay the same graph; 0 where one
-        of them runs eagerly. A rank without a batch takes part; `has_work` lets the others wait for
-        what it can't run yet."""
+        """Returns the number of rows that every rank pads its decodes to, so that all replay the
+        same graph; 0 if one of the ranks runs eagerly. A rank without a batch takes part too;
+        `has_work` keeps the other ranks stepping while this rank has requests that can't run
+        yet."""
         num_tokens = batch.graph_size if batch else 0
         size = size_for(num_tokens, capture_sizes) if batch and batch.is_decode else None
         mode = EAGER if batch and size is None else GRAPH

@@ -1,4 +1,4 @@
-"""How layers learn where a step's images are: each for itself, or all by one upload."""
+"""Uploads the ranges of a step's images: once for each layer, or once for all layers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RangesOfEachLayer:
-    """As it was: every layer uploads the ranges for itself, while it runs."""
+    """The version before: every layer uploads the ranges for itself, while it runs."""
 
     can_be_captured = False
 
@@ -32,14 +32,14 @@ class RangesOfEachLayer:
         return metadata
 
     def clear(self, num_rows: int) -> None:
-        """Nothing: no graph holds these layers."""
+        """Does nothing: no graph contains these layers."""
 
     def begin_anew(self) -> None:
-        """Nothing: the device is told in every step."""
+        """Does nothing: every step uploads its ranges."""
 
 
 class RangesOfStep:
-    """As it is: one upload a step, to an address that a graph may keep."""
+    """The version after: one upload a step, to an address that a graph may keep."""
 
     can_be_captured = True
 
@@ -59,5 +59,5 @@ class RangesOfStep:
         self.runner.prefix_ranges.update(None, num_rows)
 
     def begin_anew(self) -> None:
-        """The next step says it, also if it has no images."""
+        """Makes the next step write its ranges, even if it has no images."""
         self.runner.prefix_ranges.holds_ranges = True

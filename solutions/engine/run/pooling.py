@@ -1,4 +1,5 @@
-"""Requests of a pooling model: no answer, but what the model makes of a text as a whole."""
+"""Runs requests of a pooling model, whose result is a hidden state of the whole text instead of an
+answer."""
 
 from __future__ import annotations
 
@@ -24,9 +25,9 @@ def pool(
     requests: Sequence[Request],
     text_starts: Mapping[int, int],
 ) -> torch.Tensor:
-    """[len(requests), hidden_size] on the host. All tokens of a request are in one step; nobody
-    else may be served meanwhile, and nothing of them is found later. `text_starts`: where some
-    requests' second text begins, by their number."""
+    """Returns [len(requests), hidden_size] on the host. All tokens of a request are in one step. No
+    other requests may be served meanwhile, and the prefix cache keeps nothing of these.
+    `text_starts` has, by a request's number, the position of its second text."""
     if not requests:
         return torch.empty(0, config.model.hidden_size, dtype=config.model.dtype)
     answers, first = [], 0
@@ -50,7 +51,7 @@ def pool(
 
 
 def pooling_requests(prompts: Iterable[Sequence[int]], config: EngineConfig) -> list[Request]:
-    """A request for each prompt, with the errors of all requests."""
+    """Returns a request for each prompt. Raises the errors of `new_request`."""
     sampling = SamplingParams(max_tokens=1)
     return [
         new_request(str(number), prompt, (), sampling, config)
@@ -61,8 +62,9 @@ def pooling_requests(prompts: Iterable[Sequence[int]], config: EngineConfig) -> 
 def checked_starts(
     text_starts: Mapping[int, int] | None, requests: Sequence[Request], config: EngineConfig
 ) -> dict[int, int]:
-    """A copy. ValueError, naming the prompt, for a start that is no position of it, for starts
-    where the model has no token types, and for a prompt that one step can't hold."""
+    """Returns a copy of `text_starts`. Raises ValueError, naming the prompt, for a start that is no
+    position of it, for starts where the model has no token types, and for a prompt that one step
+    can't hold."""
     most = config.limits.max_num_batched_tokens
     for number, request in enumerate(requests):
         if len(request.prompt) > most:
@@ -86,7 +88,7 @@ def checked_starts(
 
 
 def _steps(config: EngineConfig, requests: Sequence[Request]) -> Iterator[list[Request]]:
-    """The requests in groups that one step has room for."""
+    """Yields the requests in groups that fit into one step."""
     limits = config.limits
     together: list[Request] = []
     for request in requests:

@@ -1,5 +1,5 @@
-"""What is left to do behind a step's graph: words that are forbidden, and what else was asked
-for."""
+"""Finishes a step after its graph: applies bad words, gathers log-probabilities, and starts the
+download."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from .step_inputs import DeviceInputs
 
 
 class Answered(NamedTuple):
-    """What a step says of one request."""
+    """The result of a step for one request."""
 
     position: int
-    """Of the first token, in the request."""
+    """The first token's position in the request."""
     tokens: list[int]
-    """One; or, of a step with drafts, as many as hold."""
+    """One token; or, in a step with drafts, all that were accepted."""
     logprobs: list[dict[int, float] | None]
-    """Of each of them, the log-probabilities of the token and of the ids that were asked for, by
-    id; None if none were."""
+    """The log-probabilities for each token, by id: of the token itself and of the ids that were
+    asked for; None if none were."""
     num_drafted: int
-    """Tokens that the device has drafted."""
+    """How many tokens the device has drafted."""
 
 
 class SampledStep(NamedTuple):
-    """What a step has sampled, on its way to the host. It has R rows, one for each
+    """The tokens that a step has sampled, in flight to the host. It has R rows, one for each
     request that samples."""
 
     rows: list[ScheduledRequest]
@@ -39,14 +39,14 @@ class SampledStep(NamedTuple):
     """[R] int64, or the answers [R, HEAD + T] of a step with drafts, T tokens of each request."""
     logprob_ids: Awaited | None
     """[R * T, 1 + most ids of a row] int32: the token, then the ids that were asked for. None if no
-    row asks."""
+    row asks for any."""
     logprobs: Awaited | None
     """The same shape, float32."""
     num_unsure: int = 0
-    """How many more tokens than one a request may have got: T - 1."""
+    """How many tokens beyond the first one a request may have got: T - 1."""
 
     def read(self) -> list[Answered]:
-        """What each row gets. Waits until the step is done."""
+        """Returns each row's result. Waits until the step is done."""
         found = self.tokens.read()
         if found.dim() == 1:
             answers = [
@@ -67,7 +67,7 @@ class SampledStep(NamedTuple):
         ]
 
     def _read_logprobs(self) -> Iterator[dict[int, float] | None]:
-        """Of each token of each row."""
+        """Yields the log-probabilities of each token of each row."""
         tokens_of_row = 1 + self.num_unsure
         asked = [row.request.sampling.logprobs for row in self.rows for _ in range(tokens_of_row)]
         if self.logprob_ids is None or self.logprobs is None:
@@ -80,14 +80,14 @@ class SampledStep(NamedTuple):
 
 
 class Sampler:
-    """Of each row a token that its request allows."""
+    """A chooser of tokens: for each row, a token that its request allows."""
 
     def __init__(self, side: StepSide, inputs: DeviceInputs) -> None:
         self.side, self.inputs = side, inputs
 
     def sample(self, rows: list[ScheduledRequest], sampled: Sampled) -> SampledStep:
-        """Puts tokens and log-probabilities on their way to the host. `rows` are those of the step
-        that sample, in the order of `sampled`."""
+        """Starts the download of tokens and log-probabilities. `rows` are the step's rows that
+        sample, in the order of `sampled`."""
         width = self.inputs.tokens_of_row
         asked = {
             number * width + place: row.request.sampling.logprobs
@@ -111,9 +111,9 @@ class Sampler:
         )
 
     def _allowed(self, rows: list[ScheduledRequest], sampled: Sampled) -> torch.Tensor:
-        """[rows] int64: the chosen tokens but those that a request forbids. A graph has chosen
-        without a look at them; whom nothing is forbidden gets the same token again. Who forbids
-        something gets one token of a step."""
+        """Returns [rows] int64: the sampled tokens, none of them forbidden by its request. The
+        graph samples without bad words, so a step with any samples again; rows that forbid nothing
+        get the same token. A request with bad words gets one token of a step."""
         width = self.inputs.tokens_of_row
         bad_words = {
             number * width: row.request.sampling.bad_words

@@ -1,4 +1,4 @@
-"""What the code on either side of a seam has to offer: `seams.py` says which side that is."""
+"""The interfaces of the code on either side of a seam. `seams.py` says which code that is."""
 
 from __future__ import annotations
 
@@ -24,34 +24,37 @@ if TYPE_CHECKING:
 
 
 class ImageRanges(Protocol):
-    """How layers learn where a step's images are (pinned_h2d)."""
+    """The ranges of a step's images, as layers read them (pinned_h2d)."""
 
     can_be_captured: bool
-    """Whether a graph can hold the layers that ask."""
+    """True if a graph can contain the layers that read the ranges."""
 
     def metadata_of(
         self, batch: Batch, layers: Sequence[str], images: PrefixRanges
     ) -> Mapping[str, PrefixMetadata]:
-        """What each of these layers is told of a step, by layer name."""
+        """Returns the metadata of each of these layers for a step, by layer name."""
 
     def clear(self, num_rows: int) -> None:
-        """Says that no token of the next `num_rows` rows lies in an image, before a graph that
-        holds the layers is replayed. It uploads only if the step before had images."""
+        """Writes that no token of the next `num_rows` rows lies in an image. Call it before the
+        replay of a graph that contains the layers. It uploads only if the step before had
+        images."""
 
     def begin_anew(self) -> None:
-        """After an upload that may have been interrupted: nobody knows what the device was told."""
+        """Forgets what the device has. Call it after an upload that may have been interrupted."""
 
 
 class Awaited(Protocol):
-    """A device tensor that is on its way to the host, or there already."""
+    """A device tensor in flight to the host, or already there."""
 
     def read(self) -> torch.Tensor:
-        """The tensor on the host, the caller's to keep. Waits if it is not there yet."""
+        """Returns the tensor on the host, which the caller may keep. Waits if it has not arrived
+        yet."""
 
 
 class RunAr(Protocol):
-    """Tells all ranks what this one is about to run, and asks what they are. Reading the answer
-    gives int32 [4, group.size], a column for each rank. All ranks call it equally often."""
+    """An exchange between ranks: tells all ranks what this rank is about to run, and gathers what
+    the other ranks are. Reading the result gives int32 [4, group.size], a column for each rank. All
+    ranks call it equally often."""
 
     def __call__(
         self,
@@ -64,8 +67,8 @@ class RunAr(Protocol):
 
 
 class UpdateNgram(Protocol):
-    """Writes the tokens of new requests to their rows of `token_ids` [max_reqs, max_len], moves
-    those of others whose row has changed, and gives back where each request lies now."""
+    """Writes the tokens of new requests to their rows of `token_ids` [max_reqs, max_len], moves the
+    tokens of other requests whose row has changed, and returns the row of each request."""
 
     def __call__(
         self,
@@ -78,7 +81,7 @@ class UpdateNgram(Protocol):
 
 
 class Conv1d(Protocol):
-    """The convolution of several sequences, whose states go on in their slots."""
+    """The causal convolution of several sequences, whose states are updated in their slots."""
 
     def __call__(
         self,
@@ -95,15 +98,15 @@ class Conv1d(Protocol):
 
 
 FillTail = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
-"""Given a buffer, indices [n], and how many are wanted: so many of the buffer, the indices first,
-then the last one again and again."""
+"""Takes a buffer, indices [n] and a length; returns that many numbers of the buffer: the indices,
+then the last index repeated."""
 TokenTypes = Callable[[Mapping[int, int], torch.Tensor, torch.Tensor, int], dict[str, torch.Tensor]]
-"""Given where the second text of some requests starts, the lengths of all on the device and on the
-host, and how many there are: {"token_type_ids": [tokens of all] int32}."""
+"""Takes the start of the second text of some requests, the lengths of all requests on the device
+and on the host, and the number of requests; returns {"token_type_ids": [tokens of all] int32}."""
 
 
 class BinCount(Protocol):
-    """Counts the tokens of some rows of `all_token_ids` anew."""
+    """Counts the tokens of some rows of `all_token_ids` from the start."""
 
     def __call__(
         self,
@@ -118,37 +121,38 @@ class BinCount(Protocol):
 
 @dataclass(frozen=True)
 class StepSide:
-    """How a step's numbers get to the device, and its tokens back (sync_free)."""
+    """The functions that bring a step's inputs to the device, and its tokens back (sync_free)."""
 
     inputs_class: type[DeviceInputs]
     read_back: Callable[[torch.Tensor], Awaited]
     apply_bad_words: Callable[[torch.Tensor, BadWordsTokenIds, Sequence[Sequence[int]]], None]
-    """Changes logits [rows, vocab_size], given the sequences that are forbidden in some rows, and
-    what each row has generated so far."""
+    """Changes logits [rows, vocab_size], given the forbidden sequences of some rows, and the tokens
+    that each row has generated so far."""
     gather_specific_token_logprobs: Callable[
         [torch.Tensor, Mapping[int, Sequence[int]], torch.Tensor], LogprobsTensors | None
     ]
-    """Reads logits [rows, vocab_size], given the ids that some rows ask for, and the tokens [rows]
-    that are sampled. None if no row asks."""
+    """Reads logits [rows, vocab_size], given the ids that some rows ask for, and the sampled tokens
+    [rows]. Returns None if no row asks for any."""
     run_ar: RunAr
     update_ngram: UpdateNgram
     """Brings the tokens of requests to the device, by their rows."""
     bincount: BinCount
-    """Counts what is in their prompts, and what they have said since, for penalties."""
+    """Counts the tokens of prompts and of answers so far, for penalties."""
     causal_conv1d_fn: Conv1d
     """The short convolution of Gated DeltaNet layers in steps with prompts."""
     conv_can_be_captured: bool
-    """Whether a graph can hold it."""
+    """True if a graph can contain the convolution."""
     logits_rows: FillTail
-    """The rows that a step computes to the end, in a buffer whose tail holds valid ones too."""
+    """Returns the rows for which a step computes logits, in a buffer whose tail has valid rows
+    too."""
     init_model_kwargs: TokenTypes
-    """Which of its texts each token of a pooling request belongs to."""
+    """Computes which of its texts each token of a pooling request belongs to."""
     steps_ahead: int
-    """Steps that are queued before the tokens of one are read."""
+    """How many steps are queued before the tokens of one are read."""
 
 
 class ChunkRule(Protocol):
-    """The gated delta rule over whole prompts, chunk by chunk: (o, final state or None)."""
+    """The gated delta rule over whole prompts, chunk by chunk. Returns (o, final state or None)."""
 
     def __call__(
         self,
@@ -171,7 +175,7 @@ class ChunkRule(Protocol):
 
 @dataclass(frozen=True)
 class ChunkSide:
-    """Where the chunk tables of Gated DeltaNet layers are made (gdn_precompute)."""
+    """The place where the chunk tables of Gated DeltaNet layers are made (gdn_precompute)."""
 
     tables: Tables | None
     """"host" if the metadata builder plans them; None leaves them to `rule`."""
@@ -180,8 +184,9 @@ class ChunkSide:
 
 @dataclass(frozen=True)
 class MaskSide:
-    """When FlexAttention's block mask is made (flex_full_graph)."""
+    """The builder of FlexAttention's block mask, and whether graphs contain it
+    (flex_full_graph)."""
 
     builder_class: type[MetadataBuilder]
     can_be_captured: bool
-    """Whether a graph can hold the builder and the layers."""
+    """True if a graph can contain the builder and the layers."""

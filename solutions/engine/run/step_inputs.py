@@ -1,4 +1,4 @@
-"""What a step reads besides weights and caches: device memory that outlives it, and its upload."""
+"""Inputs of a step besides weights and caches: persistent device memory, and the upload to it."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from ..sampling.wishes import FIRST, WIDTH, wishes_of
 
 
 class DeviceInputs:
-    """The numbers of a step, int32 on the device, at addresses that graphs may keep.
+    """The inputs of a step, int32 on the device, at addresses that graphs may keep.
 
-    Behind a batch, as at first, there are requests without tokens, and tokens that write nowhere.
-    With T = max_num_batched_tokens and S = max_num_seqs:
+    After a batch, and in new memory, there is padding: requests without tokens, and tokens that
+    write nowhere. With T = max_num_batched_tokens and S = max_num_seqs:
 
-    token_ids, positions   [T], 0 behind the batch
-    token_sources          [T], FROM_HOST behind it
-    slot_mapping           [T], -1 behind it
-    query_start_loc        [S + 1], the batch's end behind it
-    seq_lens               [S], 0 behind it
-    slots                  [S], NO_SLOT behind it
-    logits_rows            [S], 0 behind it
-    sampling_slots         [S], S behind it, which is nobody's
-    wishes                 [S, WIDTH] of the rows that sample, 0 behind them: greedy
-    block_table            [S, pages_per_seq], anything where no token is
+    token_ids, positions   [T], 0 after the batch
+    token_sources          [T], FROM_HOST after it
+    slot_mapping           [T], -1 after it
+    query_start_loc        [S + 1], the batch's end after it
+    seq_lens               [S], 0 after it
+    slots                  [S], NO_SLOT after it
+    logits_rows            [S], 0 after it
+    sampling_slots         [S], S after it, a slot of no request
+    wishes                 [S, WIDTH] of the rows that sample, 0 after them: greedy
+    block_table            [S, pages_per_seq], undefined where no token is
 
-    `last_tokens` [S + 1] int64 are the tokens sampled last, by slot; the last one is nobody's.
-    `tables` are what penalties count, by slot too. With `num_drafts` there are more:
+    `last_tokens` [S + 1] int64 are the tokens sampled last, by slot; the last slot belongs to no
+    request. `tables` are the counts for penalties, by slot too. With `num_drafts` there are more:
 
-    lengths, ends          [S], of a DraftedBatch, 0 behind it and in all other steps
+    lengths, ends          [S], of a DraftedBatch, 0 after it and in all other steps
     """
 
     tokens_of_row = 1
-    """Of each request in a step that decodes."""
+    """Tokens of each request in a step that decodes."""
 
     def __init__(
         self, limits: Limits, vocab_size: int, device: torch.device, num_drafts: int = 0
@@ -63,15 +63,16 @@ class DeviceInputs:
         self.last_tokens = torch.zeros(limits.max_num_seqs + 1, dtype=torch.int64, device=device)
 
     def upload(self, batch: StepBatch) -> None:
-        """Queued behind the step that may still read the last batch."""
+        """Uploads a batch. The copy is queued after the step that may still read the last batch."""
         raise NotImplementedError
 
     def prepare(self, num_tokens: int) -> None:
-        """Writes what only the device knows of a step, before metadata is made of it: here
-        nothing."""
+        """Writes inputs that only the device knows, before metadata is built from them: none in
+        this class."""
 
     def model_inputs(self, num_tokens: int) -> ModelInputs:
-        """Views of the first `num_tokens`, with the ids that the host doesn't know."""
+        """Returns views of the first `num_tokens` tokens, and fills in the ids that only the device
+        knows."""
         sources = self.token_sources[:num_tokens]
         sampled = self.last_tokens.index_select(0, sources.clamp(min=0)).to(torch.int32)
         return ModelInputs(
@@ -81,20 +82,20 @@ class DeviceInputs:
         )
 
     def choose(self, logits: torch.Tensor, counted_in: int = FIRST) -> torch.Tensor:
-        """[rows] int64: tokens of the first rows that sample, by their `logits` [rows, vocab_size]
-        and wishes, and where the next step finds them. `counted_in`: FIRST, or SECOND where what
-        was chosen first was not allowed."""
+        """Returns [rows] int64: the tokens of the first rows that sample, from their `logits`
+        [rows, vocab_size] and sampling parameters. Also writes them where the next step reads them.
+        `counted_in`: FIRST, or SECOND if the tokens chosen first were not allowed."""
         return choose_tokens(
             logits, self.wishes, self.sampling_slots, self.tables, self.last_tokens, counted_in
         )
 
     def answers_of(self, tokens: torch.Tensor) -> torch.Tensor:
-        """What is read back of the chosen tokens [rows]: they themselves."""
+        """Returns what is read back for the chosen tokens [rows]: the tokens themselves."""
         return tokens
 
     def arrays_of(self, batch: StepBatch) -> Mapping[str, tuple[np.ndarray, int | None]]:
-        """For each array its values of the batch, int32, and what it is filled with behind them:
-        None where anything may stay."""
+        """Returns, for each array, the batch's values, int32, and the number that fills the rest of
+        the array: None if the rest may stay."""
         table = np.zeros((len(batch.rows), self.limits.pages_per_seq), np.int32)
         table[:, : batch.block_table.shape[1]] = batch.block_table
         nothing = np.zeros(0, np.int32)
@@ -120,14 +121,14 @@ class DeviceInputs:
 
 
 class PackedInputs(DeviceInputs):
-    """As it is: all arrays in one upload from pinned memory, which nobody waits for."""
+    """The version after: all arrays in one upload from pinned memory, without a wait."""
 
     def upload(self, batch: StepBatch) -> None:
         self.arrays.upload(self.arrays_of(batch))
 
 
 class SeparateInputs(DeviceInputs):
-    """As it was: an upload for each array, from pageable memory, and the host waits for each."""
+    """The version before: an upload for each array from pageable memory, and a wait for each."""
 
     def upload(self, batch: StepBatch) -> None:
         for name, (values, behind) in self.arrays_of(batch).items():
@@ -143,8 +144,8 @@ class SeparateInputs(DeviceInputs):
 
 
 def _sizes(limits: Limits, num_drafts: int) -> dict[str, int]:
-    """How many numbers each array has. The table is the last, so that rows of it that no request
-    has need not travel."""
+    """Returns the length of each array. The block table is the last, so that its rows without a
+    request need not be uploaded."""
     tokens, seqs = limits.max_num_batched_tokens, limits.max_num_seqs
     sizes = dict.fromkeys(("token_ids", "positions", "token_sources", "slot_mapping"), tokens)
     sizes |= {"query_start_loc": seqs + 1}
