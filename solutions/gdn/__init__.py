@@ -2,7 +2,8 @@
 README.md says in which order to read the files.
 """
 
-# First, since it settles whether Triton compiles or interprets: it must know before its import.
+# Imported first: it settles whether Triton compiles or interprets, which Triton reads when it is
+# imported.
 from debubble.contract.triton_mode import missing_triton
 from solutions.common.refusals import refuse_wrong_types
 
@@ -67,7 +68,8 @@ refuse_wrong_types(globals(), __all__)
 
 
 def __getattr__(name: str) -> object:
-    """Without Triton the tables of the host can be imported, and the katas without kernels pass."""
+    """Raises ImportError, with the way to get Triton, for a name that needs it. Without Triton the
+    tables of the host can be imported, and the katas without kernels pass."""
     if name in __all__:
         raise ImportError(missing_triton(f"solutions.gdn.{name}"))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,5 @@
-"""The tables as they were: made in each layer, from starts that are read back from the device."""
+"""The version before the change: each layer makes the tables, from starts that it reads back from
+the device."""
 
 from __future__ import annotations
 
@@ -39,20 +40,21 @@ def prepare_chunk_offsets(
 
 
 def prepare_chunk_tables(cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE) -> ChunkTables:
-    """Both tables of the same `cu_seqlens`."""
+    """Makes both tables from the same `cu_seqlens`."""
     indices = prepare_chunk_indices(cu_seqlens, chunk_size)
     return ChunkTables(indices, prepare_chunk_offsets(cu_seqlens, chunk_size))
 
 
 def identity_cache(make: Callable) -> Callable:
-    """`make`, of positional arguments, called only when they are other objects than the last time.
-    What they hold may have changed by then, and they live for as long as they are remembered."""
+    """Returns `make` with a cache of one call: it is called only if an argument is another object
+    than in the last call. The values in these objects may have changed since, and the cache keeps
+    the objects alive. `make` takes positional arguments."""
     last: tuple[tuple, Any] | None = None
 
     @functools.wraps(make)
     def cached(*arguments):
         nonlocal last
-        found = last  # Another thread may replace `last` meanwhile.
+        found = last  # Another thread may replace `last` in the meantime.
         if found is None or not _same_objects(found[0], arguments):
             found = last = arguments, make(*arguments)
         return found[1]
@@ -71,8 +73,8 @@ rule_with_tables: Callable[..., Any] = with_tables.chunk_gated_delta_rule
 def chunk_gated_delta_rule(
     *args: object, cu_seqlens: torch.Tensor | None = None, cached: bool = False, **named: object
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The rule with tables that each call makes of `cu_seqlens`: three host syncs. `cached` leaves
-    them to the first of the layers that share one `cu_seqlens`."""
+    """Runs the rule with tables that each call makes from `cu_seqlens`: three host syncs. With
+    `cached`, only the first of the layers that share one `cu_seqlens` makes them."""
     if cu_seqlens is not None:
         prepare = cached_chunk_tables if cached else prepare_chunk_tables
         named |= prepare(cu_seqlens)._asdict()

@@ -1,4 +1,4 @@
-"""`python -m solutions.gdn.bench`: what a step costs in each variant (see `measure/bench.py`)."""
+"""Measures a step in each variant: `python -m solutions.gdn.bench` (see `measure/bench.py`)."""
 
 from solutions.measure.command import run_as_command
 

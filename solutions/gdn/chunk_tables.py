@@ -1,4 +1,5 @@
-"""The tables as they are: made once a step, from the scheduler's own copy of the starts."""
+"""The version after the change: tables made once a step, from the scheduler's own copy of the
+starts."""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ from .rule.chunks import FLA_CHUNK_SIZE, ChunkTables
 def prepare_chunk_indices(
     cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
 ) -> torch.Tensor:
-    """[NT, 2] int32 on the host: (sequence, chunk in this sequence), in order.
+    """Returns [NT, 2] int32 on the host: (sequence, chunk in this sequence), in order.
 
-    `cu_seqlens` [num_seqs + 1] integers on the host, checked before. Nobody waits, and Python does
-    as little for thousands of sequences as for one.
+    `cu_seqlens` is [num_seqs + 1] integers on the host, which the caller has checked. Nothing
+    waits, and Python does as little for thousands of sequences as for one.
     """
     offsets = prepare_chunk_offsets(cu_seqlens, chunk_size).numpy()
-    # By their number, not by where a chunk 0 appears: a sequence without tokens has no such chunk.
+    # Counted, not found by where a chunk 0 appears: a sequence without tokens has no chunk 0.
     sequence = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     chunk = np.arange(len(sequence)) - offsets[sequence]
     return torch.from_numpy(np.stack([sequence, chunk], axis=1).astype(np.int32))
@@ -36,6 +37,6 @@ def prepare_chunk_offsets(
 
 
 def prepare_chunk_tables(cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE) -> ChunkTables:
-    """Both tables of the same `cu_seqlens`."""
+    """Makes both tables from the same `cu_seqlens`."""
     indices = prepare_chunk_indices(cu_seqlens, chunk_size)
     return ChunkTables(indices, prepare_chunk_offsets(cu_seqlens, chunk_size))

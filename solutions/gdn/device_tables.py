@@ -1,6 +1,6 @@
-"""The chunk tables where the host doesn't know the lengths: made on the device, by one kernel.
+"""Makes the chunk tables on the device, by one kernel, if the host doesn't know the lengths.
 
-A program writes some rows of the table, and to find their sequences it needs the offsets. Programs
+A program writes some rows of the table, and needs the offsets to find their sequences. Programs
 can't wait for one another, so each of them computes all offsets. All write the same numbers to the
 same places, and each reads only what it has written itself.
 """
@@ -17,7 +17,7 @@ from .rule.chunks import FLA_CHUNK_SIZE, ChunkTables, check_chunk_size, most_chu
 
 
 @triton.jit(
-    # These differ from step to step, and it is the same compiled kernel.
+    # One compiled kernel serves all of these values, which differ from step to step.
     do_not_specialize=["num_rows", "num_seqs", "bisections"],
     do_not_specialize_on_alignment=["chunk_indices", "chunk_offsets", "cu_seqlens"],
 )
@@ -27,14 +27,14 @@ def chunk_tables_kernel(
     cu_seqlens,  # [num_seqs + 1] int32
     num_rows,
     num_seqs,
-    bisections,  # as many as it takes to tell num_seqs sequences apart
+    bisections,  # steps of bisection that tell num_seqs sequences apart
     CHUNK: tl.constexpr,
     TILE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """One program: all offsets, TILE sequences at a time, then BLOCK rows."""
+    """Writes all offsets, TILE sequences at a time, then BLOCK rows of the table."""
     num_chunks = 0
-    # One more than there are sequences: what comes before it is the number of all chunks.
+    # One entry more than there are sequences: the last one is the number of all chunks.
     for first in range(0, num_seqs + 1, TILE):
         sequence = first + tl.arange(0, TILE)
         exists = sequence < num_seqs
@@ -44,7 +44,7 @@ def chunk_tables_kernel(
         before = num_chunks + tl.cumsum(chunks) - chunks
         tl.store(chunk_offsets + sequence, before.to(tl.int64), mask=sequence <= num_seqs)
         num_chunks += tl.sum(chunks)
-    # A thread reads below what other threads have written above.
+    # Below, a thread reads what other threads have written above.
     tl.debug_barrier()
 
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -64,7 +64,7 @@ def chunk_tables_kernel(
 
 
 TILE = 1024
-"""Sequences that a program looks at together."""
+"""Sequences that a program reads at a time."""
 BLOCK = 256
 """Rows of the table that a program writes."""
 
@@ -75,15 +75,15 @@ def prepare_chunk_tables_on_device(
     chunk_size: int = FLA_CHUNK_SIZE,
     out: ChunkTables | None = None,
 ) -> ChunkTables:
-    """Both tables without an upload and without a wait (vLLM #38361): a graph that captured this
-    can be replayed with other values in `cu_seqlens`.
+    """Makes both tables without an upload and without a wait (vLLM #38361), so a graph that
+    captured this can be replayed with other values in `cu_seqlens`.
 
     `cu_seqlens` [num_seqs + 1] int32 on the device, from 0 to `num_tokens`: where each sequence
     starts, then the end of the last one. `chunk_indices` has most_chunks(num_seqs, num_tokens)
-    rows, or those of `out`, which must suffice. chunk_offsets[num_seqs] is the number of chunks,
-    and the rows from there on are (-1, -1): a kernel has nothing to do for them.
+    rows, or those of `out`, which must be as many or more. chunk_offsets[num_seqs] is the number of
+    chunks, and the rows from there on are (-1, -1): a kernel does nothing for them.
 
-    ValueError if types, shapes, devices or the chunk size are others than these.
+    Raises ValueError for other dtypes, shapes, devices or chunk sizes.
     """
     check_chunk_size(chunk_size)
     _check_starts(cu_seqlens)
@@ -116,10 +116,10 @@ def search_chunk_tables(
 
 
 def fill_chunk_tables(tables: ChunkTables, cu_seqlens: torch.Tensor, chunk_size: int) -> None:
-    """Writes the tables of `cu_seqlens`, by one launch, for chunks of any size, at least 1 token.
-    `tables` have the rows that these sequences may need, or more, and are not checked."""
+    """Writes the tables of `cu_seqlens` by one launch, for chunks of at least 1 token. `tables`
+    must have at least as many rows as these sequences may need; this is not checked."""
     num_rows, num_seqs = len(tables.chunk_indices), len(cu_seqlens) - 1
-    num_programs = max(1, triton.cdiv(num_rows, BLOCK))  # Without rows there is still one offset.
+    num_programs = max(1, triton.cdiv(num_rows, BLOCK))  # Even without rows there is one offset.
     launch(
         chunk_tables_kernel,
         (num_programs,),
@@ -164,6 +164,6 @@ def _check_out(out: ChunkTables, num_rows: int, num_seqs: int, device: torch.dev
 
 
 def _work(num_programs: int, num_rows: int, num_seqs: int) -> Work:
-    """The bytes of one launch: each program reads all starts and writes all offsets, and together
-    they write the rows."""
+    """Returns the bytes of one launch: each program reads all starts and writes all offsets, and
+    together they write the rows."""
     return Work(bytes=num_programs * num_seqs * (4 + 8) + num_rows * 8, tensor_cores=False)

@@ -1,5 +1,5 @@
-"""The chunk tables for whoever has starts of their own: checked first, then made on the host, then
-sent by one upload."""
+"""The chunk tables for callers with their own starts: checked, made on the host, and sent by one
+upload."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from .rule.chunks import FLA_CHUNK_SIZE, ChunkTables, check_chunk_size
 def prepare_chunk_indices(
     cu_seqlens: HostIntegers, chunk_size: int = FLA_CHUNK_SIZE
 ) -> torch.Tensor:
-    """[NT, 2] int32 on the host: (sequence, chunk in this sequence), in order (vLLM #38361).
+    """Returns [NT, 2] int32 on the host: (sequence, chunk in this sequence), in order (vLLM
+    #38361).
 
-    `cu_seqlens` [num_seqs + 1], integers on the host: where each sequence starts, then the end of
-    the last one. Errors are those of `plan_chunk_tables`.
+    `cu_seqlens` is [num_seqs + 1] integers on the host: where each sequence starts, then the end of
+    the last one. Raises the errors of `plan_chunk_tables`.
     """
     return chunk_tables.prepare_chunk_indices(_checked(cu_seqlens, chunk_size), chunk_size)
 
@@ -28,15 +29,15 @@ def prepare_chunk_indices(
 def prepare_chunk_offsets(
     cu_seqlens: HostIntegers, chunk_size: int = FLA_CHUNK_SIZE
 ) -> torch.Tensor:
-    """[num_seqs + 1] int64 on the host: how many chunks come before each sequence, then how many
-    there are (vLLM #38361). Arguments and errors are those of `prepare_chunk_indices`."""
+    """Returns [num_seqs + 1] int64 on the host: how many chunks come before each sequence, then how
+    many there are (vLLM #38361). The arguments and errors are those of `prepare_chunk_indices`."""
     return chunk_tables.prepare_chunk_offsets(_checked(cu_seqlens, chunk_size), chunk_size)
 
 
 def upload_chunk_tables(
     cu_seqlens: HostIntegers, device: torch.device, chunk_size: int = FLA_CHUNK_SIZE
 ) -> ChunkTables:
-    """Both tables on the device, by one upload that nobody waits for."""
+    """Returns both tables on the device, sent by one upload without a wait."""
     plan = plan_chunk_tables(cu_seqlens, chunk_size)
     return plan.apply(upload_packed(plan.arrays, device))
 
@@ -44,10 +45,10 @@ def upload_chunk_tables(
 def plan_chunk_tables(
     cu_seqlens: HostIntegers, chunk_size: int = FLA_CHUNK_SIZE, num_tokens: int | None = None
 ) -> ChunkTablesPlan:
-    """Both tables on the host, to be uploaded with whatever else a step needs.
+    """Makes both tables on the host, to be uploaded with whatever else a step needs.
 
-    ValueError if `cu_seqlens` doesn't start at 0, decreases, or doesn't end at `num_tokens`, and if
-    the chunk size is no power of two or below SMALLEST_CHUNK.
+    Raises ValueError if `cu_seqlens` doesn't start at 0, decreases, or doesn't end at `num_tokens`,
+    and if the chunk size is no power of two or below SMALLEST_CHUNK.
     """
     starts = _checked(cu_seqlens, chunk_size, num_tokens)
     tables = chunk_tables.prepare_chunk_tables(starts, chunk_size)
@@ -56,19 +57,21 @@ def plan_chunk_tables(
 
 @dataclass(frozen=True)
 class ChunkTablesPlan:
-    """Both tables on the host, in `arrays` under their names in ChunkTables: to be uploaded."""
+    """Both tables on the host, ready for the upload: in `arrays`, under their names in
+    ChunkTables."""
 
     arrays: HostArrays
 
     def apply(self, on_device: DeviceArrays) -> ChunkTables:
-        """Both tables as tensors on the device. `on_device`: `arrays`, once they are uploaded."""
+        """Returns both tables as tensors on the device. `on_device` is the uploaded `arrays`."""
         return ChunkTables(**on_device)
 
 
 def _checked(
     cu_seqlens: HostIntegers, chunk_size: int, num_tokens: int | None = None
 ) -> torch.Tensor:
-    """`cu_seqlens` as an int64 tensor on the host. ValueError as `plan_chunk_tables` says."""
+    """Returns `cu_seqlens` as an int64 tensor on the host. Raises the errors of
+    `plan_chunk_tables`."""
     check_chunk_size(chunk_size)
     starts = host_integers("cu_seqlens", cu_seqlens)
     sequence_lengths("cu_seqlens", starts, num_tokens)

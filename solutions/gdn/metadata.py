@@ -1,4 +1,4 @@
-"""What the layers of a step know of its batch: made once, and never by a wait (vLLM #38361)."""
+"""The metadata that a step's layers read: made once, and never by a wait (vLLM #38361)."""
 
 from __future__ import annotations
 
@@ -26,42 +26,43 @@ from .requests.reordering import Reordering, plan_reordering, reorder_on_device
 from .requests.sequence_parts import SequenceParts, decode_sequences, scan_sequences
 
 Tables = Literal["host", "device"]
-"""Where the chunk tables are made."""
+"""Places where the chunk tables can be made."""
 
 
 @dataclass(frozen=True)
 class GDNAttentionMetadata:
-    """All tensors are on the device and contiguous. In their sizes `num_seqs` is num_decodes +
-    num_prefills + num_padding, and `num_spec` is num_spec_decodes, + num_padding in a batch of
-    speculative requests alone."""
+    """The data of a step that all of its layers read. All tensors are on the device and contiguous.
+
+    In the shapes, `num_seqs` is num_decodes + num_prefills + num_padding. `num_spec` is
+    num_spec_decodes, plus num_padding in a batch of speculative requests only.
+    """
 
     num_prefills: int
     """Prefills, and the requests without tokens that pad a batch in which there are some."""
     num_prefill_tokens: int
     num_decodes: int
-    """Requests of one token that go on from a state; 0 next to speculative requests, where they
+    """Requests of one token that continue from a state; 0 next to speculative requests, where they
     are prefills."""
     num_decode_tokens: int
     num_spec_decodes: int
     num_spec_decode_tokens: int
     num_actual_tokens: int
     num_padding: int
-    """Requests without tokens behind decodes, or behind speculative requests that are alone: the
-    last rows of that kind's tensors. 0 with prefills."""
+    """Requests without tokens after decodes, or after speculative requests in a batch of nothing
+    else: the last rows of that kind's tensors. 0 if there are prefills."""
 
-    # Decodes, then prefills. None in a batch of speculative requests alone.
+    # Decodes, then prefills. None in a batch of speculative requests only.
     non_spec_query_start_loc: torch.Tensor | None = None
     """[num_seqs + 1] int32: starts among the tokens that are not speculative."""
     non_spec_state_indices: torch.Tensor | None = None
     """[num_seqs] int32: slots, -1 for padding."""
     has_initial_state: torch.Tensor | None = None
-    """[num_seqs] bool: whether tokens were computed before. True for decodes, False for
-    padding."""
+    """[num_seqs] bool: True if tokens were computed before: True for decodes, False for padding."""
     conv_metadata: ConvMetadata | None = None
-    """What the short convolution is told of the tokens that are not speculative. Where it was made
-    on the device, rows past the last chunk have sequence -1."""
+    """The short convolution's metadata for the tokens that are not speculative. If it was made on
+    the device, rows past the last chunk have sequence -1."""
 
-    # Prefills. None without them.
+    # Prefills. None without prefills.
     prefill_query_start_loc: torch.Tensor | None = None
     """[num_prefills + 1] int32, from 0 to num_prefill_tokens: starts among the prefills' tokens."""
     prefill_state_indices: torch.Tensor | None = None
@@ -73,7 +74,7 @@ class GDNAttentionMetadata:
     chunk_offsets: torch.Tensor | None = None
     """[num_prefills + 1] int64: ChunkTables of prefill_query_start_loc."""
 
-    # Speculative requests. None without them.
+    # Speculative requests. None without speculative requests.
     spec_query_start_loc: torch.Tensor | None = None
     """[num_spec + 1] int32: starts among the speculative tokens."""
     spec_state_indices: torch.Tensor | None = None
@@ -81,16 +82,16 @@ class GDNAttentionMetadata:
     num_accepted_tokens: torch.Tensor | None = None
     """[num_spec] int32: how many of the last step's tokens were accepted, at least 1."""
 
-    # None where all tokens are of one kind.
+    # None if all tokens are of one kind.
     spec_token_indices: torch.Tensor | None = None
-    """[num_spec_decode_tokens] int64: their places in the batch."""
+    """[num_spec_decode_tokens] int64: indices of the speculative tokens in the batch."""
     non_spec_token_indices: torch.Tensor | None = None
-    """[num_prefill_tokens] int64: the places of all others."""
+    """[num_prefill_tokens] int64: indices of all other tokens."""
 
 
 class NonSpecFields(TypedDict, total=False):
-    """Fields of GDNAttentionMetadata about the requests that are not speculative: those that a
-    batch has."""
+    """The fields of GDNAttentionMetadata about the requests that are not speculative. A batch has
+    some of them, or none."""
 
     non_spec_query_start_loc: torch.Tensor
     non_spec_state_indices: torch.Tensor
@@ -104,8 +105,8 @@ class NonSpecFields(TypedDict, total=False):
 
 
 class SpecFields(TypedDict, total=False):
-    """Fields of GDNAttentionMetadata about the speculative requests, and where their tokens are:
-    those that a batch has."""
+    """The fields of GDNAttentionMetadata about the speculative requests and their tokens' places. A
+    batch has some of them, or none."""
 
     spec_query_start_loc: torch.Tensor
     spec_state_indices: torch.Tensor
@@ -115,12 +116,12 @@ class SpecFields(TypedDict, total=False):
 
 
 class GDNAttentionMetadataBuilder:
-    """Makes a GDNAttentionMetadata for each step.
+    """Builds a GDNAttentionMetadata for each step.
 
-    `tables` says where the chunk tables are made: "host" plans them there and sends them with all
-    else that a step needs, in one pinned upload; "device" uploads nothing, all is made there; None
-    makes no tables, as before. Without prefills nothing is uploaded in any case. `ring`: a
-    StagingRing of bytes, for uploads from memory that is used again.
+    `tables` says where the chunk tables are made. "host" plans them on the host and sends them with
+    everything else that a step needs, in one pinned upload. "device" makes everything on the device
+    and uploads nothing. None makes no tables, as before the change. Without prefills nothing is
+    uploaded in any case. `ring` is a StagingRing of bytes, whose memory the uploads reuse.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class GDNAttentionMetadataBuilder:
     ) -> None:
         if tables is not None and tables not in get_args(Tables):
             raise ValueError(f"tables {tables!r}: choose 'host', 'device' or None")
-        # "cuda" is a device of no number, and no tensor is on such a one.
+        # "cuda" is a device without an index, and no tensor's device is equal to it.
         self.device = torch.empty(0, device=device).device
         self.tables, self.ring = tables, ring
 
@@ -141,14 +142,14 @@ class GDNAttentionMetadataBuilder:
         num_accepted_tokens: torch.Tensor | None = None,
         num_decode_draft_tokens_cpu: HostIntegers | None = None,
     ) -> GDNAttentionMetadata:
-        """The metadata of a step, for all of its layers, without a wait (vLLM #38361).
+        """Returns the metadata of a step, for all of its layers, without a wait (vLLM #38361).
 
         num_accepted_tokens          [num_requests] int32 on the device: how many of the last step's
                                      tokens were accepted, at least 1 for a speculative request
         num_decode_draft_tokens_cpu  [num_requests] integers on the host: the draft tokens of a
-                                     speculative request, 0 or more, and -1 for any other one
+                                     speculative request, 0 or more, and -1 for any other request
 
-        ValueError, before anything is uploaded, for a batch that cannot be.
+        Raises ValueError, before any upload, for a batch that can't exist.
         """
         lengths = checked_lengths(common, self.device)
         is_speculative = checked_speculation(
@@ -157,7 +158,8 @@ class GDNAttentionMetadataBuilder:
             num_accepted_tokens,
             num_decode_draft_tokens_cpu,
         )
-        # All counts and tables follow from this: next to speculative requests decodes are prefills.
+        # All counts and tables follow from the split. Next to speculative requests, decodes are
+        # prefills.
         split = split_requests(lengths, is_speculative)
         reordering, parts = self._made_anew(split, common)
         return GDNAttentionMetadata(
@@ -176,8 +178,9 @@ class GDNAttentionMetadataBuilder:
     def _made_anew(
         self, split: RequestSplit, common: GDNCommonMetadata
     ) -> tuple[Reordering | None, SequenceParts | None]:
-        """What the layers need on the device and the scheduler didn't put there: who is of which
-        kind, None unless kinds are mixed, and SequenceParts, None where all are speculative."""
+        """Returns what the layers need on the device and the scheduler didn't put there: the
+        Reordering, None unless kinds are mixed, and the SequenceParts, None if all requests are
+        speculative."""
         if split.is_speculative_alone:
             return None, None
         if not split.num_prefills:
@@ -187,8 +190,8 @@ class GDNAttentionMetadataBuilder:
         return self._uploaded(split)
 
     def _uploaded(self, split: RequestSplit) -> tuple[Reordering | None, SequenceParts]:
-        """A batch with prefills is planned on the host and sent by one copy that nobody waits
-        for."""
+        """Plans a batch with prefills on the host, and sends the plans by one copy without a
+        wait."""
         prefills = plan_prefills(split, with_tables=self.tables == "host")
         starts = torch.from_numpy(starts_of(split.non_spec_query_lens))
         chunks = prepare_chunk_indices(starts, CHUNK_TOKENS).numpy()
@@ -254,7 +257,7 @@ def _spec_fields(
     reordering: Reordering | None,
     num_accepted_tokens: torch.Tensor | None,
 ) -> SpecFields:
-    # Where num_accepted_tokens is None nobody is speculative: `checked_speculation` sees to it.
+    # If num_accepted_tokens is None, no request is speculative: `checked_speculation` checks that.
     if not split.num_spec_decodes or num_accepted_tokens is None:
         return {}
     if not reordering:

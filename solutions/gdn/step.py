@@ -20,16 +20,17 @@ from .requests.batch import GDNCommonMetadata, starts_of
 from .rule.chunk_gated_delta_rule import chunk_gated_delta_rule
 
 MOST_TOKENS = 16384
-"""The most of one step: the memory that its upload is staged in is large enough for so many."""
+"""The most tokens of one step, for which the staging memory of its upload is large enough."""
 
 
 class GDNWay(NamedTuple):
-    """How a variant of the step comes by its chunk tables."""
+    """A variant's way to get its chunk tables."""
 
     tables: Tables | None
-    """Where the builder makes the tables; None leaves them to the rule, in each layer."""
+    """Place where the builder makes the tables; None leaves them to the rule, in each layer."""
     rule: Callable[..., tuple[torch.Tensor, torch.Tensor | None]]
-    """What each layer calls for its prefills, with the arguments of `chunk_gated_delta_rule`."""
+    """Function that each layer calls for its prefills, with the arguments of
+    `chunk_gated_delta_rule`."""
 
 
 WAYS = {
@@ -43,19 +44,20 @@ VARIANTS = tuple(WAYS)
 
 @dataclass(frozen=True)
 class GDNBatch:
-    """What a scheduler prepares: on the device before the step begins, so that whatever a step
-    uploads is of its own making."""
+    """The batch that a scheduler prepares. It is on the device before the step begins, so that a
+    step uploads only what it makes itself."""
 
     common: GDNCommonMetadata
     hidden: torch.Tensor
     """[num_actual_tokens, hidden_size], or more rows, which only pad the batch."""
     num_accepted_tokens: torch.Tensor | None = None
-    """This and the next one as `GDNAttentionMetadataBuilder.build` takes them."""
+    """This and `num_decode_draft_tokens_cpu` are arguments of
+    `GDNAttentionMetadataBuilder.build`."""
     num_decode_draft_tokens_cpu: torch.Tensor | None = None
 
 
 class GDNStep:
-    """A model and the states of its layers, which take one batch a step in any of VARIANTS."""
+    """A model and the states of its layers. It runs one batch a step, in any of VARIANTS."""
 
     def __init__(self, config: GDNConfig, device: torch.device, variant: str = "after") -> None:
         self.config, self.device = config, device
@@ -65,7 +67,8 @@ class GDNStep:
         self.use(variant)
 
     def use(self, variant: str) -> None:
-        """Switches to one of VARIANTS; model and states stay."""
+        """Switches to one of VARIANTS; model and states stay. Raises ValueError for another
+        name."""
         if variant not in WAYS:
             raise ValueError(f"variant {variant!r}: choose one of {', '.join(VARIANTS)}")
         tables, rule = WAYS[variant]
@@ -76,11 +79,11 @@ class GDNStep:
     def schedule(
         self, query_lens: Sequence[int], computed: Sequence[int] | None = None
     ) -> GDNBatch:
-        """A batch of random inputs. Request i has `query_lens[i]` tokens in this step, goes on from
-        the state in slot i if `computed[i]` tokens were computed before (default: none), and leaves
-        its new state there. Decodes come first, and requests without tokens last.
+        """Returns a batch of random inputs. Request i has `query_lens[i]` tokens in this step,
+        continues from the state in slot i if `computed[i]` tokens were computed before (default:
+        none), and writes its new state there. Decodes come first, and requests without tokens last.
 
-        ValueError for more requests than slots, and for more than MOST_TOKENS tokens.
+        Raises ValueError for more requests than slots, and for more than MOST_TOKENS tokens.
         """
         num_requests, num_tokens = len(query_lens), sum(query_lens)
         if num_requests > self.config.num_slots:
@@ -113,7 +116,7 @@ class GDNStep:
         return torch.from_numpy(numbers).to(self.device)
 
     def run(self, batch: GDNBatch) -> torch.Tensor:
-        """Queues the step; returns what becomes of `batch.hidden`, on the device."""
+        """Queues the step and returns the hidden states after all layers, on the device."""
         metadata = self.builder.build(
             batch.common, batch.num_accepted_tokens, batch.num_decode_draft_tokens_cpu
         )
@@ -121,7 +124,7 @@ class GDNStep:
 
 
 def most_bytes(num_requests: int) -> int:
-    """Bytes that the plans of a step of so many requests may take: for each token its place in the
-    batch (8 bytes), and its share of the chunks that it is in (less than 2); for each request its
-    starts, its flag, its row, and the chunks that it fills in part (less than 64)."""
+    """Returns the most bytes that the plans of a step with `num_requests` requests take. Each token
+    takes its place in the batch (8 bytes) and its share of its chunks (less than 2). Each request
+    takes its starts, its flag, its row, and the chunks that it fills in part (less than 64)."""
     return (8 + 2) * MOST_TOKENS + 64 * num_requests + 1024

@@ -1,1 +1,1 @@
-"""Exercises whose solution is not what the system runs; each says why."""
+"""Solutions of katas that the system itself doesn't run; each module says why."""

@@ -1,7 +1,7 @@
-"""One table from the host to the device by itself.
+"""One table uploaded from the host by itself.
 
-It stands here because the system never sends a table alone: `plan_prefills` makes it by the same
-`prepare_chunk_indices` of `chunk_tables`, and the step sends it with all else.
+The system never uploads one table alone: `plan_prefills` makes it by the same
+`prepare_chunk_indices` of `chunk_tables`, and the step uploads it with everything else.
 """
 
 from __future__ import annotations

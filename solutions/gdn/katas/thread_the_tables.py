@@ -1,7 +1,7 @@
-"""Ops of all layers that share one chunk table: it is made once a step, and handed on.
+"""Ops of all layers that share one chunk table: it is made once a step, and passed on.
 
-They stand here because the system's ops are kernels, where the handing on would be lost among
-strides: these compute the same sums by PyTorch's operators.
+The system's ops are kernels, and strides would hide how the table is passed on. So these ops
+compute the same sums with PyTorch's operators.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def last_of_chunk(
 
 
 def prepare_chunk_indices(cu_seqlens: torch.Tensor) -> torch.Tensor:
-    """[NT, 2] int32 on the device, of starts that are there: (sequence, chunk in this sequence).
-    Two host syncs: the starts are read back, and the table is sent."""
+    """Returns [NT, 2] int32 on the device, from starts on the device: (sequence, chunk in this
+    sequence). Takes two host syncs: the starts are read back, and the table is uploaded."""
     return chunk_tables.prepare_chunk_indices(cu_seqlens.cpu()).to(cu_seqlens.device)
 
 

@@ -1,1 +1,2 @@
-"""What a prefill is compared with, and how long its planning takes."""
+"""Measures a step of prompts, compares the forward with its peer's, and times the host's
+planning."""

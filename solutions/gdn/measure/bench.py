@@ -1,5 +1,5 @@
-"""What a step of prompts costs, its chunk tables made in four ways, and how fast the forward itself
-is: `python -m solutions.gdn.bench`."""
+"""Measures a step of prompts with chunk tables made in four ways, and the forward itself: `python
+-m solutions.gdn.bench`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ..step import VARIANTS, GDNStep
 from .forward_comparison import compare_forward
 
 SMALL_LOAD_MS = {True: 25.0, False: benchmark.PROFILED_LOAD_MS}
-"""Milliseconds that the device is kept busy, by whether times are modelled: enough for the host to
-queue a small step, under a profiler."""
+"""Milliseconds for which the device is kept busy, by whether times are modelled: long enough for
+the host to queue a small step under a profiler."""
 SERVING_BYTES = 16 * 2**30
-"""Memory of a GPU that the workload `serving` fits into."""
+"""GPU memory that the workload `serving` needs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,12 +33,12 @@ class GDNWorkload(GDNConfig):
 
     @classmethod
     def small(cls) -> GDNWorkload:
-        """Prompts of a few tokens, since sim computes them all."""
+        """Returns prompts of a few tokens, since sim computes every one."""
         return cls(**asdict(GDNConfig.small()), prompt_lens=(9, 5, 3))
 
     @classmethod
     def serving(cls) -> GDNWorkload:
-        """Eight prompts of 8192 tokens in all."""
+        """Returns eight prompts with 8192 tokens in all."""
         prompt_lens = (3072, 1536, 1024, 512, 512, 512, 512, 512)
         return cls(**asdict(GDNConfig.qwen3_next_like()), prompt_lens=prompt_lens)
 
@@ -77,8 +77,8 @@ def measure(
 def steps(
     workload: GDNWorkload, accelerator: Accelerator
 ) -> dict[str, Callable[[], benchmark.Step]]:
-    """By variant, what makes a step ready that takes all prompts at once: one model for all,
-    and the same inputs."""
+    """Returns, by variant, a function that prepares a step with all prompts at once. All variants
+    share one model and the same inputs."""
     step = GDNStep(workload, accelerator.device)
     prefill = partial(step.run, step.schedule(workload.prompt_lens))
 
@@ -90,7 +90,7 @@ def steps(
 
 
 def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
-    """One small step of each variant."""
+    """Records one small step of each variant and yields its name and timeline."""
     for variant, ready in steps(GDNWorkload.small(), accelerator).items():
         step = ready()
         step()

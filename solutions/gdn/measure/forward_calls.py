@@ -1,4 +1,4 @@
-"""Random sequences, and the forwards that are called with them: ours and the peer's."""
+"""Random sequences, and the forwards that run on them: ours and the peer's."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from ..rule.chunks import ChunkTables
 from .peer import peer_forward
 
 HEADS, SIZE = 16, 128
-"""How many heads queries, keys and values have, and how many numbers a head has."""
+"""Heads of queries, keys and values, and the size of each head."""
 
 
 class ForwardArguments(DeltaArguments):
-    """Arguments that each forward takes under the same names."""
+    """Arguments that all forwards take under the same names."""
 
     output_final_state: bool
 
 
 Forward = Callable[[], tuple[torch.Tensor, torch.Tensor | None]]
-"""Gives (o, final states), the states in the layout in which this forward keeps them."""
+"""A call that returns (o, final states), with the states in this forward's own layout."""
 
 
 class Sequences:
-    """Where sequences of given lengths start, as each forward wants to be told. It is made once a
-    step, and not by the layers, so no call is charged with it."""
+    """The starts of sequences of given lengths, in the form that each forward takes. They are made
+    once a step and not by the layers, so no measured call pays for them."""
 
     def __init__(self, lengths: Sequence[int], device: torch.device) -> None:
         starts = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32)
@@ -53,8 +53,8 @@ class RuleInputs(NamedTuple):
 
     @classmethod
     def random(cls, sequences: Sequences, normalizes: bool) -> RuleInputs:
-        """Random inputs. `normalizes`: whether the forward scales queries and keys to length 1; if
-        not, they come so."""
+        """Returns random inputs. `normalizes` says that the forward scales queries and keys to
+        length 1; otherwise the inputs have that length already."""
 
         def numbers(*shape: int) -> torch.Tensor:
             return torch.randn(shape, device=sequences.device)
@@ -76,8 +76,8 @@ class RuleInputs(NamedTuple):
 def forwards(
     sequences: Sequences, inputs: RuleInputs, normalizes: bool, with_states: bool, with_peer: bool
 ) -> dict[str, Forward]:
-    """The forwards to compare, by name: ours with the tables of the step, ours that makes them anew
-    in the call, and the peer's."""
+    """Returns the forwards to compare, by name: ours with the tables of the step, ours that makes
+    them in each call, and the peer's."""
     given: ForwardArguments = {
         "q": inputs.q,
         "k": inputs.k,
@@ -103,7 +103,7 @@ def forwards(
     found: dict[str, Forward] = {"ours": lambda: ours(*sequences.tables), "no tables": ours}
     if with_peer:
         peer, starts = peer_forward(), sequences.starts_of_peer
-        # It keeps the transposed states.
+        # The peer keeps the transposed states.
         states_of_peer = None if states is None else states.transpose(2, 3).contiguous()
         found["peer"] = lambda: peer(**given, initial_state=states_of_peer, cu_seqlens=starts)
     return found

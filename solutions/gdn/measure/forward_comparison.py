@@ -1,6 +1,6 @@
-"""How fast the forward is, beside its peer's: `python -m solutions.gdn.measure.forward_comparison`.
+"""Measures our forward beside its peer's: `python -m solutions.gdn.measure.forward_comparison`.
 
-Both get the same random inputs, new ones in every run, take turns, and are measured in one process.
+Both run in turn in one process, on the same random inputs, which are new in every run.
 """
 
 from __future__ import annotations
@@ -33,15 +33,17 @@ LENGTHS = {
     "7 x 1, 8185": [1] * 7 + [8185],
 }
 SHORT = [1, 63, 64, 65, 300]
-"""Tokens of the sequences whose errors are taken."""
+"""Tokens of the sequences on which errors are measured."""
 RUNS, QUICK_RUNS = 41, 5
 WARM_UPS = 3
 """Calls that compile, choose among configurations, and let the allocator grow."""
 LOAD_MS = 5.0
-"""How long the device is kept busy before a call: longer than the host needs to queue it."""
+"""Milliseconds for which the device is kept busy before a call: longer than the host needs to queue
+it."""
 PLANNED_SEQUENCES = (8, 256, 4096)
 OTHER_BYTES = 256 * 2**20
-"""Written before each call, several times what an L2 cache holds: no inputs are left there."""
+"""Bytes written before each call, several times the size of an L2 cache, so that no inputs stay
+there."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -56,8 +58,9 @@ def main(arguments: list[str] | None = None) -> None:
 def compare_forward(
     accelerator: Accelerator, console: Console, folder: Path | None = None, runs: int = RUNS
 ) -> None:
-    """Prints tables of medians of `runs` runs, and writes `folder`/gdn_forward.json. Without a GPU
-    it says so, and without the peer it measures ours alone."""
+    """Prints tables of medians of `runs` runs, and writes `folder`/gdn_forward.json if a folder is
+    given. Without a GPU it prints that it measures nothing; without the peer it measures only
+    ours."""
     if accelerator.modelled:
         console.print(
             "Our forward is compared with its peer on a GPU only: a model's times prove nothing."
@@ -97,7 +100,7 @@ def measure(accelerator: Accelerator, runs: int, with_peer: bool) -> Comparison:
 
 
 class Clock:
-    """Microseconds between two events around a call."""
+    """A clock that measures a call in microseconds, with an event before and after it."""
 
     def __init__(self, accelerator: Accelerator) -> None:
         self.accelerator = accelerator
@@ -105,13 +108,14 @@ class Clock:
         self.other_data = torch.empty(OTHER_BYTES, dtype=torch.uint8, device=accelerator.device)
 
     def as_called(self, call: Forward) -> float:
-        """Microseconds of `call` on an idle device, which waits for the host."""
+        """Returns the microseconds of `call` on an idle device, which waits for the host."""
         self.other_data.zero_()
         self.accelerator.synchronize()
         return self._time(call)
 
     def gpu_alone(self, call: Forward) -> float:
-        """Microseconds of `call` behind a load that lasts until the host has queued it."""
+        """Returns the microseconds of `call` after a load that lasts until the host has queued
+        it."""
         self.other_data.zero_()
         self.accelerator.sleep(LOAD_MS)
         return self._time(call)
@@ -133,7 +137,7 @@ def times_of(
     runs: int,
     with_peer: bool,
 ) -> dict[str, Times]:
-    """What each forward takes, by its name: medians of `runs` calls."""
+    """Returns the times of each forward, by its name: medians of `runs` calls."""
 
     def new_calls() -> dict[str, Forward]:
         inputs = RuleInputs.random(sequences, normalizes)
@@ -158,7 +162,7 @@ def times_of(
 
 
 def in_turn(calls: Mapping[str, Forward], run: int) -> Iterator[tuple[str, Forward]]:
-    """The calls with their names, beginning with another one in each run."""
+    """Yields the calls with their names, starting with a different call in each run."""
     names = list(calls)
     at = run % len(names)
     for name in names[at:] + names[:at]:
@@ -166,8 +170,8 @@ def in_turn(calls: Mapping[str, Forward], run: int) -> Iterator[tuple[str, Forwa
 
 
 def errors_of(sequences: Sequences, with_peer: bool) -> dict[str, dict[str, Errors]]:
-    """How far each forward is from the recurrence in float32, by the way of normalising and the
-    forward's name."""
+    """Returns how far each forward is from the recurrence in float32, by the way of normalising and
+    the forward's name."""
     found = {}
     for normalizes in (True, False):
         inputs = RuleInputs.random(sequences, normalizes)
@@ -175,7 +179,7 @@ def errors_of(sequences: Sequences, with_peer: bool) -> dict[str, dict[str, Erro
         of_case = {}
         for name, call in forwards(sequences, inputs, normalizes, True, with_peer).items():
             o, states = call()
-            assert states is not None  # They were asked for.
+            assert states is not None  # Final states were asked for.
             states = states.transpose(2, 3) if name == "peer" else states
             of_case[name] = Errors(relative_error(o, right[0]), relative_error(states, right[1]))
         found[Case("", normalizes, True).normalized] = of_case
@@ -185,7 +189,8 @@ def errors_of(sequences: Sequences, with_peer: bool) -> dict[str, dict[str, Erro
 def recurrence(
     sequences: Sequences, inputs: RuleInputs, normalizes: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(o, states), token by token, of the same inputs; the tests hold it against plain PyTorch."""
+    """Returns (o, states) of the same inputs, computed token by token. The tests compare it with
+    plain PyTorch."""
     states = inputs.states.clone()
     o, _ = fused_recurrent_gated_delta_rule(
         inputs.q.float(),
@@ -205,7 +210,8 @@ def relative_error(found: torch.Tensor, right: torch.Tensor) -> float:
 
 
 def planning_us(num_seqs: int, longest: int = 128, runs: int = 101) -> float:
-    """Microseconds for both tables of `num_seqs` sequences of 0 to `longest` tokens: the median."""
+    """Returns the median microseconds for planning both tables of `num_seqs` sequences of 0 to
+    `longest` tokens."""
     lengths = np.random.default_rng(0).integers(0, longest + 1, num_seqs)
     cu_seqlens = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     took = []

@@ -1,4 +1,4 @@
-"""What a comparison of forwards found: tables to read, and a record to keep."""
+"""The results of comparing forwards: tables to read, and a record to keep."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ WAYS = {
 class Case(NamedTuple):
     sequences: str
     normalizes: bool
-    """Whether the forward normalises queries and keys; if not, they come normalised."""
+    """True if the forward normalises queries and keys; otherwise they come normalised."""
     with_states: bool
-    """Whether it goes on from states and returns those that it ends in."""
+    """True if the forward starts from states and returns its final states."""
 
     @property
     def normalized(self) -> str:
@@ -39,15 +39,15 @@ class Times:
     """Microseconds of one call, medians."""
 
     as_called_us: float
-    """On an idle device, which waits for the host: with the host's own time."""
+    """Measured on an idle device, which waits for the host: includes the host's time."""
     gpu_us: float
-    """Behind a load, while which the host has queued the call: the device's time alone."""
+    """Measured after a load during which the host queued the call: the device's time alone."""
 
 
 @dataclass(frozen=True)
 class Errors:
-    """How far a forward is from the recurrence in float32: the norm of the difference, relative to
-    that of the right result."""
+    """The distance of a forward from the recurrence in float32: the norm of the difference,
+    relative to the norm of the right result."""
 
     o: float
     final_state: float
@@ -55,8 +55,8 @@ class Errors:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was found of the forwards "ours", with the tables of the step, "no tables", where it
-    makes them anew in the call, and "peer" where there is one."""
+    """Results for the forwards "ours", with the tables of the step; "no tables", which makes them
+    in each call; and "peer", if it is installed."""
 
     accelerator: str
     shape: Mapping[str, int | str]
@@ -64,16 +64,17 @@ class Comparison:
     """Tokens of each sequence of a batch, by the batch's name."""
     runs: int
     peer: str | None
-    """The peer's version; None where there is no peer."""
+    """The peer's version; None without a peer."""
     times: Mapping[Case, Mapping[str, Times]]
     errors: Mapping[str, Mapping[str, Errors]]
     """Errors by the way of normalising, then by the forward's name."""
     planning_us: Mapping[int, float]
-    """Microseconds that the host takes for the tables, by the number of sequences."""
+    """Microseconds that the host takes to plan the tables, by the number of sequences."""
 
 
 def ratios(comparison: Comparison, way: str, name: str = "ours") -> list[float]:
-    """How many times as long the peer takes, by case; none without a peer."""
+    """Returns, by case, how many times as long the peer takes as forward `name`; empty without a
+    peer."""
     return [
         getattr(forwards["peer"], way) / getattr(forwards[name], way)
         for forwards in comparison.times.values()
@@ -82,7 +83,8 @@ def ratios(comparison: Comparison, way: str, name: str = "ours") -> list[float]:
 
 
 def mean_ratios(comparison: Comparison) -> dict[str, dict[str, float]]:
-    """Geometric means, by way of measuring and the forward that the peer is compared with."""
+    """Returns geometric means of these ratios, by way of measuring, then by the forward that the
+    peer is compared with."""
     if comparison.peer is None:
         return {}
     return {
@@ -134,7 +136,7 @@ def _errors_table(comparison: Comparison) -> Table:
 
 
 def write_record(folder: Path, comparison: Comparison) -> Path:
-    """`folder`/gdn_forward.json."""
+    """Writes `folder`/gdn_forward.json and returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "gdn_forward.json"
     record = {

@@ -1,4 +1,5 @@
-"""flash-linear-attention, whose forward ours is compared with: used where it is, never needed."""
+"""flash-linear-attention, the peer that our forward is compared with: used if installed, never
+required."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ if TYPE_CHECKING:
 
 NAME = "flash-linear-attention"
 PACKAGES = (NAME, "fla-core")
-"""Names under which package managers know it: one of them is installed, or none."""
+"""Names of the peer's packages: one of them is installed, or none."""
 
 
 def missing_peer() -> str | None:
-    """One sentence that says why the peer can't be used, or None if it can."""
+    """Returns one sentence that says why the peer can't be used, or None if it can."""
     if find_spec("fla") is None:
         return f"{NAME} is not here, so only our forward is measured: pip install {NAME}"
     try:
@@ -27,14 +28,15 @@ def missing_peer() -> str | None:
 
 
 def peer_forward() -> Callable[..., tuple[torch.Tensor, torch.Tensor | None]]:
-    """The peer's `chunk_gated_delta_rule`. States are [N, H, K, V], starts int64."""
+    """Returns the peer's `chunk_gated_delta_rule`. Its states are [N, H, K, V], its starts
+    int64."""
     from fla.ops.gated_delta_rule import chunk_gated_delta_rule
 
     return chunk_gated_delta_rule
 
 
 def peer_version() -> str:
-    """The version of the package that is installed; "unknown" for a checkout on the path."""
+    """Returns the version of the installed package; "unknown" for a checkout on the path."""
     for package in PACKAGES:
         try:
             return version(package)

@@ -1,1 +1,1 @@
-"""A Gated DeltaNet layer, what it is made of, and a model of such layers."""
+"""A Gated DeltaNet layer, its parts, and a model of such layers."""

@@ -9,8 +9,8 @@ import torch
 
 @dataclass(frozen=True, kw_only=True)
 class GDNConfig:
-    """The sizes of a model's Gated DeltaNet layers. Every value head has a state of its own, and
-    each key head serves the same number of value heads."""
+    """The sizes of a model's Gated DeltaNet layers. Every value head has its own state, and each
+    key head serves the same number of value heads."""
 
     num_layers: int = 24
     hidden_size: int
@@ -20,10 +20,10 @@ class GDNConfig:
     head_v_dim: int
     conv_width: int = 4
     num_slots: int = 64
-    """States that each layer holds: one for a sequence, and one more for each drafted token."""
+    """States that each layer holds: one for each sequence, and one more for each drafted token."""
     norm_eps: float = 1e-6
     dtype: torch.dtype = torch.bfloat16
-    """The type of everything but the states of the delta rule and its gates, which are float32."""
+    """The dtype of everything but the states of the delta rule and its gates, which are float32."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -35,7 +35,7 @@ class GDNConfig:
 
     @classmethod
     def small(cls) -> GDNConfig:
-        """A model that takes seconds on sim; on a GPU the host is its bottleneck."""
+        """Returns a model that takes seconds on sim; on a GPU the host is its bottleneck."""
         return cls(
             hidden_size=32,
             num_k_heads=1,
@@ -47,7 +47,8 @@ class GDNConfig:
 
     @classmethod
     def qwen3_next_like(cls) -> GDNConfig:
-        """A model whose layers have the shape of Qwen3-Next's, for a GPU with 16 GB or more."""
+        """Returns a model whose layers have the shape of Qwen3-Next's, for a GPU with 16 GB or
+        more."""
         return cls(
             hidden_size=2048,
             num_k_heads=16,

@@ -1,4 +1,5 @@
-"""The short convolution's decode step: a token of each sequence, or the few that were drafted."""
+"""The short convolution's decode step, for one token of each sequence or for its few drafted
+tokens."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from ..rule.state_slots import (
 
 
 @triton.jit(
-    # Whatever a step holds, and wherever an upload has it, it is the same compiled kernel.
+    # One compiled kernel serves all of these values, and tensors at any address in an upload.
     do_not_specialize=["num_tokens", "num_slots", "num_columns", "index_stride"],
     do_not_specialize_on_alignment=["state_indices", "query_start_loc", "num_accepted_tokens"],
 )
@@ -46,12 +47,12 @@ def conv_update_kernel(
     tap_stride,
     HAS_BIAS: tl.constexpr,
     HAS_STARTS: tl.constexpr,
-    SPECULATIVE: tl.constexpr,  # each token leaves the state behind it in a slot of its own
+    SPECULATIVE: tl.constexpr,  # each token writes the state after it to its own slot
     SILU: tl.constexpr,
     WIDTH: tl.constexpr,
     BLOCK_DIM: tl.constexpr,
 ):
-    """One program: BLOCK_DIM channels of one sequence."""
+    """Updates BLOCK_DIM channels of one sequence."""
     STATE: tl.constexpr = WIDTH - 1
     sequence = tl.program_id(0).to(tl.int64)
     channel = tl.program_id(1) * BLOCK_DIM + tl.arange(0, BLOCK_DIM)
@@ -61,7 +62,7 @@ def conv_update_kernel(
         first, end = tokens_of(query_start_loc, sequence, num_tokens)
         length = end - first
         if sequence == tl.num_programs(0) - 1:
-            # The tokens behind the last sequence are nobody's: a batch may be padded.
+            # The tokens after the last sequence belong to no sequence: a batch may be padded.
             store_zeros(output + end.to(tl.int64) * dim, dim, num_tokens - end, exists)
     else:
         first = sequence
@@ -81,7 +82,7 @@ def conv_update_kernel(
             tl.num_programs(0), HAS_STARTS,
         )  # fmt: skip
 
-    # The inputs so many tokens back. A narrow kernel doesn't use them all.
+    # The inputs one, two and three tokens back. A narrow kernel doesn't use all of them.
     conv_states += channel.to(tl.int64) * channel_stride
     state = conv_states + slot * slot_stride
     back1 = tl.load(state + (STATE - 1) * tap_stride, mask=exists, other=0.0).to(tl.float32)
@@ -125,9 +126,9 @@ def conv_update_kernel(
                     is_first & (slot >= 0), slot, state_indices, sequence, index_stride,
                     num_columns, query_start_loc, tl.num_programs(0), HAS_STARTS,
                 )  # fmt: skip
-        # Several threads may hold the same channel: none writes before all have read.
+        # Several threads may hold the same channel: no thread writes before all have read.
         tl.debug_barrier()
-        # Without drafts the last token's state overwrites those of the others, in the same slot.
+        # Without drafts each token's state overwrites the one before, in the same slot.
         kept = exists & (slot >= 0) & (slot < num_slots)
         state = conv_states + slot * slot_stride
         dtype = conv_states.dtype.element_ty
@@ -150,8 +151,8 @@ def causal_conv1d_update(
     query_start_loc: torch.Tensor | None = None,
     num_accepted_tokens: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """[num_tokens, dim] like `x`: what `causal_conv1d_fn` computes where every sequence has a
-    state already, without metadata, in one launch (vLLM #38361).
+    """Computes what `causal_conv1d_fn` does if every sequence has a state already, without metadata
+    and in one launch (vLLM #38361). Returns [num_tokens, dim] of the dtype of `x`.
 
     x                    [num_tokens, dim], channels contiguous; bfloat16, float16 or float32
     weight               [dim, width], contiguous, width 2 to 4
@@ -159,19 +160,20 @@ def causal_conv1d_update(
     conv_states          [num_slots, dim, width - 1] of x's dtype, best with channels contiguous
     activation           "silu" or None
     state_indices        [num_seqs] int32: the slot of each sequence, read and overwritten; or
-                         [num_seqs, 1 + drafts]: its slots, a token each
+                         [num_seqs, 1 + drafts]: its slots, one for each token
     query_start_loc      [num_seqs + 1] int32; None if each sequence has one token
-    num_accepted_tokens  [num_seqs] int32, with a row of slots for each sequence: sequence n goes on
-                         from slot state_indices[n, num_accepted_tokens[n] - 1], and leaves the
-                         state behind its token j in slot state_indices[n, j]
+    num_accepted_tokens  [num_seqs] int32, only with a row of slots for each sequence: sequence n
+                         starts from slot state_indices[n, num_accepted_tokens[n] - 1], and writes
+                         the state after its token j to slot state_indices[n, j]
 
-    A sequence whose slot is < 0 or beyond the slots, or whose number of accepted tokens has no
-    column, gives zeros and writes nothing. So do tokens behind the last sequence. A token whose own
-    slot is such a one leaves no state. A sequence without tokens leaves its slots alone. One that
-    `query_start_loc` ends behind the last token ends there. No sequence may have a slot that
-    another one with tokens writes: on sim that is a RuntimeError.
+    A sequence gives zeros and writes nothing if its slot is < 0 or beyond the slots, or if there is
+    no column for its number of accepted tokens. Tokens after the last sequence give zeros too. A
+    token whose own slot is < 0 or beyond the slots writes no state. A sequence without tokens
+    leaves its slots alone. If `query_start_loc` ends a sequence after the last token, it ends at
+    that token. No sequence may have a slot that another sequence with tokens writes: on sim that is
+    a RuntimeError.
 
-    ValueError for shapes, strides and types that don't fit, before anything is launched.
+    Raises ValueError, before any launch, for shapes, strides and dtypes that don't fit.
     """
     check_shapes(x, weight, bias, conv_states, activation)
     num_tokens, dim = x.shape
@@ -197,7 +199,7 @@ def causal_conv1d_update(
         weight if bias is None else bias,
         conv_states,
         state_indices,
-        # What is not given is not read either.
+        # A tensor that is not given is not read: any other stands for it.
         state_indices if query_start_loc is None else query_start_loc,
         state_indices if num_accepted_tokens is None else num_accepted_tokens,
         num_tokens,
@@ -220,8 +222,8 @@ def causal_conv1d_update(
 
 
 def _work(x: torch.Tensor, width: int, num_seqs: int, speculative: bool) -> Work:
-    """Each input read and each output written once; a state read for each sequence, and written
-    for it or for each of its tokens."""
+    """Returns the work: each input is read once and each output written once. A state is read for
+    each sequence, and written for the sequence or, with drafts, for each token."""
     num_tokens, dim = x.shape
     states = num_seqs + (num_tokens if speculative else num_seqs)
     numbers = 2 * num_tokens * dim + states * dim * (width - 1)

@@ -1,4 +1,5 @@
-"""What the delta rule takes of a batch: of all its tokens, of a range, or of those of a kind."""
+"""The inputs of the delta rule: for all tokens of a batch, for a range, or for those of one
+kind."""
 
 from __future__ import annotations
 
@@ -23,29 +24,30 @@ class DeltaArguments(TypedDict):
 
 @dataclass(frozen=True)
 class DeltaInputs:
-    """Queries, keys, values and gates of the same tokens. `qkv`: [T, conv_dim], before or behind
-    the short convolution; the gates `g` and `beta`: [1, T, num_v_heads] float32."""
+    """Queries, keys, values and gates of the same tokens. `qkv` is [T, conv_dim], before or after
+    the short convolution. The gates `g` and `beta` are [1, T, num_v_heads] float32."""
 
     qkv: torch.Tensor
     g: torch.Tensor
     beta: torch.Tensor
 
     def rows(self, start: int, end: int) -> DeltaInputs:
-        """The inputs of the tokens from `start` to before `end`, as views."""
+        """Returns the inputs of the tokens from `start` to before `end`, as views."""
         gates = (gate[:, start:end] for gate in (self.g, self.beta))
         return DeltaInputs(self.qkv[start:end], *gates)
 
     def at(self, token_indices: torch.Tensor) -> DeltaInputs:
-        """The inputs of some tokens, copied. `token_indices`: their places, on the device."""
+        """Returns copies of the inputs of some tokens. `token_indices` has their indices, on the
+        device."""
         gates = (gate.index_select(1, token_indices) for gate in (self.g, self.beta))
         return DeltaInputs(self.qkv.index_select(0, token_indices), *gates)
 
     def with_qkv(self, qkv: torch.Tensor) -> DeltaInputs:
-        """The same gates beside another `qkv`, say that behind the convolution."""
+        """Returns the same gates with another `qkv`, such as that after the convolution."""
         return DeltaInputs(qkv, self.g, self.beta)
 
     def arguments(self, config: GDNConfig) -> DeltaArguments:
-        """What the delta rule takes of each token, in either form."""
+        """Returns the arguments that the delta rule takes for each token, in either form."""
         sizes = [config.key_size, config.key_size, config.value_size]
         q, k, v = self.qkv.unsqueeze(0).split(sizes, dim=2)
         return {

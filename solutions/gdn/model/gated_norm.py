@@ -1,5 +1,5 @@
-"""The last step of a Gated DeltaNet layer's heads: their output is normalised, and multiplied by a
-gate that lets it through or not."""
+"""The last step of a Gated DeltaNet layer's heads: their output is normalised and multiplied by a
+gate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..rule.arguments import is_dense
 
 
 @triton.jit(
-    # However many tokens a step has, it is the same compiled kernel.
+    # One compiled kernel serves any number of tokens.
     do_not_specialize=["num_rows"],
 )
 def gated_norm_kernel(
@@ -31,7 +31,7 @@ def gated_norm_kernel(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,  # a power of two, at least SIZE
 ):
-    """One program: ROWS heads, of one token or of several."""
+    """Computes ROWS heads, of one token or of several."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, BLOCK)
     token = row // HEADS
@@ -50,17 +50,17 @@ def gated_norm_kernel(
 
 
 TILE = 2048
-"""Numbers that one program takes: a few rows, so that it has enough to load at once."""
+"""Numbers that one program computes: a few rows, so that it has enough to load at once."""
 
 
 def gated_rms_norm(
     x: torch.Tensor, z: torch.Tensor, weight: torch.Tensor, eps: float
 ) -> torch.Tensor:
-    """x / sqrt(mean(x²) + eps) * weight * silu(z) over the last dimension, like `x`, in one launch
-    (vLLM #38361). Computed in float32.
+    """Computes x / sqrt(mean(x²) + eps) * weight * silu(z) over the last dimension in float32, in
+    one launch (vLLM #38361). Returns the shape and dtype of `x`.
 
     `x` and `z`: [num_tokens, num_heads, size], the heads of a token contiguous; `weight`: [size],
-    contiguous; each of bfloat16, float16 or float32. ValueError for others.
+    contiguous; each of bfloat16, float16 or float32. Raises ValueError for other tensors.
     """
     _check(x, z, weight)
     num_tokens, num_heads, size = x.shape

@@ -11,7 +11,7 @@ from solutions.common.decoder.shape import FLOATS
 
 
 @triton.jit(
-    # Whatever a step holds, and wherever a slice of it starts, it is the same compiled kernel.
+    # One compiled kernel serves any number of gates, and slices that start at any address.
     do_not_specialize=["num_gates"],
     do_not_specialize_on_alignment=["a", "b"],
 )
@@ -26,10 +26,10 @@ def gating_kernel(
     a_stride,
     b_stride,
     HV: tl.constexpr,
-    LINEAR_FROM: tl.constexpr,  # from there on softplus(x) is x
+    LINEAR_FROM: tl.constexpr,  # softplus(x) is x from there on
     BLOCK: tl.constexpr,
 ):
-    """One program: BLOCK gates of both kinds."""
+    """Computes BLOCK gates of both kinds."""
     gate = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     exists = gate < num_gates
     token = gate // HV
@@ -38,7 +38,7 @@ def gating_kernel(
     step = tl.load(a + token * a_stride + head, mask=exists, other=0.0).to(tl.float32)
     step += tl.load(dt_bias + head, mask=exists, other=0.0).to(tl.float32)
     is_linear = step > LINEAR_FROM
-    # log(1 + x) to the last digit: the quotient undoes what the sum with 1 rounds away.
+    # log(1 + x) to the last digit: the quotient restores what the sum with 1 rounds away.
     x = tl.exp(tl.where(is_linear, LINEAR_FROM, step))
     above_one = 1.0 + x
     is_lost = above_one == 1.0
@@ -51,17 +51,17 @@ def gating_kernel(
 
 BLOCK = 256
 LINEAR_FROM = 20.0
-"""Beyond it log(1 + exp(x)) is x in float32."""
+"""The number above which log(1 + exp(x)) is x in float32."""
 
 
 def fused_gdn_gating(
     A_log: torch.Tensor, a: torch.Tensor, b: torch.Tensor, dt_bias: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(g, beta), [1, T, HV] float32 both, in one launch (vLLM #38361).
+    """Returns (g, beta), both [1, T, HV] float32, in one launch (vLLM #38361).
 
-    g = -exp(A_log) softplus(a + dt_bias) is the logarithm of the decay, beta = sigmoid(b).
-    `a` and `b`: [T, HV], the heads of a token contiguous; `A_log` and `dt_bias`: [HV], contiguous;
-    each of bfloat16, float16 or float32. ValueError for others.
+    g = -exp(A_log) softplus(a + dt_bias) is the logarithm of the decay, beta = sigmoid(b). `a` and
+    `b`: [T, HV], the heads of a token contiguous; `A_log` and `dt_bias`: [HV], contiguous; each of
+    bfloat16, float16 or float32. Raises ValueError for other tensors.
     """
     _check(A_log, a, b, dt_bias)
     num_tokens, num_heads = a.shape

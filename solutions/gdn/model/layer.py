@@ -1,5 +1,5 @@
-"""A Gated DeltaNet layer: projections, a short convolution, and both forms of the delta rule; and a
-model of such layers."""
+"""A Gated DeltaNet layer, made of projections, a short convolution and both forms of the delta
+rule; and a model of such layers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .gated_norm import gated_rms_norm
 from .gating import fused_gdn_gating
 
 ACTIVATION = "silu"
-"""What the short convolution ends with."""
+"""The activation at the end of the short convolution."""
 
 
 @dataclass(frozen=True)
 class GDNState:
-    """What one layer remembers of all sequences, in their slots."""
+    """The states of one layer for all sequences, in their slots."""
 
     conv_states: torch.Tensor
     """[num_slots, conv_dim, conv_width - 1], channels contiguous."""
@@ -44,15 +44,16 @@ class GDNState:
 
 
 class GDNLayer:
-    """One layer, with random weights of PyTorch's seed as it is: everything between two residual
-    sums but the norm in front. It remembers nothing itself: that is in a GDNState."""
+    """One layer, with random weights from PyTorch's current seed: everything between two residual
+    sums except the norm before it. The layer has no state itself: a GDNState has it."""
 
     def __init__(self, config: GDNConfig, device: torch.device) -> None:
         self.config = config
         self.chunk_gated_delta_rule = chunk_gated_delta_rule
-        """The rule for prefills: another function of the same signature may take its place."""
+        """The rule for prefills. Another function with the same signature may replace it."""
         self.causal_conv1d_fn = causal_conv1d_fn
-        """The short convolution of prefills, likewise."""
+        """The short convolution of prefills. Another function with the same signature may replace
+        it."""
 
         def weight(*shape: int, scale: float, dtype: torch.dtype = config.dtype) -> torch.Tensor:
             return torch.randn(shape, dtype=dtype, device=device).mul_(scale)
@@ -62,7 +63,7 @@ class GDNLayer:
         self.in_proj_qkvz = weight(config.conv_dim + value_size, hidden_size, scale=into)
         self.in_proj_ba = weight(2 * num_heads, hidden_size, scale=into)
         self.conv_weight = weight(config.conv_dim, config.conv_width, scale=0.5)
-        # From heads that forget within a token to some that remember hundreds.
+        # Some heads forget within a token, and some remember hundreds of tokens.
         self.A_log = weight(num_heads, scale=2.0, dtype=torch.float32).sub_(2.0)
         self.dt_bias = weight(num_heads, scale=0.5)
         self.norm_weight = weight(config.head_v_dim, scale=0.1).add_(1.0)
@@ -71,12 +72,12 @@ class GDNLayer:
     def forward(
         self, hidden: torch.Tensor, metadata: GDNAttentionMetadata, state: GDNState
     ) -> torch.Tensor:
-        """What becomes of `hidden` [T, hidden_size], of the same shape. The states of the batch's
-        sequences are changed in place.
+        """Runs the layer on `hidden` [T, hidden_size] and returns the same shape. Changes the
+        states of the batch's sequences in place.
 
-        Nothing is uploaded, and nobody waits (vLLM #38361). Rows behind the batch's tokens, as a
-        graph's batch has them, change no state, and come out as zeros if they came in finite.
-        ValueError if there are fewer rows than tokens.
+        Nothing is uploaded, and nothing waits (vLLM #38361). A graph's batch may have rows after
+        the batch's tokens: they change no state, and come out as zeros if they came in finite.
+        Raises ValueError if there are fewer rows than tokens.
         """
         config = self.config
         _check_hidden(hidden, config.hidden_size, metadata.num_actual_tokens)
@@ -92,9 +93,10 @@ class GDNLayer:
     def _heads(
         self, inputs: DeltaInputs, metadata: GDNAttentionMetadata, state: GDNState
     ) -> torch.Tensor:
-        """[T, num_v_heads, head_v_dim] in the order of the tokens, zeros behind the last one."""
+        """Returns [T, num_v_heads, head_v_dim] in the order of the tokens, with zeros after the
+        last token."""
         if not metadata.num_prefills:
-            # Their kernels themselves give zeros to the rows behind the last sequence.
+            # These kernels themselves give zeros to the rows after the last sequence.
             return self._token_by_token(inputs, metadata, state)
         num_rows, num_tokens = len(inputs.qkv), metadata.num_actual_tokens
         speculative, others = metadata.spec_token_indices, metadata.non_spec_token_indices
@@ -113,9 +115,9 @@ class GDNLayer:
     def _token_by_token(
         self, inputs: DeltaInputs, metadata: GDNAttentionMetadata, state: GDNState
     ) -> torch.Tensor:
-        """[T, num_v_heads, head_v_dim] of the speculative requests' tokens, or, where nobody is
-        speculative, of a batch of decodes alone. The starts say which requests are there: in a
-        graph's batch others may be than when it was captured."""
+        """Returns [T, num_v_heads, head_v_dim] of the speculative requests' tokens or, if no
+        request is speculative, of a batch of decodes. The starts say which requests exist: a
+        replayed graph may have other requests than the captured one."""
         if metadata.num_spec_decodes:
             slots, starts = metadata.spec_state_indices, metadata.spec_query_start_loc
         else:
@@ -143,8 +145,8 @@ class GDNLayer:
     def _with_prefills(
         self, inputs: DeltaInputs, metadata: GDNAttentionMetadata, state: GDNState
     ) -> torch.Tensor:
-        """[T, num_v_heads, head_v_dim] of the tokens that are not speculative: decodes, then
-        prefills, of which there are some."""
+        """Returns [T, num_v_heads, head_v_dim] of the tokens that are not speculative: decodes,
+        then prefills, of which there is at least one."""
         slots, starts = metadata.non_spec_state_indices, metadata.non_spec_query_start_loc
         has_initial_state = metadata.has_initial_state
         assert slots is not None and starts is not None and has_initial_state is not None
@@ -182,8 +184,8 @@ class GDNLayer:
 
 
 class GDNModel:
-    """`config.num_layers` Gated DeltaNet layers with random weights, each behind an RMS norm and a
-    residual sum, and nothing else of a model."""
+    """`config.num_layers` Gated DeltaNet layers with random weights, each with an RMS norm before
+    it and a residual sum after it, and no other part of a model."""
 
     def __init__(self, config: GDNConfig, device: torch.device) -> None:
         torch.manual_seed(config.seed)
@@ -198,8 +200,8 @@ class GDNModel:
         metadata: GDNAttentionMetadata,
         states: Sequence[GDNState],
     ) -> torch.Tensor:
-        """What becomes of `hidden` [T, hidden_size] behind all layers, of the same shape. `states`:
-        one for each layer, changed in place."""
+        """Runs all layers on `hidden` [T, hidden_size] and returns the same shape. `states` has one
+        GDNState for each layer, changed in place."""
         shape, eps = hidden.shape[1:], self.config.norm_eps
         for layer, weight, state in zip(
             self.layers, self.norm_weights.unbind(), states, strict=True

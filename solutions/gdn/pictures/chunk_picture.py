@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 760, 298
 LEFT, RIGHT = 112, 744
-"""Where what is drawn begins and ends, right of the rows' names."""
+"""Left and right end of the drawing, which is to the right of the rows' names."""
 TOKENS_TOP, CHUNKS_TOP, PROGRAMS_TOP, TABLE_TOP, OFFSETS_TOP = 72, 106, 162, 190, 232
 ROW_NAMES = {
     "tokens": TOKENS_TOP + 15,
@@ -32,20 +32,20 @@ ROW_NAMES = {
 }
 WIDEST_PROGRAM = 72
 PALE = 0.25
-"""Opacity of what is computed for nothing."""
+"""Opacity of rows that are computed for nothing."""
 
 
 @dataclass(frozen=True)
 class ChunkPicture:
-    """A picture of sequences of `lengths` tokens, cut into chunks of `chunk_size`, a power of two,
-    16 or more."""
+    """A picture of sequences of `lengths` tokens, cut into chunks of `chunk_size`, a power of two
+    of at least 16."""
 
     lengths: Sequence[int]
     chunk_size: int = FLA_CHUNK_SIZE
 
     @property
     def text(self) -> str:
-        """The tables themselves, one column for each program."""
+        """The tables as text, one column for each program."""
         rows = {
             "program": list(range(self.num_programs)),
             "sequence": self.indices[:, 0].tolist(),
@@ -81,8 +81,8 @@ class ChunkPicture:
 
     @property
     def blind_pieces(self) -> tuple[int, int]:
-        """(pieces if the tokens are cut every chunk_size whosever they are, those of them that
-        hold tokens of two sequences)."""
+        """(number of pieces, number of pieces with tokens of two or more sequences) if the tokens
+        are cut every `chunk_size`, whatever sequence they belong to."""
         pieces = range(0, self.num_tokens, self.chunk_size)
         borders = {int(start) for start in self.starts if 0 < start < self.num_tokens}
         torn = sum(
@@ -123,7 +123,7 @@ class ChunkPicture:
 
     @cached_property
     def chunks(self) -> tuple[np.ndarray, np.ndarray]:
-        """[P] first token of each program's chunk, [P] how many tokens it holds."""
+        """(first token of each program's chunk, number of tokens in it), both [num_programs]."""
         sequences, chunks = self.indices.T
         firsts = self.starts[sequences] + chunks * self.chunk_size
         return firsts, np.minimum(self.chunk_size, self.starts[sequences + 1] - firsts)
@@ -181,7 +181,7 @@ class ChunkPicture:
             sheet.axes.plot(ends, (CHUNKS_TOP + BAR, PROGRAMS_TOP), color=colour, linewidth=POINT)
 
     def _draw_programs(self, sheet: Sheet) -> None:
-        """Draws each program as wide as a full chunk: what is pale is computed for nothing."""
+        """Draws each program as wide as a full chunk: the pale part is computed for nothing."""
         width, lefts = self.program_width, self.program_lefts
         sheet.boxes(lefts, width, PROGRAMS_TOP, [(colour, PALE) for colour in self.colours])
         sheet.boxes(lefts, width * self.chunks[1] / self.chunk_size, PROGRAMS_TOP, self.colours)
@@ -192,8 +192,8 @@ class ChunkPicture:
             sheet.label(middle, TABLE_TOP + 26, chunk, size=size)
 
     def _draw_offsets(self, sheet: Sheet) -> None:
-        """Draws each offset where its sequence's programs begin; a sequence without any shares its
-        place with the next one."""
+        """Draws each offset at the first of its sequence's programs. A sequence without programs
+        shares its place with the next sequence."""
         for offset, times in Counter(self.offsets.tolist()).items():
             x = LEFT + self.program_width * offset
             sheet.axes.vlines(x, TABLE_TOP - 2, OFFSETS_TOP - 2, FAINT, linewidth=POINT)

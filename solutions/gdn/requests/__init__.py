@@ -1,1 +1,1 @@
-"""Who is in a batch, of which kind, and what the chunked rule is told of it."""
+"""The requests of a batch, split by kind, and the metadata that the chunked rule reads of them."""

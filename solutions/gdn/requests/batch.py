@@ -1,4 +1,4 @@
-"""The requests of one step: handed over by a scheduler, checked once, and told apart by kind."""
+"""The requests of one step: given by a scheduler, checked once, and split by kind."""
 
 from __future__ import annotations
 
@@ -36,18 +36,19 @@ class GDNCommonMetadata:
 
 @dataclass(frozen=True)
 class RequestLengths:
-    """How long requests are: how many tokens each has in this step, and how many were computed
-    before. Both are [num_requests] int64 on the host."""
+    """Lengths of requests: the tokens of each in this step, and the tokens computed before. Both
+    are [num_requests] int64 on the host."""
 
     query_lens: np.ndarray
     num_computed: np.ndarray
 
 
 def checked_lengths(common: GDNCommonMetadata, device: torch.device) -> RequestLengths:
-    """How many tokens each request has in this step, and had before.
+    """Returns how many tokens each request has in this step, and had before.
 
-    ValueError for a batch that cannot be: by the values of what is on the host, by the shapes
-    and types alone of what is on the device."""
+    Raises ValueError for a batch that can't exist. It checks the values of whatever is on the host,
+    and only shapes and dtypes of whatever is on the device.
+    """
     query_lens = sequence_lengths(
         "query_start_loc_cpu", common.query_start_loc_cpu, common.num_actual_tokens, "request"
     )
@@ -62,7 +63,7 @@ def checked_lengths(common: GDNCommonMetadata, device: torch.device) -> RequestL
 
 
 def check_on_device(name: str, tensor: torch.Tensor, size: int, device: torch.device) -> None:
-    """ValueError unless `tensor` is int32 [size], contiguous, on `device`."""
+    """Raises ValueError unless `tensor` is int32 [size], contiguous, on `device`."""
     right = tensor.shape == (size,) and tensor.dtype == torch.int32 and tensor.device == device
     if not right or not tensor.is_contiguous():
         raise ValueError(
@@ -109,7 +110,7 @@ def _check_state_indices(slots: torch.Tensor, num_requests: int, device: torch.d
 
 
 NOT_SPECULATIVE = -1
-"""Stands for the number of draft tokens of a request that is not speculative."""
+"""The number of draft tokens of a request that is not speculative."""
 
 
 def checked_speculation(
@@ -118,11 +119,11 @@ def checked_speculation(
     num_accepted_tokens: torch.Tensor | None,
     num_decode_draft_tokens_cpu: HostIntegers | None,
 ) -> np.ndarray:
-    """[num_requests] bool on the host: whether each request is speculative. Where
-    `num_decode_draft_tokens_cpu` is None, none is.
+    """Returns [num_requests] bool on the host: True for speculative requests. None is speculative
+    if `num_decode_draft_tokens_cpu` is None.
 
-    ValueError for drafts that don't fit the batch, and if nobody says how many tokens of the last
-    step's drafts were accepted.
+    Raises ValueError for drafts that don't fit the batch, and if a request is speculative but
+    `num_accepted_tokens` is None.
     """
     num_requests = len(query_lens)
     if num_accepted_tokens is not None:
@@ -171,8 +172,8 @@ def _check_drafts(drafts: np.ndarray, query_lens: np.ndarray, num_slots: int) ->
 
 @dataclass(frozen=True)
 class RequestSplit:
-    """How many requests and tokens of a step are of which kind; the counts are those of
-    GDNAttentionMetadata. `is_speculative`: [num_requests] bool on the host."""
+    """The numbers of requests and tokens of each kind in a step, defined as in
+    GDNAttentionMetadata. `is_speculative` is [num_requests] bool on the host."""
 
     lengths: RequestLengths
     is_speculative: np.ndarray
@@ -199,7 +200,7 @@ class RequestSplit:
 
     @property
     def is_speculative_alone(self) -> bool:
-        """True if there are speculative requests, and all others are padding."""
+        """True if there are speculative requests, and all other requests are padding."""
         return bool(self.num_spec_decodes and not self.num_prefills)
 
     @property
@@ -209,17 +210,17 @@ class RequestSplit:
 
 
 def split_requests(lengths: RequestLengths, is_speculative: np.ndarray) -> RequestSplit:
-    """Counts the requests of each kind. A decode has one token and goes on from a state. From the
-    first request on for which that is not so, all are counted as prefills, others with one token
-    and a state among them. Next to speculative requests nothing is counted as a decode.
-    """
+    """Counts the requests of each kind. A decode has one token and continues from a state. The
+    first request for which that is not true ends the decodes: it and all requests after it count as
+    prefills, even those with one token and a state. Next to speculative requests no request counts
+    as a decode."""
     query_lens = lengths.query_lens
     num_spec_decodes = int(is_speculative.sum())
     num_spec_decode_tokens = int(query_lens[is_speculative].sum())
     num_other_tokens = int(query_lens.sum()) - num_spec_decode_tokens
     num_decodes = 0 if num_spec_decodes else _leading_decodes(lengths)
     num_prefill_tokens = num_other_tokens - num_decodes
-    # Padding stays where it is, at the end: behind prefills it is prefills without tokens.
+    # Padding stays at the end: after prefills it counts as prefills without tokens.
     num_others = len(query_lens) - num_spec_decodes - num_decodes
     num_prefills, num_padding = (num_others, 0) if num_prefill_tokens else (0, num_others)
     return RequestSplit(
@@ -235,14 +236,14 @@ def split_requests(lengths: RequestLengths, is_speculative: np.ndarray) -> Reque
 
 
 def _leading_decodes(lengths: RequestLengths) -> int:
-    # A prompt of one token is none: the kernels of a decode always go on from the slot's state,
-    # which here is that of whoever had the slot before.
+    # A prompt of one token is no decode: a decode's kernels always continue from the slot's state,
+    # which here is that of the slot's last owner.
     is_decode = (lengths.query_lens == 1) & (lengths.num_computed > 0)
     return int(np.argmin(np.append(is_decode, False)))
 
 
 def starts_of(lengths: np.ndarray) -> np.ndarray:
-    """[n + 1] int32: where each of n sequences starts, then the end of the last one."""
+    """Returns [n + 1] int32: where each of n sequences starts, then the end of the last one."""
     starts = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=starts[1:])
     return starts

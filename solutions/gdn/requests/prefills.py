@@ -1,4 +1,4 @@
-"""What the chunked rule is told of a step: its prefills alone, planned on the host."""
+"""The metadata that the chunked rule reads of a step: only its prefills, planned on the host."""
 
 from __future__ import annotations
 
@@ -58,12 +58,13 @@ def build_prefill_metadata(
 
 
 def plan_prefills(split: RequestSplit, with_tables: bool = True) -> PrefillPlan:
-    """The prefills of a batch whose lengths were checked when it came in, on the host. Without
+    """Plans the prefills of a batch on the host; its lengths are checked already. Without
     `with_tables` no chunk tables are made: `chunk_indices` and `chunk_offsets` stay None."""
     if not split.num_prefills:
         return PrefillPlan({}, split)
     starts = starts_of(split.non_spec_query_lens)
-    # The prefills' tokens are cut out of the batch's, so they are counted from their first one.
+    # The prefills' tokens are cut out of the batch's, so counting starts at the first prefill
+    # token.
     prefill_starts = starts[split.num_decodes :] - starts[split.num_decodes]
     arrays = {
         "query_start_loc": prefill_starts,
@@ -77,16 +78,16 @@ def plan_prefills(split: RequestSplit, with_tables: bool = True) -> PrefillPlan:
 
 @dataclass(frozen=True)
 class PrefillPlan:
-    """The prefills of a step on the host, to be uploaded. `arrays`: the tensors of PrefillMetadata,
-    under the same names, and none without prefills; `has_initial_state` is of the decodes ahead of
-    them too."""
+    """The prefills of a step on the host, ready for the upload. `arrays` has the tensors of
+    PrefillMetadata under the same names, and is empty without prefills. Its `has_initial_state`
+    includes the decodes before the prefills."""
 
     arrays: HostArrays
     split: RequestSplit
 
     def apply(self, on_device: DeviceArrays) -> PrefillMetadata:
-        """The metadata. `on_device`: `arrays`, once they are uploaded. Its tensors are those, or
-        views of them: nothing is copied."""
+        """Returns the metadata. `on_device` is the uploaded `arrays`. The metadata's tensors are
+        these tensors or views of them: nothing is copied."""
         split = self.split
         tensors = dict(on_device)
         if tensors:

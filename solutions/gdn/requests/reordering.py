@@ -1,4 +1,4 @@
-"""Where speculative requests and others are mixed: which requests and tokens are of which kind."""
+"""Separates speculative requests from all other requests of a batch, and their tokens too."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from solutions.common.packed_upload import HostArrays
 from .batch import RequestSplit, starts_of
 
 BITS = 64
-"""Requests whose bits one int64 holds."""
+"""Requests whose bits fit into one int64."""
 
 
 class Reordering(NamedTuple):
-    """Which requests and tokens are speculative, on the device. Rows are requests' places in the
-    batch: [num_spec_decodes] and [num_prefills] int64; starts are [... + 1] int32; token indices
-    are tokens' places in the batch: [num_spec_decode_tokens] and [num_prefill_tokens] int64. All in
-    the batch's order."""
+    """The speculative and the other requests and tokens of a batch, on the device, each in the
+    batch's order.
+
+    Rows are the requests' indices in the batch, [num_spec_decodes] and [num_prefills] int64. Starts
+    are [... + 1] int32. Token indices are the tokens' indices in the batch,
+    [num_spec_decode_tokens] and [num_prefill_tokens] int64.
+    """
 
     spec_rows: torch.Tensor
     non_spec_rows: torch.Tensor
@@ -30,7 +33,7 @@ class Reordering(NamedTuple):
 
 
 def plan_reordering(split: RequestSplit) -> HostArrays:
-    """The arrays of Reordering, under the same names, to be uploaded."""
+    """Returns the arrays of Reordering, under the same names, to be uploaded."""
     query_lens, is_speculative = split.lengths.query_lens, split.is_speculative
     token_is_speculative = np.repeat(is_speculative, query_lens)
     return {
@@ -44,8 +47,8 @@ def plan_reordering(split: RequestSplit) -> HostArrays:
 
 
 def reorder_on_device(split: RequestSplit, query_start_loc: torch.Tensor) -> Reordering:
-    """A Reordering that is made on the device, without an upload: stable sorts of masks, of which
-    the host knows how many of each kind there are. `query_start_loc`: [num_requests + 1] int32 on
+    """Makes a Reordering on the device, without an upload, by stable sorts of masks: the host knows
+    how many requests and tokens are of each kind. `query_start_loc` is [num_requests + 1] int32 on
     the device."""
     query_lens = query_start_loc.diff()
     is_speculative = mask_on_device(split.is_speculative, query_lens.device)
@@ -65,9 +68,9 @@ def reorder_on_device(split: RequestSplit, query_start_loc: torch.Tensor) -> Reo
 
 
 def mask_on_device(mask: np.ndarray, device: torch.device) -> torch.Tensor:
-    """[n] uint8 on the device with the values of `mask`, [n] bool on the host. Nothing is copied:
-    the bits are the arguments of kernels that fill one number each, so a graph that is replayed
-    has those of its capture."""
+    """Returns [n] uint8 on the device with the values of `mask`, [n] bool on the host. Nothing is
+    copied: the bits are arguments of kernels that each fill one number. So a replayed graph has the
+    mask of its capture."""
     padded = np.zeros(-(-len(mask) // BITS) * BITS, bool)
     padded[: len(mask)] = mask
     words = np.packbits(padded, bitorder="little").view("<i8")
@@ -80,7 +83,7 @@ def mask_on_device(mask: np.ndarray, device: torch.device) -> torch.Tensor:
 
 
 def _both_kinds(mask: torch.Tensor, num_set: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """(places where the mask is 0, places where it is 1), both int64, in the order of the mask."""
+    """Returns (indices where the mask is 0, indices where it is 1), both int64 and ascending."""
     order = torch.argsort(mask, stable=True)
     num_others = len(mask) - num_set
     return order[:num_others], order[num_others:]

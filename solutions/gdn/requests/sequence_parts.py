@@ -1,5 +1,5 @@
-"""What the layers need of a step's decodes and prefills, where nothing is uploaded: made on the
-device, by kernels that the host queues without knowing a length."""
+"""Makes the layers' metadata of decodes and prefills on the device, without an upload, by kernels
+that the host queues without knowing a length."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .prefills import PrefillMetadata
 
 
 class SequenceParts(NamedTuple):
-    """What the layers need of the decodes and prefills of a step, on the device."""
+    """The metadata of a step's decodes and prefills that the layers read, on the device."""
 
     has_initial_state: torch.Tensor
-    """[num_seqs] bool: whether tokens were computed before."""
+    """[num_seqs] bool: True if tokens were computed before."""
     conv_metadata: ConvMetadata
     prefills: PrefillMetadata | None = None
 
@@ -26,9 +26,11 @@ class SequenceParts(NamedTuple):
 def scan_sequences(
     split: RequestSplit, query_start_loc: torch.Tensor, seq_lens: torch.Tensor
 ) -> SequenceParts:
-    """The parts of a batch with prefills, made on the device: nothing is uploaded.
-    `query_start_loc` [num_seqs + 1] and `seq_lens` [num_seqs] int32, of the requests that are not
-    speculative."""
+    """Makes the parts of a batch with prefills on the device, without an upload.
+
+    `query_start_loc` [num_seqs + 1] and `seq_lens` [num_seqs] are int32, of the requests that are
+    not speculative.
+    """
     has_initial_state = seq_lens > query_start_loc.diff()
     prefill_starts = query_start_loc[split.num_decodes :]
     if split.num_decodes:
@@ -57,8 +59,8 @@ def scan_sequences(
 def decode_sequences(
     split: RequestSplit, query_start_loc: torch.Tensor, seq_lens: torch.Tensor
 ) -> SequenceParts:
-    """The parts of a batch without prefills, made on the device: nothing is uploaded, since each
-    decode is one chunk of one token. Arguments are those of `scan_sequences`."""
+    """Makes the parts of a batch without prefills on the device. It needs no upload, since each
+    decode is one chunk of one token. The arguments are those of `scan_sequences`."""
     num_decodes, device = split.num_decodes, seq_lens.device
     return SequenceParts(
         seq_lens > query_start_loc.diff(),

@@ -1,7 +1,7 @@
-"""What the delta rule is given, in the chunked and in the recurrent form: checked, and completed.
+"""Checks and completes the arguments of the delta rule, in the chunked and in the recurrent form.
 
-Only shapes, types, strides and devices are looked at, which the host knows: to read a value would
-be to wait. So a wrong value on the device is nobody's error.
+Only shapes, dtypes, strides and devices are checked, which the host knows: reading a value would
+make it wait. So a wrong value on the device raises no error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .chunks import FLA_CHUNK_SIZE, ChunkTables, check_chunk_size, check_tables
 
 
 def is_dense(tensor: torch.Tensor, first_dimension: int) -> bool:
-    """Whether the dimensions from `first_dimension` (at least 1) on lie as in contiguous memory."""
+    """True if the dimensions from `first_dimension` (at least 1) on lie as in contiguous memory."""
     expected = 1
     for dimension in range(tensor.dim() - 1, first_dimension - 1, -1):
         size = tensor.shape[dimension]
@@ -34,8 +34,8 @@ LARGEST_KEY = 256
 def check_tokens(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: torch.Tensor, beta: torch.Tensor
 ) -> None:
-    """ValueError unless q, k [1, T, H, K] and v [1, T, HV, V] are of one type, g is [1, T, HV]
-    float32 and beta [1, T, HV], with the heads of a token contiguous."""
+    """Raises ValueError unless q, k [1, T, H, K] and v [1, T, HV, V] are of one dtype, g is [1, T,
+    HV] float32 and beta [1, T, HV], all on one device with the heads of a token contiguous."""
     if q.dim() != 4 or len(q) != 1 or k.shape != q.shape:
         raise ValueError(
             f"q of shape {list(q.shape)} and k of {list(k.shape)}: make both [1, T, H, K]"
@@ -71,7 +71,7 @@ def check_tokens(
 
 
 def check_chunked_sizes(q: torch.Tensor, v: torch.Tensor) -> None:
-    """ValueError unless the products of a chunk can take keys and values of these sizes."""
+    """Raises ValueError unless the products of a chunk can take keys and values of these sizes."""
     for name, size in (("keys", q.shape[3]), ("values", v.shape[3])):
         if size not in CHUNKED_SIZES:
             sizes = ", ".join(map(str, CHUNKED_SIZES))
@@ -80,18 +80,19 @@ def check_chunked_sizes(q: torch.Tensor, v: torch.Tensor) -> None:
 
 STATE_TYPES = (torch.float32, torch.bfloat16)
 STATE_ARGUMENTS = ("initial_state", "state_indices", "has_initial_state")
-"""The names of the arguments by which a caller gives the three parts of SequenceStates."""
+"""The names of the arguments for the three parts of SequenceStates."""
 
 
 class SequenceStates(NamedTuple):
-    """One state for each sequence, or a pool with a slot for each; see `chunk_gated_delta_rule`."""
+    """One state for each sequence, or a pool with a slot for each sequence; see
+    `chunk_gated_delta_rule`."""
 
     initial: torch.Tensor | None
     slots: torch.Tensor | None
     has_initial: torch.Tensor | None
 
     def check(self, num_seqs: int, shape: tuple[int, int, int], device: torch.device) -> None:
-        """ValueError unless these can be the states of `num_seqs` sequences, each of `shape`
+        """Raises ValueError unless these can be the states of `num_seqs` sequences, each of `shape`
         (HV, V, K), on `device`. Values on the device are not read."""
         for name, tensor in zip(STATE_ARGUMENTS, self, strict=True):
             if tensor is not None and tensor.device != device:
@@ -127,8 +128,8 @@ class SequenceStates(NamedTuple):
     def room_for_final(
         self, num_seqs: int, shape: tuple[int, int, int], device: torch.device
     ) -> torch.Tensor:
-        """Where final states are written: the pool itself, or else [num_seqs, *shape] float32,
-        uninitialised."""
+        """Returns the tensor for the final states: the pool itself, or else an uninitialised
+        [num_seqs, *shape] float32."""
         if self.initial is not None and self.slots is not None:
             return self.initial
         return torch.empty(num_seqs, *shape, dtype=torch.float32, device=device)
@@ -142,9 +143,9 @@ def check_sequences(
     chunk_size: int = FLA_CHUNK_SIZE,
     needs_offsets: bool = False,
 ) -> int:
-    """How many sequences there are. ValueError if these can't be the starts and the tables of
-    `tokens` [1, T, ...], or if one table is given where both are needed. What is None is made
-    later, by `sequences_of`."""
+    """Returns the number of sequences. Raises ValueError if these can't be the starts and the
+    tables of `tokens` [1, T, ...], or if only one table is given where both are needed. Arguments
+    that are None are made later, by `sequences_of`."""
     check_chunk_size(chunk_size)
     num_seqs = 1 if cu_seqlens is None else _count(cu_seqlens, tokens.device)
     for name, table, other in (
@@ -172,8 +173,9 @@ def sequences_of(
     chunk_offsets: torch.Tensor | None,
     chunk_size: int = FLA_CHUNK_SIZE,
 ) -> tuple[torch.Tensor, ChunkTables]:
-    """(cu_seqlens, tables), checked before. Without starts there is one sequence of all tokens,
-    without tables they are made on the device: nothing is uploaded, and nobody waits."""
+    """Returns (cu_seqlens, tables), which the caller has checked. Without starts there is one
+    sequence of all tokens. Without tables they are made on the device, with no upload and no
+    wait."""
     cu_seqlens = _starts(tokens, cu_seqlens)
     if chunk_indices is None or chunk_offsets is None:
         tables = prepare_chunk_tables_on_device(cu_seqlens, tokens.shape[1], chunk_size)
@@ -187,8 +189,8 @@ def chunks_of(
     chunk_indices: torch.Tensor | None,
     chunk_size: int = FLA_CHUNK_SIZE,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(cu_seqlens [num_seqs + 1] int32, chunk_indices [NT, 2] int32) as `sequences_of` gives them,
-    for an op that works on each chunk by itself and needs no offsets."""
+    """Returns (cu_seqlens [num_seqs + 1] int32, chunk_indices [NT, 2] int32) as `sequences_of`
+    does, for an op that works on each chunk by itself and needs no offsets."""
     cu_seqlens = _starts(tokens, cu_seqlens)
     if chunk_indices is None:
         tables = prepare_chunk_tables_on_device(cu_seqlens, tokens.shape[1], chunk_size)
@@ -197,7 +199,8 @@ def chunks_of(
 
 
 def _starts(tokens: torch.Tensor, cu_seqlens: torch.Tensor | None) -> torch.Tensor:
-    """`cu_seqlens`, or where that is None the [2] int32 of one sequence of all tokens."""
+    """Returns `cu_seqlens`, or if that is None the [2] int32 starts of one sequence of all
+    tokens."""
     if cu_seqlens is not None:
         return cu_seqlens
     return torch.arange(2, dtype=torch.int32, device=tokens.device) * tokens.shape[1]

@@ -1,4 +1,4 @@
-"""The chunked gated delta rule, forward: checks what it is given, and launches three kernels."""
+"""The forward of the chunked gated delta rule: checks its arguments and launches three kernels."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ def chunk_gated_delta_rule(
     state_indices: torch.Tensor | None = None,
     has_initial_state: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """(o [1, T, HV, V] like `v`, final state or None) of N sequences, in three launches and without
-    a wait (vLLM #38361).
+    """Returns (o [1, T, HV, V] like `v`, final state or None) of N sequences, in three launches and
+    without a wait (vLLM #38361).
 
     q, k               [1, T, H, K], bfloat16, float16 or float32, the heads of a token contiguous;
     v                  [1, T, HV, V]      K and V powers of two from 16 to 128, HV a multiple of H
     g                  [1, T, HV] float32: the logarithm of the decay, at most 0
     beta               [1, T, HV], bfloat16, float16 or float32
-    scale              of the queries, by default K ** -0.5
+    scale              factor of the queries, by default K ** -0.5
     initial_state      [N, HV, V, K] float32 or bfloat16, by default zeros; the final state is
                        [N, HV, V, K] float32
     cu_seqlens         [N + 1] int32: where each sequence starts, then the end of the last one;
                        None for one sequence of all tokens
-    chunk_indices,     of these cu_seqlens, on the device (`plan_chunk_tables`). Without them they
-    chunk_offsets      are made anew by one more launch.
+    chunk_indices,     tables of these cu_seqlens, on the device (`plan_chunk_tables`); without them
+    chunk_offsets      one more launch makes them
     state_indices      [N] int32: `initial_state` is then a pool [num_slots, HV, V, K], in which
-                       sequence n goes on from slot state_indices[n] and, with output_final_state,
+                       sequence n starts from slot state_indices[n] and, with output_final_state,
                        overwrites it; the pool is returned. A sequence whose slot is < 0 or beyond
-                       the pool starts from zeros and leaves nothing; one without tokens leaves its
-                       slot alone. No two sequences with tokens may share a slot: on sim that
-                       is a RuntimeError, on a GPU one of the two is lost.
-    has_initial_state  [N] bool: where false, a sequence starts from zeros
+                       the pool starts from zeros and writes no state; a sequence without tokens
+                       leaves its slot alone. No two sequences with tokens may share a slot: on sim
+                       that is a RuntimeError, on a GPU one of the two states is lost.
+    has_initial_state  [N] bool: a sequence starts from zeros if it is False
 
-    ValueError for shapes, strides and types that don't fit, or tables that can't belong to these
-    cu_seqlens, before anything is launched.
+    Raises ValueError, before any launch, for shapes, strides and dtypes that don't fit, and for
+    tables that can't belong to these cu_seqlens.
     """
     check_tokens(q, k, v, g, beta)
     check_chunked_sizes(q, v)

@@ -1,7 +1,7 @@
-"""What the kernels of the chunked gated delta rule have in common.
+"""The mathematics and the device functions that the chunked gated delta rule's kernels share.
 
 Inside a chunk a token i reads what the tokens j < i of the chunk wrote; what the chunks before it
-left behind is in the state S [V, K]. With d the running sum of the gates inside the chunk:
+wrote is in the state S [V, K]. With d the running sum of the gates inside the chunk:
 
     A[i, j] = beta_i exp(d_i - d_j) (k_i . k_j)  for j < i      what i has to correct of j's writing
     T       = (I + A)^-1 diag(beta)                              all corrections at once
@@ -23,9 +23,10 @@ from .state_slots import tokens_of
 
 @triton.jit
 def locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK: tl.constexpr, num_tokens=2**31 - 1):
-    """(sequence, its first row in the chunk, number of rows) of one line of the table; sequence -1
-    for a line past the end of a table that was made on the device. With `num_tokens` no chunk goes
-    beyond the tokens, whatever the starts on the device say, and a chunk without any is none."""
+    """Returns (sequence, its first row in the chunk, number of rows) of one row of the table. The
+    sequence is -1 for a row past the end of a table that was made on the device. With `num_tokens`
+    no chunk goes beyond the tokens, whatever the starts on the device are, and a chunk without
+    tokens has sequence -1 too."""
     sequence = tl.load(chunk_indices + 2 * chunk)
     in_sequence = tl.load(chunk_indices + 2 * chunk + 1)
     there = tl.maximum(sequence, 0)
@@ -37,29 +38,31 @@ def locate_chunk(chunk_indices, cu_seqlens, chunk, CHUNK: tl.constexpr, num_toke
 
 @triton.jit
 def token_or_last(first, length, CHUNK: tl.constexpr):
-    """[CHUNK] int64: the chunk's tokens, and behind its last one that one again. A running sum that
-    went on from 0 there would be larger than those before, and their difference overflow."""
+    """Returns [CHUNK] int64: the chunk's tokens, then its last token again and again. If a running
+    sum continued from 0 there, it would exceed those before, and their difference would
+    overflow."""
     return (first + tl.minimum(tl.arange(0, CHUNK), length - 1)).to(tl.int64)
 
 
 @triton.jit
 def load_rows(x, row, stride, offset, exists, WIDTH: tl.constexpr):
-    """[rows, WIDTH] of `x`, from `offset` on in each row; 0 where a row doesn't exist."""
+    """Returns [rows, WIDTH] of `x`, from `offset` on in each row; 0 where a row doesn't exist."""
     place = (row * stride + offset)[:, None] + tl.arange(0, WIDTH)[None, :]
     return tl.load(x + place, mask=exists[:, None], other=0.0)
 
 
 @triton.jit
 def product(a, b, acc, PRECISION: tl.constexpr, UPCAST: tl.constexpr):
-    """float32 `acc` + `a` @ `b`, with `a` rounded to `b`'s type. PRECISION is that of products of
-    float32. UPCAST: the interpreter takes bfloat16 for integers, so there nothing is rounded."""
+    """Returns float32 `acc` + `a` @ `b`, with `a` rounded to the dtype of `b`. PRECISION is that of
+    float32 products. UPCAST: the interpreter reads bfloat16 as integers, so nothing is rounded
+    there."""
     b = as_operand(b, b.dtype, UPCAST)
     return tl.dot(as_operand(a, b.dtype, UPCAST), b, acc, input_precision=PRECISION)
 
 
 @triton.jit
 def as_operand(x, dtype: tl.constexpr, UPCAST: tl.constexpr):
-    """`x` rounded to `dtype`, or as float32 where nothing is rounded."""
+    """Returns `x` rounded to `dtype`, or in float32 with UPCAST."""
     if UPCAST:
         return x.to(tl.float32)
     else:
@@ -68,22 +71,22 @@ def as_operand(x, dtype: tl.constexpr, UPCAST: tl.constexpr):
 
 @triton.jit
 def inverse_length(x):
-    """[rows] float32: one over the L2 norm of each row."""
+    """Returns [rows] float32: one over the L2 norm of each row."""
     x = x.to(tl.float32)
     return 1.0 / tl.sqrt(tl.sum(x * x, 1) + 1e-6)
 
 
 @triton.jit
 def bounded(gate):
-    """`gate`, but none below -104, where exp is 0 in float32: behind one of -1e6, and more so of
+    """Returns `gate`, but at least -104, where exp is 0 in float32: after a gate of -1e6, or even
     -inf, running sums would be too coarse for the ordinary gates that follow. NaN stays NaN."""
     return tl.where(gate < -104.0, -104.0, gate)
 
 
 @triton.jit
 def decay_within(decay, CHUNK: tl.constexpr):
-    """[CHUNK, CHUNK] exp(decay_i - decay_j) where j <= i; 0 elsewhere, where it would grow without
-    bound."""
+    """Returns [CHUNK, CHUNK] exp(decay_i - decay_j) where j <= i; 0 elsewhere, where it would grow
+    without bound."""
     row = tl.arange(0, CHUNK)
     sees = row[:, None] >= row[None, :]
     return tl.exp(tl.where(sees, decay[:, None] - decay[None, :], float("-inf")))
@@ -91,12 +94,12 @@ def decay_within(decay, CHUNK: tl.constexpr):
 
 @triton.jit
 def inverse_of_unit_lower(A, CHUNK: tl.constexpr, KIND: tl.constexpr, UPCAST: tl.constexpr):
-    """(I + A)^-1, of A [CHUNK, CHUNK] strictly lower triangular, CHUNK 16, 32 or 64.
+    """Returns (I + A)^-1 of A [CHUNK, CHUNK], strictly lower triangular, CHUNK 16, 32 or 64.
 
-    First the diagonal blocks of 2 x 2, then those of twice the size, and so on: nothing in between
-    is larger than the inverse itself. Products of KIND: float16 is enough where the inverse is
-    rounded to halves; float32 is computed in three parts on tensor cores, nearly as precise as in
-    one, and compiled in a tenth of the time.
+    Inverts the diagonal blocks of 2 x 2 first, then those of twice the size, and so on: nothing in
+    between is larger than the inverse itself. Products are of KIND: float16 is enough if the
+    inverse is rounded to 16 bits. float32 is computed in three parts on tensor cores, nearly as
+    precise as in one, and compiles in a tenth of the time.
     """
     row = tl.arange(0, CHUNK)[:, None]
     column = tl.arange(0, CHUNK)[None, :]
@@ -120,8 +123,8 @@ def twice_the_blocks(
     KIND: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
-    """The inverses of the diagonal blocks of 2 * SIZE, of X with those of SIZE: X - X B X, where B
-    is the part of A inside the larger blocks and outside the smaller ones."""
+    """Returns the inverses of the diagonal blocks of 2 * SIZE, given X with those of SIZE: X - X B
+    X, where B is the part of A inside the larger blocks and outside the smaller ones."""
     row = tl.arange(0, CHUNK)[:, None]
     column = tl.arange(0, CHUNK)[None, :]
     joins = (row // (2 * SIZE) == column // (2 * SIZE)) & (row // SIZE != column // SIZE)

@@ -1,4 +1,5 @@
-"""What a chunk is to every kernel, and what a table of chunks looks like, wherever it was made."""
+"""Defines the size of a chunk for every kernel, and the tables of chunks, wherever they are
+made."""
 
 from __future__ import annotations
 
@@ -7,10 +8,11 @@ from typing import NamedTuple
 import torch
 
 FLA_CHUNK_SIZE = 64
-"""Tokens of a chunk, in every kernel that shares a table: one with chunks of another size would
-work on other tokens than the table says."""
+"""Tokens of a chunk, in every kernel that shares a table: a kernel with chunks of another size
+would work on other tokens than the table says."""
 SMALLEST_CHUNK = 16
-"""Tokens: the blocks by which a chunk's triangular system is solved."""
+"""Tokens in the smallest chunk, set by the blocks in which a chunk's triangular system is
+solved."""
 
 
 class ChunkTables(NamedTuple):
@@ -35,7 +37,8 @@ def most_chunks(num_seqs: int, num_tokens: int, chunk_size: int = FLA_CHUNK_SIZE
 
 
 def check_chunk_size(chunk_size: int) -> None:
-    """ValueError unless it is a power of two, SMALLEST_CHUNK tokens or more."""
+    """Raises ValueError unless the chunk size is a power of two of at least SMALLEST_CHUNK
+    tokens."""
     if chunk_size < SMALLEST_CHUNK or chunk_size & (chunk_size - 1):
         raise ValueError(
             f"chunks of {chunk_size} tokens: use a power of two, {SMALLEST_CHUNK} or more"
@@ -49,8 +52,9 @@ def check_tables(
     num_tokens: int,
     chunk_size: int = FLA_CHUNK_SIZE,
 ) -> None:
-    """ValueError unless tables of these shapes can be those of so many sequences and tokens. Their
-    values are not read: that would be to wait. `chunk_offsets` is None where only rows are used."""
+    """Raises ValueError unless tables of these shapes can belong to `num_seqs` sequences with
+    `num_tokens` tokens. Values are not read, since the host would wait. `chunk_offsets` is None if
+    only rows are used."""
     rows = chunk_indices.shape[:1].numel()
     fewest, most = -(-num_tokens // chunk_size), most_chunks(num_seqs, num_tokens, chunk_size)
     fits = chunk_indices.shape == (rows, 2) and fewest <= rows <= most

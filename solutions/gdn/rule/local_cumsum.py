@@ -1,6 +1,6 @@
-"""The running sums of the gates inside each chunk, of all chunks by one launch: each program finds
-its own in the table. The single op of the same name checks its arguments and runs this.
-"""
+"""Computes the running sums of the gates inside each chunk, for all chunks by one launch: each
+program finds its chunk in the table. The single op of the same name checks its arguments and calls
+this."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .chunk_stages import bounded, locate_chunk
 
 
 @triton.jit(
-    # Slices of one upload, whatever it holds: they start anywhere.
+    # Slices of one upload, which may start at any address.
     do_not_specialize_on_alignment=["cu_seqlens", "chunk_indices"],
 )
 def local_cumsum_kernel(

@@ -1,7 +1,7 @@
-"""Second kernel of the chunked rule: the state goes through the chunks of its sequence.
+"""Second kernel of the chunked rule: passes the state through the chunks of its sequence.
 
-A state is held as [V, K], its rows split among programs, so that it is the left operand of its
-products and stays in registers; all that is loaded for a chunk is the right operand of one.
+A state is [V, K], its rows split among programs, so that it is the left operand of its products and
+stays in registers; each tensor that is loaded for a chunk is the right operand of a product.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def state_pass_kernel(
     PRECISION: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
-    """One program: one sequence, one value head, BLOCK_V rows of its state."""
+    """Passes BLOCK_V rows of one value head's state through one sequence."""
     BLOCKS: tl.constexpr = V // BLOCK_V
     sequence = tl.program_id(0) // BLOCKS
     first_value = tl.program_id(0) % BLOCKS * BLOCK_V
@@ -91,7 +91,8 @@ def state_pass_kernel(
         initial = initial_state + slot * initial_stride + head * (V * K)
         state = tl.load(initial + in_state, mask=goes_on, other=0.0).to(tl.float32)
 
-    # No further than the table goes: with another one's offsets all is wrong, but in its place.
+    # No further than the table: with another table's offsets all results are wrong, but in their
+    # place.
     chunks_here = tl.minimum(tl.cdiv(end - first, CHUNK), (num_chunks - chunk).to(tl.int32))
     chunks_here = tl.where(chunk >= 0, chunks_here, 0)
     for _ in tl.range(0, chunks_here, num_stages=STAGES):
@@ -111,7 +112,7 @@ def state_pass_kernel(
         known = product(state, tl.trans(keys), None, PRECISION, UPCAST) * read_scale[None, :]
         new = product(tl.trans(values), tl.trans(T), None, PRECISION, UPCAST)
         new = product(known, tl.trans(T), new, PRECISION, UPCAST)
-        # Before the state goes on: the other way round takes a tenth longer.
+        # Stored before the state is updated: the other order takes a tenth longer.
         tl.store(
             written + (in_head * V)[None, :] + value_dim[:, None],
             new.to(written.dtype.element_ty),
@@ -140,15 +141,15 @@ def pass_states(
     states: SequenceStates,
     final_state: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(states before each chunk [NT, HV, V, K], what each token writes [T, HV, V]), both like the
-    products. Fills `final_state`."""
+    """Returns (states before each chunk [NT, HV, V, K], what each token writes [T, HV, V]), both of
+    the products' dtype. Fills `final_state`."""
     tokens, heads, value_size = batch.v.shape[1:]
     key_size = batch.k.shape[3]
     before = batch.empty(batch.num_chunks, heads, value_size, key_size)
     written = batch.empty(tokens, heads, value_size)
     if not batch.num_seqs:
         return before, written
-    # What is not given is not read either.
+    # A tensor that is not given is not read: any other stands for it.
     initial = written if states.initial is None else states.initial
     launch(
         state_pass_kernel,

@@ -1,4 +1,4 @@
-"""Third kernel of the chunked rule: what the queries read, for all chunks."""
+"""Third kernel of the chunked rule: the queries' reads, for all chunks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def chunk_output_kernel(
     PRECISION: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
-    """One program: one chunk, one value head, BLOCK_V of its values."""
+    """Computes BLOCK_V values of one value head in one chunk."""
     BLOCKS: tl.constexpr = V // BLOCK_V
     chunk = (tl.program_id(0) // BLOCKS).to(tl.int64)
     first_value = tl.program_id(0) % BLOCKS * BLOCK_V
@@ -88,7 +88,8 @@ def read_outputs(
     written: torch.Tensor,
     scale: float,
 ) -> torch.Tensor:
-    """[1, T, HV, V] like the queries, contiguous. `decays` and `key_norms`: a ChunkSolution's."""
+    """Returns the outputs [1, T, HV, V], contiguous and of the queries' dtype. `decays` and
+    `key_norms` are a ChunkSolution's."""
     o = batch.empty(*batch.v.shape, dtype=batch.q.dtype)
     if not batch.num_chunks:
         return o

@@ -1,4 +1,4 @@
-"""The gated delta rule token by token: what a decode step runs, and a step with drafted tokens.
+"""The gated delta rule token by token, for a decode step and for a step with drafted tokens.
 
 Each program carries a part of one state through a sequence. A row of a state, the K numbers of one
 value, is read and changed by that value alone. So programs share the values of a head among them,
@@ -27,7 +27,7 @@ from .state_slots import (
 
 
 @triton.jit(
-    # Whatever a step holds, and wherever an upload has it, it is the same compiled kernel.
+    # One compiled kernel serves all of these values, and tensors at any address in an upload.
     do_not_specialize=["num_tokens", "num_slots", "num_columns", "index_stride"],
     do_not_specialize_on_alignment=[
         "g",
@@ -39,7 +39,7 @@ from .state_slots import (
 )
 def recurrent_kernel(
     o,  # [num_tokens, HV, V], contiguous
-    q,  # [num_tokens, H, K], the heads of a token side by side, as in all that follow
+    q,  # [num_tokens, H, K], the heads of a token contiguous, as in all tensors below
     k,  # [num_tokens, H, K]
     v,  # [num_tokens, HV, V]
     g,  # [num_tokens, HV] float32
@@ -66,12 +66,12 @@ def recurrent_kernel(
     HAS_STATES: tl.constexpr,
     HAS_STARTS: tl.constexpr,
     HAS_INDICES: tl.constexpr,
-    SPECULATIVE: tl.constexpr,  # each token leaves the state behind it in a slot of its own
+    SPECULATIVE: tl.constexpr,  # each token writes the state after it to its own slot
     NORMALIZE: tl.constexpr,
     BLOCK_K: tl.constexpr,  # a power of two, at least K
     BLOCK_V: tl.constexpr,
 ):
-    """One program: BLOCK_V values of one value head of one sequence."""
+    """Computes BLOCK_V values of one value head of one sequence."""
     sequence = (tl.program_id(0) // HV).to(tl.int64)
     head = tl.program_id(0) % HV
     value = tl.program_id(1) * BLOCK_V + tl.arange(0, BLOCK_V)
@@ -84,7 +84,7 @@ def recurrent_kernel(
         first, end = tokens_of(cu_seqlens, sequence, num_tokens)
         length = end - first
         if sequence == tl.num_programs(0) // HV - 1:
-            # The tokens behind the last sequence are nobody's: a batch may be padded.
+            # The tokens after the last sequence belong to no sequence: a batch may be padded.
             store_zeros(o + end.to(tl.int64) * (HV * V), HV * V, num_tokens - end, is_value)
         if length <= 0:
             return
@@ -142,7 +142,7 @@ def recurrent_kernel(
                     num_columns, cu_seqlens, num_seqs, HAS_STARTS,
                 )  # fmt: skip
             is_kept = is_state & (slot >= 0) & (slot < num_slots)
-            # Several threads may hold the same number: none writes before all have read.
+            # Several threads may hold the same number: no thread writes before all have read.
             tl.debug_barrier()
             tl.store(states + slot * slot_stride, state, mask=is_kept)
         o += HV * V
@@ -173,35 +173,38 @@ def fused_recurrent_gated_delta_rule(
     num_accepted_tokens: torch.Tensor | None = None,
     use_qk_l2norm_in_kernel: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """(o [1, T, HV, V] like `v`, `initial_state`) of N sequences, in one launch (vLLM #38361).
+    """Returns (o [1, T, HV, V] like `v`, `initial_state`) of N sequences, in one launch (vLLM
+    #38361).
 
-    Each sequence reads its state from a slot of `initial_state` and leaves the new one there; with
-    None it starts from zeros, and leaves nothing.
+    Each sequence reads its state from a slot of `initial_state` and writes the new one there. If
+    `initial_state` is None, it starts from zeros and writes no state.
 
     q, k                 [1, T, H, K], K up to 256; bfloat16, float16 or float32
-    v                    [1, T, HV, V] of the same type; HV a multiple of H
+    v                    [1, T, HV, V] of the same dtype; HV a multiple of H
     g                    [1, T, HV] float32: the logarithm of the decay
     beta                 [1, T, HV]; bfloat16, float16 or float32
-    scale                of the queries, by default K ** -0.5
+    scale                factor of the queries, by default K ** -0.5
     initial_state        [num_slots, HV, V, K] float32
     cu_seqlens           [N + 1] int32: where each sequence starts, then the end of the last one;
                          None if each has one token
     ssm_state_indices    [N] int32: the slot of each sequence, by default 0 to N - 1;
-                         or [N, 1 + drafts]: its slots, a token each
-    num_accepted_tokens  [N] int32, with the latter. Sequence n goes on from the state behind the
-                         last token accepted, in slot ssm_state_indices[n, num_accepted_tokens[n]
-                         - 1], and leaves the state behind its token j in slot
-                         ssm_state_indices[n, j]: the next step can go back to any of them.
+                         or [N, 1 + drafts]: its slots, one for each token
+    num_accepted_tokens  [N] int32, only with a row of slots for each sequence. Sequence n starts
+                         from the state after the last accepted token, in slot
+                         ssm_state_indices[n, num_accepted_tokens[n] - 1], and writes the state
+                         after its token j to slot ssm_state_indices[n, j], so that the next step
+                         can go back to any of them
 
-    The heads of a token lie side by side in all of them, and a slot's numbers too.
+    In all tensors the heads of a token are contiguous, and so are the numbers of a slot.
 
-    A sequence whose slot is < 0 or beyond the pool, or whose number of accepted tokens has no
-    column, gives zeros and writes nothing. So do tokens behind the last sequence. A token whose own
-    slot is such a one leaves no state. A sequence without tokens leaves its slots alone. One that
-    `cu_seqlens` ends behind the last token ends there. No sequence may have a slot that another one
-    with tokens writes: on sim that is a RuntimeError.
+    A sequence gives zeros and writes nothing if its slot is < 0 or beyond the pool, or if there is
+    no column for its number of accepted tokens. Tokens after the last sequence give zeros too. A
+    token whose own slot is < 0 or beyond the pool writes no state. A sequence without tokens leaves
+    its slots alone. If `cu_seqlens` ends a sequence after the last token, it ends at that token. No
+    sequence may have a slot that another sequence with tokens writes: on sim that is a
+    RuntimeError.
 
-    ValueError for shapes, strides and types that don't fit, before anything is launched.
+    Raises ValueError, before any launch, for shapes, strides and dtypes that don't fit.
     """
     check_tokens(q, k, v, g, beta)
     num_seqs = v.shape[1] if cu_seqlens is None else cu_seqlens.numel() - 1
@@ -220,13 +223,13 @@ def fused_recurrent_gated_delta_rule(
     if not num_seqs:
         return torch.zeros_like(v, memory_format=torch.contiguous_format), initial_state
     o = torch.empty_like(v, memory_format=torch.contiguous_format)
-    # What is not given is not read either.
+    # A tensor that is not given is not read: any other stands for it.
     states = o if initial_state is None else initial_state
     indices = o if ssm_state_indices is None else ssm_state_indices
     block_v = min(BLOCK_V, triton.next_power_of_2(value_size))
     launch(
         recurrent_kernel,
-        # In this order: of the second dimension a GPU takes 65535 programs at most.
+        # In this order, since a GPU takes at most 65535 programs in the second dimension.
         (num_seqs * num_value_heads, triton.cdiv(value_size, block_v)),
         o,
         q,
@@ -293,7 +296,8 @@ def _check_states(
 def _work(
     q: torch.Tensor, v: torch.Tensor, states: torch.Tensor | None, num_seqs: int, speculative: bool
 ) -> Work:
-    """Each state read once, and written once for the sequence, or for each of its tokens."""
+    """Returns the work: each state is read once, and written once for the sequence or, with drafts,
+    for each of its tokens."""
     numbers = 2 * q.numel() + 2 * v.numel()
     state = v.shape[2] * v.shape[3] * q.shape[3]
     moved = 0 if states is None else num_seqs + (v.shape[1] if speculative else num_seqs)

@@ -1,4 +1,5 @@
-"""First kernel of the chunked rule: what the tokens of a chunk owe one another, for all chunks."""
+"""First kernel of the chunked rule: the corrections between the tokens of each chunk, for all
+chunks."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from .chunks import FLA_CHUNK_SIZE
 
 
 @triton.jit(
-    # These lie where a batch's number of tokens puts them, and it is the same compiled kernel.
+    # One compiled kernel serves these tensors at any address, which depends on the number of
+    # tokens.
     do_not_specialize=["num_tokens"],
     do_not_specialize_on_alignment=[
         "decays",
@@ -38,9 +40,9 @@ from .chunks import FLA_CHUNK_SIZE
 def chunk_solve_kernel(
     solved,  # [num_tokens, HV, CHUNK]: T, row by row
     decays,  # [HV, num_tokens] float32: running sums of g inside the chunk
-    key_norms,  # [HV, num_tokens] float32: what a key has to be multiplied by
-    read_scales,  # [HV, num_tokens] float32: of a key that reads the state, to take that away
-    write_scales,  # [HV, num_tokens] float32: of a key that writes the state after the chunk
+    key_norms,  # [HV, num_tokens] float32: the factor of each key that normalises it
+    read_scales,  # [HV, num_tokens] float32: factor of a key that reads the state, to subtract it
+    write_scales,  # [HV, num_tokens] float32: factor of a key that writes the state after the chunk
     chunk_decays,  # [num_chunks, HV] float32
     k,  # [num_tokens, H, K], heads contiguous
     g,  # [num_tokens, HV], heads contiguous
@@ -59,7 +61,7 @@ def chunk_solve_kernel(
     PRECISION: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
-    """One program: one chunk, one value head."""
+    """Solves one chunk for one value head."""
     chunk = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     num_heads = tl.num_programs(1)
@@ -93,13 +95,13 @@ def chunk_solve_kernel(
 
 
 MOST_REGISTERS = 168
-"""Of a thread that solves a chunk, so that an SM holds three blocks. Measured on an H200: 47 us
-instead of 55 us with the 174 that the compiler would take."""
+"""Registers of each thread that solves a chunk, so that an SM holds three blocks. Measured on an
+H200: 47 us instead of 55 us with the 174 registers that the compiler would use."""
 
 
 def solve_chunks(batch: ChunkBatch, g: torch.Tensor, beta: torch.Tensor) -> ChunkSolution:
-    """What each chunk's tokens owe one another, by one launch for all chunks and value heads. `g`
-    [1, T, HV] float32 and `beta` [1, T, HV]."""
+    """Solves each chunk by itself, in one launch for all chunks and value heads. `g` is [1, T, HV]
+    float32 and `beta` [1, T, HV]."""
     heads, tokens = batch.num_value_heads, batch.num_tokens
     solved = batch.empty(tokens, heads, FLA_CHUNK_SIZE)
     decays, key_norms, read_scales, write_scales = batch.empty(

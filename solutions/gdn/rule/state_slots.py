@@ -1,9 +1,10 @@
-"""Which tokens and which slots of a pool of states are a sequence's: one way for all kernels.
+"""Finds a sequence's tokens, and its slots in a pool of states, in one way for all kernels.
 
-A sequence has one slot, where its state is read and overwritten. Or, with drafted tokens, a row of
-slots: it goes on from the state behind the last token accepted, in column num_accepted_tokens - 1,
-and leaves the state behind its token j in column j, so that the next step can go back to any. The
-host checks shapes and types; the functions below that are Triton's are called by kernels.
+A sequence has one slot, where its state is read and overwritten. With drafted tokens it has a row
+of slots instead: it starts from the state after the last accepted token, in column
+num_accepted_tokens - 1, and writes the state after its token j to column j, so that the next step
+can go back to any of them. The host checks shapes and dtypes; kernels call the functions below that
+are Triton's.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ def check_state_slots(
     indices: Mapping[str, torch.Tensor | None],
     num_accepted_tokens: torch.Tensor | None,
 ) -> None:
-    """ValueError unless these can be the starts and the slots of `num_seqs` sequences: `starts` is
-    [num_seqs + 1], `indices` [num_seqs], or [num_seqs, 1 + drafts] with `num_accepted_tokens`
-    [num_seqs]; all int32. The first two hold one tensor each, under the name that its user knows.
+    """Raises ValueError unless these can be the starts and the slots of `num_seqs` sequences:
+    `starts` is [num_seqs + 1], `indices` [num_seqs], or [num_seqs, 1 + drafts] with
+    `num_accepted_tokens` [num_seqs]; all int32. `starts` and `indices` have one tensor each, under
+    the name of the caller's argument.
 
-    Shapes and types are looked at, which the host knows; never values, which it would have to wait
-    for.
+    Only shapes, dtypes and strides are checked. Values are not, since the host would have to wait.
     """
     if num_seqs < 0:
         raise ValueError(
@@ -67,8 +68,9 @@ def check_state_slots(
 
 @triton.jit
 def tokens_of(starts, sequence, num_tokens):
-    """(first token, end) of a sequence, int32 and both in [0, num_tokens]: where the numbers on the
-    device are wrong, so is the result, but nothing outside of the tokens is read or written."""
+    """Returns (first token, end) of a sequence, int32 and both in [0, num_tokens]. If the numbers
+    on the device are wrong, so is the result, but nothing outside of the tokens is read or
+    written."""
     first = tl.minimum(tl.maximum(tl.load(starts + sequence), 0), num_tokens)
     end = tl.minimum(tl.maximum(tl.load(starts + sequence + 1), 0), num_tokens)
     return first, end
@@ -76,8 +78,8 @@ def tokens_of(starts, sequence, num_tokens):
 
 @triton.jit
 def first_slot(slots, num_accepted_tokens, sequence, num_columns, SPECULATIVE: tl.constexpr):
-    """int64: the slot that a sequence goes on from, of its row of slots; -1 if there is no such
-    column."""
+    """Returns the slot that a sequence starts from, int64, out of its row of slots; -1 if there is
+    no such column."""
     if SPECULATIVE:
         column = tl.load(num_accepted_tokens + sequence) - 1
         exists = (column >= 0) & (column < num_columns)
@@ -89,7 +91,8 @@ def first_slot(slots, num_accepted_tokens, sequence, num_columns, SPECULATIVE: t
 
 @triton.jit
 def slot_behind(slots, token, num_columns):
-    """int64: where a speculative sequence leaves the state behind its token; -1 beyond its row."""
+    """Returns the slot for the state after a speculative sequence's token, int64; -1 beyond its
+    row."""
     return tl.load(slots + token, mask=token < num_columns, other=-1).to(tl.int64)
 
 
@@ -105,8 +108,9 @@ def expect_own(
     num_seqs,
     HAS_STARTS: tl.constexpr,
 ):
-    """If `is_asked`, asserts that no other sequence writes `slot`: each of its tokens has one of
-    its row of slots, or the only one is that of them all. `own_slots`: the row of `sequence`."""
+    """Asserts, if `is_asked`, that no other sequence writes `slot`. A sequence writes one slot of
+    its row for each of its tokens, or its only slot for all. `own_slots` is the row of
+    `sequence`."""
     BLOCK: tl.constexpr = 256
     slots = own_slots - sequence * index_stride
     for first in range(0, tl.where(is_asked, num_seqs, 0), BLOCK):
@@ -127,7 +131,7 @@ def expect_own(
 
 @triton.jit
 def store_zeros(rows, stride, count, mask):
-    """Zeros in `count` rows, of which `rows` are the places in the first one."""
+    """Writes zeros to `count` rows. `rows` points to the numbers of the first row."""
     zeros = tl.zeros(mask.shape, rows.dtype.element_ty)
     for _ in range(count):
         tl.store(rows, zeros, mask=mask)

@@ -1,4 +1,4 @@
-"""A table that the host makes row by row, of lengths that it reads from the device."""
+"""A table that the host makes row by row, from lengths that it reads from the device."""
 
 from __future__ import annotations
 

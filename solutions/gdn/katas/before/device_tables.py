@@ -1,4 +1,4 @@
-"""Both tables by way of the host, which reads the lengths and sends what it makes of them."""
+"""Both tables by way of the host, which reads the lengths and uploads the tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...rule.chunks import FLA_CHUNK_SIZE, ChunkTables, most_chunks
 def search_chunk_tables(
     cu_seqlens: torch.Tensor, num_tokens: int, chunk_size: int = FLA_CHUNK_SIZE
 ) -> ChunkTables:
-    """Both tables, `chunk_indices` with as many rows as there can be."""
+    """Makes both tables, and pads `chunk_indices` to the most rows that there can be."""
     indices = prepare_chunk_indices(cu_seqlens, chunk_size)
     num_rows = most_chunks(len(cu_seqlens) - 1, num_tokens, chunk_size)
     padding = indices.new_full((num_rows - len(indices), 2), -1)

@@ -1,4 +1,4 @@
-"""Ops that make the table by themselves: every one of them, in every layer."""
+"""Ops that each make the table for themselves, in every layer."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from ..thread_the_tables import chunk_ends
 def decays_of_layers(
     gates: Sequence[torch.Tensor], cu_seqlens: torch.Tensor, cu_seqlens_cpu: torch.Tensor
 ) -> list[torch.Tensor]:
-    """`decay_until_end` of each layer's gates, [num_tokens] float32."""
+    """Returns `decay_until_end` of each layer's gates, [num_tokens] float32."""
     return [decay_until_end(g, cu_seqlens) for g in gates]
 
 
 def decay_until_end(
     g: torch.Tensor, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """[num_tokens] float32: the gates behind each token, added up to the end of its chunk."""
+    """Returns [num_tokens] float32: the sum of the gates after each token, up to the end of its
+    chunk."""
     decay = chunk_local_cumsum(g, cu_seqlens)
     return last_of_chunk(decay, cu_seqlens) - decay
 

@@ -1,4 +1,4 @@
-"""First single op: how far the state has decayed inside the chunk when a token comes."""
+"""First single op: how far the state has decayed inside the chunk before each token."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ def chunk_local_cumsum(
     cu_seqlens: torch.Tensor | None,
     chunk_indices: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """[1, T, HV] float32: the gates of each token's chunk, added up to this token (vLLM #38361).
+    """Returns [1, T, HV] float32: the sum of the gates of each token's chunk, up to this token
+    (vLLM #38361).
 
     g              [1, T, HV] float32, contiguous: the logarithm of the decay
     chunk_size     tokens of a chunk, a power of two, 16 or more
     cu_seqlens     [N + 1] int32: where each sequence starts, then the end of the last one; None for
                    one sequence of all tokens
-    chunk_indices  [NT, 2] int32: of these cu_seqlens and chunks, by default made anew
+    chunk_indices  [NT, 2] int32: table of these cu_seqlens and chunks; by default it is made here
 
-    ValueError for what doesn't fit, before anything is launched.
+    Raises ValueError, before any launch, for arguments that don't fit.
     """
     check_operand("g", g, (1, "T", "HV"), g.device, FLOAT32)
     check_sequences(g, cu_seqlens, chunk_indices, chunk_size=chunk_size)

@@ -1,4 +1,4 @@
-"""Last single op: what the queries read of the state, and of the tokens of their own chunk."""
+"""Last single op: the queries' reads from the state and from the tokens of their own chunk."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def chunk_fwd_o(
     cu_seqlens: torch.Tensor | None = None,
     chunk_indices: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """o [1, T, HV, V] like `q` (vLLM #38361), by the kernel of `chunk_gated_delta_rule`.
+    """Returns o [1, T, HV, V] like `q` (vLLM #38361), by the kernel of `chunk_gated_delta_rule`.
 
     q, k           [1, T, H, K], normalised, the heads of a token contiguous
-    v_new, h       [1, T, HV, V] and [1, NT, HV, V, K], contiguous: of
+    v_new, h       [1, T, HV, V] and [1, NT, HV, V, K], contiguous: from
                    `chunk_gated_delta_rule_fwd_h` with the same tables
-    g              [1, T, HV] float32, contiguous: of `chunk_local_cumsum`
-    scale          of the queries, by default K ** -0.5
+    g              [1, T, HV] float32, contiguous: from `chunk_local_cumsum`
+    scale          factor of the queries, by default K ** -0.5
     cu_seqlens, chunk_indices as in `chunk_local_cumsum`; so are the errors
     """
     check_operand("q", q, (1, "T", "H", "K"), q.device, dense_from=2)

@@ -1,4 +1,4 @@
-"""What a single op is given: checked by shape, type and strides before anything is launched."""
+"""Checks the arguments of single ops, by shape, dtype and strides, before any launch."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def check_operand(
     dtypes: Sequence[torch.dtype] = FLOATS,
     dense_from: int = 1,
 ) -> None:
-    """ValueError unless `tensor` is of this shape, in which a word stands for any size, and of one
-    of these types, and lies on the device, contiguous from dimension `dense_from` on."""
+    """Raises ValueError unless `tensor` has this shape, in which a word stands for any size, and
+    one of these dtypes, and is on `device`, contiguous from dimension `dense_from` on."""
     fits = tensor.dim() == len(shape) and all(
         isinstance(expected, str) or size == expected
         for size, expected in zip(tensor.shape, shape, strict=True)
@@ -39,7 +39,7 @@ def check_operand(
 
 
 def check_groups(num_heads: int, num_value_heads: int) -> None:
-    """ValueError unless each key head serves as many value heads."""
+    """Raises ValueError unless the value heads are a multiple of the key heads."""
     if not num_heads or num_value_heads % num_heads:
         raise ValueError(
             f"{num_value_heads} value heads for {num_heads} key heads: make it a multiple of them"

@@ -1,4 +1,4 @@
-"""Second single op: what each token has to correct of what those before it in its chunk write."""
+"""Second single op: each token's correction of what the tokens before it in its chunk write."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def scaled_dot_kkt_kernel(
     PRECISION: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
-    """One program: one chunk, one value head."""
+    """Computes one chunk for one value head."""
     chunk = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     num_heads = tl.num_programs(1)
@@ -64,11 +64,11 @@ def chunk_scaled_dot_kkt_fwd(
     cu_seqlens: torch.Tensor | None,
     chunk_indices: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """A [1, T, HV, FLA_CHUNK_SIZE] float32: in the row of token i, for each token j before it in
-    its chunk, beta_i exp(g_i - g_j) (k_i . k_j); elsewhere 0 (vLLM #38361).
+    """Returns A [1, T, HV, FLA_CHUNK_SIZE] float32: in the row of token i, for each token j before
+    it in its chunk, beta_i exp(g_i - g_j) (k_i . k_j); elsewhere 0 (vLLM #38361).
 
     k              [1, T, H, K], normalised, the heads of a token contiguous
-    g              [1, T, HV] float32, contiguous: of `chunk_local_cumsum`
+    g              [1, T, HV] float32, contiguous: from `chunk_local_cumsum`
     beta           [1, T, HV]
     cu_seqlens, chunk_indices as in `chunk_local_cumsum`; so are the errors
     """

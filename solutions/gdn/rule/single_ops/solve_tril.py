@@ -30,7 +30,7 @@ def solve_tril_kernel(
     KIND: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
-    """One program: one chunk, one value head."""
+    """Inverts one chunk for one value head."""
     chunk = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     num_heads = tl.num_programs(1)
@@ -54,11 +54,11 @@ def solve_tril(
     chunk_indices: torch.Tensor | None = None,
     output_dtype: torch.dtype = torch.float32,
 ) -> torch.Tensor:
-    """(I + A)^-1 of each chunk and head, [1, T, HV, C] of `output_dtype`, in rows as `A`
+    """Returns (I + A)^-1 of each chunk and head, [1, T, HV, C] of `output_dtype`, in rows like `A`
     (vLLM #38361).
 
-    A              [1, T, HV, C] float32, contiguous: of `chunk_scaled_dot_kkt_fwd`, or of chunks of
-                   C tokens, 16, 32 or 64. Only what is below the diagonal is looked at.
+    A              [1, T, HV, C] float32, contiguous: from `chunk_scaled_dot_kkt_fwd`, or of chunks
+                   of C tokens, 16, 32 or 64. Only the part below the diagonal is read.
     output_dtype   bfloat16, float16 or float32; for the first two, products are of float16
     cu_seqlens, chunk_indices as in `chunk_local_cumsum`, of chunks of C tokens; so are the errors
     """
@@ -92,5 +92,5 @@ def solve_tril(
 
 
 def _num_products(chunk_size: int) -> int:
-    """Two for each size of blocks from 2 to half a chunk."""
+    """Returns the number of products: two for each block size from 2 to half a chunk."""
     return 2 * (chunk_size.bit_length() - 2)

@@ -1,4 +1,4 @@
-"""Fifth single op: the state goes through the chunks of its sequence, and each token writes."""
+"""Fifth single op: passes the state through the chunks of its sequence, and each token writes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..state_slots import tokens_of
 from .operands import FLOAT32, check_groups, check_operand
 
 BLOCK_V = 32
-"""Values of one program, whose state is [BLOCK_V, K] numbers in registers."""
+"""Values of one program, whose state takes [BLOCK_V, K] numbers in registers."""
 STAGES = 2
-"""Chunks in shared memory, of which float32 fills half of what an A100 has."""
+"""Chunks in shared memory: in float32 they fill half of an A100's."""
 
 
 @triton.jit(
@@ -50,7 +50,7 @@ def chunk_states_kernel(
     PRECISION: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
-    """One program: one sequence, one value head, BLOCK_V rows of its state."""
+    """Passes BLOCK_V rows of one value head's state through one sequence."""
     BLOCKS: tl.constexpr = V // BLOCK_V
     sequence = (tl.program_id(0) // BLOCKS).to(tl.int64)
     first_value = tl.program_id(0) % BLOCKS * BLOCK_V
@@ -107,13 +107,18 @@ def chunk_gated_delta_rule_fwd_h(
     chunk_indices: torch.Tensor | None = None,
     chunk_offsets: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """(h [1, NT, HV, V, K], the state before each chunk; v_new [1, T, HV, V], what each token
-    writes; final state [N, HV, V, K] float32 or None) (vLLM #38361). h and v_new are of the
-    products' type. NT is the number of rows of the table; of a row (-1, -1) there is no state.
+    """Returns three tensors (vLLM #38361):
+
+    h              [1, NT, HV, V, K], the state before each chunk, where NT is the number of rows of
+                   the table; a row (-1, -1) has no state
+    v_new          [1, T, HV, V], what each token writes
+    final state    [N, HV, V, K] float32, or None
+
+    `h` and `v_new` are of the products' dtype. The arguments:
 
     k              [1, T, H, K], normalised, the heads of a token contiguous
-    w, u           [1, T, HV, K] and [1, T, HV, V], contiguous: of `recompute_w_u_fwd`
-    g              [1, T, HV] float32, contiguous: of `chunk_local_cumsum`
+    w, u           [1, T, HV, K] and [1, T, HV, V], contiguous: from `recompute_w_u_fwd`
+    g              [1, T, HV] float32, contiguous: from `chunk_local_cumsum`
     initial_state  [N, HV, V, K] float32 or bfloat16, by default zeros
     chunk_offsets  [N + 1] int64: of the same cu_seqlens as chunk_indices; both or none
     cu_seqlens, chunk_indices as in `chunk_local_cumsum`; so are the errors

@@ -1,4 +1,5 @@
-"""Fourth single op: what the tokens of a chunk write, but for what they find in the state."""
+"""Fourth single op: the tokens' writes inside a chunk, without the part that depends on the
+state."""
 
 from __future__ import annotations
 
@@ -37,10 +38,10 @@ def w_u_kernel(
     PRECISION: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
-    """One program: one chunk, one value head; `inverse` times beta, exp(g) if that DECAYS, and x.
+    """Multiplies `inverse` by beta, exp(g) if DECAYS, and x, for one chunk and one value head.
 
-    For w and u by themselves: with both in one program, and keys of 16 beside larger values, what
-    Triton 3.6 made of it ended in an illegal memory access on an H200.
+    It computes w or u, not both. With both in one program, and keys of 16 beside larger values,
+    Triton 3.6 generated code that ended in an illegal memory access on an H200.
     """
     chunk = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
@@ -72,15 +73,15 @@ def recompute_w_u_fwd(
     cu_seqlens: torch.Tensor | None,
     chunk_indices: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(w [1, T, HV, K], u [1, T, HV, V]) of the products' type: `A` times beta exp(g) k, and `A`
-    times beta v, chunk by chunk. A token writes u - w S^T, S the state before its chunk
-    (vLLM #38361).
+    """Returns (w [1, T, HV, K], u [1, T, HV, V]) of the products' dtype: `A` times beta exp(g) k,
+    and `A` times beta v, chunk by chunk. A token writes u - w S^T, where S is the state before its
+    chunk (vLLM #38361).
 
     k              [1, T, H, K], normalised, the heads of a token contiguous
     v              [1, T, HV, V], the same
     beta           [1, T, HV]
-    g              [1, T, HV] float32, contiguous: of `chunk_local_cumsum`
-    A              [1, T, HV, FLA_CHUNK_SIZE], contiguous: of `solve_tril`
+    g              [1, T, HV] float32, contiguous: from `chunk_local_cumsum`
+    A              [1, T, HV, FLA_CHUNK_SIZE], contiguous: from `solve_tril`
     cu_seqlens, chunk_indices as in `chunk_local_cumsum`; so are the errors
     """
     check_operand("k", k, (1, "T", "H", "K"), k.device, dense_from=2)
@@ -108,7 +109,7 @@ def _times_inverse(
     chunk_indices: torch.Tensor,
     decays: bool,
 ) -> torch.Tensor:
-    """[1, T, HV, size of x] of the products' type."""
+    """Returns [1, T, HV, size of x] of the products' dtype."""
     num_value_heads, (num_tokens, num_heads, size) = g.shape[2], x.shape[1:]
     grid = (len(chunk_indices), num_value_heads)
     out = torch.empty(*g.shape, size, dtype=product_type(x.dtype), device=x.device)
