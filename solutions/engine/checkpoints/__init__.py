@@ -1,2 +1,2 @@
-"""Checkpoints as Hugging Face stores them: a folder is read, a model of its family is made, and its
-weights are brought to the device. A module for each family says what only that family has."""
+"""Loads checkpoints as Hugging Face stores them: reads a folder, makes a model of its family, and
+copies its weights to the device. A module for each family has what only that family needs."""

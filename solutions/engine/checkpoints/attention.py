@@ -1,5 +1,5 @@
-"""What all families have: an embedding, layers with attention between norms, a final norm and a
-head."""
+"""The parts that all families share: an embedding, layers with attention between norms, a final
+norm and a head."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ DECODER: dict[str, Sequence[object]] = {
     "is_causal": [True],
     "per_layer_config": [{}],
 }
-"""Values that this engine implements of fields that transformers reads for every family. What a
-family adds stands in its module as SERVED; DEFAULTS there has transformers' defaults of the fields
-that published configs leave out."""
+"""The values that this engine implements of fields that transformers reads for every family. Each
+family's module adds its own fields in SERVED; DEFAULTS there has transformers' defaults of the
+fields that published configs leave out."""
 SMALLEST_HEAD = 16
 """FlexAttention's kernels multiply tiles of 16 by 16."""
 HEADS = ("lm_head.weight", "language_model.lm_head.weight")
-"""Names of the head, which a checkpoint may store although it is the embedding."""
+"""Names of the head's tensor. A checkpoint may store it even if the head is the embedding."""
 
 
 def shape_of(config: Fields) -> dict[str, int | float]:
-    """The sizes of a decoder, by their names in a ModelConfig."""
+    """Returns the sizes of a decoder, by their names in a ModelConfig."""
     hidden, heads = config.count("hidden_size"), config.count("num_attention_heads")
     if not config.has("head_dim") and hidden % heads:
         raise ValueError(
@@ -54,10 +54,10 @@ def shape_of(config: Fields) -> dict[str, int | float]:
 def ends_of(
     model: Model, prefix: str, shift: float = 0.0, head: str = HEADS[0]
 ) -> Iterator[Weight]:
-    """What a decoder has around its layers. `shift` is that of its norms. A head that is the
-    embedding has no tensor of its own."""
+    """Yields the weights around a decoder's layers. `shift` is added to its norms. A head that is
+    the embedding has no tensor of its own."""
     config = model.config.model
-    # Behind the ids of text is room for images.
+    # The rows after the ids of text are room for images.
     yield rows(model, "embedding", {f"{prefix}embed_tokens.weight": config.vocab_size})
     yield one(model, "final_norm", f"{prefix}norm.weight", shift)
     if not config.architecture.tied:
@@ -65,7 +65,7 @@ def ends_of(
 
 
 def plain_attention(layer: Layer, prefix: str, config: ModelConfig) -> Iterator[Weight]:
-    """The projections of an attention layer. `prefix` ends with a dot."""
+    """Yields the projections of an attention layer. `prefix` ends with a dot."""
     of_keys = config.num_kv_heads * config.head_size
     sources = {"q_proj": config.query_size, "k_proj": of_keys, "v_proj": of_keys}
     named = {f"{prefix}{name}.weight": count for name, count in sources.items()}

@@ -1,4 +1,4 @@
-"""A checkpoint's config, read field by field: what is missing or can't be is said with its name."""
+"""Reads a checkpoint's config field by field. Errors name the field that is missing or wrong."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import cast
 
 
 class Fields:
-    """A JSON object of a file. ValueError, naming file and field, for what is asked of it and is
-    not there, or of another type."""
+    """A JSON object of a file. Its methods raise ValueError, naming file and field, for a field
+    that is missing or of another type."""
 
     def __init__(self, values: Mapping[str, object], source: str) -> None:
         self.values, self.source = values, source
 
     @classmethod
     def of_file(cls, path: Path) -> Fields:
-        """ValueError for a file that is not there, or holds no JSON object."""
+        """Reads the object of a file. Raises ValueError for a file that is missing, or has no JSON
+        object."""
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -34,30 +35,30 @@ class Fields:
         return cls(values, path.name)
 
     def section(self, name: str) -> Fields:
-        """The object in the field `name`."""
+        """Returns the object in the field `name`."""
         value = self._value(name)
         if not isinstance(value, dict):
             raise self.wrong(name, "an object")
         return Fields(value, f"{self.source}, {name}")
 
     def with_defaults(self, defaults: Mapping[str, object]) -> Fields:
-        """The same object, with the value of `defaults` for each name that it leaves out. A field
-        that is null stays null."""
+        """Returns the same object, with the value of `defaults` for each name that it leaves out. A
+        field that is null stays null."""
         return Fields({**defaults, **self.values}, self.source)
 
     def has(self, name: str) -> bool:
-        """False also where the field is null."""
+        """Returns True if the field is there and not null."""
         return self.values.get(name) is not None
 
     def count(self, name: str, default: int | None = None, least: int = 1) -> int:
-        """An integer of at least `least`."""
+        """Returns an integer of at least `least`."""
         value = self._value(name, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise self.wrong(name, f"an integer of at least {least}")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
-        """A finite number above 0."""
+        """Returns a finite number above 0."""
         value = self._value(name, default)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not 0 < cast(float, value) < float("inf"):
@@ -77,7 +78,7 @@ class Fields:
         return value
 
     def texts(self, name: str, length: int) -> list[str]:
-        """As many texts as `length` says, one for each layer."""
+        """Returns a list of `length` texts, one for each layer."""
         value = self._value(name)
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise self.wrong(name, "a list of texts")
@@ -91,7 +92,8 @@ class Fields:
             self.expect(name, allowed)
 
     def expect(self, name: str, allowed: Sequence[object]) -> None:
-        """ValueError unless the field is absent, null, or one of these: nothing else is served."""
+        """Raises ValueError unless the field is absent, null, or one of these values, which are all
+        that this engine serves."""
         value = self.values.get(name)
         if value is not None and value not in allowed:
             choices = " or ".join(json.dumps(each) for each in allowed) or "left out"
@@ -100,7 +102,7 @@ class Fields:
             )
 
     def wrong(self, name: str, kind: str) -> ValueError:
-        """The error for a field that is not what it must be."""
+        """Returns the error for a field with a wrong value."""
         shown = json.dumps(self.values.get(name))[:80]
         return ValueError(f"{self.source}: {name} is {shown}: it must be {kind}")
 

@@ -1,4 +1,4 @@
-"""What lies in a checkpoint's folder: its config, and where each tensor's bytes are."""
+"""Reads a checkpoint's folder: its config, and the place of each tensor's bytes."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ from solutions.common.host_integers import is_integer
 from .fields import Fields
 
 INDEX = "model.safetensors.index.json"
-"""Says in which file each tensor is, where there are several files."""
+"""The file that names the file of each tensor, in a checkpoint of several files."""
 SINGLE = "model.safetensors"
 LARGEST_HEADER = 100 << 20
-"""Bytes. Of a larger one its first eight bytes are no length."""
+"""Bytes. If a file's first eight bytes say more, they are no length of a header."""
 DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
-"""Types that weights are served of. Others may lie in a file, as long as nobody needs them."""
+"""The dtypes of weights that this engine serves. Other types may be in a file, as long as the model
+doesn't need them."""
 BITS = {
     **{"BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8},
     **{"I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32},
     **{"F64": 64, "I64": 64, "U64": 64, "C64": 64, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6},
 }
-"""Of a number of each type that the format has."""
+"""The bits of a number, for each type of the format."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor of a file."""
+    """A tensor in a file."""
 
     name: str
     path: Path
     dtype: str
-    """As the format writes it, say "BF16"."""
+    """The format's name of the type, such as "BF16"."""
     shape: tuple[int, ...]
     begin: int
-    """Where its bytes begin in the file."""
+    """The offset of its first byte in the file."""
     end: int
 
     @property
@@ -57,8 +58,8 @@ class CheckpointFolder:
 
     @classmethod
     def read(cls, path: Path) -> CheckpointFolder:
-        """Reads the config, and the header of each file of weights. ValueError, which names the
-        file, the tensor or the field, for what is missing or broken."""
+        """Reads the config, and the header of each file of weights. Raises ValueError, which names
+        the file, the tensor or the field, for anything missing or broken."""
         if not path.is_dir():
             kind = "a file" if path.exists() else "not there"
             raise ValueError(f"{path} is {kind}: give the folder of a checkpoint")
@@ -101,7 +102,7 @@ def _no_weights(path: Path) -> str:
 
 
 def _files_of_index(path: Path) -> dict[str, set[str] | None]:
-    """The tensors that an index expects in each file."""
+    """Returns the tensors that an index expects in each file."""
     places = Fields.of_file(path).section("weight_map").values
     files: dict[str, set[str] | None] = {}
     for tensor, file in places.items():
@@ -126,7 +127,8 @@ def _check_index(file: str, expected: set[str] | None, stored: Iterable[Stored])
 
 
 def read_header(path: Path) -> list[Stored]:
-    """The tensors of a file. ValueError for a file that is none of the format, or not whole."""
+    """Returns the tensors of a file. Raises ValueError for a file of another format, or one that is
+    cut off."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:

@@ -1,5 +1,5 @@
-"""Gemma 3: windows in most layers, each part between two norms, and images whose tokens see one
-another both ways."""
+"""Gemma 3: sliding windows in most layers, each part of a layer between two norms, and images whose
+tokens attend to one another both ways."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEFAULTS = {
     **{"head_dim": 256, "max_position_embeddings": 131_072},
     **{"query_pre_attn_scalar": 256, "sliding_window": 4096, "sliding_window_pattern": 6},
 }
-"""Those of a Gemma3TextConfig."""
+"""The defaults of a Gemma3TextConfig."""
 SERVED = DECODER | {
     "hidden_activation": ["gelu_pytorch_tanh"],
     "use_bidirectional_attention": [False],
@@ -36,15 +36,16 @@ SERVED = DECODER | {
 TOKENS_PER_IMAGE, IMAGE_TOKEN = 256, 262_144
 """transformers' defaults of `mm_tokens_per_image` and `image_token_index`."""
 IMAGES_AT_ONCE = 32
-"""Images whose tokens the device keeps."""
+"""How many images the device keeps the tokens of."""
 PREFIXES = ("language_model.model.", "model.language_model.", "model.")
-"""Where the decoder's tensors are, by the age of the checkpoint; without images the last one."""
+"""Prefixes of the decoder's tensors, which depend on the age of the checkpoint; the last one
+without images."""
 IGNORED = tuple(
     f"{prefix}{part}"
     for prefix in ("", "model.")
     for part in ("vision_tower.", "multi_modal_projector.")
 )
-"""What turns images into tokens, which `images.py` reads."""
+"""Prefixes of the modules that turn images into tokens, which `images.py` reads."""
 
 
 def model_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
@@ -90,7 +91,8 @@ def weights(model: Model, folder: CheckpointFolder) -> Iterator[Weight]:
     heads = [name for name in HEADS if name in folder.tensors]
     yield from ends_of(model, prefix, shift=1.0, head=heads[0] if heads else HEADS[0])
     text = folder.config.section("text_config") if config.image_vocab_size else folder.config
-    # Scores are divided by the root of a head's size here, and of this number there.
+    # This engine divides scores by the root of the head size, and the checkpoint by the root of
+    # query_pre_attn_scalar.
     scale = (config.head_size / text.number("query_pre_attn_scalar", 256.0)) ** 0.5
     for index, layer in enumerate(model.layers.values()):
         layer = cast(SandwichLayer, layer)

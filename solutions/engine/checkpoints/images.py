@@ -1,4 +1,4 @@
-"""Images of a prompt: a vision tower, by transformers, turns each into tokens, which lie behind the
+"""Images of a prompt: transformers' vision tower turns each into tokens, which lie after the
 embeddings of text until another image takes their place."""
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class ImagePrompt(NamedTuple):
 
 
 class ImageTower:
-    """Of one model that sees images. ImportError without transformers, ValueError for a checkpoint
-    that has no vision tower."""
+    """The vision tower of a model that sees images. Raises ImportError without transformers, and
+    ValueError for a checkpoint that has no vision tower."""
 
     def __init__(self, folder: CheckpointFolder, model: Model) -> None:
         if not model.config.model.image_vocab_size:
@@ -47,24 +47,24 @@ class ImageTower:
         vocab_size, num_rows = model.config.model.vocab_size, model.config.model.image_vocab_size
         self._first_ids = range(vocab_size, vocab_size + num_rows, self.tokens_per_image)
         self._places: OrderedDict[bytes, int] = OrderedDict()
-        """Where each image lies, by its name: the first of its ids. The one that was asked for last
-        is last."""
+        """The first id of each image, by the image's name, least recently used first."""
         self._vision, self._projector = _modules(folder, model)
 
     @property
     def names(self) -> dict[int, bytes]:
-        """A name for the contents of each image, by the first of its ids."""
+        """The name of each image's contents, by the first of its ids."""
         return {first: name for name, first in self._places.items()}
 
     @torch.no_grad()
     def prompt(
         self, input_ids: Sequence[int], pixel_values: torch.Tensor, in_use: Collection[int]
     ) -> ImagePrompt:
-        """The prompt in which the processor of transformers has put `image_token` as often as an
-        image has tokens, and `pixel_values` [images, 3, size, size], on the host.
+        """Returns a prompt for `add_request`. `input_ids` come from the processor of transformers,
+        which has put `image_token` as often as an image has tokens; `pixel_values` [images, 3,
+        size, size] are on the host.
 
-        `in_use`: ids of requests that are being served, whose images stay. ValueError for another
-        number of tokens, and where there is no room for so many images.
+        `in_use`: ids of requests that are being served, whose images stay. Raises ValueError for
+        another number of image tokens, and if there is no room for the images.
         """
         tokens, spans = list(input_ids), _runs(input_ids, self.image_token)
         size = self.tokens_per_image
@@ -83,7 +83,7 @@ class ImageTower:
         return ImagePrompt(tokens, spans)
 
     def _place_of(self, pixels: torch.Tensor, kept: Collection[int]) -> int:
-        """The first id of the image, which is computed unless it is there."""
+        """Returns the first id of the image, and computes its tokens unless the device has them."""
         name = hashlib.sha256(pixels.contiguous().float().numpy().tobytes()).digest()
         if name in self._places:
             self._places.move_to_end(name)
@@ -112,7 +112,7 @@ class ImageTower:
 
 
 def _runs(ids: Sequence[int], image_token: int) -> list[Span]:
-    """First and last position of each run of the token."""
+    """Returns the first and last position of each run of the token."""
     spans: list[Span] = []
     for position, token in enumerate(ids):
         if token != image_token:
@@ -125,13 +125,14 @@ def _runs(ids: Sequence[int], image_token: int) -> list[Span]:
 
 
 def _modules(folder: CheckpointFolder, model: Model) -> tuple[Any, Any]:
-    """The vision tower and what projects its output, on the device, with their weights."""
+    """Returns the vision tower and the projector of its output, on the device, with their
+    weights."""
     from transformers import AutoConfig, AutoModel
     from transformers.models.gemma3.modeling_gemma3 import Gemma3MultiModalProjector
 
     try:
         config = AutoConfig.from_pretrained(folder.path, local_files_only=True)
-        # Made without memory: no weight of it is used.
+        # On the meta device, without memory: all weights are replaced.
         with torch.device("meta"):
             vision = AutoModel.from_config(config.vision_config)
             projector = Gemma3MultiModalProjector(config)
@@ -164,7 +165,7 @@ def _fill(module: Any, prefix: str, folder: CheckpointFolder, model: Model, stre
         state[name] = stream.read(stored).to(dtype)
     module.load_state_dict(state, assign=True)
     for name, buffer in module.named_buffers():
-        # Numbers of positions, which no file has.
+        # Position ids, which no file has.
         if buffer.is_meta:
             owner, _, last = name.rpartition(".")
             positions = torch.arange(buffer.numel(), device=model.device).view(buffer.shape)

@@ -1,4 +1,4 @@
-"""Llama 3: the plain decoder, with positions that may be slowed down for long texts."""
+"""Llama 3: the plain decoder, with rotary positions that may be scaled for long texts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def model_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
 
 
 def plain_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
-    """A decoder in which each layer sees all tokens. `config` has defaults for its sizes."""
+    """Returns the config of a decoder in which each layer attends to all tokens. `config` has
+    defaults for its sizes."""
     config.expect_all(SERVED)
     shape = shape_of(config)
     rope = rope_of(config, int(shape["head_size"]))
@@ -47,8 +48,9 @@ def plain_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
 
 
 def windows_of(config: Fields, num_layers: int, window: int | None) -> tuple[int | None, ...]:
-    """Tokens that each layer sees by `layer_types`, None for all: a layer of sliding_attention sees
-    `window`. Raises ValueError for another type, and for that one if `window` is None."""
+    """Returns how many tokens each layer attends to by `layer_types`, None for all: a layer of
+    sliding_attention attends to `window`. Raises ValueError for an unknown type, and for
+    sliding_attention if `window` is None."""
     if not config.has("layer_types"):
         return (None,)
     windows = {"full_attention": None}
@@ -72,7 +74,7 @@ def weights(model: Model, folder: CheckpointFolder) -> Iterator[Weight]:
 
 
 def layer_weights(layer: AttentionLayer, prefix: str, config: ModelConfig) -> Iterator[Weight]:
-    """Of a layer that has one norm before attention and one before its MLP."""
+    """Yields the weights of a layer that has one norm before attention and one before its MLP."""
     yield one(layer, "attention_norm", f"{prefix}input_layernorm.weight")
     yield from plain_attention(layer, f"{prefix}self_attn.", config)
     yield one(layer.mlp, "norm", f"{prefix}post_attention_layernorm.weight")

@@ -1,5 +1,5 @@
-"""A model with the weights of a checkpoint: all is checked first, then each tensor is brought to
-the device, in the order in which they lie in the files."""
+"""Makes a model with the weights of a checkpoint: checks all tensors first, then copies them to the
+device, in the order in which they lie in the files."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ FAMILY_OF: Mapping[str, ModuleType] = {
 }
 DTYPE_NAMES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 IGNORED_ENDS = ("rotary_emb.inv_freq",)
-"""Tensors of old checkpoints that follow from the config."""
+"""Ends of the names of tensors in old checkpoints that follow from the config."""
 
 Progress = Callable[[int, int], object]
-"""Called with the bytes that are on the device, and with those of all tensors."""
+"""Called with the number of bytes that are on the device, and that of all tensors."""
 
 
 def family_of(folder: CheckpointFolder) -> ModuleType:
-    """The module that knows the checkpoint. ValueError for an architecture that none knows, and for
-    weights that are quantised."""
+    """Returns the module of the checkpoint's family. Raises ValueError for an unknown architecture,
+    and for quantised weights."""
     config = folder.config
     names = config.values.get("architectures")
     if not isinstance(names, list) or not names:
@@ -62,8 +62,9 @@ def family_of(folder: CheckpointFolder) -> ModuleType:
 
 
 def model_config_of(folder: CheckpointFolder, dtype: torch.dtype | None = None) -> ModelConfig:
-    """The model that a folder's config describes, in `dtype`, by default that of the config.
-    ValueError for what no model is, or what this engine doesn't serve."""
+    """Returns the model that a folder's config describes, in `dtype`, by default that of the
+    config. Raises ValueError for an invalid config, and for features that this engine doesn't
+    serve."""
     family = family_of(folder)
     config = folder.config
     if dtype is None:
@@ -76,19 +77,20 @@ def model_config_of(folder: CheckpointFolder, dtype: torch.dtype | None = None) 
     try:
         return family.model_config(config, dtype)
     except ValueError as error:
-        # What a ModelConfig refuses doesn't say where it stands.
+        # The errors of a ModelConfig don't name the file.
         where = "" if config.source in str(error) else f"{config.source}: "
         raise ValueError(f"{where}{error}") from None
 
 
 def _text_of(folder: CheckpointFolder) -> Fields:
-    """The part of the config that describes the decoder."""
+    """Returns the part of the config that describes the decoder."""
     config = folder.config
     return config.section("text_config") if config.has("text_config") else config
 
 
 def _assumed(folder: CheckpointFolder) -> str:
-    """The end of a sentence about a tensor that doesn't fit: sizes that the config leaves out."""
+    """Returns the end of a sentence about a tensor that doesn't fit: the sizes that the config
+    leaves out, with their defaults."""
     text, defaults = _text_of(folder), family_of(folder).DEFAULTS
     sizes = [f"{name} {defaults[name]}" for name in defaults if name not in text.values]
     return (
@@ -97,9 +99,9 @@ def _assumed(folder: CheckpointFolder) -> str:
 
 
 def limits_for(folder: CheckpointFolder, **sizes: int) -> Limits:
-    """Limits for a checkpoint: 8 requests of up to 4096 tokens, or what the model was made for if
-    that is less, and blocks for all of them; but for the `sizes` that are given. ValueError for
-    requests that are longer than what the model was made for."""
+    """Returns limits for a checkpoint: 8 requests of up to 4096 tokens, or the model's longest text
+    if that is less, and blocks for all of them. `sizes` overrides these. Raises ValueError for
+    requests that are longer than the model's longest text."""
     text = _text_of(folder).with_defaults(family_of(folder).DEFAULTS)
     longest = text.count("max_position_embeddings")
     chosen = {"max_num_seqs": 8, "max_num_batched_tokens": 2048} | sizes
@@ -115,13 +117,13 @@ def limits_for(folder: CheckpointFolder, **sizes: int) -> Limits:
 
 
 class Place(NamedTuple):
-    """Where a tensor of a file goes."""
+    """The destination of a tensor of a file."""
 
     stored: Stored
     source: Source
     weight: Weight
     first: int
-    """Of the weight's numbers, in their order in memory."""
+    """The index of the first number that it fills, in the weight's order in memory."""
 
 
 def load_model(
@@ -130,10 +132,11 @@ def load_model(
     device: torch.device,
     progress: Progress = lambda done, total: None,
 ) -> Model:
-    """The weights on `device`, in a model whose caches have no memory: an engine makes its own.
+    """Returns a model with its weights on `device`. Its caches have no memory: an engine makes its
+    own.
 
-    ValueError, with nothing on the device, for a checkpoint that lacks a tensor, has one too many,
-    or has one of another shape or type.
+    Raises ValueError, with nothing on the device, for a checkpoint that lacks a tensor, has one too
+    many, or has one of another shape or type.
     """
     model = Model(config, torch.device("meta"))
     weights = list(family_of(folder).weights(model, folder))
@@ -156,8 +159,8 @@ def load_model(
 
 
 def _places(folder: CheckpointFolder, weights: list[Weight], is_tied: bool) -> list[Place]:
-    """Where each tensor goes, in the order of the files. `is_tied`: the head is the embedding, so a
-    copy of the embedding may be stored as the head."""
+    """Returns the destination of each tensor, in the order of the files. `is_tied`: the head is the
+    embedding, so a copy of the embedding may be stored as the head."""
     places, used = [], set()
     for weight in weights:
         first = 0
@@ -195,7 +198,8 @@ def _check_tied(folder: CheckpointFolder, head: Stored, weights: list[Weight]) -
 
 
 def _size_of(source: Source) -> int:
-    """How many numbers a rearranged tensor has: those of one of the same shape without memory."""
+    """Returns how many numbers a tensor has after its rearrangement, which is tried on a tensor
+    without memory."""
     assert source.rearrange is not None
     return source.rearrange(torch.empty(source.shape, device="meta")).numel()
 
@@ -227,7 +231,8 @@ def _memory_for(weight: Weight, device: torch.device) -> torch.Tensor:
 
 
 def _fill(numbers: torch.Tensor, place: Place, stream: TensorStream) -> None:
-    """Fills a part of a weight's `numbers`, in place if they are what is stored."""
+    """Fills a part of a weight's `numbers`: directly from the file if the stored numbers need no
+    change."""
     stored, source, weight = place.stored, place.source, place.weight
     is_computed = source.rearrange is not None or weight.shift or weight.scale != 1.0
     if not is_computed and DTYPES[stored.dtype] == weight.dtype:
@@ -246,7 +251,8 @@ def _fill(numbers: torch.Tensor, place: Place, stream: TensorStream) -> None:
 
 
 def read_folder(path: str | Path) -> CheckpointFolder:
-    """The folder of a checkpoint. TypeError for what is no path, ValueError for a broken folder."""
+    """Reads the folder of a checkpoint. Raises TypeError for anything but a path, ValueError for a
+    broken folder."""
     if not isinstance(path, str | Path):
         raise TypeError(f"the folder is {path!r}: give the path of a checkpoint's folder")
     return CheckpointFolder.read(Path(path).expanduser())

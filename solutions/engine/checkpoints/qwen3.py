@@ -1,5 +1,5 @@
-"""Qwen3 (dense): Llama's decoder, with queries and keys that are normalised head by head, and
-windows where a config asks for them."""
+"""Qwen3 (dense): Llama's decoder with a norm on each head of queries and keys, and with sliding
+windows if the config has them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def model_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
 
 
 def _windows(config: Fields, num_layers: int) -> tuple[int | None, ...]:
-    """Tokens that each layer sees. Without `layer_types`, layers from `max_window_layers` on have
-    windows."""
+    """Returns how many tokens each layer attends to. Without `layer_types`, layers from
+    `max_window_layers` on have windows."""
     has_windows = config.flag("use_sliding_window", False) and config.has("sliding_window")
     window = config.count("sliding_window") if has_windows else None
     first = config.count("max_window_layers", least=0)

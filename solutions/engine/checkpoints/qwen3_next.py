@@ -1,4 +1,4 @@
-"""Qwen3-Next: Gated DeltaNet in most layers, gated attention in the others, experts in all."""
+"""Qwen3-Next: Gated DeltaNet in most layers, gated attention in the rest, experts in all."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ SERVED = DECODER | {
     "hidden_act": ["silu"],
     "decoder_sparse_step": [1],
     "mlp_only_layers": [[]],
-    # What the kernels of Gated DeltaNet take.
+    # The sizes that the kernels of Gated DeltaNet support.
     "linear_key_head_dim": [16, 32, 64, 128],
     "linear_value_head_dim": [16, 32, 64, 128],
     "linear_conv_kernel_dim": [2, 3, 4],
 }
 KINDS: dict[str, LayerKind] = {"linear_attention": "gdn", "full_attention": "flex"}
 IGNORED = ("mtp.",)
-"""Its layers that draft tokens, which are not served."""
+"""The prefix of its layers that draft tokens, which this engine doesn't serve."""
 
 
 def model_config(config: Fields, dtype: torch.dtype) -> ModelConfig:
@@ -103,13 +103,15 @@ def weights(model: Model, folder: CheckpointFolder) -> Iterator[Weight]:
 
 
 def _attention(layer: AttentionLayer, prefix: str, config: ModelConfig) -> Iterator[Weight]:
-    """A head's numbers lie so that those that turn together are half a head apart, as everywhere in
-    this engine. Queries and keys alike, so that their products stay what they are."""
+    """Yields the projections of an attention layer. They are rearranged so that the two numbers of
+    a rotated pair are half a head apart, as everywhere in this engine. Queries and keys are
+    rearranged alike, so that their products stay the same."""
     size, hidden, heads = config.head_size, config.hidden_size, config.num_heads
     turned = 2 * sum(frequency > 0 for frequency in config.architecture.ropes[0].frequencies)
 
     def spread(heads_last: torch.Tensor) -> torch.Tensor:
-        """[heads, size, …]: each half of what is turned, with a half of the rest behind it."""
+        """Rearranges [heads, size, …]: each half of the rotated numbers, followed by a half of the
+        rest."""
         first, second, rest = heads_last.split([turned // 2, turned // 2, size - turned], dim=1)
         of_first, of_second = (
             rest.split((size - turned) // 2, dim=1) if turned < size else (rest,) * 2
@@ -140,8 +142,9 @@ def _attention(layer: AttentionLayer, prefix: str, config: ModelConfig) -> Itera
 
 
 def _delta_net(layer: GatedDeltaNetLayer, prefix: str, config: ModelConfig) -> Iterator[Weight]:
-    """The projections are stored key head by key head, each with its value heads: here all queries
-    come first, then all keys, all values, all gates."""
+    """Yields the weights of a Gated DeltaNet layer. A checkpoint stores its projections key head by
+    key head, each with its value heads; here all queries come first, then all keys, values and
+    gates."""
     net = layer.delta_net
     gdn, hidden = net.config, config.hidden_size
     group = gdn.num_v_heads // gdn.num_k_heads

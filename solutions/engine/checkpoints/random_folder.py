@@ -1,5 +1,5 @@
-"""Writes a checkpoint of random weights in a known model's shape: what is measured of loading and
-of steps depends on shapes alone.
+"""Writes a checkpoint of random weights in a known model's shape: the times of loading and of steps
+depend on shapes alone.
 
 `python -m solutions.engine.checkpoints.random_folder SHAPE FOLDER`
 """
@@ -18,9 +18,9 @@ import torch
 from .folder import INDEX
 
 SHARD = 5_000_000_000
-"""Bytes of a file at most, as on the hub."""
+"""The most bytes of a file, as on the hub."""
 BLOCK = 1 << 24
-"""Random numbers that are made; all weights are cut from them."""
+"""How many random numbers are drawn; all weights are cut from them."""
 NAMES = {torch.bfloat16: "BF16", torch.float32: "F32"}
 
 _LLAMA = {
@@ -81,7 +81,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 def tensors_of(config: dict) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Names and shapes, in the order of the layers."""
+    """Yields names and shapes, in the order of the layers."""
     hidden, gates, size = config["hidden_size"], config["intermediate_size"], config["head_dim"]
     query, keys = config["num_attention_heads"] * size, config["num_key_value_heads"] * size
     yield "model.embed_tokens.weight", (config["vocab_size"], hidden)
@@ -111,8 +111,8 @@ def write_folder(
     shard: int = SHARD,
     seed: int = 0,
 ) -> Path:
-    """The checkpoint in `folder`, which is made: config.json, files of at most `shard` bytes where
-    a tensor is not larger than that, and their index."""
+    """Writes the checkpoint to `folder`, which is created, and returns `folder`: config.json, files
+    of at most `shard` bytes unless a single tensor is larger, and their index."""
     folder.mkdir(parents=True, exist_ok=True)
     config = config | {"dtype": str(dtype).removeprefix("torch.")}
     files: list[dict[str, tuple[int, ...]]] = [{}]
@@ -156,8 +156,8 @@ def _write_file(
 
 
 def _values(shape: tuple[int, ...], block: torch.Tensor, number: int) -> torch.Tensor:
-    """Random numbers, which begin elsewhere in the block for each tensor, and are repeated to fill
-    it. Products keep their size; norms are around 1."""
+    """Returns random numbers, cut from the block at a different place for each tensor; the caller
+    repeats them to fill it. Products keep their size; norms are around 1."""
     if len(shape) == 1:
         return 1.0 + 0.1 * block[number * 64 % (BLOCK // 2) :][: shape[0]]
     first = number * 999_983 % (BLOCK // 2)

@@ -1,4 +1,5 @@
-"""How far each pair of a head turns a token, as configs of Hugging Face say it."""
+"""Rotary positions from configs of Hugging Face: the angle by which each pair of a head turns a
+token."""
 
 from __future__ import annotations
 
@@ -23,12 +24,13 @@ def rope_of(
     kind_of_layer: str | None = None,
     default_share: float | None = None,
 ) -> Rope:
-    """The rope of all layers, or of the layers of one kind where the config tells kinds apart.
+    """Returns the rope of all layers, or of the layers of one kind if the config distinguishes
+    kinds.
 
-    Both forms are read: `rope_parameters`, and `rope_theta` with `rope_scaling` as it was before.
-    `default_share`: the `partial_rotary_factor` of a config that has none, for a family that turns
-    a head's first pairs alone: the pairs after them have frequency 0. Raises ValueError for a type
-    that depends on a request's length, and for fields that it lacks.
+    Reads both forms: `rope_parameters`, and the older `rope_theta` with `rope_scaling`.
+    `default_share`: the `partial_rotary_factor` of a config that has none, for a family that
+    rotates only a head's first pairs: the pairs after them have frequency 0. Raises ValueError for
+    a type that depends on a request's length, and for missing fields.
     """
     fields, theta = (
         _parameters(config) if kind_of_layer is None else _of_kind(config, kind_of_layer)
@@ -64,7 +66,8 @@ def rope_of(
 
 
 def _parameters(config: Fields) -> tuple[Fields, float]:
-    """Type and scaling of all layers, and theta. As in transformers, an old `rope_scaling` wins."""
+    """Returns the fields of type and scaling for all layers, and theta. As in transformers, an old
+    `rope_scaling` wins."""
     fields = Fields({}, config.source)
     for name in ("rope_parameters", "rope_scaling"):
         if config.has(name) and config.section(name).values:
@@ -75,8 +78,8 @@ def _parameters(config: Fields) -> tuple[Fields, float]:
 
 
 def _of_kind(config: Fields, kind: str) -> tuple[Fields, float]:
-    """Type and scaling of the layers of one kind, and their theta. An old `rope_scaling` is added
-    to the layers that see all tokens."""
+    """Returns the fields of type and scaling for the layers of one kind, and their theta. An old
+    `rope_scaling` is added to the layers that attend to all tokens."""
     fields = Fields({}, config.source)
     if config.has("rope_parameters"):
         kinds = config.section("rope_parameters")
@@ -95,15 +98,15 @@ def _of_kind(config: Fields, kind: str) -> tuple[Fields, float]:
                 "alone for this family: rename it"
             )
         fields = Fields({**fields.values, **scaling.values}, scaling.source)
-    # Of layers by kind, transformers looks for it in another place.
+    # For layers by kind, transformers reads this field from another place.
     fields.expect("truncate", [True])
     name, default = THETAS[kind]
     return fields, fields.number("rope_theta", config.number(name, default))
 
 
 def _llama3(plain: list[float], fields: Fields, config: Fields) -> list[float]:
-    """Slow pairs are slowed down by `factor`, quick ones left as they are, and those between go
-    over from the one to the other."""
+    """Divides the frequencies of slow pairs by `factor`, keeps those of quick pairs, and
+    interpolates between."""
     factor, length = fields.number("factor"), _original_length(fields, config)
     low, high = fields.number("low_freq_factor"), fields.number("high_freq_factor")
     if high <= low:
@@ -119,8 +122,8 @@ def _llama3(plain: list[float], fields: Fields, config: Fields) -> list[float]:
 
 
 def _original_length(fields: Fields, config: Fields) -> int:
-    """The length that the model was made for before it was scaled. transformers prefers a field
-    beside the scaling: it may say nothing else."""
+    """Returns the length that the model was made for before it was scaled. transformers prefers the
+    config's own field to that of the scaling, so the two must agree."""
     name = "original_max_position_embeddings"
     length = fields.count(name, config.count("max_position_embeddings"))
     config.expect(name, [length])
@@ -130,7 +133,8 @@ def _original_length(fields: Fields, config: Fields) -> int:
 def _yarn(
     plain: list[float], theta: float, fields: Fields, config: Fields
 ) -> tuple[list[float], float]:
-    """YaRN: the same idea by the number of a pair, and attention that is a little sharper."""
+    """Scales by YaRN: as Llama 3, but by the number of a pair. Also returns the factor that makes
+    attention a little sharper."""
     fields.expect("mscale", [])
     fields.expect("mscale_all_dim", [])
     factor = fields.number("factor")

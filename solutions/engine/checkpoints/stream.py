@@ -1,5 +1,5 @@
-"""Weights on their way from files to the device: through two small pinned buffers, so that one is
-read while the other is copied, and the host never holds a tensor."""
+"""Copies weights from files to the device through two small pinned buffers: one is read while the
+other is copied, and the host never has a whole tensor in memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ CHUNK = 32 << 20
 
 
 class TensorStream:
-    """Brings tensors of files to one device. A file stays open while its tensors are read."""
+    """A stream of tensors from files to one device. A file stays open while its tensors are
+    read."""
 
     def __init__(self, device: torch.device, chunk: int = CHUNK) -> None:
         self.device = device
@@ -33,14 +34,14 @@ class TensorStream:
         """How many bytes have been read."""
 
     def read(self, stored: Stored) -> torch.Tensor:
-        """The tensor on the device, as it is stored."""
+        """Returns the tensor on the device, as it is stored."""
         packed = torch.empty(stored.nbytes, dtype=torch.uint8, device=self.device)
         self.read_into(stored, packed)
         return packed.view(DTYPES[stored.dtype]).view(stored.shape)
 
     def read_into(self, stored: Stored, packed: torch.Tensor) -> None:
-        """The tensor's bytes to `packed` [stored.nbytes] uint8, contiguous, on the device.
-        ValueError if the file has become shorter."""
+        """Copies the tensor's bytes to `packed` [stored.nbytes] uint8, contiguous, on the device.
+        Raises ValueError if the file has become shorter."""
         self._open(stored.path)
         done = 0
         while done < stored.nbytes:
@@ -48,9 +49,9 @@ class TensorStream:
         self.num_bytes += stored.nbytes
 
     def _copy(self, stored: Stored, offset: int, packed: torch.Tensor) -> int:
-        """One buffer full: how many bytes that were."""
+        """Copies one buffer full, and returns how many bytes that were."""
         slot, copied = self._slots[self._next], self._copied[self._next]
-        # What the buffer was read for before may still be on its way.
+        # The last copy from this buffer may still be in flight.
         if not copied.query():
             copied.synchronize()
         wanted = memoryview(slot.numpy().data)[: len(packed)]
@@ -79,7 +80,7 @@ class TensorStream:
 
 @contextmanager
 def tensor_stream(device: torch.device) -> Iterator[TensorStream]:
-    """A stream whose file is closed at the end, whatever happens."""
+    """Yields a stream, and closes its file at the end, also after an error."""
     stream = TensorStream(device)
     try:
         yield stream
@@ -88,7 +89,8 @@ def tensor_stream(device: torch.device) -> Iterator[TensorStream]:
 
 
 def same_bytes(one: Stored, other: Stored) -> bool:
-    """True if two tensors of files hold the same bytes. The host reads both, a chunk at a time."""
+    """Returns True if two tensors of files hold the same bytes. The host reads both, a chunk at a
+    time."""
     if one.nbytes != other.nbytes:
         return False
     with one.path.open("rb") as first, other.path.open("rb") as second:

@@ -1,1 +1,1 @@
-"""Presets, and what is measured of them."""
+"""Benchmarks of the engine, and their presets."""

@@ -1,5 +1,6 @@
-"""What an engine's steps, batches and requests cost, with each optimisation and without:
-`python -m solutions.engine.bench`."""
+"""Measures what an engine's steps, batches and requests cost, with and without each optimisation:
+`python -m solutions.engine.bench`.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +36,16 @@ from .throughput import measure_rates, report_rates
 from .variants import Engines, EnginesOf
 
 STEPS_IN_A_ROW = {True: {"decode": 3, "prefill": 1}, False: {"decode": 16, "prefill": 2}}
-"""How many, by whether times are modelled, as all numbers here are: sim computes every step."""
+"""How many steps are in a row, by whether times are modelled (as for the other numbers here): sim
+computes every step."""
 MOST_ROUNDS = 7
-"""How often each variant has its turn in a row of steps."""
+"""How often each variant is measured in a row of steps."""
 SMALL_LOAD_MS = {True: 5.0, False: 15.0}
 """Milliseconds: enough for the host to queue a step of one graph, under a profiler."""
 MOST_RUNS = 5
-"""How often a step is measured behind a load: what counts here is a row of them."""
+"""How often a step is measured after a load: the row of steps counts more here."""
 DRAWN = ("none", "all")
-"""Variants whose decode step is recorded for a picture."""
+"""The variants whose decode step is recorded for a picture."""
 LLAMA_BYTES = 48 * 2**30
 """Memory for weights, and for the caches and graphs of an engine for each variant."""
 
@@ -51,14 +53,14 @@ LLAMA_BYTES = 48 * 2**30
 @dataclass(frozen=True)
 class EngineStepCost(StepInARowCost):
     tokens_per_s: float
-    """Tokens that a row of steps computes a second: of answers in decodes, else of prompts."""
+    """Tokens that a row of steps computes in a second: of answers in decodes, else of prompts."""
     idle_by_cause: dict[str, float]
-    """Shares of the device's time in a step behind a load, by what it waits for. That step is
+    """Shares of the device's time in a step after a load, by the cause of the idle. That step is
     recorded, which slows the host: they don't add up to `idle_share`."""
 
 
 StepCosts = dict[str, dict[str, EngineStepCost]]
-"""What a step costs, by kind of step and by variant."""
+"""The costs of a step, by kind of step and by variant."""
 
 IN_A_ROW = VariantTable[EngineStepCost](
     "steps in a row",
@@ -103,14 +105,14 @@ def main(arguments: list[str] | None = None) -> None:
 
 @contextmanager
 def took(console: Console, what: str) -> Iterator[None]:
-    """Says how long the benchmark itself was busy with something."""
+    """Prints how long the benchmark itself was busy with something."""
     started = time.perf_counter()
     yield
     console.print(f"{what}: took {time.perf_counter() - started:.0f} s")
 
 
 def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, ServingPreset]:
-    """By name, those that this accelerator has memory and time for."""
+    """Returns the presets, by name, that this accelerator has memory and time for."""
     if accelerator.modelled:
         return {"hybrid": ServingPreset.hybrid_on_sim()}
     presets = {"hybrid": ServingPreset.hybrid()}
@@ -120,7 +122,8 @@ def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, ServingPr
 
 
 def choose_prefixes(accelerator: Accelerator, quick: bool) -> dict[str, PrefixPreset]:
-    """By name, the one that this accelerator has memory for. It is asked while nothing is in it."""
+    """Returns the preset, by name, that this accelerator has memory for. Call it while the
+    accelerator's memory is empty."""
     rank = PrefixPreset.llama_3_70b_rank()
     if not quick and benchmark.fits(accelerator, rank.gpu_bytes):
         return {"llama_3_70b_rank": rank}
@@ -187,15 +190,16 @@ def measure_kind(
 
 
 def lower_quartile(times: list[float]) -> float:
-    """A host that others use too works at several speeds, and changes between them as it likes: of
-    its rounds the faster ones are compared."""
+    """Returns the lower quartile. A host that is shared with other programs runs at several speeds,
+    and changes between them at any time: so the faster rounds are compared."""
     return sorted(times)[(len(times) - 1) // 4]
 
 
 def record_decodes(
     presets: Mapping[str, ServingPreset], engines_of: EnginesOf, accelerator: Accelerator
 ) -> Iterator[tuple[str, debubble.Timeline]]:
-    """A decode step of the hybrid model for a picture; of Llama, what chapter 06 shows."""
+    """Yields (variant, recording) of a decode step of the hybrid model for a picture, and the
+    recordings of Llama that chapter 06 shows."""
     for variant in DRAWN:
         decodes = Decodes(engines_of[presets["hybrid"]][variant], presets["hybrid"])
         step = decodes.ready()

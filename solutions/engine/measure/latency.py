@@ -1,4 +1,4 @@
-"""A batch in, tokens out: how long that takes from the first request to the last token."""
+"""Measures a batch: the time from its first request to its last token."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from .variants import Engines, EnginesOf, all_but, finish, serve
 NAME = "engine_latency"
 PIECEWISE = all_but("flex_full_graph")
 WARM_UP_TOKENS = 3
-"""Tokens of each answer: a prefill and a decode, however far the host is ahead."""
+"""Tokens of each answer: enough for a prefill and a decode, however far the host is ahead."""
 
 
 @dataclass(frozen=True)
 class Latency:
-    """How long a batch takes from its first request to its last token."""
+    """The time that a batch takes from its first request to its last token."""
 
     runs: int
     seconds: float
-    """Median of the runs."""
+    """The median of the runs."""
     tokens_per_s: float
-    """Generated ones."""
+    """Generated tokens a second."""
 
 
 TABLE = VariantTable[Latency](
@@ -55,7 +55,7 @@ def report_latency(
     console: Console,
     folder: Path | None,
 ) -> None:
-    """Prints a table, and writes it to `folder`."""
+    """Measures, prints a table, and writes it to `folder`."""
     figures = {}
     with Progress(console=console, transient=True) as progress:
         for name, preset in presets.items():
@@ -72,7 +72,7 @@ def report_latency(
 
 
 def measured(engines: Engines) -> tuple[str, ...]:
-    """The last one is what chapter 04 begins with."""
+    """Returns the variants that are measured. The last one is the start of chapter 04."""
     return (*engines.variants, PIECEWISE)
 
 
@@ -93,7 +93,8 @@ def measure_latency(
 
 
 def batch_of(preset: ServingPreset, run: int, max_tokens: int) -> list[Asked]:
-    """New prompts for each run, so that nobody finds what was computed before."""
+    """Returns a batch with new prompts for each run, so that no prefix of an earlier run is
+    found."""
     num_tokens, _ = preset.latency_tokens
     prompts = alike_prompts(
         preset.config.model, preset.batch, num_tokens, preset.image_tokens, [2, run]

@@ -1,4 +1,4 @@
-"""A moment of serving in which all five optimisations have something to do."""
+"""A moment of serving in which all five optimisations have work."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from ..requests.workload import Prompt, evenly_spread, make_prompt
 PATCHES = 8
 """Tokens of an image."""
 OWN_TOKENS = 7
-"""Text of the request that arrives, behind its prefix, and beside its images."""
+"""Text of the request that arrives, after its prefix, and beside its images."""
 TOKENS_TO_SEE = 3
 """How many tokens that request has when the moment is over."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """How large a moment is."""
+    """The sizes of a moment."""
 
     batch: int = 4
-    """Requests in a step, once one more has arrived."""
+    """Requests in a step, once the last one has arrived."""
     images: int = 1
     """Images of each request."""
     prefix: int = 32
     """Tokens that the arriving request finds in host memory."""
     layers: int = 4
     engine: EngineConfig | None = None
-    """The engine whose moment it is; None: the hybrid one with so many layers."""
+    """The config of the moment's engine; None is the hybrid one with `layers` layers."""
 
     @property
     def own_tokens(self) -> int:
-        """Tokens of a prompt, without a prefix."""
+        """Tokens of a prompt without its prefix."""
         return OWN_TOKENS + self.images * (PATCHES + 1)
 
     @property
@@ -51,7 +51,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Seen:
-    """What happened in a moment."""
+    """The counts of a moment."""
 
     num_steps: int
     num_tokens: int
@@ -59,8 +59,8 @@ class Seen:
 
 
 class Moment:
-    """All but one request decode. That one arrives; its prefix is loaded, the rest of its prompt is
-    computed, and it decodes with the others."""
+    """A scene of serving. All but one request decode. The last one arrives; its prefix is loaded,
+    the rest of its prompt is computed, and it decodes with the rest of the batch."""
 
     def __init__(
         self, setting: Setting, optimizations: Optimizations, model: Model | None = None
@@ -71,7 +71,7 @@ class Moment:
         self._arriving = arriving_prompt(setting)
 
     def prepare(self) -> None:
-        """The prefix is in host memory and nowhere else, and the others decode."""
+        """Puts the prefix into host memory alone, and lets all but the arriving request decode."""
         self._finish_all()
         prefix = self._arriving.tokens[: self.setting.prefix + 1]
         self.engine.add_request(prefix, SamplingParams(max_tokens=1))
@@ -115,7 +115,7 @@ class Moment:
 
 
 def arriving_prompt(setting: Setting) -> Prompt:
-    """Text in front, which is the prefix, and the images behind it."""
+    """Returns a prompt of text, which is the prefix, and images after it."""
     images = [
         (start + setting.prefix, end + setting.prefix)
         for start, end in evenly_spread(setting.own_tokens, setting.images, PATCHES)

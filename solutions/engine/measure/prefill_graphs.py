@@ -1,5 +1,6 @@
-"""A prefill step of the hybrid model, kernel by kernel and as a graph:
-`python -m solutions.engine.measure.prefill_graphs`."""
+"""Measures a prefill step of the hybrid model, kernel by kernel and as a graph: `python -m
+solutions.engine.measure.prefill_graphs`.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ TABLE = VariantTable[StepCost](
 
 
 def measure(accelerator: Accelerator, preset: ServingPreset, runs: int) -> dict[str, StepCost]:
-    """By variant: all five are on in both."""
+    """Returns the cost by variant. All five optimisations are on in both variants."""
     plain = preset.config
     sizes = default_prefill_sizes(plain.limits)
     model = Model(plain, accelerator.device)

@@ -1,4 +1,4 @@
-"""What the benchmarks run: engines of a model, and what is asked of them."""
+"""The presets of the benchmarks: engines of a model, and their loads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..model.config import EngineConfig, ModelConfig
 
 @dataclass(frozen=True, kw_only=True)
 class EnginePreset(ModelConfig):
-    """A model, and what else an EngineConfig says, side by side."""
+    """A model and the other fields of an EngineConfig, side by side."""
 
     limits: Limits
     max_images: int
@@ -21,7 +21,7 @@ class EnginePreset(ModelConfig):
     num_cpu_states: int
     loads_ahead: int
     capture_sizes: tuple[int, ...]
-    """One: a smaller step fills it up, which costs a decode hardly anything."""
+    """One size: a smaller step is padded to it, which costs a decode hardly anything."""
     prefill_sizes: tuple[int, ...]
     num_drafts: int
 
@@ -40,24 +40,25 @@ class EnginePreset(ModelConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ServingPreset(EnginePreset):
-    """As many requests as a step has room for, in different loads."""
+    """An engine and several loads of as many requests as a step has room for."""
 
     image_tokens: int = 0
-    """Tokens of the one image that a prompt has; 0 is none."""
+    """Tokens of the one image of a prompt; 0 is none."""
     cached_tokens: int = 24
-    """Tokens of each request, before the first of many decode steps."""
+    """Tokens of each request before the first of many decode steps."""
     prefill_tokens: int = 24
     """Tokens of each prompt of a prefill step."""
     latency_tokens: tuple[int, int]
     """Tokens of each request of a batch, in and out."""
     num_requests: int
-    """To be served one after another, as there is room."""
+    """Requests that are served one after another, as there is room."""
     prompt_tokens: tuple[int, int]
-    """Fewest and most tokens of such a prompt."""
+    """Fewest and most tokens of the prompts of these requests."""
     new_tokens: tuple[int, int]
-    """Fewest and most tokens of such an answer."""
+    """Fewest and most tokens of their answers."""
     rates: tuple[float, ...] = ()
-    """At which requests arrive, a second; they are also served all at once."""
+    """Rates at which these requests arrive, in requests a second; they are also served all at
+    once."""
     runs: int
     """How often a batch is measured, and all requests."""
 
@@ -66,8 +67,8 @@ class ServingPreset(EnginePreset):
         return self.limits.max_num_seqs
 
     def of_runs(self, most: int) -> ServingPreset:
-        """The same, measured at most so often; once is for those who only want to see it run, and
-        requests that arrive at a rate are left out."""
+        """Returns the same preset with at most `most` runs. One run is for readers who only want to
+        see it run: requests that arrive at a rate are left out."""
         return replace(self, runs=min(self.runs, most), rates=self.rates if most > 1 else ())
 
     @classmethod
@@ -85,7 +86,7 @@ class ServingPreset(EnginePreset):
 
     @classmethod
     def hybrid_on_sim(cls) -> ServingPreset:
-        """The same steps, and few of them, since sim computes each."""
+        """Returns the same loads with few steps, since sim computes each."""
         return replace(
             cls.hybrid(),
             latency_tokens=(32, 4),
@@ -112,11 +113,12 @@ class ServingPreset(EnginePreset):
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixPreset(EnginePreset):
-    """Requests that go on from long prefixes, more of them than the device has room for."""
+    """An engine and requests that continue from long prefixes, more of them than the device has
+    room for."""
 
     num_prefixes: int
     prefix_tokens: int
-    """Whole blocks."""
+    """Tokens of a prefix: whole blocks."""
     num_requests: int
     new_tokens: int
     num_compared: int
@@ -137,8 +139,8 @@ class PrefixPreset(EnginePreset):
 
     @classmethod
     def llama_3_70b_rank(cls) -> PrefixPreset:
-        """12 prefixes of 8192 tokens, and room for 9: a prefix that is asked for again has been
-        overwritten 3 requests before."""
+        """Returns 12 prefixes of 8192 tokens, and room for 9: when a prefix is used again, its
+        blocks have been overwritten 3 requests before."""
         return cls.of(
             EngineConfig.llama_3_70b_rank(),
             num_prefixes=12,
@@ -150,7 +152,7 @@ class PrefixPreset(EnginePreset):
 
     @property
     def gpu_bytes(self) -> int:
-        """Memory for weights, for the caches of two engines and of their model, and for a long
-        prefill beside them, about."""
+        """Approximate memory for weights, for the caches of two engines and of their model, and for
+        a long prefill beside them."""
         embedding = self.num_ids * self.hidden_size * self.dtype.itemsize
         return self.config.model.weight_bytes + embedding + 3 * self.config.kv_bytes + 8 * 2**30

@@ -1,5 +1,5 @@
-"""Recordings of decode steps: Llama's, which chapter 06 shows on machines that can't run it, and
-those of a checkpoint that its reader has."""
+"""Records decode steps: Llama's, which chapter 06 shows on machines that can't run it, and those of
+a checkpoint of the reader's."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ from ..requests.request import SamplingParams
 from ..requests.workload import make_prompt
 
 OPTIMIZATIONS = ("sync_free", "flex_full_graph")
-"""What a decode step of Llama has to do with: no images, no states, and nothing to load."""
+"""The optimisations that affect a decode step of Llama, which has no images, no states, and nothing
+to load."""
 BATCHES = (1, 4, 8)
 STEPS = 2
 PROMPT_TOKENS = 32
 WARM_UP = 8
-"""Steps before those that are recorded, the prompts' among them."""
+"""Steps before the recorded ones, prefills included."""
 MODELLED_WARM_UP = 2
-"""Where nothing compiles and no clock of a GPU rises."""
+"""Steps before the recorded ones on sim, where nothing compiles and no GPU clock rises."""
 
 
 def name_of(on: frozenset[str], batch: int) -> str:
-    """`llama_3_8b_8_sync_free`"""
+    """Returns the name of a recording, such as `llama_3_8b_8_sync_free`."""
     what = "_".join(name for name in OPTIMIZATIONS if name in on) or "none"
     return f"llama_3_8b_{batch}_{what}"
 
 
 def record_all(accelerator: Accelerator, model: Model) -> Iterator[tuple[str, Timeline]]:
-    """(name, recording) for each of BATCHES and what may be switched on, with the weights of
-    `model`."""
+    """Yields (name, recording) for each of BATCHES and each choice of OPTIMIZATIONS, with the
+    weights of `model`."""
     for batch in BATCHES:
         of_batch = replace(EngineConfig.llama_3_8b(), capture_sizes=(batch,))
         for chosen in ((), ("sync_free",), ("flex_full_graph",), OPTIMIZATIONS):
@@ -51,9 +52,9 @@ def record_all(accelerator: Accelerator, model: Model) -> Iterator[tuple[str, Ti
 def record_checkpoint(
     accelerator: Accelerator, folder: str | Path | None = None, batch: int = 4
 ) -> dict[str, Timeline]:
-    """Decode steps of a checkpoint, "none" and "all" of the five switched on, by that name: of the
-    `folder`, or of a tiny one with random weights that is made for it. ValueError, which names what
-    is wrong with the folder."""
+    """Returns recordings of decode steps of a checkpoint with "none" and "all" of the five
+    optimisations, by that name. The checkpoint is in `folder`, or a tiny one with random weights
+    that is made for it. Raises ValueError, which names the fault of the folder."""
     if folder is None:
         with tempfile.TemporaryDirectory() as scratch:
             tiny = write_folder(SHAPES["tiny"], Path(scratch) / "tiny")

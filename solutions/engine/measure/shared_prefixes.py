@@ -1,4 +1,5 @@
-"""Requests that go on from long prefixes in host memory: how the load is made decides."""
+"""Measures requests that continue from long prefixes in host memory: their rate depends on how
+loads are copied."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ MEASURED = (all_but("offload_triton"), "all")
 
 
 class CountedLoads:
-    """A handler of loads, which counts them."""
+    """A handler of loads that counts them."""
 
     def __init__(self, handler: TransferHandler) -> None:
         self.handler, self.count = handler, 0
@@ -51,7 +52,7 @@ class CountedLoads:
 def measure_prefixes(
     accelerator: Accelerator, presets: Mapping[str, PrefixPreset], console: Console
 ) -> dict[str, dict[str, dict[str, Rate]]]:
-    """Rates by preset, kind of load, and variant."""
+    """Returns rates by preset, kind of load, and variant."""
     figures = {}
     with Progress(console=console, transient=True) as progress:
         for name, preset in presets.items():
@@ -64,7 +65,8 @@ def measure_prefixes(
 def measure_variants(
     accelerator: Accelerator, preset: PrefixPreset, advance: Advance
 ) -> dict[str, Rate]:
-    """RuntimeError if the variants generate other tokens, or find a prefix on the device."""
+    """Returns the rate of each variant. Raises RuntimeError if the variants generate different
+    tokens, or find a prefix on the device."""
     engines = Engines(preset.config, accelerator)
     prefixes = [
         make_prompt(preset.config.model, preset.prefix_tokens, seed=[4, number])
@@ -87,15 +89,15 @@ def measure_variants(
 
 
 def store(engine: Engine, prefixes: list[Prompt], advance: Advance) -> None:
-    """Computes each prefix once, until it is in host memory."""
+    """Computes each prefix once, and waits until it is in host memory."""
     for prefix in prefixes:
         finish(engine, [Asked(prefix, SamplingParams(max_tokens=1))])
         advance()
 
 
 def scatter_free_blocks(engine: Engine) -> None:
-    """Puts free blocks into no order, as they are after hours of serving. Nothing is found in them
-    any more."""
+    """Shuffles the free blocks, as they are after hours of serving. Their contents are
+    forgotten."""
     blocks = engine.scheduler.blocks
     free = blocks.allocate(blocks.num_free)
     random.Random(engine.config.model.seed).shuffle(free)
@@ -110,8 +112,8 @@ def count_loads(engine: Engine) -> CountedLoads:
 
 
 def one_by_one(engine: Engine, preset: PrefixPreset, prefixes: list[Prompt]) -> list[list[int]]:
-    """Tokens that depend on nothing but the prefixes: in a step with others sums are taken in
-    another order."""
+    """Returns answers that depend on the prefixes alone: in a step with several requests sums are
+    taken in another order."""
     requests = requests_behind(prefixes, preset.num_compared, preset.new_tokens)
     return [finish(engine, [asked])[0] for asked in requests]
 
@@ -123,7 +125,7 @@ def measure_rate(
     prefixes: list[Prompt],
     loads: CountedLoads,
 ) -> Rate:
-    # Those that were compared are the last ones that the device knows.
+    # The prefixes that were compared are still on the device, so use them last.
     order = prefixes[preset.num_compared :] + prefixes[: preset.num_compared]
     requests = requests_behind(order, preset.num_requests, preset.new_tokens)
     before = loads.count

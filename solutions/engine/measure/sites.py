@@ -1,5 +1,6 @@
-"""Where each of the eight sites of sync_free runs in the engine, and how often the host waits in
-it: `python -m solutions.engine.measure.sites`."""
+"""Lists where each of the eight sites of sync_free runs in the engine, and how often the host waits
+there: `python -m solutions.engine.measure.sites`.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +23,15 @@ from ..optimizations import NAMES, Optimizations
 from ..requests.request import SamplingParams
 
 PROMPT = [7, 3, 5, 7, 3, 5, 7, 3]
-"""It says the same again, so that there are drafts."""
+"""A prompt that repeats itself, so that there are drafts."""
 TOKENS = 6
 READ_BACK = "read_back.py"
-"""Where an engine waits for a step's tokens, if they are not there yet."""
+"""The file in which an engine waits for a step's tokens, if they have not arrived yet."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """A site, and an engine that meets it."""
+    """A site, and the config of an engine that runs it."""
 
     runs_in: str
     """The file of solutions/engine that calls it."""
@@ -63,8 +64,9 @@ class Site:
         )
 
     def meet(self, engine: Engine) -> list:
-        """Two requests' tokens; of a pooling model, what it makes of them. Of ranks only what they
-        ask one another, so often: then there is nothing else to wait for."""
+        """Returns two requests' tokens; in a pooling model, their hidden states. With ranks it only
+        steps, TOKENS times, so that ranks exchange their states and there is nothing else to wait
+        for."""
         if self.has_ranks:
             for _ in range(TOKENS):
                 engine.step()
@@ -103,24 +105,25 @@ SITES: dict[str, Site] = {
     ),
     "ranks": Site("run/data_parallel.py", ("data_parallel.py",), has_ranks=True),
 }
-"""By name, in the words of this project; upstream's are in solutions/sync_free."""
+"""The sites by name, in the words of this project; upstream's names are in solutions/sync_free."""
 
 
 class SiteWaits(NamedTuple):
-    """What a site made the host do while two requests were served."""
+    """The waits at a site while two requests were served."""
 
     runs_in: str
     before: int
     """Waits at the site, without the optimisation."""
     after: int
-    """And with it."""
+    """Waits with the optimisation."""
     same_answers: bool
 
 
 def measure(
     accelerator: Accelerator, names: tuple[str, ...] = tuple(SITES)
 ) -> dict[str, SiteWaits]:
-    """By name of the site. Engines have all five optimisations, or all but sync_free."""
+    """Returns the waits by name of the site. Engines have all five optimisations, or all but
+    sync_free."""
     without = Optimizations.only([name for name in NAMES if name != "sync_free"])
     found = {}
     for name in names:
@@ -135,7 +138,7 @@ def measure(
 def _waits(
     accelerator: Accelerator, site: Site, optimizations: Optimizations, model: Model
 ) -> tuple[int, list]:
-    """(waits at the site, answers)."""
+    """Returns (waits at the site, answers)."""
     group = DataParallelGroup.alone() if site.has_ranks else None
     engine = Engine(site.config, optimizations, model=model, group=group)
     if not accelerator.modelled:
@@ -151,7 +154,7 @@ def _waits(
     if site.has_ranks:
         return len(files), site.answers(engine)
     if optimizations.sync_free:
-        # Nobody waits anywhere, but for the tokens themselves.
+        # Every wait counts, but for those for the tokens themselves.
         return sum(file != READ_BACK for file in files), answers
     return sum(file in site.waited_in for file in files), answers
 

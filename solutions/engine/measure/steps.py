@@ -1,4 +1,4 @@
-"""Steps of an engine, ready to be measured: decodes, and prefills."""
+"""Steps of an engine that are ready to be measured: decodes, and prefills."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Steps:
         self.engine, self.preset = engine, preset
 
     def ready(self, num_steps: int = 2) -> Step:
-        """`step`, which can be run `num_steps` times from now on."""
+        """Returns `step`, which can be run `num_steps` times from now on."""
         raise NotImplementedError
 
     def step(self) -> None:
@@ -41,7 +41,7 @@ class Steps:
         self.engine.run()
 
     def _requests(self, num_tokens: int, max_tokens: int) -> list[Asked]:
-        """As many requests as a step has room for, which begin like none before them."""
+        """Returns as many requests as a step has room for. None begins like an earlier one."""
         preset = self.preset
         prompts = alike_prompts(
             preset.config.model, preset.batch, num_tokens, preset.image_tokens, [1, next(SEEDS)]
@@ -62,7 +62,8 @@ class Steps:
 
 
 class Decodes(Steps):
-    """A token of each request. When they have become too long, others take their place."""
+    """Decode steps, with a token of each request. Requests that get too long are replaced by new
+    ones."""
 
     def __init__(self, engine: Engine, preset: ServingPreset) -> None:
         super().__init__(engine, preset)
@@ -78,7 +79,7 @@ class Decodes(Steps):
         self.engine.step()
 
     def _steps_left(self) -> int:
-        """0 if not all of them decode."""
+        """Returns how many steps are left; 0 unless all requests decode."""
         if len(self._running) < self.preset.batch:
             return 0
         return min(
@@ -96,8 +97,8 @@ class Decodes(Steps):
 
 
 class Prefills(Steps):
-    """All requests give up their place, and as many new ones begin. A model with states computes
-    their full blocks: there the step ends."""
+    """Prefill steps: each replaces all requests by new ones. A model with states computes their
+    full blocks, where the step ends."""
 
     def __init__(self, engine: Engine, preset: ServingPreset) -> None:
         super().__init__(engine, preset)

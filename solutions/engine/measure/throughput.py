@@ -1,4 +1,4 @@
-"""Requests a second: all at once, and as they arrive."""
+"""Measures requests a second: all at once, and as they arrive."""
 
 from __future__ import annotations
 
@@ -41,23 +41,24 @@ SEEDS = itertools.count()
 
 @dataclass(frozen=True)
 class Rate:
-    """Medians of the runs. Milliseconds are from a request's arrival, and only on a GPU: sim knows
-    its time when all is over."""
+    """Medians of the runs. Milliseconds count from a request's arrival, and are measured on a GPU
+    only: sim knows its times only at the end."""
 
     runs: int
     requests_per_s: float
     tokens_per_s: float
-    """Generated ones."""
+    """Generated tokens a second."""
     first_token_ms: float | None = None
-    """Mean."""
+    """The mean."""
     first_token_p95_ms: float | None = None
     last_token_ms: float | None = None
-    """Mean."""
+    """The mean."""
     last_token_p95_ms: float | None = None
 
 
 class Waited(NamedTuple):
-    """Seconds that a request waited since it arrived, and when all were done since the start."""
+    """Seconds from each request's arrival to its first and last token, and from the start until all
+    were done."""
 
     first_token: list[float]
     last_token: list[float]
@@ -86,7 +87,7 @@ def measure_rates(
     engines_of: EnginesOf,
     console: Console,
 ) -> dict[str, dict[str, dict[str, Rate]]]:
-    """Rates by preset, by how requests arrive, and by variant."""
+    """Returns rates by preset, by how requests arrive, and by variant."""
     figures = {}
     with Progress(console=console, transient=True) as progress:
         for name, preset in presets.items():
@@ -121,10 +122,10 @@ def measure_rate(
 
 
 def warm_run(accelerator: Accelerator, engine: Engine, preset: ServingPreset, rate: float) -> Rate:
-    """What compiles something doesn't count."""
+    """Returns the rate of a run in which nothing was compiled."""
     while True:
         before = accelerator.flex_compilations
-        # Each time other tokens, so that nobody finds what was computed before.
+        # New tokens each time, so that no prefix is found.
         seed = [3, next(SEEDS)]
         requests = varied_requests(
             preset.config.model,
@@ -155,7 +156,8 @@ def rate_of(accelerator: Accelerator, engine: Engine, requests: list[Asked], rat
 def serve_as_they_arrive(
     engine: Engine, requests: Sequence[Asked], arrivals: Sequence[float]
 ) -> Waited:
-    """`arrivals` are in seconds, ascending."""
+    """Serves requests as they arrive, and returns their waits. `arrivals` are in seconds,
+    ascending."""
     assert not engine.has_work, "nothing else is being served"
     started = time.perf_counter()
     coming = deque(zip(arrivals, requests, strict=True))
@@ -186,7 +188,7 @@ def serve_as_they_arrive(
 
 
 def waits_of(waited: Waited) -> dict[str, float]:
-    """Milliseconds, by a Rate's names."""
+    """Returns milliseconds, by the names of a Rate."""
     waits = {}
     for name in ("first_token", "last_token"):
         seconds = getattr(waited, name)

@@ -1,4 +1,5 @@
-"""What is compared: none of the optimisations, each by itself, all; and engines that have them."""
+"""The variants that are compared: none of the optimisations, each by itself, all; and engines that
+have them."""
 
 from __future__ import annotations
 
@@ -23,17 +24,18 @@ VARIANTS: dict[str, Optimizations] = {
         Optimizations(),
     )
 }
-"""What is compared, by name. The first one is what the others are compared with."""
+"""The variants by name. The first one is the baseline."""
 
 WARM_UP_TOKENS = (4, 8, 48, 136)
-"""Lengths of prompts, so that a step gets one page of queries or several, a short query or a
+"""Lengths of prompts, so that a step gets one page of queries or several, and a short query or a
 long one."""
 WARM_UP_PROMPTS = (1, 3)
 """How many prompts are in one step."""
 
 
 def variants_of(config: EngineConfig) -> tuple[str, ...]:
-    """The names of VARIANTS that differ here: what this engine makes no use of is left out."""
+    """Returns the names of VARIANTS that differ for this engine. Optimisations that it makes no use
+    of are left out."""
     used = {
         "pinned_h2d": config.model.num_layers_of("spans") > 0,
         "sync_free": True,
@@ -45,7 +47,7 @@ def variants_of(config: EngineConfig) -> tuple[str, ...]:
 
 
 def all_but(name: str) -> str:
-    """The name of a variant."""
+    """Returns the name of the variant without one optimisation."""
     return f"all but {name}"
 
 
@@ -57,8 +59,8 @@ def optimizations_of(variant: str) -> Optimizations:
 
 
 class Engines:
-    """An engine for each variant, made when it is first asked for. All share weights; their caches
-    are their own."""
+    """An engine for each variant, made on first use. All share weights; each has caches of its
+    own."""
 
     def __init__(self, config: EngineConfig, accelerator: Accelerator) -> None:
         self.config, self.accelerator = config, accelerator
@@ -79,7 +81,7 @@ EnginesOf = Mapping[ServingPreset, Engines]
 
 
 def warm_up(engine: Engine) -> None:
-    """Compiles what steps of any size need, for one request and for more."""
+    """Compiles the kernels of steps of any size, for one request and for several."""
     longest = engine.config.longest_request - 2
     seeds = itertools.count()
     for num_tokens, count in itertools.product(WARM_UP_TOKENS, WARM_UP_PROMPTS):
@@ -90,12 +92,12 @@ def warm_up(engine: Engine) -> None:
 
 
 def ask(engine: Engine, asked: Asked) -> str:
-    """The request's id."""
+    """Adds a request to the engine, and returns its id."""
     return engine.add_request(asked.prompt.tokens, asked.sampling, images=asked.prompt.images)
 
 
 def serve(engine: Engine, requests: Iterable[Asked]) -> None:
-    """Steps until the host has the last token; stores may still be under way."""
+    """Steps until the host has the last token; stores may still be in flight."""
     assert not engine.has_work, "nothing else is being served"
     for asked in requests:
         ask(engine, asked)
@@ -104,7 +106,7 @@ def serve(engine: Engine, requests: Iterable[Asked]) -> None:
 
 
 def finish(engine: Engine, requests: Iterable[Asked]) -> list[list[int]]:
-    """The tokens of each request, in order; no transfer is under way any more."""
+    """Returns the tokens of each request, in order. No transfer is in flight when it returns."""
     ids = [ask(engine, asked) for asked in requests]
     answers = {output.request_id: output.token_ids for output in engine.run()}
     return [answers[request_id] for request_id in ids]

@@ -1,1 +1,1 @@
-"""The chapter's dashboard, and the recordings that it shows."""
+"""The dashboard of chapter 06, and the recordings that it shows."""

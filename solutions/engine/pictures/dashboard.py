@@ -1,4 +1,4 @@
-"""What chapter 06 shows live: a moment of serving, by what is switched on and how large it is."""
+"""The live dashboard of chapter 06: a moment of serving, by its optimisations and its sizes."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ SLIDERS: dict[str, Sequence[int]] = {
 }
 
 TOKENS = {"choose_kernel"}
-"""The kernels that make what the host reads."""
+"""The kernels that sample the tokens that the host reads."""
 TABLES = {"needed_pages_kernel", "packed_pages_kernel", "request_tables_kernel"}
-"""Those that make tables from which FlexAttention takes how much it has to read."""
+"""The kernels that make the tables from which FlexAttention takes how much it has to read."""
 BLOCKS_OF_A_REQUEST = 8
-"""KV blocks for the longest of those that only decode."""
+"""KV blocks of the longest request that only decodes."""
 
 
 class RecordedMoment(NamedTuple):
     """A moment that has been recorded."""
 
     moment: Moment
-    """The moment as it is when it is over: its engine can go on."""
+    """The moment after it is over: its engine can go on."""
     timeline: Timeline
     seen: Seen
 
@@ -66,8 +66,8 @@ def run(on: frozenset[str], values: dict[str, int]) -> Run:
 
 
 def setting_of(values: Mapping[str, int]) -> Setting:
-    """With an engine that has room for just this batch, since sim goes through all of it whenever
-    pages are listed, and for the largest prefix."""
+    """Returns the setting of a moment. Its engine has room for just this batch, since sim goes
+    through all room whenever pages are listed, and for the largest prefix."""
     layers, batches, prefixes = values["layers"], SLIDERS["batch"], SLIDERS["prefix"]
     config = EngineConfig.hybrid(layers)
     limits = config.limits
@@ -90,8 +90,9 @@ def record_moment(
     between: Callable[[], None] = lambda: None,
     schedule_only: bool = False,
 ) -> RecordedMoment:
-    """between: called between the parts of it, to end it early with an exception. schedule_only:
-    nobody reads its tokens, so that sim may leave out arithmetic; events and times are the same."""
+    """Records a moment. `between` is called between its parts, to end it early with an exception.
+    `schedule_only`: the moment's tokens are not read, so that sim may leave out arithmetic; events
+    and times are the same."""
     sim = accelerator if isinstance(accelerator, SimAccelerator) and schedule_only else None
     with sim.schedule_only() if sim else nullcontext():
         moment = Moment(setting, optimizations, model)
@@ -114,7 +115,7 @@ def record_moment(
 
 
 def figures(timeline: Timeline, seen: Seen) -> dict[str, float]:
-    """What the dashboard's table says, by name."""
+    """Returns the numbers of the dashboard's table, by name."""
     seconds = timeline.span / 1e6
     return {
         "tokens/s": seen.num_tokens / seconds,

@@ -22,7 +22,7 @@ FOLDER = ASSETS / "timelines" / "nvidia-h200"
 
 
 def recorded(on: frozenset[str], values: dict[str, int]) -> Run:
-    """TraceFileError if no GPU has recorded it."""
+    """Returns the recording. Raises TraceFileError if there is none of these settings."""
     timeline = Timeline.load(path_of(on, values["batch"]))
     timeline = replace(timeline, description=f"{timeline.description}, {PROFILED}")
     seen = Seen(STEPS, STEPS * values["batch"])
@@ -30,5 +30,5 @@ def recorded(on: frozenset[str], values: dict[str, int]) -> Run:
 
 
 def path_of(on: frozenset[str], batch: int) -> Path:
-    """Where the benchmark's recording is kept."""
+    """Returns the path of the benchmark's recording."""
     return FOLDER / f"engine_{name_of(on, batch)}.json"

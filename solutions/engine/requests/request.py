@@ -39,11 +39,11 @@ class SamplingParams:
     top_k: int | None = None
     """The number of most likely tokens that may be chosen. None is all."""
     top_p: float = 1.0
-    """Only the smallest set of most likely tokens whose probabilities sum to at least this may be
-    chosen."""
+    """The share of probability that is kept: the smallest set of most likely tokens whose
+    probabilities sum to at least this may be chosen."""
     min_p: float = 0.0
-    """Only tokens with at least this fraction of the most likely token's probability may be
-    chosen."""
+    """The least probability of a token that may be chosen, as a fraction of the most likely
+    token's."""
     seed: int | None = None
     """The same seed gives the same answer, whichever requests share its steps. None draws a new
     seed for each request."""

@@ -1,1 +1,1 @@
-"""Text in and text out: a checkpoint's tokenizer, and answers that are read while they come."""
+"""Text in and text out: a checkpoint's tokenizer, and answers that stream part by part."""

@@ -1,4 +1,5 @@
-"""An answer's text while its tokens come: no half character, and nothing of a stop string."""
+"""The text of an answer while its tokens arrive, without half characters and without stop
+strings."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 HALF = "\ufffd"
-"""What a tokenizer gives for bytes that are no character yet."""
+"""The character that a tokenizer returns for bytes that are no whole character yet."""
 
 
 class DecodesIds(Protocol):
@@ -14,19 +15,20 @@ class DecodesIds(Protocol):
 
 
 class AnswerText:
-    """Give it the ids as they are known; it gives back what can be said, each part once."""
+    """An incremental decoder: `add` takes new ids and returns the text that is certain, each part
+    once."""
 
     def __init__(self, tokenizer: DecodesIds, stop: Sequence[str] = ()) -> None:
         self.tokenizer, self.stop = tokenizer, tuple(stop)
         self.stopped_by: str | None = None
         self._ids: list[int] = []
         self._before, self._read = 0, 0
-        """Ids from `_before` on are decoded anew with each part: how a token looks depends on those
-        in front of it. The text of those up to `_read` is known."""
+        """Ids from `_before` on are decoded again with each part, since a token's text depends on
+        the tokens before it. The text of the ids up to `_read` is known."""
         self._held = ""
 
     def add(self, ids: Sequence[int]) -> str:
-        """The text that these ids add, as far as it is certain."""
+        """Returns the text that these ids add, as far as it is certain."""
         if self.stopped_by is not None:
             return ""
         self._ids += ids
@@ -38,8 +40,8 @@ class AnswerText:
         return self._cut(text[len(known) :])
 
     def end(self) -> str:
-        """What is left at the end of an answer: a half character, and what could have become a stop
-        string."""
+        """Returns the rest of the text at the end of an answer: a half character, and text that
+        could have become a stop string."""
         if self.stopped_by is not None:
             return ""
         known = self.tokenizer.decode(self._ids[self._before : self._read])
@@ -50,7 +52,7 @@ class AnswerText:
         return said if self.stopped_by is not None else said + held
 
     def _cut(self, text: str) -> str:
-        """What may be said of the text that is held back and this."""
+        """Returns the part of the held text and this text that is certain, and holds the rest."""
         text = self._held + text
         found = [(text.find(stop), stop) for stop in self.stop if stop in text]
         if found:
@@ -63,7 +65,7 @@ class AnswerText:
 
 
 def _overlap(text: str, stop: str) -> int:
-    """How many of the text's last characters are the first of `stop`."""
+    """Returns how many of the text's last characters are the first of `stop`."""
     return next(
         (n for n in range(min(len(text), len(stop) - 1), 0, -1) if stop[:n] == text[-n:]), 0
     )

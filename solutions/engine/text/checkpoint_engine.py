@@ -1,4 +1,4 @@
-"""What an engine can do that serves a checkpoint: take text and images, and say text."""
+"""The part of an engine that serves checkpoints: it takes text and images, and returns text."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from .tokenizer import Messages, Tokenizer
 
 
 class CheckpointEngine(TakesTurns, ABC):
-    """Stands on what an engine does with ids."""
+    """A base class that adds text and images to an engine of ids."""
 
     config: EngineConfig
     model: Model
     folder: Path | None = None
-    """Of the checkpoint that it serves, if it serves one."""
+    """The folder of the checkpoint that it serves, or None."""
     num_streamed = 0
     """Tokens of the last answer that was streamed."""
 
@@ -58,13 +58,14 @@ class CheckpointEngine(TakesTurns, ABC):
         progress: Progress = lambda done, total: None,
         **sizes: object,
     ) -> Self:
-        """An engine with the weights of a checkpoint, as Hugging Face's `save_pretrained` writes
-        it: of Llama 3, Qwen3, Qwen3-Next or Gemma 3.
+        """Makes an engine with the weights of a checkpoint, as Hugging Face's `save_pretrained`
+        writes it: of Llama 3, Qwen3, Qwen3-Next or Gemma 3.
 
-        `dtype`: by default that of the config. `sizes`: of Limits, as max_num_seqs or
-        max_model_len, and of EngineConfig, as num_cpu_blocks. `progress` is told how many bytes of
-        how many are on the device. ValueError or TypeError, with nothing left on the device, which
-        names the file, the tensor or the field that is broken, missing, or not served.
+        `dtype`: by default that of the config. `sizes`: fields of Limits, such as max_num_seqs or
+        max_model_len, and of EngineConfig, such as num_cpu_blocks. `progress` is called with the
+        number of bytes on the device, and of all bytes. Raises ValueError or TypeError, with
+        nothing left on the device, which names the file, the tensor or the field that is broken,
+        missing, or not served.
         """
         checkpoint = read_folder(folder)
         config = _config_of(checkpoint, dtype, sizes)
@@ -83,25 +84,26 @@ class CheckpointEngine(TakesTurns, ABC):
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """Of the checkpoint. ValueError for an engine with random weights, and for a checkpoint
-        without one; ImportError without transformers."""
+        """The tokenizer of the checkpoint. Raises ValueError for an engine with random weights, and
+        for a checkpoint without a tokenizer; ImportError without transformers."""
         if self.folder is None:
             raise ValueError("this engine has random weights and no tokenizer: give it ids")
         return Tokenizer(self.folder)
 
     @cached_property
     def images(self) -> ImageTower:
-        """What makes tokens of images. ValueError for an engine with random weights and for a
-        model of text; ImportError without transformers."""
+        """The vision tower of the checkpoint. Raises ValueError for an engine with random weights
+        and for a model of text; ImportError without transformers."""
         if self.folder is None:
             raise ValueError("this engine has random weights and no vision tower")
         return ImageTower(read_folder(self.folder), self.model)
 
     @in_turn
     def image_prompt(self, input_ids: Sequence[int], pixel_values: torch.Tensor) -> ImagePrompt:
-        """A prompt with images, for `add_request`, of what the processor of transformers gives:
-        ids [tokens], and pixels [images, 3, size, size] on the host. Ask for it before another
-        prompt with images is made: until then its images stay on the device."""
+        """Returns a prompt with images, for `add_request`. Takes what the processor of transformers
+        returns: ids [tokens], and pixels [images, 3, size, size] on the host. Add the request
+        before you make another prompt with images: only until then its images are sure to stay on
+        the device."""
         in_use = {token for request in self.requests for token in request.prompt}
         return self.images.prompt(input_ids, pixel_values, in_use)
 
@@ -112,9 +114,9 @@ class CheckpointEngine(TakesTurns, ABC):
         *,
         stop: Sequence[str] = (),
     ) -> Iterator[str]:
-        """The answer to a text, or to messages by the checkpoint's chat template, as text, part by
-        part as it comes. It ends before the first of the `stop` strings; whoever stops to read
-        cancels the request. Other requests share its steps, and the next `step` reports them."""
+        """Yields the answer to a text, or to messages by the checkpoint's chat template, as text,
+        part by part. It ends before the first of the `stop` strings. Closing the iterator cancels
+        the request. Other requests share its steps, and the next `step` reports them."""
         sampling = SamplingParams() if sampling is None else sampling
         return stream_text(self, self.tokenizer, prompt, sampling, stop)
 
@@ -140,7 +142,8 @@ def _config_of(
 
 
 def _sorted_sizes(sizes: dict[str, object]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Those of Limits, and those of EngineConfig. TypeError for a name that neither has."""
+    """Returns the sizes of Limits, and those of EngineConfig. Raises TypeError for a name that
+    neither has."""
     of_limits = {field.name for field in fields(Limits)}
     of_engine = {field.name for field in fields(EngineConfig)} - {"model", "limits"}
     for name in sizes:

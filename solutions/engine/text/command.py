@@ -1,4 +1,5 @@
-"""Says what a checkpoint answers: `python -m solutions.engine.generate FOLDER "prompt"`."""
+"""Prints a checkpoint's answer to a prompt: `python -m solutions.engine.generate FOLDER
+"prompt"`."""
 
 from __future__ import annotations
 
@@ -33,15 +34,16 @@ WISHES = {
     "frequency_penalty": float,
     "repetition_penalty": float,
 }
-"""Fields of SamplingParams that are options of the same names."""
+"""Fields of SamplingParams that are options of the same names, with their types."""
 SIZES: dict[str, Any] = {"max_num_seqs": 1, "capture_sizes": (1,)}
-"""One request is served at a time."""
+"""Sizes of an engine that serves one request at a time."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Returns 0, or 1 with a sentence on stderr."""
+    """Answers a prompt. Returns 0, 130 after Ctrl-C, or 1: with a sentence on stderr, unless the
+    reader has closed the pipe."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Any character may be answered, and a terminal may know ASCII alone.
+        # An answer may have any character, and a terminal may know ASCII alone.
         sys.stdout.reconfigure(errors="backslashreplace")
     console = Console(stderr=True)
     try:
@@ -50,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has seen enough. Python must not write the rest at its end either.
+        # The reader closed the pipe. Python must not flush the rest at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (ValueError, TypeError, ImportError) as error:

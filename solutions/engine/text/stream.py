@@ -1,4 +1,4 @@
-"""An answer as text, part by part, while the engine steps."""
+"""Streams an answer as text, part by part, while the engine steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .tokenizer import Messages, Tokenizer
 
 
 class StreamsIds(Protocol):
-    """What of an engine a stream needs."""
+    """The methods of an engine that a stream needs."""
 
     config: EngineConfig
     num_streamed: int
@@ -34,8 +34,8 @@ def stream_text(
     sampling: SamplingParams,
     stop: Sequence[str],
 ) -> Iterator[str]:
-    """Yields the answer's parts; whoever stops to read cancels the request. Errors of the prompt
-    and the wishes come before the first part."""
+    """Yields the answer's parts. Closing the iterator cancels the request. Errors of the prompt and
+    the sampling parameters are raised before the first part."""
     text = AnswerText(tokenizer, checked_stop(stop))
     ends = [*sampling.stop_tokens, *tokenizer.stop_tokens]
     vocab_size = engine.config.model.vocab_size
@@ -60,10 +60,10 @@ def stream_text(
 
 
 def _as_they_come(engine: StreamsIds, request: Request) -> Iterator[list[int]]:
-    """Yields new ids of a request, which the steps of other threads bring too."""
+    """Yields new ids of a request, which steps of other threads may bring too."""
     num_read = 0
     while True:
-        # Looked at first, since the last ids come before it.
+        # Read before the ids, since the last ids are there before the reason.
         has_ended = request.finish_reason is not None
         new = request.generated[num_read:]
         num_read += len(new)
@@ -76,7 +76,7 @@ def _as_they_come(engine: StreamsIds, request: Request) -> Iterator[list[int]]:
 
 
 def checked_stop(stop: Sequence[str]) -> list[str]:
-    """TypeError or ValueError for what are no stop strings."""
+    """Returns the stop strings as a list. Raises TypeError or ValueError for anything else."""
     if isinstance(stop, str) or not isinstance(stop, Sequence):
         raise TypeError(f"stop is {stop!r}: give a list of texts")
     for word in stop:

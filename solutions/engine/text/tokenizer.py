@@ -1,5 +1,5 @@
-"""A checkpoint's tokenizer, with its chat template, by transformers: imported when it is asked
-for."""
+"""A checkpoint's tokenizer, with its chat template, by transformers, which is imported on first
+use."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from debubble.contract.installed import installed
 
 Messages = Sequence[Mapping[str, str]]
-"""What was said so far: [{"role": "user", "content": "Hello"}]"""
+"""A conversation: [{"role": "user", "content": "Hello"}]"""
 
 
 class Tokenizer:
-    """Of one checkpoint. ImportError without transformers; ValueError, which names the file, for a
-    folder whose tokenizer is missing or broken."""
+    """The tokenizer of one checkpoint. Raises ImportError without transformers; ValueError, which
+    names the file, for a folder whose tokenizer is missing or broken."""
 
     def __init__(self, folder: Path) -> None:
         if installed("transformers") is None:
@@ -34,18 +34,19 @@ class Tokenizer:
             json.loads(path.read_text(encoding="utf-8"))
             self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         except Exception as error:
-            # Whatever the libraries say of it, and in however many lines.
+            # Libraries raise errors of many types and many lines.
             reason = str(error).partition("\n")[0][:120]
             raise ValueError(f"{path} is no tokenizer: {reason}") from None
 
     @property
     def num_ids(self) -> int:
-        """One more than the largest id that it may give."""
+        """The largest id that it may return, plus one."""
         return len(self._tokenizer)
 
     @property
     def stop_tokens(self) -> list[int]:
-        """Ids that end an answer, by generation_config.json, config.json and the tokenizer."""
+        """The ids that end an answer, from generation_config.json, config.json or the tokenizer:
+        the first that has any."""
         for name in ("generation_config.json", "config.json"):
             try:
                 values = json.loads((self.folder / name).read_text(encoding="utf-8"))
@@ -60,8 +61,9 @@ class Tokenizer:
         return [] if last is None else [int(last)]
 
     def encode(self, prompt: str | Messages) -> list[int]:
-        """Ids of a text as it is, or of messages by the chat template. ValueError for an empty one,
-        for messages where there is no template, and for such that it refuses."""
+        """Returns the ids of a text as it is, or of messages by the chat template. Raises
+        ValueError for an empty prompt, for messages without a template, and for messages that the
+        template refuses."""
         if isinstance(prompt, str):
             ids = self._tokenizer.encode(prompt)
         else:
@@ -85,5 +87,5 @@ class Tokenizer:
             raise ValueError(f"the chat template of {self.folder} fails: {reason}") from None
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids, without those that mean no text."""
+        """Returns the text of ids, without special tokens."""
         return self._tokenizer.decode(list(ids), skip_special_tokens=True)

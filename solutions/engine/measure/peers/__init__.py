@@ -1,1 +1,2 @@
-"""The same checkpoint served by this engine and by transformers, each in a process of its own."""
+"""Compares this engine with transformers: both serve the same checkpoint, each in a process of its
+own."""

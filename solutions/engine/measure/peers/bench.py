@@ -1,8 +1,8 @@
-"""The same checkpoint under this engine and under transformers:
-`python -m solutions.engine.measure.peers.bench SHAPE_OR_FOLDER`.
+"""Measures the same checkpoint under this engine and under transformers: `python -m
+solutions.engine.measure.peers.bench SHAPE_OR_FOLDER`.
 
-A shape, as qwen3_0.6b or llama_3_8b, is written to disk with random weights first. Each contender
-has a process of its own, so that none meets the memory, caches or compiler of another.
+A shape, such as qwen3_0.6b or llama_3_8b, is written to disk with random weights first. Each
+contender has a process of its own, so that none shares memory, caches or a compiler with another.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ...checkpoints.random_folder import SHAPES, write_folder
 from .contenders import CONTENDERS, Load, Served
 
 SECONDS = 150
-"""That one contender has."""
+"""The time limit of one contender."""
 READ = 16 << 20
 COLUMNS = {
     "load GB/s": lambda served: f"{served.load_gb_per_s:.2f}",
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _compare(folder: Path, options: argparse.Namespace, console: Console) -> int:
-    """0, or 1 if one of the contenders has failed."""
+    """Measures all contenders. Returns 0, or 1 if one of them has failed."""
     checkpoint = CheckpointFolder.read(folder)
     load = Load(options.batch, options.prompt_tokens, options.new_tokens, options.runs)
     found: dict[str, Served] = {}
@@ -90,8 +90,8 @@ def table_of(found: dict[str, Served]) -> Table:
 
 
 def run_alone(name: str, folder: Path, load: Load, seconds: float) -> Served:
-    """What the contender does in a process of its own. RuntimeError with the last line that it
-    said, where it fails or takes too long."""
+    """Returns the contender's result, measured in a process of its own. Raises RuntimeError with
+    the last line that it printed if it fails or takes too long."""
     command = [sys.executable, "-m", "solutions.engine.measure.peers.contenders"]
     try:
         process = subprocess.run(
@@ -109,7 +109,7 @@ def run_alone(name: str, folder: Path, load: Load, seconds: float) -> Served:
 
 
 def read_once(paths: Iterable[Path]) -> None:
-    """So that all of them find the files in the system's cache."""
+    """Reads the files once, so that all contenders find them in the system's cache."""
     for path in sorted(paths):
         with path.open("rb", buffering=0) as file:
             while file.read(READ):

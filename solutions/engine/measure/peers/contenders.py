@@ -1,7 +1,8 @@
-"""Who serves the checkpoint: this engine with its optimisations and without, and transformers.
+"""The contenders that serve the checkpoint: this engine with and without its optimisations, and
+transformers.
 
 `python -m solutions.engine.measure.peers.contenders NAME FOLDER LOAD` measures one in this process
-and prints what it found as a line of JSON.
+and prints the result as a line of JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ...requests.request import SamplingParams
 
 
 class Load(NamedTuple):
-    """What is asked of each contender."""
+    """The requests that each contender serves."""
 
     batch: int = 8
     prompt_tokens: int = 512
@@ -38,35 +39,35 @@ class Load(NamedTuple):
 
 @dataclass(frozen=True)
 class Served:
-    """What one contender did. Times are medians of the runs."""
+    """The result of one contender. Times are medians of the runs."""
 
     load_s: float
-    """Until all weights are on the device."""
+    """Time until all weights are on the device."""
     ready_s: float
-    """Until it can serve, graphs included."""
+    """Time until it can serve, graphs included."""
     load_gb_per_s: float
     peak_host_gb: float
-    """Host memory at its peak while it was loaded, beyond what the process had before."""
+    """Peak of host memory while it loads, beyond what the process had before."""
     first_token_ms: float
-    """From the prompts to the first token of each."""
+    """Time from the prompts to the first token of each."""
     tokens_per_s: float
-    """Tokens of answers, prompts included in the time."""
+    """Tokens of answers a second; the time includes the prompts."""
     decode_tokens_per_s: float
-    """Tokens behind the first ones, in the time behind those."""
+    """Tokens after the first ones, in the time after those."""
     first_tokens: list[int]
-    """Of the first run: whether all say the same."""
+    """The first token of each answer of the first run, to compare contenders."""
     device: str
 
 
 class Contender(Protocol):
-    """Loads a checkpoint when it is made, and answers a batch of prompts greedily."""
+    """A server that loads a checkpoint when it is made, and answers a batch of prompts greedily."""
 
     loaded_at: float
-    """When all weights were on the device, as time.perf_counter says it."""
+    """The time.perf_counter() at which all weights were on the device."""
 
     def answer(self, prompts: np.ndarray, new_tokens: int) -> tuple[float, list[int]]:
-        """Seconds until the first token of each prompt [batch, tokens] was known, and those
-        tokens. Returns when all answers are complete."""
+        """Returns the seconds until the first token of each prompt [batch, tokens] was known, and
+        those tokens. Returns when all answers are complete."""
 
 
 class Ours:
@@ -111,7 +112,7 @@ class Ours:
 
 
 class Transformers:
-    """`generate` of transformers, eagerly, or with its static cache and what it compiles for it."""
+    """`generate` of transformers, eager, or with its static cache, for which it compiles."""
 
     def __init__(self, folder: Path, accelerator: Accelerator, load: Load, compiled: bool) -> None:
         from transformers import AutoModelForCausalLM
@@ -147,7 +148,7 @@ class Transformers:
 
 
 class _FirstToken:
-    """Notes when the first logits are there; it changes none."""
+    """A logits processor that notes the time of the first logits, and changes none."""
 
     def __init__(self, started: float) -> None:
         self.started, self.seconds = started, 0.0
@@ -170,14 +171,15 @@ CONTENDERS: dict[str, Make] = {
         folder, accelerator, load, compiled=True
     ),
 }
-"""By name."""
+"""The contenders by name."""
 
 
 def measure(name: str, folder: Path, load: Load, accelerator: Accelerator) -> Served:
-    """Loads and answers, first once to warm up. The prompts are the same for all contenders."""
+    """Loads a contender and measures its answers, after a first run to warm up. The prompts are the
+    same for all contenders."""
     nbytes = sum(tensor.nbytes for tensor in CheckpointFolder.read(folder).tensors.values())
     vocab_size = json.loads((folder / "config.json").read_text())["vocab_size"]
-    torch.ones(1, device=accelerator.device)  # The device's own share of the process comes first.
+    torch.ones(1, device=accelerator.device)  # Creates the device's context first.
     accelerator.synchronize()
     before, started = _peak_host_bytes(), time.perf_counter()
     contender = CONTENDERS[name](folder, accelerator, load)
