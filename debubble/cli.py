@@ -321,6 +321,10 @@ def syncs(
     most_calls: Annotated[
         int, typer.Option(help="Calls of PyTorch to record at most.", min=1)
     ] = MOST_CALLS,
+    skip: Annotated[
+        int,
+        typer.Option(metavar="PASSES", help="Passes of the script's loop that are set-up.", min=0),
+    ] = 1,
 ) -> None:
     """Run a script, and list the lines at which the host waits for the GPU."""
     from .commands.syncs import Wanted, syncs
@@ -338,6 +342,7 @@ def syncs(
         github=github,
         save=save,
         most_calls=most_calls,
+        skip=skip,
     )
     syncs(script, arguments or [], wanted)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import typer
 from rich.console import Console
+from rich.segment import Segment, Segments
 from rich.text import Text
 
 import debubble
@@ -20,10 +21,19 @@ from debubble.contract.source_line import include_packages
 from debubble.detector.annotations import github, sarif
 from debubble.detector.baseline import Baseline, NoBaseline
 from debubble.detector.findings import Finding
+from debubble.detector.loops import Loops
 from debubble.detector.report import SyncReport
 from debubble.detector.script import Module, NoScript, Script, exit_status
 from debubble.timeline.trace_file import write_whole
-from debubble.views.syncs import FIGURES, meanings, race_lines, remedies, sentences, table
+from debubble.views.syncs import (
+    FIGURES,
+    indented,
+    meanings,
+    parts,
+    race_lines,
+    sentences,
+    table,
+)
 
 from .refusal import refuse
 from .rich_table import figures_first
@@ -45,6 +55,7 @@ class Wanted:
     github: bool = False
     save: Path | None = None
     most_calls: int | None = None
+    skip: int = 1
 
 
 def syncs(program: str, arguments: list[str], wanted: Wanted) -> None:
@@ -68,7 +79,10 @@ def syncs(program: str, arguments: list[str], wanted: Wanted) -> None:
         if wanted.as_cuda:
             _enter_as_cuda(stack)
         with debubble.find_host_syncs(accelerator, wanted.most_calls) as report:
-            ended_by = runs.run(arguments)
+            from debubble.recording.recording import elapsed
+
+            report.loops = Loops(elapsed, wanted.skip)
+            ended_by = runs.run(arguments, report.loops)
             report.note(ended_by)
         sys.stdout.flush()
         status = exit_status(ended_by)
@@ -131,19 +145,18 @@ def show(report: SyncReport, stack: bool = False) -> None:
         for line in race_lines(report.timeline):
             console.print(Text(line), soft_wrap=True)
         console.print()
+    for heading, part in parts(report.findings, report.steps):
+        for line in heading:
+            console.print(Text(line), soft_wrap=True)
+        _print_table(console, part, stack)
+    for meaning in meanings(report.findings):
+        console.print(Text(meaning, style="dim"))
     if report.findings:
-        _print_table(console, report.findings, stack)
-        for meaning in meanings(report.findings):
-            console.print(Text(meaning, style="dim"))
-        console.print()
-        console.print("Instead:")
-        for remedy in remedies(report.findings):
-            console.print(Text(remedy), soft_wrap=True)
         console.print()
     if report.allowed:
         console.print("Allowed:")
-        _print_table(console, report.allowed, stack)
-    said = sentences(report.timeline, report.findings, report.allowed, report.endings)
+        _print_table(console, report.allowed, stack, advice=False)
+    said = sentences(report.timeline, report.findings, report.allowed, report.endings, report.steps)
     for sentence in said:
         console.print(Text(sentence), soft_wrap=True)
 
@@ -159,8 +172,17 @@ def _console() -> Console:
 WIDTH_OF_A_LOG = 160
 
 
-def _print_table(console: Console, findings: Sequence[Finding], stack: bool) -> None:
-    console.print(figures_first(*table(findings, stack), console.width, len(FIGURES)))
+def _print_table(
+    console: Console, findings: Sequence[Finding], stack: bool, advice: bool = True
+) -> None:
+    headings, rows = table(findings, stack, advice)
+    figures = figures_first(headings, [row for row, _ in rows], console.width, len(FIGURES))
+    first, *lines = console.render_lines(figures, pad=False)
+    console.print(Segments([*first, Segment.line()]), end="")
+    for line, (_, below) in zip(lines, rows, strict=True):
+        console.print(Segments([*line, Segment.line()]), end="")
+        for part in indented(below, console.width):
+            console.print(Text(part), soft_wrap=True)
     console.print()
 
 

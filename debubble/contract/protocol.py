@@ -185,9 +185,10 @@ class Accelerator(Protocol):
 
     def recording(
         self, timeline: TimelineData, most_calls: int | None = None
-    ) -> AbstractContextManager[None]:
+    ) -> AbstractContextManager[Callable[[], float]]:
         """Fills `timeline` with what happens in the block, once that has ended and the device is
-        done; full, and `cut_off`, after `most_calls` calls of the host."""
+        done; full, and `cut_off`, after `most_calls` calls of the host. Gives the recording's
+        clock: microseconds since it began, as its host events have them."""
 
     def watching_for_syncs(self) -> AbstractContextManager[None]:
         """A block in which HostSyncError is raised where the host waits, as long as the rule of

@@ -12,7 +12,7 @@ from itertools import islice
 from types import CodeType, FrameType
 from typing import Literal, NamedTuple
 
-Whose = Literal["the user's", "a library's", "machinery"]
+Whose = Literal["the user's", "a library's", "PyTorch's", "machinery"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STDLIB = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
@@ -20,6 +20,36 @@ _INSTALLED = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "p
 _SITES = ("site-packages", "dist-packages")
 _MACHINERY = {"torch", "triton", "functorch", "torchgen", "numpy", "debubble", "_pytest", "pluggy"}
 """Packages whose lines explain nothing of where a wait comes from."""
+_PLUMBING = (
+    ("torch", "_tensor.py"),
+    ("torch", "_tensor_str.py"),
+    ("torch", "functional.py"),
+    ("torch", "overrides.py"),
+    ("torch", "storage.py"),
+    ("torch", "_ops.py"),
+    ("torch", "_compile.py"),
+    ("torch", "_jit_internal.py"),
+    ("torch", "_decomp"),
+    ("torch", "_dynamo"),
+    ("torch", "_inductor"),
+    ("torch", "_functorch"),
+    ("torch", "_higher_order_ops"),
+    ("torch", "_library"),
+    ("torch", "_prims"),
+    ("torch", "_prims_common"),
+    ("torch", "_refs"),
+    ("torch", "_subclasses"),
+    ("torch", "fx"),
+    ("torch", "library.py"),
+    ("torch", "autograd"),
+    ("torch", "cuda"),
+    ("torch", "accelerator"),
+    ("torch", "utils", "_python_dispatch.py"),
+    ("torch", "utils", "_contextlib.py"),
+    ("torch", "utils", "_device.py"),
+    ("torch", "nn", "modules", "container.py"),
+)
+"""Files and folders of PyTorch whose lines say no more than the call that led there."""
 _whose: dict[str, Whose] = {}
 _included: set[str] = set()
 _lines: dict[tuple[int, int], tuple[CodeType, SourceLine]] = {}
@@ -71,6 +101,13 @@ class SourceLine(NamedTuple):
         return f"{self}{inside}{forward}"
 
     @property
+    def outside_pytorch(self) -> SourceLine:
+        """The same without a line of PyTorch among those inside it."""
+        if not self.inside or not is_of_pytorch(self.inside[-1].file):
+            return self
+        return self._replace(inside=self.inside[:-1])
+
+    @property
     def in_library(self) -> str:
         """`transformers/generation/utils.py:2801: ...`: the name of its file alone says too
         little."""
@@ -85,23 +122,36 @@ def is_notebook_cell(file: str) -> bool:
     return "ipykernel_" in file or file.startswith("<ipython-input")
 
 
-def source_line(thread: int | None = None) -> SourceLine | None:
+def source_line(thread: int | None = None, pytorch: bool = False) -> SourceLine | None:
     """The line that is running now outside PyTorch, Triton, the standard library and debubble: in
     this thread, or in the one with that identifier.
 
     It is the user's own if there is one, with the lines of libraries below it; else a library's.
+    With `pytorch` the last of those inside it is the innermost line of PyTorch's own Python, if the
+    user's line or a library's called any.
     """
     frame = sys._getframe(1) if thread is None else sys._current_frames().get(thread)
     libraries: list[FrameType] = []
+    of_pytorch: FrameType | None = None
     while frame is not None:
         whose = _whose.get(frame.f_code.co_filename) or whose_is(frame.f_code.co_filename)
         if whose == "the user's":
             line = _line_of(frame)
-            return line._replace(inside=_lines_of(libraries)) if libraries else line
+            inside = [of_pytorch, *libraries] if of_pytorch is not None else libraries
+            return line._replace(inside=_lines_of(inside)) if inside else line
         if whose == "a library's":
             libraries.append(frame)
+        elif whose == "PyTorch's" and pytorch and of_pytorch is None and not libraries:
+            of_pytorch = frame if frame.f_code.co_name not in _CALLS_MODULES else None
         frame = frame.f_back
-    return _line_of(libraries[0]) if libraries else None
+    if not libraries:
+        return None
+    line = _line_of(libraries[0])
+    return line if of_pytorch is None else line._replace(inside=_lines_of([of_pytorch]))
+
+
+_CALLS_MODULES = {"_call_impl", "_wrapped_call_impl"}
+"""Functions of PyTorch's modules through which each call of a module goes."""
 
 
 def _lines_of(frames: Iterable[FrameType]) -> tuple[SourceLine, ...]:
@@ -150,10 +200,21 @@ def _judge(file: str) -> Whose:
     if package is not None and package in _included:
         return "the user's"
     if path.startswith(_PACKAGE) or package in _MACHINERY or _is_compiled(path):
-        return "machinery"
+        return "PyTorch's" if is_of_pytorch(path) and not _is_plumbing(path) else "machinery"
     if package is not None:
         return "a library's"
     return "machinery" if path.startswith(_STDLIB) else "the user's"
+
+
+def is_of_pytorch(file: str) -> bool:
+    """True for a file of the package torch; its path may be cut as in a saved timeline."""
+    parts = file.replace(os.sep, "/").split("/")
+    sites = [number for number, part in enumerate(parts) if part in _SITES]
+    return parts[sites[-1] + 1 if sites else 0] == "torch" and len(parts) > 1
+
+
+def _is_plumbing(path: str) -> bool:
+    return any(os.path.join(os.sep, *parts) in path for parts in _PLUMBING)
 
 
 def _is_compiled(path: str) -> bool:

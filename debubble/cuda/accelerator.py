@@ -8,6 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
@@ -144,7 +145,9 @@ class CudaAccelerator:
         self._addresses.unregister(address)
 
     @contextmanager
-    def recording(self, timeline: TimelineData, most_calls: int | None = None) -> Iterator[None]:
+    def recording(
+        self, timeline: TimelineData, most_calls: int | None = None
+    ) -> Iterator[Callable[[], float]]:
         self._warm_up_the_profiler()
         torch.cuda.synchronize()
         with ExitStack() as running:
@@ -157,9 +160,10 @@ class CudaAccelerator:
             marks = Marks(most_calls, when_full=stop)
             profiler = running.enter_context(_profiling())
             running.enter_context(_bounded())
+            began = perf_counter()
             try:
                 with follow.into_threads(marks.in_this_thread), marks.in_this_thread():
-                    yield
+                    yield lambda: (perf_counter() - began) * 1e6
             finally:
                 stop()
                 marks.is_over = True

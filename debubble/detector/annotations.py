@@ -83,6 +83,8 @@ def _result(finding: Finding) -> dict[str, object]:
         "locations": [_location(finding.source)],
         "partialFingerprints": {"debubble/v1": "|".join(map(str, identity(finding)))},
     }
+    if finding.setup:
+        result["properties"] = {"setup": True}
     if finding.source.inside:
         frames = (*reversed(finding.source.inside), finding.source)
         result["stacks"] = [
@@ -136,7 +138,9 @@ def message(finding: Finding) -> str:
     if finding.source is not None and finding.source.inside:
         line = finding.source.inside[-1]
         inside = f", in {portable_path(line.file)}:{line.line} ({line.text})"
-    return f"Waits for {finding.what}, {times}{inside}. Instead: {finding.instead}"
+    instead = f" Instead: {finding.instead}" if finding.instead else ""
+    setup = " before the steps" if finding.setup else ""
+    return f"Waits for {finding.what}, {times}{setup}{inside}.{instead}"
 
 
 def identity(finding: Finding) -> tuple[str, ...]:

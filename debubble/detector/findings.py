@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from ..contract.source_line import SourceLine
 from ..timeline.data import TimelineData
 from ..timeline.event import Hazard, HazardKind
-from .holds import HoldKind, find_holds
-from .instead import instead_of
+from ..timeline.holds import HoldKind, find_holds
+from .instead import Apart, instead_of
+from .loops import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +18,20 @@ class Finding:
     """One call that keeps the host from going on, in one way and in one thread.
 
     `held` is how long in all, `worst` the longest time, `idle` what the device then had nothing to
-    do: microseconds. `thread` is its name, None for the thread that recorded.
+    do: microseconds. `thread` is its name, None for the thread that recorded. `call` is PyTorch's
+    function that was called, and `operator` the ATen operator that waits, where they are known.
+    `setup` is True if all of it happened before the steps of the run, `once` if it happened once in
+    a run of several steps.
     """
 
     kind: HoldKind
     source: SourceLine | None
     thread: str | None
     allowed: bool
+    call: str | None = None
+    operator: str | None = None
+    setup: bool = False
+    once: bool = False
     count: int = 0
     held: float = 0.0
     worst: float = 0.0
@@ -40,16 +48,19 @@ class Finding:
         return WORDS[self.kind][1]
 
     @property
-    def instead(self) -> str:
-        """What to write instead of this very line."""
-        return instead_of(self.kind, self.innermost.text if self.innermost else "")
+    def instead(self) -> str | None:
+        """What to write instead of this very call; None where nothing specific is known."""
+        apart: Apart = "setup" if self.setup else "once" if self.once else None
+        return instead_of(
+            self.kind, self.call, self.operator, self.source, apart, bool(self.thread)
+        )
 
     @property
     def innermost(self) -> SourceLine | None:
-        """The line that asks for it: of a library, if one was called from `source`."""
-        if self.source is None or not self.source.inside:
-            return self.source
-        return self.source.inside[-1]
+        """The line that asks for it: of a library, if one was called from `source`, but not of
+        PyTorch."""
+        code = self.source and self.source.outside_pytorch
+        return code.inside[-1] if code and code.inside else code
 
     @property
     def is_a_wait(self) -> bool:
@@ -67,16 +78,21 @@ def races_of(timeline: TimelineData) -> Counter[Hazard]:
     return times
 
 
-def find(timeline: TimelineData) -> list[Finding]:
-    """Every call that held the host: waits before uploads that don't wait, the costliest first."""
+def find(timeline: TimelineData, steps: Steps | None = None) -> list[Finding]:
+    """Every call that held the host: waits before uploads that don't wait, the costliest first;
+    what is set-up by `steps` comes last."""
+    steps = steps or Steps(skip=0)
     totals: dict[tuple, Finding] = {}
     owner: dict[int, tuple] = {}
     for hold in find_holds(timeline.events):
         event = hold.last
-        key = (hold.kind, event.source, event.thread, event.allowed)
-        sum_ = totals.get(key) or Finding(*key)
+        operator = event.operator if event.call is None else None
+        key = (hold.kind, event.source, event.thread, event.allowed, event.call, operator)
+        sum_ = totals.get(key) or Finding(*key[:-1], event.operator, setup=True)
         totals[key] = replace(
             sum_,
+            setup=sum_.setup and steps.is_setup(event.start),
+            once=steps.until is not None and sum_.count == 0,
             count=sum_.count + 1,
             held=sum_.held + hold.held,
             worst=max(sum_.worst, hold.held),
@@ -87,7 +103,7 @@ def find(timeline: TimelineData) -> list[Finding]:
         if id(bubble.held_by) in owner:
             idle[owner[id(bubble.held_by)]] += bubble.duration
     found = [replace(finding, idle=idle[key]) for key, finding in totals.items()]
-    return sorted(found, key=lambda finding: (not finding.is_a_wait, -finding.held))
+    return sorted(found, key=lambda one: (one.setup, not one.is_a_wait, -one.held))
 
 
 WORDS: dict[HoldKind, tuple[str, str]] = {

@@ -1,117 +1,733 @@
-"""What to write instead of a line that waits: by what it waits for, and by how the line reads."""
+"""What to write instead of a call that makes the host wait: by the call, then by how it reads."""
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from .holds import HoldKind
+from ..contract.source_line import SourceLine
+from ..timeline.holds import HoldKind
+from .statements import statement_at
 
 
 class Remedy(NamedTuple):
-    kinds: tuple[HoldKind, ...]
-    reads: str
-    """A regular expression of the line's text."""
+    """Fits a hold if all that is given fits; each but `form` is a regular expression."""
+
     instead: str
+    """What to write; empty where no way around the wait is known."""
+    kinds: tuple[HoldKind, ...]
+    call: str = ""
+    """All of the function of PyTorch's, as `rules.calls.describe` names it."""
+    operator: str = ""
+    """All of the ATen operator's name."""
+    inside: str = ""
+    """In the line of PyTorch, or of a library, that waits: `file:line: text`."""
+    reads: str = ""
+    """In the text of the statement."""
+    form: str = ""
+    """A word that the statement's forms hold."""
+    in_thread: bool = False
+    """True if it is for another thread than the one that recorded."""
+    of_steps: bool = False
+    """True if it is of use in each step alone: what happens once may wait."""
 
 
+Apart = Literal["setup", "once"] | None
+"""What a finding is apart from what each step does."""
 UPLOADS: tuple[HoldKind, ...] = ("pageable_upload", "staged_upload")
 TO_THE_HOST: tuple[HoldKind, ...] = ("value", "download")
-REMEDIES = (
+COUNTS: tuple[HoldKind, ...] = ("value", "download", "stream")
+"""What an operator does whose result's size the host has to know."""
+NUMBERS = r"item|__(int|float|index|bool|complex|format)__|tolist|_local_scalar_dense"
+COPIES = r"(to|cuda|copy_|_to_copy|type|float|half|double|long|int|bool)\b.*"
+"""Calls that copy between host and device."""
+SIZED = r"arange|linspace|logspace|zeros|ones|full|empty|eye|randn?|randint|randperm|tri[lu]"
+KNOWN = r"len|lengths|sizes|counts|num\w*|n_\w+|seq\w*|pos\w*|ids?|idx|indices|offsets?|cu_\w+"
+"""Names of what the host mostly made itself: lengths, positions, ids."""
+SAVES = (
+    r"\b(state_dict\(\)|torch\.save|save_pretrained|savez?|pickle\.dumps?|save_file|save_model"
+    r"|save_checkpoint)"
+)
+ENVIRONMENT = r"\benvs?\w*\.step\("
+PICTURES = r"\b(imsave|imshow|save_image|make_grid|plt\.\w+|ToPILImage|to_pil_image|add_images?)\("
+LOGS = (
+    r"\b(print|tqdm\.write|logg?(er|ing)?(\.\w+)?|wandb\.log|mlflow\.\w+|pprint)\("
+    r"|\bstr\([^)]*(item|loss|acc)|[\"'](\.format\(| % )"
+    r"|\.(add_scalars?|set_postfix(_str)?|set_description(_str)?|log_metrics?|log_dict)\("
+)
+COLLECTS = r"\.(append|extend|update|add)\(|\+= \["
+
+SETUP = (
+    "it is set-up and costs no step: leave it as it is, or put it into "
+    "`with debubble.allow_host_sync():`"
+)
+ONCE = "it waits once in this run: put it into `with debubble.allow_host_sync():` if it is meant"
+MEANT = "put it into `with debubble.allow_host_sync():` if it is meant: "
+LATER = "copy into pinned memory with non_blocking=True, record an event, and read it a step later"
+PINNED = "pin the source (pin_memory(), DataLoader(pin_memory=True))"
+
+OF_SETUP = (
     Remedy(
-        UPLOADS,
-        r"torch\.(tensor|as_tensor|asarray)\(",
-        "torch.tensor(values, pin_memory=True).to(device, non_blocking=True)",
+        "move the module once, before the steps; "
+        "one that is built under `with torch.device(device):` needs no move",
+        (*UPLOADS, "pinned_upload"),
+        inside=r"nn/modules/module\.py:\d+: .*\bt\.to\(|nn/modules/module\.py:\d+: .*\bt\.cuda\(",
     ),
     Remedy(
+        MEANT + "what is saved has to come to the host; save rarely",
+        (*TO_THE_HOST, "pageable_download"),
+        reads=SAVES,
+    ),
+    Remedy(
+        "load the weights once, before the steps; " + MEANT + "loading waits",
+        (*UPLOADS, *TO_THE_HOST, "pageable_download", "pinned_upload"),
+        inside=r"param\.copy_\(input_param\)|torch/serialization\.py|load_state_dict",
+    ),
+    Remedy(
+        "load once, before the steps; " + MEANT + "loading waits",
         UPLOADS,
-        r"\bnew_tensor\(",
+        reads=r"\b(torch\.load|load_file|load_state_dict|from_pretrained)\(",
+    ),
+)
+
+INSIDE_PYTORCH = (
+    Remedy(
+        "pass is_causal=True along with a causal mask, or is_causal=False: then nobody compares "
+        "the mask with a causal one",
+        TO_THE_HOST,
+        inside=r"nn/modules/transformer\.py:\d+: make_causal",
+    ),
+    Remedy(
+        "nn.TransformerEncoder(..., enable_nested_tensor=False): then the padding mask is not read",
+        TO_THE_HOST,
+        inside=r"nn/modules/transformer\.py:\d+: .*nested",
+    ),
+    Remedy(
+        "pass validate_args=False: the checks of the parameters and of the values read the device",
+        TO_THE_HOST,
+        inside=r"torch/distributions/(?!.*(_rejection|von_mises|\.all\(\): break))",
+    ),
+    Remedy(
+        "keep the optimizer's step counters on the host (don't move its state), or pass "
+        "capturable=True",
+        TO_THE_HOST,
+        inside=r"torch/optim/\w+\.py:\d+: .*(_get_value|step|\.item\(\))|"
+        r"torch/optim/optimizer\.py:\d+: ",
+    ),
+    Remedy(
+        "use a fused optimizer (torch.optim.AdamW(..., fused=True)), which looks at found_inf on "
+        "the device, or bfloat16, which needs no scaler",
+        TO_THE_HOST,
+        inside=r"torch/amp/grad_scaler\.py",
+    ),
+    Remedy(
+        "leave out error_if_nonfinite, and look at the norm some steps later",
+        TO_THE_HOST,
+        inside=r"nn/utils/clip_grad\.py",
+    ),
+    Remedy(
+        "sort the sequences by length on the host, and pass enforce_sorted=True: then no order is "
+        "uploaded or read back",
+        (*TO_THE_HOST, *UPLOADS),
+        inside=r"nn/utils/rnn\.py:\d+: .*sorted_indices",
+    ),
+    Remedy(
+        "pass the lengths as a tensor on the host, where packing needs them",
+        (*TO_THE_HOST, "pageable_download"),
+        inside=r"nn/utils/rnn\.py",
+    ),
+    Remedy(
+        MEANT + "a comparison in a test reads its result",
+        TO_THE_HOST,
+        inside=r"torch/testing/",
+    ),
+    Remedy(
+        "pass validate_args=False to the metric: its checks of the inputs read the device",
+        TO_THE_HOST,
+        inside=r"torchmetrics/.*(_validation|validat|unique)",
+    ),
+    Remedy(
+        "TrainingArguments(logging_nan_inf_filter=False): the filter reads the loss in each step",
+        TO_THE_HOST,
+        inside=r"transformers/trainer\.py:\d+: .*is(nan|inf)",
+    ),
+    Remedy(
+        "log more rarely: TrainingArguments(logging_steps=n)",
+        TO_THE_HOST,
+        inside=r"transformers/trainer\.py:\d+: .*(item\(\)|nested_gather)",
+    ),
+)
+
+OF_UPLOADS = (
+    Remedy(
+        "torch.stack([...]): it puts the values together on the device",
+        (*UPLOADS, *TO_THE_HOST),
+        call=r"(tensor|as_tensor|asarray|new_tensor)\(list of tensors\)",
+    ),
+    Remedy(
+        "make the tensor once, before the loop: its values never change (a module keeps it by "
+        "register_buffer)",
+        (*UPLOADS, "pinned_upload"),
+        call=r"(tensor|as_tensor|asarray|new_tensor)\b.*",
+        form="literal",
+        of_steps=True,
+    ),
+    Remedy(
+        "make the tensor once, before the loop: its values never change (a module keeps it by "
+        "register_buffer)",
+        (*UPLOADS, "pinned_upload"),
+        call=COPIES,
+        form="moves literal",
+        of_steps=True,
+    ),
+    Remedy(
+        "x.new_full((), value): the number goes along with the launch",
+        UPLOADS,
+        call=r"new_tensor\(number\)",
+    ),
+    Remedy(
         "torch.tensor(values, pin_memory=True).to(x.device, non_blocking=True)",
+        UPLOADS,
+        call=r"new_tensor\b.*",
     ),
     Remedy(
+        "torch.full((), value, device=device): the number goes along with the launch",
         UPLOADS,
-        r"from_numpy\(",
+        call=r"(tensor|as_tensor|asarray)\(number\)",
+    ),
+    Remedy(
+        "torch.from_numpy(array).pin_memory().to(device, non_blocking=True), or copy the array "
+        "into a pinned tensor that you keep",
+        UPLOADS,
+        call=r"(tensor|as_tensor|asarray)\(array\)",
+        of_steps=True,
+    ),
+    Remedy(
+        "torch.tensor(values, pin_memory=True).to(device, non_blocking=True)",
+        UPLOADS,
+        call=r"(tensor|as_tensor|asarray)\b.*",
+        of_steps=True,
+    ),
+    # Indices and values that come from the host.
+    Remedy(
+        "upload the mask once, from pinned memory without blocking, and use it on the device",
+        (*UPLOADS, *TO_THE_HOST),
+        call=r"__[gs]etitem__\(.*mask on the host.*",
+    ),
+    Remedy(
+        "upload the index once: index = torch.from_numpy(index).to(device) before the loop, or "
+        "pinned and with non_blocking=True where it changes",
+        UPLOADS,
+        call=r"__[gs]etitem__\(.*\barray\b.*",
+    ),
+    Remedy(
+        "upload the index once: index = torch.tensor(index, device=device) before the loop, or "
+        "pinned and with non_blocking=True where it changes",
+        UPLOADS,
+        call=r"__[gs]etitem__\((.*, )?list\b.*",
+    ),
+    Remedy(
+        "upload the index once, from pinned memory with non_blocking=True, and index with that",
+        UPLOADS,
+        call=r"__[gs]etitem__\(.*index on the host.*",
+    ),
+    Remedy(
+        "x.index_put_((i, j), x.new_full((), value)): the number is made on the device",
+        UPLOADS,
+        call=r"__setitem__\(.*\b(index|position on the device)\b.*number.*",
+        form="many indices",
+    ),
+    Remedy(
+        "x.index_fill_(0, index, value): the number goes along with the launch",
+        UPLOADS,
+        call=r"__setitem__\(.*\bindex\b.*number.*",
+    ),
+    Remedy(
+        "x[...].fill_(value): the number goes along with the launch",
+        UPLOADS,
+        call=r"__setitem__\(.*number.*",
+    ),
+    Remedy(
+        "x[...].copy_(value, non_blocking=True), with the value in pinned memory",
+        UPLOADS,
+        call=r"__setitem__\(.*value on the host.*",
+    ),
+    Remedy(
+        "write a Python number instead of a tensor on the CPU: it goes along with the launch",
+        UPLOADS,
+        call=r"(?!to\b|cuda\b)\w+\(.*number on the host.*",
+    ),
+    Remedy(
+        "torch.full((), number, device=device): a number goes along with the launch",
+        UPLOADS,
+        call=r"(to|cuda)\(.*number on the host.*",
+    ),
+    Remedy(
+        "make the other tensor on the device, or upload it once from pinned memory",
+        UPLOADS,
+        call=r"(?!to\b|cuda\b)\w+\(.*value on the host.*",
+    ),
+    # Copies.
+    Remedy(
+        "convert on the device: source.to(device, non_blocking=True).to(dtype); to convert on the "
+        "way takes fresh pageable memory",
+        ("staged_upload",),
+        call=r"\w+\(pinned(, holes)?, another dtype\)",
+    ),
+    Remedy(
+        "make it contiguous in pinned memory (a pinned buffer of that shape, filled by copy_), or "
+        "upload all of it and slice on the device: pinned memory with holes goes by way of "
+        "pageable memory",
+        (*UPLOADS, "pinned_upload"),
+        call=r"\w+\(.*pinned, holes.*",
+    ),
+    Remedy(
+        "make it on the device: give the factory device=device instead of moving its result",
+        (*UPLOADS, "pinned_upload"),
+        call=COPIES,
+        form="moves factory",
+    ),
+    Remedy(
         "copy the array into a pinned tensor that you keep, then .to(device, non_blocking=True)",
-    ),
-    Remedy(
         UPLOADS,
-        r"\]\s*=[^=]",
-        "x.index_fill_(0, index, value) or x.masked_fill_(mask, value): the number goes along with "
-        "the launch",
+        call=COPIES,
+        form="moves array",
+        of_steps=True,
     ),
     Remedy(
+        "torch.tensor(values, pin_memory=True).to(device, non_blocking=True)",
         UPLOADS,
-        r"\.(to|cuda)\(",
-        "pin the source once (pin_memory(), DataLoader(pin_memory=True)), and add "
-        "non_blocking=True",
+        call=COPIES,
+        form="moves values",
+        of_steps=True,
     ),
-    Remedy(UPLOADS, "", "fill pinned, contiguous memory, and copy it with non_blocking=True"),
-    Remedy(("pinned_upload",), "", "add non_blocking=True: the memory is pinned already"),
     Remedy(
-        TO_THE_HOST,
-        r"repeat_interleave\(",
+        "torch.tensor(values, pin_memory=True).to(device, non_blocking=True)",
+        UPLOADS,
+        reads=r"\btorch\.cuda\.\w+Tensor\(",
+    ),
+    Remedy(
+        PINNED + ": without that non_blocking=True doesn't help",
+        ("staged_upload",),
+        call=r"(to|cuda|copy_|type|float|half)\b.*",
+        of_steps=True,
+    ),
+    Remedy(
+        PINNED + ", and add non_blocking=True; what never changes, move once before the loop",
+        UPLOADS,
+        call=r"(to|cuda|type|float|half)\b.*",
+        of_steps=True,
+    ),
+    Remedy(
+        "x.copy_(pinned, non_blocking=True) from pinned memory that you fill before",
+        UPLOADS,
+        call=r"copy_\b.*",
+        of_steps=True,
+    ),
+    Remedy(
+        "fill pinned, contiguous memory, and copy it with non_blocking=True",
+        UPLOADS,
+        call=COPIES,
+        of_steps=True,
+    ),
+    Remedy(
+        "add non_blocking=True, record an event behind the copy, and let the stream that uses the "
+        "tensor wait for it: a worker that waits is late with the next one",
+        ("pinned_upload",),
+        in_thread=True,
+    ),
+    Remedy("add non_blocking=True: the memory is pinned already", ("pinned_upload",)),
+)
+
+OF_OPERATORS = (
+    Remedy(
         "say the length: repeat_interleave(..., output_size=n)",
-    ),
-    Remedy(TO_THE_HOST, r"\bone_hot\(", "say the number: one_hot(x, num_classes=n)"),
-    Remedy(
         TO_THE_HOST,
-        r"\b(nonzero|argwhere|masked_select|unique\w*|bincount)\(",
-        "a result of a size that is known: nonzero_static, a mask with torch.where, a padded "
-        "result with its length on the device",
+        call=r"repeat_interleave",
     ),
+    Remedy("say the number: one_hot(x, num_classes=n)", TO_THE_HOST, call=r"one_hot"),
     Remedy(
+        "loop over all of them and mask, or torch.nonzero_static(mask, size=n) with a number that "
+        "the host knows",
         TO_THE_HOST,
-        r"clip_grad_norm_\(.*error_if_nonfinite",
-        "without error_if_nonfinite, and look at the norm some steps later",
+        call=r"nonzero|argwhere|where",
+        form="for",
     ),
     Remedy(
+        "stay with the mask (torch.where(mask, a, b)), or torch.nonzero_static(mask, size=n) with "
+        "a number that the host knows",
         TO_THE_HOST,
-        r"\b(loss|acc|correct|total|metric)\w*.*\.(item|cpu|tolist)\(",
-        "add it up on the device (total += loss.detach()), and read it every so many steps",
+        call=r"nonzero|argwhere|where",
     ),
     Remedy(
-        TO_THE_HOST,
-        r"^(if|while|elif|assert)\b|\bbool\(|\bnot\b|\b(any|all)\(\)",
-        "torch.where or a mask on the device; to stop, ask about the step before by a pinned copy "
-        "behind an event",
-    ),
-    Remedy(
-        TO_THE_HOST,
-        r"\b(print|log\w*|f[\"'])",
-        "print what a pinned copy brought some steps ago, or every so many steps",
-    ),
-    Remedy(
-        TO_THE_HOST,
-        r"\.(cpu|tolist|numpy|item)\(|\.to\(.*cpu",
-        "copy into pinned memory with non_blocking=True, record an event, and read it a step later",
-    ),
-    Remedy(
-        TO_THE_HOST,
-        r"\[.+\]",
-        "index with a tensor of positions, or multiply by the mask: a mask's size is asked for on "
+        "torch.where(mask, x, fill), or multiply by the mask: the size of the selection is read on "
         "the host",
+        TO_THE_HOST,
+        call=r"masked_select",
     ),
-    Remedy(TO_THE_HOST, "", "keep the value on the device, or know it on the host beforehand"),
     Remedy(
+        "torch.zeros(n, device=device).scatter_add_(0, ids, ones) with a number n of bins that the "
+        "host knows",
+        TO_THE_HOST,
+        call=r"bincount",
+    ),
+    Remedy("say the range: torch.histc(x, bins, min=low, max=high)", TO_THE_HOST, call=r"histc"),
+    Remedy(
+        "find the unique values on the host, if it made them, or sort and compare neighbours: that "
+        "keeps the size",
+        COUNTS,
+        operator=r"_unique2|unique_\w+",
+    ),
+    Remedy(
+        "(a == b).all() stays on the device; read it later, or put the check into "
+        "`with debubble.allow_host_sync():`",
+        TO_THE_HOST,
+        call=r"equal|allclose",
+    ),
+    Remedy("(x == value).any() stays on the device", TO_THE_HOST, call=r"__contains__"),
+    Remedy(
+        "torch.randn(shape, device=device) * std + mean: torch.normal reads std to check it",
+        TO_THE_HOST,
+        call=r"normal_?",
+    ),
+    Remedy(
+        "torch.linalg.{call}_ex(..., check_errors=False): the form without _ex reads whether it "
+        "failed",
+        TO_THE_HOST,
+        call=r"inv|linalg_inv|solve|linalg_solve|cholesky|linalg_cholesky|lu_factor|ldl_factor",
+    ),
+    Remedy(
+        "torch.linalg.inv_ex(x): torch.inverse reads whether it failed",
+        TO_THE_HOST,
+        call=r"inverse",
+    ),
+    # Indexing.
+    Remedy(
+        "torch.where(mask, changed, x): the size of x[mask] is read on the host",
+        TO_THE_HOST,
+        call=r"__[gs]etitem__\(.*\bmask\b.*",
+        form="augmented",
+    ),
+    Remedy(
+        "torch.where(mask, value, x), or x.masked_scatter_(mask, values): the size of x[mask] is "
+        "read on the host",
+        TO_THE_HOST,
+        call=r"__setitem__\(.*\bmask\b.*",
+    ),
+    Remedy(
+        "torch.where(mask, value, x): the size of x[mask] is read on the host",
+        TO_THE_HOST,
+        call=r"__getitem__\(.*\bmask\b.*",
+        reads=r"^\w[\w.]*\[.*?\] = ",
+    ),
+    Remedy(
+        "(x * mask).sum() / mask.sum(): the size of x[mask] is read on the host",
+        TO_THE_HOST,
+        call=r"__getitem__\(.*\bmask\b.*",
+        reads=r"\]\.(float\(\)\.)?(mean|sum)\(",
+    ),
+    Remedy(
+        "torch.where(mask, x, fill), or multiply by the mask: the size of x[mask] is read on the "
+        "host",
+        TO_THE_HOST,
+        call=r"__getitem__\(.*\bmask\b.*",
+    ),
+    Remedy(
+        "c.index_put_((i, j), one, accumulate=True), with `one` made on the device before the loop",
+        (*TO_THE_HOST, *UPLOADS),
+        call=r"__[gs]etitem__\(.*position on the device.*",
+        form="augmented",
+    ),
+    Remedy(
+        "x.index_copy_(0, position.view(1), value[None]), or index_fill_ for a number: a tensor "
+        "without dimensions is read on the host",
+        TO_THE_HOST,
+        call=r"__setitem__\(.*position on the device.*",
+    ),
+    Remedy(
+        "x.index_select(0, position.view(1)): a tensor without dimensions is read on the host",
+        TO_THE_HOST,
+        call=r"__getitem__\(.*position on the device.*",
+    ),
+    Remedy(
+        "x[torch.stack(positions)]: the list's tensors are read one by one",
+        TO_THE_HOST,
+        call=r"__[gs]etitem__\(.*list of positions.*",
+    ),
+    Remedy(
+        "know the bound on the host, or keep the full length and mask: torch.arange(length) < n; "
+        "index_select takes positions from the device",
+        TO_THE_HOST,
+        call=r"__[gs]etitem__\(.*bound on the device.*",
+    ),
+    Remedy(
+        "know the number on the host, or make the largest size and mask the rest",
+        TO_THE_HOST,
+        call=r"\w+\(bound on the device\)",
+    ),
+    Remedy(
+        "x.to(torch.bool), or .to(the type): `.type(torch.BoolTensor)` brings it to the host",
+        (*TO_THE_HOST, "pageable_download"),
+        call=r"type\b.*",
+        reads=r"Tensor\b",
+    ),
+)
+
+BY_THE_TEXT = (
+    Remedy(
+        "torch.maximum(a, b), or x.max(): Python's own max, min and sorted read each comparison",
+        TO_THE_HOST,
+        call=r"__bool__",
+        reads=r"(?<![.\w])(max|min|sorted)\(",
+    ),
+    Remedy(
+        "torch.maximum(a, b), or x.max(): Python's own max, min and sorted read each comparison",
+        TO_THE_HOST,
+        call=r"__(lt|gt|le|ge)__",
+    ),
+    Remedy(
+        "torch._assert_async(condition) checks on the device; or check outside of the steps",
+        TO_THE_HOST,
+        call=NUMBERS,
+        form="assert",
+    ),
+    Remedy(
+        "run a fixed number of turns with finished rows masked, or ask about the turn before by a "
+        "pinned copy behind an event",
+        TO_THE_HOST,
+        call=NUMBERS,
+        form="while",
+    ),
+    Remedy(
+        "torch.where(condition, a, b)",
+        TO_THE_HOST,
+        call=r"__bool__",
+        form="conditional",
+    ),
+    Remedy(
+        "keep the flag on the device (torch.where(finite, x, 0)), and look at it some steps later "
+        "by a pinned copy behind an event",
+        TO_THE_HOST,
+        call=NUMBERS,
+        form="if",
+        reads=r"isnan|isinf|isfinite|nan|finite",
+    ),
+    Remedy(
+        "keep a flag of what is finished on the device, and ask about the flag of the step before "
+        "by a pinned copy behind an event: a step too many is dropped",
+        TO_THE_HOST,
+        call=NUMBERS,
+        form="if",
+        reads=r"\beos|eos_|\bstop|finished|\bdone\b|end_id|eot",
+    ),
+    Remedy(
+        "torch.where(condition, a, b) or a mask on the device; if the host made what it asks "
+        "about, ask there; to stop, ask about the step before by a pinned copy behind an event",
+        TO_THE_HOST,
+        call=NUMBERS,
+        form="if",
+    ),
+    Remedy(
+        "leave out bool(), `not`, `and` and `or`, which read the value: torch.logical_not, & and | "
+        "stay on the device",
+        TO_THE_HOST,
+        call=r"__bool__",
+    ),
+    Remedy(
+        "take the actions to the host once a step, as here, and let other work be queued before: "
+        "the environment runs on the host; " + MEANT.removesuffix(": "),
+        (*TO_THE_HOST, "pageable_download"),
+        reads=ENVIRONMENT,
+    ),
+    Remedy(
+        MEANT + "a picture has to come to the host; make one rarely",
+        (*TO_THE_HOST, "pageable_download"),
+        reads=PICTURES,
+    ),
+    Remedy(
+        "if the host made these numbers, take their {sum} there, before they are uploaded; else "
+        "work with a bound that the host knows",
+        TO_THE_HOST,
+        call=NUMBERS,
+        reads=rf"\b({KNOWN}|\w+_({KNOWN})|\w*(lens|lengths|sizes|counts|ids|positions))"
+        r"(\[[^\]]*\])?\.(?P<sum>max|amax|min|amin|sum)\(\)",
+    ),
+    Remedy(
+        "keep x.detach() in the list, and bring all of them at once after the loop: "
+        "torch.stack(values).tolist(), torch.cat(rows).cpu()",
+        (*TO_THE_HOST, "pageable_download"),
+        call=rf"{NUMBERS}|cpu|numpy|to\b.*",
+        reads=COLLECTS,
+    ),
+    Remedy(
+        "keep the table on the device: c.index_put_((i, j), one, accumulate=True), with `one` made "
+        "there before the loop",
+        TO_THE_HOST,
+        call=r"item|__(int|index)__",
+        form="augmented",
+        reads=r"^\w+\[.*(\.item\(\)|int\().*\] \+=",
+    ),
+    Remedy(
+        "add it up on the device (total += x.detach()), and read the sum once, after the loop",
+        TO_THE_HOST,
+        call=rf"{NUMBERS}|cpu|to\b.*|numpy",
+        form="augmented",
+    ),
+    Remedy(
+        "print every n steps, or what a pinned copy brought some steps ago",
+        TO_THE_HOST,
+        call=rf"{NUMBERS}|__repr__|__str__|cpu|numpy|to\b.*",
+        reads=LOGS,
+    ),
+    Remedy(
+        "print every n steps, or what a pinned copy brought some steps ago",
+        TO_THE_HOST,
+        call=r"__repr__|__str__|__format__",
+    ),
+    Remedy(
+        "x.tolist(), or torch.stack(values).tolist(), waits once instead of once a value; or know "
+        "the numbers on the host",
+        TO_THE_HOST,
+        call=r"item|__(int|float|index)__",
+        form="comprehension",
+    ),
+    Remedy(
+        "torch's function of that name stays on the device: torch.exp, torch.sqrt; read the result "
+        "later",
+        TO_THE_HOST,
+        call=r"__(float|int|index)__|item",
+        reads=r"\bmath\.\w+\(",
+    ),
+    Remedy(
+        "know the number on the host (a shape, a length that it made): a size, a range and a bound "
+        "have to be Python numbers",
+        TO_THE_HOST,
+        call=r"__index__|__int__|item|tolist",
+        reads=rf"\b(range|split|view|reshape|expand|{SIZED}|narrow|chunk|islice)\(",
+    ),
+    Remedy(
+        "make the list a tensor on the device, and index that with the tensor: a Python list is "
+        "indexed on the host",
+        TO_THE_HOST,
+        call=r"__index__",
+        reads=r"\w\[",
+    ),
+    Remedy(
+        "count it on the device (correct += (prediction == label).sum()), and read the sum once, "
+        "after the loop",
+        TO_THE_HOST,
+        reads=r"\b\w*(correct|acc(uracy)?|hits?)\w*\s*[+:]?=[^=]",
+    ),
+    Remedy(
+        "keep it on the device (x.detach()), add it up there, and read it every n steps",
+        TO_THE_HOST,
+        call=rf"{NUMBERS}|cpu|numpy",
+        reads=r"\b\w*(loss|metric|norm|entropy|kl|reward|error)\w*\b",
+    ),
+    Remedy(
+        "keep the tokens on the device for the next step, and read them a step later from a pinned "
+        "copy behind an event",
+        (*TO_THE_HOST, "pageable_download"),
+        call=rf"{NUMBERS}|cpu|numpy|to\b.*",
+        reads=r"token|multinomial|sampled?\b|next_id|generated|output_ids",
+    ),
+    Remedy(
+        "keep the number on the device as a tensor without dimensions: operators take it as it is; "
+        "or read it a step later from a pinned copy behind an event",
+        ("value",),
+        call=NUMBERS.replace("|tolist", ""),
+    ),
+    Remedy(
+        "keep the lengths on the host as well, where packing needs them",
+        TO_THE_HOST,
+        call=r"cpu|to\b.*|tolist",
+        reads=r"pack_padded_sequence\(|\bpack_sequence\(",
+    ),
+    Remedy(
+        "copy all of them into pinned memory with non_blocking=True, and wait once, for an event "
+        "behind the last",
+        TO_THE_HOST,
+        call=r"cpu|numpy|to\b.*",
+        form="comprehension",
+    ),
+    Remedy(
+        LATER,
+        TO_THE_HOST,
+        call=r"cpu|tolist|numpy|to\b.*|copy_\b.*|__array__",
+    ),
+)
+
+OTHERS = (
+    Remedy(
+        "make the target contiguous in pinned memory: with holes it is reached by way of pageable "
+        "memory",
         ("pageable_download",),
-        "",
-        "copy into pinned memory with non_blocking=True, and read it behind an event",
+        call=r"\w+\(.*pinned, holes.*",
     ),
     Remedy(
-        ("device",),
-        "",
-        "leave it out, or time with events: torch.cuda.Event(enable_timing=True), read later",
+        "copy into pinned memory with non_blocking=True, and read it behind an event",
+        ("pageable_download",),
     ),
-    Remedy(("stream",), "", "other.wait_stream(stream): it orders the streams without the host"),
-    Remedy(("event",), "", "event.query() to ask, event.wait() to order streams"),
-    Remedy(("library",), "", "ask the library for a stream, or for a call that doesn't wait"),
+    Remedy(
+        "capture before the steps: a capture waits for the device by itself",
+        ("device", "stream"),
+        reads=r"\b(cuda\.graph|make_graphed_callables|CUDAGraph|capture_begin|capture)\(",
+    ),
+    Remedy(
+        "leave it out, or time with events: torch.cuda.Event(enable_timing=True), read later",
+        ("device",),
+    ),
+    Remedy(
+        "other.wait_stream(stream): it orders the streams without the host",
+        ("stream",),
+        operator="$",
+    ),
+    Remedy("event.query() to ask, event.wait() to order streams", ("event",)),
+)
+REMEDIES = (
+    *OF_SETUP,
+    *INSIDE_PYTORCH,
+    *OF_UPLOADS,
+    *OF_OPERATORS,
+    *BY_THE_TEXT,
+    *OTHERS,
 )
 """The first one that fits counts."""
 
 
-def instead_of(kind: HoldKind, line: str) -> str:
-    return next(
-        remedy.instead
-        for remedy in REMEDIES
-        if kind in remedy.kinds and re.search(remedy.reads, line)
-    )
+def instead_of(
+    kind: HoldKind,
+    call: str | None,
+    operator: str | None,
+    source: SourceLine | None,
+    apart: Apart = None,
+    in_thread: bool = False,
+) -> str | None:
+    """Returns what to write instead, or None where nothing specific is known. `apart` says that it
+    belongs to the set-up, or happened once, in a run of several steps."""
+    inside = [line.in_library for line in source.inside] if source else []
+    code = source.outside_pytorch if source else None
+    statement = statement_at(code.inside[-1] if code and code.inside else code)
+    # PyTorch's own code reads as it does whatever the user writes: what the code says counts if
+    # PyTorch's function was called by it.
+    by_pytorch = bool(source and source != code) and "nn/functional.py" not in inside[-1]
+    for remedy in REMEDIES:
+        if (
+            kind not in remedy.kinds
+            or (by_pytorch and not remedy.inside and remedy not in OF_SETUP)
+            or (remedy.form and remedy.form not in statement.forms)
+            or (remedy.in_thread and not in_thread)
+        ):
+            continue
+        read = re.search(remedy.reads, statement.text)
+        if (
+            read
+            and (not remedy.call or re.fullmatch(remedy.call, call or operator or ""))
+            and (not remedy.operator or re.fullmatch(remedy.operator, operator or ""))
+            and (not remedy.inside or any(re.search(remedy.inside, line) for line in inside[-2:]))
+        ):
+            if apart and (remedy.of_steps or remedy in BY_THE_TEXT):
+                return SETUP if apart == "setup" else ONCE
+            names = {"call": (call or "").removeprefix("linalg_"), **read.groupdict()}
+            return remedy.instead.format(**names) if "{" in remedy.instead else remedy.instead
+    return None

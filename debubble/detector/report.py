@@ -11,6 +11,7 @@ from ..timeline.trace_file import portable_path
 from ..views.syncs import text
 from .ending import Ending
 from .findings import Finding, find, races_of
+from .loops import Loops, Steps
 
 
 @dataclass(repr=False)
@@ -26,6 +27,10 @@ class SyncReport:
     findings: list[Finding] = field(default_factory=list)
     allowed: list[Finding] = field(default_factory=list)
     endings: list[Ending] = field(default_factory=list)
+    loops: Loops | None = None
+    """Those that the run passes, if set-up is to be told from steps."""
+    steps: Steps | None = None
+    """Where the steps begin: found with `loops` when the block ends."""
 
     @classmethod
     def of(cls, timeline: Timeline) -> SyncReport:
@@ -35,7 +40,9 @@ class SyncReport:
         return report
 
     def fill(self) -> None:
-        found = find(self.timeline)
+        if self.loops is not None:
+            self.steps = self.loops.steps(self.timeline)
+        found = find(self.timeline, self.steps)
         self.findings = [finding for finding in found if not finding.allowed]
         self.allowed = [finding for finding in found if finding.allowed]
 
@@ -63,6 +70,7 @@ class SyncReport:
             "modelled": self.timeline.modelled,
             "cut_off": self.timeline.cut_off,
             "used_the_device": self.used_the_device,
+            "steps_of": _steps(self.steps),
             "ended_early": [
                 {"type": e.kind, "message": e.message, "thread": e.thread, **_place(e.source)}
                 for e in self.endings
@@ -82,7 +90,9 @@ class SyncReport:
         }
 
     def __str__(self) -> str:
-        return text(self.timeline, self.findings, self.allowed, endings=self.endings)
+        return text(
+            self.timeline, self.findings, self.allowed, endings=self.endings, steps=self.steps
+        )
 
     def __repr__(self) -> str:
         races = f", races={len(self.races)}" if self.timeline.hazards else ""
@@ -108,6 +118,13 @@ def _row(finding: Finding) -> dict[str, object]:
             for key, value in row.items()
         },
     }
+
+
+def _steps(steps: Steps | None) -> dict[str, object] | None:
+    """The loop whose passes are the steps, and how many of the first ones are set-up."""
+    if steps is None or steps.line is None:
+        return None
+    return {**_place(steps.line), "skip": steps.skip}
 
 
 def _place(source: SourceLine | None) -> dict[str, object]:

@@ -8,10 +8,12 @@ import runpy
 import sys
 import types
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
+from .loops import Loops
 from .tracebacks import users_part
 
 
@@ -24,6 +26,7 @@ class Script:
     name: str
     """As it was given."""
     file: str
+    source: bytes
     code: types.CodeType
 
     @classmethod
@@ -33,8 +36,9 @@ class Script:
             raise NoScript(f"{path} is a directory: name a Python script in it.")
         file = os.path.abspath(path)
         try:
-            code = compile(path.read_bytes(), file, "exec", dont_inherit=True)
-            return cls(str(path), file, code)
+            source = path.read_bytes()
+            code = compile(source, file, "exec", dont_inherit=True)
+            return cls(str(path), file, source, code)
         except OSError as error:
             raise NoScript(f"{path} can't be read: {error.strerror or error}.") from None
         except SyntaxError as error:
@@ -43,16 +47,23 @@ class Script:
         except ValueError as error:
             raise NoScript(f"{path} is not a Python script: {error}.") from None
 
-    def run(self, arguments: Sequence[str]) -> BaseException | None:
+    def run(self, arguments: Sequence[str], loops: Loops | None = None) -> BaseException | None:
         """As `__main__`, with its own folder first on the path. Returns what ended it early: an
-        exception, with the frames of the user's code only, or a SystemExit."""
+        exception, with the frames of the user's code only, or a SystemExit. `loops` note the passes
+        of its loops, and of those of the modules that it imports."""
+        code = self.code
+        if loops is not None:
+            loops.main = self.file
+            with suppress(RecursionError):
+                code = loops.compile(self.source, self.file)
         main = types.ModuleType("__main__")
         main.__dict__.update(__file__=self.file, __builtins__=builtins, __cached__=None)
         sys.modules["__main__"] = main
         sys.argv = [self.name, *arguments]
         _search_in(os.path.dirname(os.path.realpath(self.file)))
         try:
-            exec(self.code, main.__dict__)
+            with nullcontext() if loops is None else loops.noted():
+                exec(code, main.__dict__)
         except BaseException as error:
             return error.with_traceback(users_part(error.__traceback__))
         return None
@@ -63,6 +74,7 @@ class Module:
     """`python -m name`: a module, or a package with a `__main__`."""
 
     name: str
+    file: str
 
     @classmethod
     def named(cls, name: str) -> Module:
@@ -76,13 +88,16 @@ class Module:
                 f"the module {name!r} can't be run: there is no such module here, or it is a "
                 "package without a __main__."
             )
-        return cls(name)
+        return cls(name, spec.origin or "")
 
-    def run(self, arguments: Sequence[str]) -> BaseException | None:
+    def run(self, arguments: Sequence[str], loops: Loops | None = None) -> BaseException | None:
         """As `Script.run`."""
         sys.argv = [self.name, *arguments]
+        if loops is not None:
+            loops.main = self.file
         try:
-            runpy.run_module(self.name, run_name="__main__", alter_sys=True)
+            with nullcontext() if loops is None else loops.noted():
+                runpy.run_module(self.name, run_name="__main__", alter_sys=True)
         except BaseException as error:
             return error.with_traceback(users_part(error.__traceback__))
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 
@@ -29,10 +29,24 @@ def record(
     if not ONE_AT_A_TIME.acquire(blocking=False):
         raise RuntimeError("a recording is under way in this process: let it end before the next")
     try:
-        with accelerator.recording(timeline, most_calls):
-            yield timeline
+        with accelerator.recording(timeline, most_calls) as clock:
+            _clocks.append(clock)
+            try:
+                yield timeline
+            finally:
+                _clocks.clear()
     finally:
         ONE_AT_A_TIME.release()
+
+
+def elapsed() -> float | None:
+    """Microseconds since the running recording began, by the clock of its host events; None if
+    none runs."""
+    return _clocks[0]() if _clocks else None
+
+
+_clocks: list[Callable[[], float]] = []
+"""The clock of the recording that runs."""
 
 
 ONE_AT_A_TIME = Lock()

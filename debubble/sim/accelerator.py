@@ -156,11 +156,14 @@ class SimAccelerator:
         return len(self._flex_attention.compiled)
 
     @contextmanager
-    def recording(self, timeline: TimelineData, most_calls: int | None = None) -> Iterator[None]:
+    def recording(
+        self, timeline: TimelineData, most_calls: int | None = None
+    ) -> Iterator[Callable[[], float]]:
         recorder = self._device.start_recording(most_calls)
+        began = self._device.now
         try:
             with HostWatch(self._device):
-                yield
+                yield lambda: self._device.now - began
         finally:
             timeline.hazards.extend(self._device.stop_recording())
             timeline.events.extend(recorder.events)

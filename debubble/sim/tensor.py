@@ -10,6 +10,7 @@ from typing import Any, SupportsIndex
 
 import torch
 
+from ..rules.calls import during
 from .memory.blocks import ALLOCATIONS, Block, DeviceBlock
 
 
@@ -84,7 +85,8 @@ class SimTensor(torch.Tensor):
         self.block.kept_for.add(number)
 
     def tolist(self) -> Any:
-        return self.cpu().tolist()
+        with during(torch.Tensor.tolist):
+            return self.cpu().tolist()
 
     def numpy(self, *, force: bool = False) -> Any:
         if force:
@@ -99,13 +101,15 @@ class SimTensor(torch.Tensor):
 
     def __format__(self, spec: str) -> str:
         if self.dim() == 0 and not self.is_meta:
-            return self.item().__format__(spec)
+            with during(torch.Tensor.__format__):
+                return self.item().__format__(spec)
         return object.__format__(self, spec)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]  # PyTorch gives its argument no name
         """As a CUDA tensor prints: value by value, each read a wait for the device."""
         try:
-            text = torch._tensor_str._str(self, tensor_contents=tensor_contents)
+            with during(torch.Tensor.__repr__):
+                text = torch._tensor_str._str(self, tensor_contents=tensor_contents)
         except Exception as error:
             # PyTorch's frame keeps torch.func switched off for as long as a traceback keeps it.
             raise error.with_traceback(None) from None
@@ -134,7 +138,8 @@ class SimTensor(torch.Tensor):
         return _AsSubclass.apply(self, _on_sim(cls))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        assign(self, index, value)
+        with during(torch.Tensor.__setitem__, (self, index, value)):
+            assign(self, index, value)
 
 
 class _AsSubclass(torch.autograd.Function):

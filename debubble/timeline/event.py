@@ -33,7 +33,9 @@ class Event:
     `launched_by` of a device event is the index, in `Timeline.events`, of the host call that
     asked for it. `pageable` is said of a copy from or to pageable host memory: the driver takes
     part in it, and may keep the host. `allowed`: asked for inside `allow_host_sync`. `thread` is
-    the name of the thread that asked, None for the one that recorded.
+    the name of the thread that asked, None for the one that recorded. `call` of a wait, and of the
+    launch of a copy, is the call of PyTorch's that asked, such as `item` or `__getitem__(mask)`,
+    and `operator` the ATen operator, such as `nonzero`, where they are known.
     """
 
     kind: EventKind
@@ -48,6 +50,8 @@ class Event:
     pageable: bool = False
     allowed: bool = False
     thread: str | None = None
+    call: str | None = None
+    operator: str | None = None
 
     @property
     def end(self) -> float:

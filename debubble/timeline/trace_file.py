@@ -42,9 +42,15 @@ EVENT_COLUMNS = (
     "bytes",
     "launched_by",
 )
-OPTIONAL_COLUMNS = {"pageable": False, "allowed": False, "thread": None}
+OPTIONAL_COLUMNS = {
+    "pageable": False,
+    "allowed": False,
+    "thread": None,
+    "call": None,
+    "operator": None,
+}
 """The value of every row in a column that is left out, as in files older than the column."""
-NAMES = ("kind", "name", "lane", "copy_kind", "thread")
+NAMES = ("kind", "name", "lane", "copy_kind", "thread", "call", "operator")
 """Columns of names: each name is written once, and a row holds its number."""
 REPOSITORY = Path(__file__).resolve().parents[2]
 BYTES_AT_A_TIME = 2**20

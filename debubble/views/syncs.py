@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
+from debubble.contract.source_line import is_of_pytorch
 from debubble.detector.ending import Ending
 from debubble.detector.findings import Finding, races_of
+from debubble.detector.loops import Steps
 from debubble.timeline.data import TimelineData
+from debubble.timeline.trace_file import portable_path
 
 from .timeline.tables import Row, align
 from .timeline.words import format_time, printable
 
 FIGURES = ("held", "worst", "times", "idle")
+WIDTH = 160
+"""Characters of a line of advice where no terminal says how wide it is."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A row of the table: `findings` that look alike, and the lines that stand below it."""
+
+    finding: Finding
+    line: str
+    below: tuple[str, ...]
 
 
 def text(
@@ -20,18 +37,43 @@ def text(
     allowed: Sequence[Finding],
     stack: bool = False,
     endings: Sequence[Ending] = (),
+    steps: Steps | None = None,
 ) -> str:
-    """Plain text: tables, what the words mean, what to write instead, and the sum. `stack` shows
-    every line of a library on the way to a wait, and not the innermost alone."""
+    """Plain text: tables with what to write instead below each row, what the words mean, and the
+    sum. `stack` shows every line of a library on the way to a wait, and not the innermost alone."""
     blocks = []
     if races := race_lines(timeline):
         blocks.append("\n".join(["Races:", *races]))
+    for heading, part in parts(findings, steps):
+        blocks.append("\n".join([*heading, _aligned(part, stack)]))
     if findings:
-        blocks += [align(*table(findings, stack), len(FIGURES)), *meanings(findings)]
-        blocks.append("\n".join(["Instead:", *remedies(findings)]))
+        blocks.append("\n".join(meanings(findings)))
     if allowed:
-        blocks.append(f"Allowed:\n{align(*table(allowed, stack), len(FIGURES))}")
-    return "\n\n".join([*blocks, "\n".join(sentences(timeline, findings, allowed, endings))])
+        blocks.append(f"Allowed:\n{_aligned(allowed, stack, advice=False)}")
+    return "\n\n".join([*blocks, "\n".join(sentences(timeline, findings, allowed, endings, steps))])
+
+
+def _aligned(findings: Sequence[Finding], stack: bool, advice: bool = True) -> str:
+    headings, rows = table(findings, stack, advice)
+    first, *lines = align(headings, [row for row, _ in rows], len(FIGURES)).splitlines()
+    below = [(line, *indented(under, WIDTH)) for line, (_, under) in zip(lines, rows, strict=True)]
+    return "\n".join([first, *(one for some in below for one in some)])
+
+
+def parts(
+    findings: Sequence[Finding], steps: Steps | None
+) -> list[tuple[list[str], list[Finding]]]:
+    """Returns the findings of the steps, then those of set-up, each with its heading."""
+    of_steps = [one for one in findings if not one.setup]
+    of_setup = [one for one in findings if one.setup]
+    found: list[tuple[list[str], list[Finding]]] = [([], of_steps)] if of_steps else []
+    if of_setup and steps is not None and steps.line is not None:
+        found.append(([f"Set-up, before {_passes(steps.skip)} of {steps.line}"], of_setup))
+    return [([printable(line) for line in heading], part) for heading, part in found]
+
+
+def _passes(skip: int) -> str:
+    return "the second pass" if skip == 1 else f"pass {skip + 1:,}"
 
 
 def race_lines(timeline: TimelineData) -> list[str]:
@@ -43,53 +85,92 @@ def race_lines(timeline: TimelineData) -> list[str]:
     return lines
 
 
-def table(findings: Sequence[Finding], stack: bool = False) -> tuple[Row, list[Row]]:
-    """Headings and rows; threads are named if there is more than the one that recorded. Below a
-    line that calls a library stand the library's."""
+def table(
+    findings: Sequence[Finding], stack: bool = False, advice: bool = True
+) -> tuple[Row, list[tuple[Row, tuple[str, ...]]]]:
+    """Headings, and rows each with the lines that stand below it: where a library or PyTorch waits,
+    whose gradient it is, and with `advice` what to write instead. Threads are named if there is
+    more than the one that recorded. Findings that would look alike are one row."""
     threads = any(finding.thread for finding in findings)
     headings = (*FIGURES, "waits for", *(["thread"] if threads else []), "line")
-    rows: list[Row] = []
-    for finding in findings:
-        rows.append(
-            (
-                format_time(finding.held),
-                format_time(finding.worst),
-                f"{finding.count:,}",
-                format_time(finding.idle),
-                finding.what,
-                *([printable(finding.thread or "")] if threads else []),
-                printable(str(finding.source or "(no line known)")),
-            )
+    rows = []
+    for shown in folded(findings, stack, advice):
+        finding = shown.finding
+        row = (
+            format_time(finding.held),
+            format_time(finding.worst),
+            f"{finding.count:,}",
+            format_time(finding.idle),
+            finding.what,
+            *([printable(finding.thread or "")] if threads else []),
+            shown.line,
         )
-        nothing = ("",) * (len(headings) - 1)
-        rows += [(*nothing, printable(line)) for line in _below(finding, stack)]
+        rows.append((row, shown.below))
     return headings, rows
 
 
-def _below(finding: Finding, stack: bool) -> list[str]:
-    """What is said of a line below it: where a library waits, and whose gradient it is."""
-    source = finding.source
-    if source is None:
-        return []
-    inside = source.inside if stack else source.inside[-1:]
-    forward = [f"  for the gradient of {source.forward}"] if source.forward else []
-    return [*(f"  in {line.in_library}" for line in inside), *forward]
+def folded(findings: Sequence[Finding], stack: bool, advice: bool) -> list[Shown]:
+    """Adds up the findings that look alike; lines of files of one name are shown with the path."""
+    files: defaultdict[str, set[str]] = defaultdict(set)
+    for finding in findings:
+        if finding.source is not None:
+            files[str(finding.source)].add(finding.source.file)
+    found: dict[tuple, Shown] = {}
+    for finding in findings:
+        source = finding.source
+        line = str(source or "(no line known)")
+        if source is not None and len(files[line]) > 1:
+            line = f"{portable_path(source.file)}:{source.line}: {source.text}"
+        below = tuple(map(printable, _below(finding, stack, advice)))
+        key = (finding.kind, finding.thread, line, below)
+        known = found.get(key)
+        both = finding if known is None else _sum_of(known.finding, finding)
+        found[key] = Shown(both, printable(line), below)
+    return [*found.values()]
 
 
-def remedies(findings: Sequence[Finding]) -> list[str]:
-    """What to write instead of each line, the costliest first."""
-    said = dict.fromkeys(
-        f"  {finding.source.place if finding.source else '(no line known)'}: {finding.instead}"
-        for finding in findings
+def _sum_of(first: Finding, second: Finding) -> Finding:
+    return replace(
+        first,
+        count=first.count + second.count,
+        held=first.held + second.held,
+        worst=max(first.worst, second.worst),
+        idle=first.idle + second.idle,
     )
-    rest = len(said) - MOST_REMEDIES
+
+
+def _below(finding: Finding, stack: bool, advice: bool) -> list[str]:
+    """What is said of a line below it."""
+    lines: list[str] = []
+    source = finding.source
+    if source is not None:
+        inside = source.inside
+        if not stack:
+            of_pytorch = inside[-1:] if inside and is_of_pytorch(inside[-1].file) else ()
+            inside = (*source.outside_pytorch.inside[-1:], *of_pytorch)
+        lines += [f"in {line.in_library}" for line in inside]
+        lines += [f"for the gradient of {source.forward}"] if source.forward else []
+    if advice:
+        lines.append(f"instead: {finding.instead}" if finding.instead else unknown(finding))
+    return lines
+
+
+def unknown(finding: Finding) -> str:
+    """Says what waits where nothing is known to write instead."""
+    name = finding.call or finding.operator
+    who = f"{name} waits" if name else f"this waits for {finding.what}"
+    return f"{who}, and no way around it is known here"
+
+
+def indented(lines: Iterable[str], width: int) -> list[str]:
+    """The lines that stand below a row, each broken at `width` characters."""
     return [
-        *map(printable, list(said)[:MOST_REMEDIES]),
-        *([f"  ({rest} more)"] if rest > 0 else []),
+        part
+        for line in lines
+        for part in textwrap.wrap(
+            line, max(width, 40), initial_indent=" " * 4, subsequent_indent=" " * 8
+        )
     ]
-
-
-MOST_REMEDIES = 12
 
 
 def meanings(findings: Sequence[Finding]) -> list[str]:
@@ -106,6 +187,7 @@ def sentences(
     findings: Sequence[Finding],
     allowed: Sequence[Finding],
     endings: Sequence[Ending] = (),
+    steps: Steps | None = None,
 ) -> list[str]:
     """The sum, what was allowed, and what keeps the report from being the whole story."""
     used_the_device = bool(timeline.events)
@@ -120,6 +202,7 @@ def sentences(
         )
     if findings:
         said.append(f"The host was held {_sum(findings)} ({timeline.label}).")
+        said += _without_a_loop(steps)
     elif used_the_device and races:
         said.append(f"The host never waited for the device ({timeline.label}).")
     elif used_the_device and endings:
@@ -140,6 +223,16 @@ def sentences(
             "look at fewer steps, or raise the limit."
         )
     return [*map(printable, said)]
+
+
+def _without_a_loop(steps: Steps | None) -> list[str]:
+    if steps is None or steps.until is not None or not steps.skip:
+        return []
+    often = "twice" if steps.skip == 1 else f"more than {steps.skip:,} times"
+    return [
+        f"Set-up is not told from steps: no loop was passed {often} with the device in use before "
+        "the last wait."
+    ]
 
 
 def _sum(findings: Sequence[Finding]) -> str:

@@ -131,7 +131,7 @@ def test_waits_stand_before_uploads_that_do_not_wait(x, accelerator):
 @pytest.mark.parametrize(
     ("call", "instead"),
     [
-        (lambda x: torch.tensor([1, 2], device=x.device), "pin_memory=True).to(device, non_blo"),
+        (lambda x: torch.tensor([1, len(x)], device=x.device), "pin_memory=True).to(device, non_"),
         (lambda x: x.repeat_interleave(torch.tensor([1, 2, 1, 1]).to(x.device), 0), "output_size"),
         (lambda x: x.sum().item() if x.any() else 0, ""),
     ],

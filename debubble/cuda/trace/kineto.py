@@ -47,6 +47,7 @@ def events_of(trace: Trace, marks: Marks) -> list[Event]:
         key=lambda row: row["ts"],
     )
     launches = {row["args"]["correlation"] for row in device_rows}
+    copies = {row["args"]["correlation"] for row in device_rows if row["cat"] == "gpu_memcpy"}
     events: list[Event] = []
     index_of: dict[int, int] = {}
     for row in sorted(calls, key=lambda row: row["ts"]):
@@ -56,11 +57,17 @@ def events_of(trace: Trace, marks: Marks) -> list[Event]:
             continue
         if correlation is not None:
             index_of[correlation] = len(events)
-        name = operators.name(row) or row["name"]
+        operator = operators.name(row)
+        name = operator or row["name"]
         if kind == "sync":
             name = _words(row["name"])
         times = (row["ts"] - begin, row["dur"])
-        events.append(Event(kind, name, HOST_LANE, *times, **_asked_for(lines, marks, row)))
+        asked = _asked_for(lines, marks, row)
+        if kind == "sync" or correlation in copies:
+            event = Event(kind, name, HOST_LANE, *times, **asked, operator=operator)
+        else:
+            event = Event(kind, name, HOST_LANE, *times, **_of_work(asked))
+        events.append(event)
     lanes = _lanes(device_rows)
     for row in device_rows:
         correlation = row["args"]["correlation"]
@@ -81,7 +88,7 @@ def events_of(trace: Trace, marks: Marks) -> list[Event]:
                 bytes=int(row["args"].get("bytes", 0)),
                 launched_by=index_of.get(correlation),
                 pageable=kind == "copy" and "Pageable" in row["name"],
-                **_asked_for(lines, marks, call),
+                **_of_work(_asked_for(lines, marks, call)),
             )
         )
     return events
@@ -152,6 +159,13 @@ class _AskedFor(TypedDict):
     source: SourceLine | None
     allowed: bool
     thread: str | None
+    call: str | None
+
+
+def _of_work(asked: _AskedFor) -> _AskedFor:
+    """Leaves out what is said of waits and of the calls of copies alone."""
+    source = asked["source"]
+    return {**asked, "source": source and source.outside_pytorch, "call": None}
 
 
 def _asked_for(lines: _Spans, marks: Marks, call: Row) -> _AskedFor:
@@ -161,7 +175,7 @@ def _asked_for(lines: _Spans, marks: Marks, call: Row) -> _AskedFor:
     if span is None and thread == ANOTHER:
         span = lines.find(call, marks.recorder)
     mark: Mark = marks.mark(span["name"]) if span else UNMARKED
-    return {"source": mark.line, "allowed": mark.allowed, "thread": thread}
+    return {"source": mark.line, "allowed": mark.allowed, "thread": thread, "call": mark.call}
 
 
 def _host_kind(name: str, launches: bool) -> EventKind | None:

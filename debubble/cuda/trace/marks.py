@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from debubble.contract.backward_pass import UNDER_WAY, next_node, note_forward, with_forward
 from debubble.contract.host_syncs import syncs_are_allowed
 from debubble.contract.source_line import SourceLine, source_line
+from debubble.rules.calls import describe
 from debubble.timeline.threads import ANOTHER, name_of
 
 PREFIX = "debubble:"
@@ -33,6 +34,8 @@ annotate = torch._C._profiler._RecordFunctionFast
 class Mark(NamedTuple):
     line: SourceLine | None
     allowed: bool
+    call: str | None = None
+    """PyTorch's function, as `rules.calls.describe` names it."""
 
 
 UNMARKED = Mark(None, False)
@@ -70,11 +73,11 @@ class Marks:
         finally:
             _recording.marks = outer
 
-    def here(self) -> AbstractContextManager[object]:
+    def here(self, call: str | None = None) -> AbstractContextManager[object]:
         if self.is_over or not self._has_room():
             return nullcontext()
-        line = source_line()
-        mark = Mark(with_forward(line) if UNDER_WAY else line, syncs_are_allowed())
+        line = source_line(pytorch=True)
+        mark = Mark(with_forward(line) if UNDER_WAY else line, syncs_are_allowed(), call)
         if mark.line is None:
             return nullcontext()
         number = self._numbers.get(mark)
@@ -125,7 +128,7 @@ class _Calls(TorchFunctionMode):
         if torch.compiler.is_compiling():  # What is compiled holds the learner's calls alone.
             return func(*args, **(kwargs or {}))
         before = next_node()
-        with self.marks.here():
+        with self.marks.here(describe(func, args, kwargs or {})):
             out = func(*args, **(kwargs or {}))
         if next_node() != before and not UNDER_WAY:
             note_forward(source_line(), since=before)

@@ -24,6 +24,8 @@ from debubble.contract.capture_error import CaptureError, waits
 from debubble.contract.host_syncs import refuse, syncs_are_forbidden
 from debubble.contract.source_line import SourceLine, source_line
 from debubble.rules.action import Action
+from debubble.rules.calls import running_call
+from debubble.rules.composition import name_of
 from debubble.rules.refusal import refusal
 from debubble.timeline.event import HOST_LANE, CopyKind, Hazard
 
@@ -67,6 +69,8 @@ class SimDevice:
         self.in_flight = InFlight()
         self.capturing: Tape | None = None
         self.recorder: Recorder | None = None
+        self.operator: Any = None
+        """The overload that runs now, while the lock is held."""
         self.hazards: list[Hazard] = []
         self._default_stream = SimStream(self, 0)
         self._streams = [self._default_stream]
@@ -169,7 +173,15 @@ class SimDevice:
         with self.lock:
             start = self.now
             self.now = max(self.now, until) + self.cost.sync_us
-            self.note("sync", name, HOST_LANE, start, self.now - start, self.source())
+            self.note(
+                "sync",
+                name,
+                HOST_LANE,
+                start,
+                self.now - start,
+                self.source(pytorch=True),
+                **self._asked_by(),
+            )
             self.races.host_sees(seen)
             self.settle()
 
@@ -258,7 +270,12 @@ class SimDevice:
         if len(self._starts) == LAUNCH_QUEUE:
             self.now = max(self.now, self._starts[0])
         self.now += self.cost.call(action)
-        launch = self.note("launch", action.name, HOST_LANE, start, self.now - start, source)
+        asked_by = {}
+        if action.kind == "copy" and self.recorder is not None:
+            source, asked_by = self.source(pytorch=True), self._asked_by()
+        launch = self.note(
+            "launch", action.name, HOST_LANE, start, self.now - start, source, **asked_by
+        )
         self._schedule(action, stream, source, launch)
         if action.host_blocks:
             self.now = max(self.now, stream.free_at)
@@ -347,8 +364,16 @@ class SimDevice:
 
     # Recording.
 
-    def source(self) -> SourceLine | None:
-        """The learner's line, looked up only when somebody will see it."""
+    def _asked_by(self) -> dict[str, str | None]:
+        """Names the running call of PyTorch and its operator, if somebody records."""
+        if self.recorder is None:
+            return {}
+        operator = None if self.operator is None else name_of(self.operator).partition(".")[0]
+        return {"call": running_call(), "operator": operator}
+
+    def source(self, pytorch: bool = False) -> SourceLine | None:
+        """The learner's line, looked up only when somebody will see it. With `pytorch` the
+        innermost line of PyTorch that was called from there is among those inside it."""
         if (
             self.recorder is None
             and self.capturing is None
@@ -357,7 +382,7 @@ class SimDevice:
         ):
             return None
         # learners_line(), without one more call for each operator.
-        line = source_line() or waiting_line()
+        line = source_line(pytorch=pytorch) or waiting_line()
         if UNDER_WAY:
             return with_forward(line)
         if self.recorder is not None:

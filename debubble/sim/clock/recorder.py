@@ -33,6 +33,8 @@ class Recorder:
         nbytes: int = 0,
         launched_by: int | None = None,
         pageable: bool = False,
+        call: str | None = None,
+        operator: str | None = None,
     ) -> int | None:
         """Adds an event and returns its index, or None if there is no room for it."""
         with self._lock:
@@ -52,6 +54,8 @@ class Recorder:
                     pageable,
                     syncs_are_allowed(),
                     self._thread_name(),
+                    call,
+                    operator,
                 )
             )
             return len(self.events) - 1

@@ -41,9 +41,11 @@ class Dispatcher:
         run = self._runs.get(id(func))
         if run is None:
             run = self._runs[id(func)] = self._known[func] = self._classify(func)
-        lock = self.device.lock
+        device = self.device
+        lock = device.lock
         if not lock.acquire(False):
-            self.device.wait_for_lock()
+            device.wait_for_lock()
+        outer, device.operator = device.operator, func
         try:
             return run(args, kwargs)
         except RuntimeError as error:
@@ -51,6 +53,7 @@ class Dispatcher:
                 raise out_of_memory() from None
             raise
         finally:
+            device.operator = outer
             lock.release()
 
     def runs_by(self, func: Any, run: Operator) -> None:

@@ -9,6 +9,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from debubble.contract.source_line import source_line
+from debubble.rules.calls import during
 from debubble.timeline.event import Hazard
 
 from ..clock.device import SimDevice
@@ -86,7 +87,8 @@ class _Reads(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func in READ_WITHOUT_OPERATOR and self.device.in_flight.downloads:
             report_read(self.device, args[0])
-        return func(*args, **(kwargs or {}))
+        with during(func, args, kwargs):
+            return func(*args, **(kwargs or {}))
 
 
 def report_read(device: SimDevice, tensor: torch.Tensor) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from ..timeline.event import Event
+from .event import Event
 
 HoldKind = Literal[
     "value",

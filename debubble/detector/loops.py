@@ -1,0 +1,141 @@
+"""The passes of a script's loops while a recording lasts, by which set-up is told from steps."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import threading
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.machinery import SourceFileLoader
+from types import CodeType
+from typing import NamedTuple
+
+from ..contract.source_line import SourceLine, whose_is
+from ..timeline.data import TimelineData
+from ..timeline.holds import find_holds
+
+NOTE = "__debubble_pass__"
+"""The name of the function that the compiled loops call."""
+MOST_PASSES = 100_000
+"""Passes of one loop whose times are kept."""
+COMPILES = ("jit", "compile", "script", "kernel", "numba", "triton", "cuda")
+"""Words in the decorators of functions that something else than Python may run: their loops are
+left as they are."""
+
+
+class Steps(NamedTuple):
+    """Where the steps of a run begin: `until` microseconds is set-up, None if no loop tells. The
+    steps are the passes of the loop at `line` after the first `skip` ones."""
+
+    skip: int
+    line: SourceLine | None = None
+    until: float | None = None
+
+    def is_setup(self, time: float) -> bool:
+        return self.until is not None and time < self.until
+
+
+class Loops:
+    """Compiles code so that each pass of a `for` or `while` is noted by the recording's clock:
+    `elapsed()` in microseconds, None where nothing is recorded. Passes in other threads than the
+    one that made this object are not noted."""
+
+    def __init__(self, elapsed: Callable[[], float | None], skip: int = 1) -> None:
+        self.skip = skip
+        self.main = ""
+        """The file of the script."""
+        self._elapsed = elapsed
+        self._compiling: Callable[[], bool] = lambda: False
+        self._thread = threading.get_ident()
+        self._lines: list[SourceLine] = []
+        self._passes: list[array[float]] = []
+
+    def compile(self, source: bytes | str, file: str) -> CodeType:
+        """Raises what Python's `compile` does."""
+        tree = ast.parse(source, file)
+        for loop in [*_loops_of(tree)]:
+            loop.body.insert(0, self._noting(loop, file))
+        return compile(tree, file, "exec", dont_inherit=True)
+
+    def _noting(self, loop: ast.For | ast.AsyncFor | ast.While, file: str) -> ast.stmt:
+        self._lines.append(SourceLine(file, loop.lineno, "<loop>"))
+        self._passes.append(array("d"))
+        call = ast.Call(
+            ast.Name(NOTE, ast.Load()), [ast.Constant(len(self._lines) - 1)], keywords=[]
+        )
+        statement = ast.copy_location(ast.Expr(call), loop.body[0])
+        return ast.fix_missing_locations(statement)
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Notes passes in the block, and compiles the modules of the user's own that it imports.
+        Afterwards the compiled code runs on, and its passes are ignored."""
+
+        def get_code(loader: SourceFileLoader, name: str) -> CodeType | None:
+            file = loader.get_filename(name)
+            if whose_is(file) != "the user's":
+                return read(loader, name)
+            try:
+                code = self.compile(loader.get_data(file), file)
+            except (SyntaxError, ValueError, RecursionError, OSError):
+                return read(loader, name)
+            return code
+
+        self._compiling = import_module("torch.compiler").is_compiling
+        read = SourceFileLoader.get_code
+        setattr(builtins, NOTE, self._note)
+        SourceFileLoader.get_code = get_code  # type: ignore[assignment, method-assign]
+        try:
+            yield
+        finally:
+            SourceFileLoader.get_code = read  # type: ignore[method-assign]
+            setattr(builtins, NOTE, _ignore)
+
+    def _note(self, number: int) -> None:
+        if self._compiling():
+            return
+        passes = self._passes[number]
+        if len(passes) < MOST_PASSES and threading.get_ident() == self._thread:
+            now = self._elapsed()
+            if now is not None:
+                passes.append(now)
+
+    def steps(self, timeline: TimelineData) -> Steps:
+        """Takes the loop of the script whose passes used the device most often before the last
+        wait; if the script has none, one of the modules that it imported."""
+        calls = sorted(event.start for event in timeline.events if not event.on_device)
+        last = max((hold.last.start for hold in find_holds(timeline.events)), default=None)
+        if last is None or not self.skip:
+            return Steps(self.skip)
+        best: tuple[bool, int, SourceLine, float] | None = None
+        for line, passes in zip(self._lines, self._passes, strict=True):
+            used = _apart(calls, (time for time in passes if time <= last))
+            rank = (line.file == self.main, len(used))
+            if len(used) > self.skip and (best is None or rank > best[:2]):
+                best = (*rank, line, used[self.skip])
+        return Steps(self.skip) if best is None else Steps(self.skip, *best[2:])
+
+
+def _loops_of(tree: ast.AST) -> Iterator[ast.For | ast.AsyncFor | ast.While]:
+    """Yields outer loops before those in them: of two with as many passes the outer one counts."""
+    for node in ast.iter_child_nodes(tree):
+        decorators = getattr(node, "decorator_list", [])
+        if any(word in ast.unparse(one).lower() for one in decorators for word in COMPILES):
+            continue
+        if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
+            yield node
+        yield from _loops_of(node)
+
+
+def _apart(calls: list[float], passes: Iterable[float]) -> list[float]:
+    """The last of those passes between which the device was asked for nothing."""
+    by_calls = {bisect_left(calls, time): time for time in passes}
+    return [*by_calls.values()]
+
+
+def _ignore(number: int) -> None:
+    """A pass after the recording."""

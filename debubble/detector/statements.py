@@ -1,0 +1,144 @@
+"""The statement that a line belongs to: its text on one line, and what kind of code it is."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from functools import lru_cache
+from typing import NamedTuple
+
+from ..contract.source_line import SourceLine
+
+MOST_CHARACTERS = 2_000_000
+"""Of a file that is parsed for its statements."""
+
+
+class Statement(NamedTuple):
+    """`text` on one line, of a compound statement its head alone. `forms` are words for what it
+    consists of: `if`, `while`, `assert`, `for`, `augmented`, `f-string`, `comprehension`,
+    `conditional`, `literal` (a tensor is made of values that stand there), `many indices`; and of
+    a tensor that is moved by `.to()` or `.cuda()` what it was made by: `moves literal`, `moves
+    values`, `moves array`, `moves factory`."""
+
+    text: str
+    forms: frozenset[str]
+
+
+def statement_at(line: SourceLine | None) -> Statement:
+    """Returns the innermost statement that covers `line`. If its file can't be read any more, as
+    for a saved recording, the line's own text is looked at."""
+    if line is None:
+        return Statement("", frozenset())
+    source = "".join(linecache.getlines(line.file)) if line.code is None else ""
+    found = _statements(source).get(line.line) if len(source) <= MOST_CHARACTERS else None
+    return found or _alone(line.text)
+
+
+@lru_cache(16)
+def _statements(source: str) -> dict[int, Statement]:
+    """By each line's number."""
+    found: dict[int, Statement] = {}
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return found
+    rows = source.splitlines()
+    for node in ast.walk(tree):  # Outer statements come before those inside them.
+        if isinstance(node, ast.stmt):
+            parts = _own_parts(node)
+            if not parts:
+                continue
+            last = max(part.end_lineno or node.lineno for part in parts)
+            text = " ".join(" ".join(rows[node.lineno - 1 : last]).split())
+            statement = Statement(text, _forms(node, parts))
+            found.update(dict.fromkeys(range(node.lineno, last + 1), statement))
+    return found
+
+
+def _alone(text: str) -> Statement:
+    for completed in (text, f"{text} pass", f"{text}:\n pass", f"if True: pass\n{text} pass"):
+        found = _statements(completed)
+        if found:
+            return Statement(text, [*found.values()][-1].forms)
+    return Statement(text, frozenset())
+
+
+def _own_parts(node: ast.stmt) -> list[ast.expr]:
+    """Expressions that the statement evaluates itself: none of the statements in its body."""
+    return [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)] + [
+        item.context_expr for item in getattr(node, "items", []) if isinstance(item, ast.withitem)
+    ]
+
+
+def _forms(node: ast.stmt, parts: list[ast.expr]) -> frozenset[str]:
+    forms = {KINDS[type(node)]} if type(node) in KINDS else set()
+    for part in parts:
+        for inner in ast.walk(part):
+            if type(inner) in KINDS:
+                forms.add(KINDS[type(inner)])
+            elif isinstance(inner, ast.Call):
+                made = _made_by(inner)
+                if made == "literal":
+                    forms.add(made)
+                if _name(inner.func) in ("to", "cuda"):
+                    forms.add(f"moves {_made_by(inner.func)}")
+            elif isinstance(inner, ast.Subscript) and isinstance(inner.slice, ast.Tuple):
+                indices = [one for one in inner.slice.elts if not isinstance(one, ast.Slice)]
+                if len(indices) > 1:
+                    forms.add("many indices")
+    return frozenset(forms)
+
+
+def _made_by(value: ast.expr) -> str:
+    """What the value that a chain of methods begins with is made by."""
+    while True:
+        name = _name(value.func) if isinstance(value, ast.Call) else ""
+        if isinstance(value, ast.Call) and name in MAKES_TENSORS:
+            return "literal" if value.args and _is_literal(value.args[0]) else "values"
+        if name == "from_numpy":
+            return "array"
+        if name in FACTORIES:
+            return "factory"
+        if isinstance(value, ast.Call):
+            value = value.func
+        elif isinstance(value, ast.Attribute):
+            value = value.value
+        else:
+            return "something"
+
+
+def _name(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def _is_literal(values: ast.expr) -> bool:
+    """True for numbers, and for lists of them, that stand in the code."""
+    if isinstance(values, ast.UnaryOp):
+        return _is_literal(values.operand)
+    if isinstance(values, ast.BinOp):
+        return _is_literal(values.left) and _is_literal(values.right)
+    if isinstance(values, (ast.List, ast.Tuple)):
+        return all(map(_is_literal, values.elts))
+    return isinstance(values, ast.Constant)
+
+
+FACTORIES = {"arange", "linspace", "logspace", "zeros", "ones", "full", "empty", "eye"} | {
+    *("rand", "randn", "randint", "randperm", "tril", "triu", "normal"),
+}
+MAKES_TENSORS = {"tensor", "as_tensor", "asarray", "new_tensor"} | {
+    f"{kind}Tensor" for kind in ("Float", "Long", "Int", "Bool", "Half", "Double", "Byte")
+}
+KINDS: dict[type, str] = {
+    ast.If: "if",
+    ast.While: "while",
+    ast.Assert: "assert",
+    ast.For: "for",
+    ast.AugAssign: "augmented",
+    ast.Return: "return",
+    ast.JoinedStr: "f-string",
+    ast.IfExp: "conditional",
+    ast.ListComp: "comprehension",
+    ast.SetComp: "comprehension",
+    ast.DictComp: "comprehension",
+    ast.GeneratorExp: "comprehension",
+}

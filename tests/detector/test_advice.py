@@ -1,0 +1,86 @@
+"""What to write instead: right for each line of `advised`, and from PyTorch's own lines."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import debubble
+from debubble.contract.source_line import SourceLine
+from debubble.detector.instead import instead_of
+from debubble.detector.loops import Loops
+from debubble.recording.recording import elapsed
+
+from . import advised
+
+FILE = Path(advised.__file__)
+SAYS = re.compile(r"# instead: (.*)")
+PARTS = ["train", "index", "generate"]
+
+
+@pytest.fixture(scope="module")
+def found(accelerator):
+    """Findings of each part of `advised`, whose loops are watched."""
+    findings = {}
+    for part in PARTS:
+        with debubble.find_host_syncs() as report:
+            report.loops = loops = Loops(elapsed)
+            names = {"__name__": "advised"}
+            with loops.noted():
+                exec(loops.compile(FILE.read_text(), str(FILE)), names)
+                names[part](accelerator.device)
+        findings[part] = report.findings
+    return findings
+
+
+def lines_of(part):
+    text = FILE.read_text().splitlines()
+    first = text.index(f"def {part}(device):")
+    last = next((n for n in range(first + 1, len(text)) if text[n][:4] in ("def ", "clas")), None)
+    return {n + 1: text[n] for n in range(first, last or len(text))}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_advice_is_the_one_for_the_line(found, part):
+    wrong = []
+    for finding in found[part]:
+        wanted = SAYS.search(lines_of(part).get(finding.source.line, ""))
+        said = finding.instead or "nothing"
+        if wanted is None or not said.startswith(wanted[1].strip()):
+            wrong.append(f"{finding.source}\n    {finding.call} of {finding.operator}: {said}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_line_of_the_text_waits(found, part):
+    told = {number for number, line in lines_of(part).items() if SAYS.search(line)}
+    assert told == {finding.source.line for finding in found[part]}
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "instead"),
+    [
+        ("scaler.step(opt)", "torch/amp/grad_scaler.py: if not sum(v.item()", "use a fused opti"),
+        ("opt.step()", "torch/optim/adam.py: step = _get_value(step_t)", "keep the optimizer's"),
+        (
+            "pad_packed_sequence(o)",
+            "torch/nn/utils/rnn.py: unsorted_indices.cpu()",
+            "sort the sequ",
+        ),
+        ("y = enc(x)", "torch/nn/somewhere.py: if mask.any():", None),
+        ("loss = step(x)", "torch/nn/utils/clip_grad.py: if error_if_nonfinite and", "leave out"),
+        ("trainer.train()", "transformers/trainer.py: torch.isnan(tr_loss_step)", "TrainingArgum"),
+        ("metric.update(p)", "torchmetrics/a.py: _validation(preds)", "pass validate_args=False"),
+    ],
+)
+def test_a_wait_inside_a_library_is_told_by_the_librarys_line(text, inside, instead):
+    file, _, code = inside.partition(": ")
+    library = SourceLine(f"/x/site-packages/{file}", 7, "f", code)
+    line = SourceLine("train.py", 3, "<module>", text, inside=(library,))
+    said = instead_of("value", "item", "_local_scalar_dense", line)
+    assert said is None if instead is None else said.startswith(instead)
+
+
+def test_no_advice_is_said_and_not_made_up():
+    line = SourceLine("train.py", 3, "<module>", "w = torch.linalg.eigvals(x)")
+    assert instead_of("value", "linalg_eigvals", "linalg_eig", line) is None

@@ -1,0 +1,150 @@
+"""Set-up comes after the steps, and ends at the second pass of the loop that is passed most."""
+
+import json
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from debubble.cli import app
+
+HEAD = """\
+import debubble, torch
+device = debubble.accelerator().device
+"""
+TRAIN = f"""{HEAD}\
+table = torch.ones(64, 64).to(device)  # set-up
+for name in range(50):
+    pass  # passed often, without the device
+for step in range(4):
+    if step == 0:
+        table.sum().item()  # set-up, in the first pass
+    x = torch.ones(4).to(device)  # step
+    for part in range(1):
+        (x + 1).sum().item()  # step
+print(x.sum().item())  # step
+"""
+WHILE = f"""{HEAD}\
+x = torch.ones(4).to(device)  # set-up
+def run(x):
+    left = 3
+    while left:
+        left -= 1
+        x.sum().item()  # step
+run(x)
+"""
+NESTED = f"""{HEAD}\
+x = torch.ones(4).to(device)  # set-up
+for epoch in range(2):
+    x.mean().item()  # step
+    for batch in range(5):
+        x.sum().item()  # step
+"""
+NO_LOOP = f"""{HEAD}\
+x = torch.ones(4).to(device)
+for once in range(1):
+    x.sum().item()
+"""
+AFTER = f"""{HEAD}\
+x = torch.ones(4).to(device)  # set-up
+for step in range(3):
+    x.sum().item()  # step
+for after_the_last_wait in range(100):
+    x + 1
+"""
+MODULE = f"""{HEAD}\
+from steps import run
+x = torch.ones(4).to(device)  # set-up
+run(x)
+"""
+STEPS = """\
+def run(x):
+    for step in range(3):
+        x.sum().item()  # step
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, accelerator):
+    accelerator.synchronize()
+    for name in ("argv", "path"):
+        monkeypatch.setattr(sys, name, list(getattr(sys, name)))
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    monkeypatch.chdir(tmp_path)
+
+    def run(text: str, *options: str, of=("script.py",)):
+        (tmp_path / "script.py").write_text(text)
+        options = ["syncs", "--json", "found.json", *options, *of]
+        printed = CliRunner(env={"COLUMNS": "200"}).invoke(app, options)
+        assert printed.exit_code == 0, printed.output
+        return printed.output, json.loads((tmp_path / "found.json").read_text())
+
+    yield run
+    sys.modules.pop("steps", None)
+
+
+@pytest.mark.parametrize(
+    "text", [TRAIN, WHILE, NESTED, AFTER], ids=["train", "while", "nested", "after"]
+)
+def test_rows_of_set_up_come_after_those_of_steps(run, text):
+    printed, data = run(text)
+    assert data["findings"]
+    for row in data["findings"]:
+        assert row["setup"] == ("# set-up" in row["code"]), row["code"]
+    flags = [row["setup"] for row in data["findings"]]
+    assert flags == sorted(flags) and any(flags) and not all(flags)
+    steps, heading, setup = printed.partition("Set-up, before the second pass of script.py:")
+    assert heading and "# set-up" in setup and "# set-up" not in steps and "# step" not in setup
+
+
+def test_the_loop_is_named(run):
+    printed, data = run(TRAIN)
+    assert "second pass of script.py:6: for step in range(4):" in printed
+    assert (data["steps_of"]["line"], data["steps_of"]["skip"]) == (6, 1)
+
+
+def test_a_module_that_the_script_imports_has_the_loop(run, tmp_path):
+    (tmp_path / "steps.py").write_text(STEPS)
+    printed, data = run(MODULE)
+    assert "second pass of steps.py:2: for step in range(3):" in printed
+    assert [row["setup"] for row in data["findings"]] == [False, True]
+    assert not list(tmp_path.glob("__pycache__/steps*")), "compiled code with notes was kept"
+
+
+def test_a_module_that_is_run_by_name_is_the_script(run):
+    _, data = run(TRAIN, "-m", of=("script",))
+    assert data["steps_of"]["line"] == 6
+
+
+@pytest.mark.parametrize("skip", [0, 2, 3])
+def test_skip_says_how_many_passes_are_set_up(run, skip):
+    text = TRAIN.replace("step == 0", "step == 2")
+    printed, data = run(text, "--skip", str(skip))
+    setup = {row["code"] for row in data["findings"] if row["setup"]}
+    assert ("Set-up" in printed) == bool(skip)
+    assert any("first pass" in code for code in setup) == (skip == 3)
+
+
+@pytest.mark.parametrize(("text", "skip"), [(NO_LOOP, 1), (TRAIN, 4)])
+def test_without_such_a_loop_the_report_says_so(run, text, skip):
+    printed, data = run(text, "--skip", str(skip))
+    often = "twice" if skip == 1 else "more than 4 times"
+    assert f"no loop was passed {often} with the device in use" in printed
+    assert data["steps_of"] is None
+    assert not any(row["setup"] for row in data["findings"])
+
+
+def test_what_something_else_than_python_runs_is_left_as_it_is(run):
+    """A decorator that compiles may refuse a call that it does not know."""
+    text = f"""{HEAD}\
+def jit(function):
+    assert "__debubble_pass__" not in function.__code__.co_names
+    return function
+@jit
+def total(x):
+    for part in range(2):
+        x = x + 1
+    return x
+total(torch.ones(4).to(device)).sum().item()
+"""
+    run(text)
