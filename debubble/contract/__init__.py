@@ -1,2 +1,2 @@
-"""What every floor may rest on: what an accelerator is, the errors that both have, and whose line
-of code is running."""
+"""The base that every other folder may use: the protocol of an accelerator, the errors that both
+accelerators raise, and finding the line of code that is running."""

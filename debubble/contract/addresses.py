@@ -1,4 +1,5 @@
-"""Memory by address: which range an address lies in, and what a kernel reaches by addresses."""
+"""Memory by address: the range around an address, and the pieces that a kernel reaches by
+addresses."""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ NEEDS_A_STREAM = (
     "a batch of copies takes no work on the default stream: enter a stream first, "
     "`with accelerator.stream(): ...`"
 )
-"""What `copy_batch` says there, on both accelerators."""
+"""The error of `copy_batch` on the default stream, on both accelerators."""
 MOST_REGISTERED = 512 << 30
-"""So many bytes, or more, a driver doesn't register in one call."""
+"""The number of bytes from which on a driver refuses to register memory in one call."""
 
 
 class MemoryRange(NamedTuple):
-    """The allocation, or the registered memory, that an address lies in: `start` is its first
-    byte's address, `nbytes` its size."""
+    """The device allocation or the registered memory around an address: `start` is the address of
+    its first byte, `nbytes` its size."""
 
     place: Literal["device", "pinned"]
     start: int
@@ -27,10 +28,11 @@ class MemoryRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByAddress:
-    """What a kernel reads and writes by addresses, instead of through tensor arguments.
+    """The memory that a kernel reads and writes by addresses, instead of through tensor arguments.
 
     `sources`, `targets` (addresses) and `sizes` (bytes): contiguous numpy int64 [N] each; piece i
-    is read at `sources[i]` and written at `targets[i]`. ValueError for arrays of another kind.
+    is read at `sources[i]` and written at `targets[i]`. Raises ValueError for arrays of another
+    kind.
     """
 
     sources: np.ndarray
@@ -42,7 +44,8 @@ class ByAddress:
 
 
 def check_registration(address: int, nbytes: int) -> None:
-    """RuntimeError for what no driver registers: null, nothing, or too much in one call."""
+    """Raises RuntimeError for memory that no driver registers: null, no bytes, or too many in one
+    call."""
     if address <= 0 or nbytes <= 0:
         raise RuntimeError(f"{nbytes} bytes at {address:#x} are no memory that can be registered")
     if nbytes >= MOST_REGISTERED:
@@ -53,11 +56,11 @@ def check_registration(address: int, nbytes: int) -> None:
 
 
 INT64 = np.dtype(np.int64)
-"""As numpy compares it at once; a name would be looked up for every array."""
+"""A dtype object, which numpy compares at once; a name would be looked up for every array."""
 
 
 def check_pieces(sources: np.ndarray, targets: np.ndarray, sizes: np.ndarray) -> None:
-    """ValueError unless these are three contiguous int64 arrays of one length."""
+    """Raises ValueError unless these are three contiguous int64 arrays of one length."""
     for name, array in (("sources", sources), ("targets", targets), ("sizes", sizes)):
         if not isinstance(array, np.ndarray) or array.dtype != INT64 or array.ndim != 1:
             what = f"{array.dtype} {list(array.shape)}" if hasattr(array, "dtype") else type(array)

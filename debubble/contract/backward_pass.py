@@ -1,4 +1,4 @@
-"""Backward passes: PyTorch runs them in threads of its own, for a thread that waits meanwhile."""
+"""Backward passes: PyTorch runs them in threads of its own while the calling thread waits."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ KEY = "debubble: the backward pass"
 
 
 class BackwardPass:
-    """One call of `backward` or `autograd.grad`, as its caller left things."""
+    """One call of `backward` or `autograd.grad`, with the thread and context of its caller."""
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
         self.context: Context = copy_context()
-        """The caller's."""
+        """The caller's context."""
         self.outer = current()
-        """The pass in whose thread this one was begun."""
+        """The backward pass in whose thread this pass was begun, or None."""
         self.lost: BaseException | None = None
-        """An error of Python's that PyTorch could not carry to the caller."""
+        """A Python error that PyTorch could not pass on to the caller."""
 
 
 def current() -> BackwardPass | None:
-    """The pass that the running thread works for, or None."""
+    """Returns the backward pass that the running thread works for, or None."""
     return torch._C._get_obj_in_tls(KEY) if torch._C._is_key_in_tls(KEY) else None
 
 
 def waiting_line() -> SourceLine | None:
-    """The learner's line that waits for the gradients which this thread computes, if it does."""
+    """Returns the learner's line that waits for the gradients of this thread, or None."""
     line, running = None, current()
     while line is None and running is not None:
         line, running = source_line(running.thread), running.outer
@@ -66,7 +66,7 @@ class _Engine(torch._C._ImperativeEngine):
         try:
             raise lost
         finally:
-            del lost, this  # else the error's traceback keeps what keeps the error
+            del lost, this  # Otherwise the error and its traceback keep each other alive.
 
 
 def _leave(this: BackwardPass) -> None:
@@ -78,15 +78,15 @@ def _leave(this: BackwardPass) -> None:
 
 
 def _stash(kept: BackwardPass | None) -> None:
-    """PyTorch hands it to the threads that it takes for what this thread begins."""
+    """Stores the pass for PyTorch, which passes it on to its threads that work for this thread."""
     if _STASHING_TAKES_A_REFERENCE:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
     torch._C._stash_obj_in_tls(KEY, kept)
 
 
 def _stashing_takes_a_reference() -> bool:
-    """Whether what is stashed is released later without ever having been held, as by PyTorch 2.11:
-    somebody else's object would be freed."""
+    """Returns True if PyTorch releases a stashed object without having taken a reference, as
+    PyTorch 2.11 does: it would free an object that others still use."""
     stashed = object()
     held = sys.getrefcount(stashed)
     torch._C._stash_obj_in_tls(KEY, stashed)
@@ -99,14 +99,16 @@ def _stashing_takes_a_reference() -> bool:
 
 _STASHING_TAKES_A_REFERENCE = _stashing_takes_a_reference()
 AROUND: list[Callable[[], AbstractContextManager[object]]] = []
-"""What a pass is begun inside of: modes of PyTorch's that are on there are on in its threads."""
+"""Context managers in which each pass begins: PyTorch modes that they enter also apply in its
+threads."""
 UNDER_WAY: set[BackwardPass] = set()
-"""In all threads: while there are none, nobody has to ask for the `current` one."""
+"""The passes in flight in all threads: while there are none, code can skip looking up the `current`
+pass."""
 
 
 def install(around: Callable[[], AbstractContextManager[object]] | None = None) -> None:
-    """From now on threads in which gradients are computed know for whom, and each pass is begun
-    inside `around()`."""
+    """Makes threads that compute gradients know their backward pass, and begins each pass inside
+    `around()`."""
     if around is not None and around not in AROUND:
         AROUND.append(around)
     if not isinstance(torch.autograd.Variable._execution_engine, _Engine):
@@ -114,8 +116,8 @@ def install(around: Callable[[], AbstractContextManager[object]] | None = None) 
 
 
 def learners_line() -> SourceLine | None:
-    """Of this thread, or of the one that waits for the gradients which it computes; with the line
-    whose gradients they are, if it was watched."""
+    """Returns the learner's line of this thread, or of the thread that waits for its gradients;
+    with the line whose gradients are computed, if that was recorded."""
     line = source_line() or waiting_line()
     return with_forward(line) if UNDER_WAY else line
 
@@ -132,8 +134,8 @@ def with_forward(line: SourceLine | None) -> SourceLine | None:
 
 
 def note_forward(line: SourceLine | None, since: int | None = None) -> None:
-    """What is computed now, or since a number of `next_node`, is computed at this line: its
-    gradient, if there will be one, is that line's."""
+    """Records that this line computes the autograd nodes since the number `since` of `next_node`
+    (by default the last node): their gradients, if computed, belong to the line."""
     if line is None or not torch.is_grad_enabled():
         return
     after, thread = next_node(), threading.get_ident()
@@ -144,8 +146,8 @@ def note_forward(line: SourceLine | None, since: int | None = None) -> None:
 
 
 next_node: Callable[[], int] = torch._C._autograd._get_sequence_nr
-"""The number of the node that this thread will make next for a backward pass."""
+"""Returns the number of the node that this thread will make next for a backward pass."""
 _forwards: dict[tuple[int, int], SourceLine] = {}
-"""By thread and number of the node."""
+"""The forward lines by thread and node number."""
 MOST_FORWARDS, MOST_NODES = 100_000, 64
-"""That are kept, and that one call makes."""
+"""The most lines that are kept, and the most nodes that one call makes."""

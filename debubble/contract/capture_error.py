@@ -1,4 +1,4 @@
-"""What can't be done with a graph, or while one is captured; the same sentences everywhere."""
+"""The error for work that a graph can't capture, with the same sentences on both accelerators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ IS_EMPTY = "nothing was captured: run `with graph.capture(): ...` first"
 
 
 class CaptureError(RuntimeError):
-    """What a graph can't hold was tried while one was being captured."""
+    """An attempt to do, during a capture, work that a graph can't hold."""
 
 
 def waits(what: str, where: object) -> str:

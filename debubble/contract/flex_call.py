@@ -1,4 +1,5 @@
-"""One call of FlexAttention: what it may look like, and what a compiler sees of it."""
+"""One call of FlexAttention: its checked arguments, and the properties that its compilation depends
+on."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ else:
     torch = need_pytorch(__name__)
 
 SHORT = 128
-"""Fewer query tokens than this are attended to by kernels that split the keys."""
+"""Queries with fewer tokens than this run in kernels that split the keys."""
 SMALLEST_TILE, LARGEST_TILE = 16, 64
-"""Rows and columns of one product on the tensor cores."""
+"""Limits for the rows and columns of one product on the tensor cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +29,9 @@ class FlexCall:
     """Arguments that fit together.
 
     `query` [batch, heads, tokens, head_size], `key` and `value` [1, kv_heads, blocks * page,
-    head_size], which the whole batch shares; row g of `kv_num_blocks` [batch, 1, groups] and
+    head_size], which the whole batch shares. Row g of `kv_num_blocks` [batch, 1, groups] and
     `kv_indices` [batch, 1, groups, columns], both int32, names the blocks of the cache that query
-    tokens g * q_block and on look at.
+    tokens g * q_block and on attend to.
     """
 
     query: Tensor
@@ -53,7 +54,8 @@ class FlexCall:
         block_mask: BlockMask,
         scale: float | None,
     ) -> FlexCall:
-        """ValueError with a sentence for arguments that don't fit, or lie on another device."""
+        """Returns the checked call. Raises ValueError with a sentence for arguments that don't fit,
+        or lie on another device."""
         if query.device.type != device:
             raise ValueError(f"flex_attention takes tensors on {device}, not on {query.device}")
         _check_heads(query, key, value)
@@ -81,37 +83,38 @@ class FlexCall:
 
     @property
     def is_batch(self) -> bool:
-        """Whether several queries share the cache, each with rows of its own in the block mask."""
+        """True if several queries share the cache, each with rows of its own in the block mask."""
         return self.query.shape[0] > 1
 
     @property
     def num_groups(self) -> int:
-        """Rows of the block mask, for each part of the batch, that have query tokens; it may have
-        more."""
+        """The number of rows of the block mask, for each part of the batch, that have query tokens;
+        the mask may have more rows."""
         return -(-self.num_tokens // self.q_block)
 
     @property
     def tile(self) -> tuple[int, int]:
-        """Query rows and key columns that a kernel takes at once: both divide their blocks."""
+        """The query rows and key columns that a kernel takes at once: both divide their blocks."""
         return _tile(self.q_block), _tile(self.page)
 
     @property
     def may_split(self) -> bool:
-        """Whether the query heads that share a key head fit into a tile of the kernels for short
-        queries; the long queries' kernel takes the others, of any length."""
+        """True if the query heads that share a key head fit into a tile of the kernels for short
+        queries. The long queries' kernel takes all other calls, of any length."""
         shared = self.query.shape[1] // self.key.shape[1]
         return shared & (shared - 1) == 0 and self.tile[0] % shared == 0
 
     @property
     def splits(self) -> bool:
-        """Three kernels, of which two combine what the first found; else one does it all."""
+        """True if the call takes three kernels, of which two combine the results of the first;
+        otherwise one kernel does all the work."""
         return self.may_split and self.num_tokens < SHORT
 
     def specialisation(self) -> Hashable:
-        """Equal for two calls that one compiled kernel serves: of the numbers of tokens, groups,
-        columns and slots it only matters which are 1, and whether the query is short; a scale is
-        a constant of the kernel. For a batch of several, all sizes are: of a batch that may have
-        any size PyTorch doesn't split the keys."""
+        """Returns a key that is equal for two calls that one compiled kernel serves. The numbers of
+        tokens, groups, columns and slots only matter by whether they are 1, and the query by
+        whether it is short; a scale is a constant of the kernel. For a batch of several, all sizes
+        matter: PyTorch doesn't split the keys of a batch whose size may vary."""
         heads = tuple((t.shape[1], _layout(t)) for t in (self.query, self.key, self.value))
         blocks = (self.q_block, self.page, kind_of(self.kv_num_blocks), kind_of(self.kv_indices))
         tokens = (self.num_tokens == 1, self.num_tokens < SHORT)
@@ -207,13 +210,14 @@ def _tokens(query: Tensor) -> str:
 
 
 def _tile(size: int) -> int:
-    """The largest power of two that divides a block, up to what a kernel takes at once."""
+    """Returns the largest power of two that divides a block, up to the most that a kernel takes at
+    once."""
     return min(size & -size, LARGEST_TILE)
 
 
 def _layout(tensor: Tensor) -> tuple[tuple[int, bool], ...]:
-    """Its dimensions in order of memory, and which of them lie dense within the next; those of
-    one element lie anywhere."""
+    """Returns its dimensions in order of memory, each with True if it lies dense within the next.
+    Dimensions of one element are left out, because their stride doesn't matter."""
     layout, dense = [], 1
     for d in sorted((d for d in range(4) if tensor.shape[d] > 1), key=tensor.stride):
         layout.append((d, tensor.stride(d) == dense))

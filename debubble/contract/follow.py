@@ -1,4 +1,5 @@
-"""Going along into other threads: a mode of PyTorch holds for the thread that enters it only."""
+"""Carries a context manager into other threads: a PyTorch mode only applies to the thread that
+enters it."""
 
 from __future__ import annotations
 
@@ -17,16 +18,16 @@ Choose = Callable[[bool], Enter | None]
 
 @contextmanager
 def into_threads(enter: Enter) -> Iterator[None]:
-    """Threads that start in the block, and tasks that it hands to a thread pool, run inside
-    `enter()`. A thread that is there already is reached through its pool only."""
+    """Runs the threads that start in the block, and the tasks that it submits to a thread pool,
+    inside `enter()`. A thread that already runs is reached only through its pool."""
     with into_chosen_threads(lambda in_a_pool: enter):
         yield
 
 
 @contextmanager
 def into_chosen_threads(choose: Choose) -> Iterator[None]:
-    """The same with what `choose` gives, which is asked where a thread is started, and with True
-    where a task is handed over; None leaves that one alone."""
+    """Does the same with the result of `choose`, called with False where a thread is started and
+    with True where a task is submitted. If it returns None, that thread or task runs as usual."""
     start: Callable[..., None] = threading.Thread.start
     submit: Callable[..., Future[object]] = ThreadPoolExecutor.submit
 
@@ -60,7 +61,7 @@ def _in_place_of(owner: type, name: str, method: Callable[..., object]) -> Itera
     try:
         yield
     finally:
-        # What another thread has put around this one meanwhile stays.
+        # A replacement that another thread has made meanwhile stays.
         if getattr(owner, name) is method:
             setattr(owner, name, replaced)
 

@@ -1,4 +1,4 @@
-"""Garbage that has to wait: what it holds may not be given back at any time."""
+"""Delays garbage collection while destroying an object could break other work."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Python collects no garbage in the block. A graph may lie there in a circle, with an error for
-    example: if it is destroyed while another one is captured, CUDA breaks that capture off."""
+    """Disables garbage collection in the block. Garbage may hold a graph in a reference cycle, with
+    an error for example: if that graph is destroyed while another one is captured, CUDA aborts the
+    capture."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Whether the host may wait for the device: the rule of a region, and the error of breaking it."""
+"""The rule of a region, whether the host may wait for the device, and the error of breaking it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .source_line import SourceLine
 
 
 class HostSyncError(RuntimeError):
-    """The host waited, or a copy would make it wait, where that was ruled out."""
+    """The host waited, or a copy would make it wait, in a region that forbids it."""
 
     def __init__(self, what: str, source: SourceLine | None) -> None:
         self.what, self.source = what, source
@@ -24,25 +24,26 @@ Rule = Literal["forbidden", "allowed"]
 
 
 class Region:
-    """A block with a rule, which ends with it; threads that it starts may live longer."""
+    """A block with a rule, which ends with the block; threads that the block starts may live
+    longer."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
         self.thread = threading.get_ident()
         self.is_over = False
         self.refused: list[HostSyncError] = []
-        """Raised in threads that the block started: nobody need have heard of them."""
+        """Errors raised in threads that the block started: their exceptions may go unnoticed."""
 
 
 _region: ContextVar[Region | None] = ContextVar("the region for host syncs", default=None)
-"""The innermost one of this context. A backward pass has its caller's; so has a thread that was
-started, and a task of a thread pool that was submitted, where waits are forbidden."""
+"""The innermost region of this context. A backward pass uses its caller's region. A thread started
+in a forbidding region uses that region, and so does a task submitted there to a thread pool."""
 
 
 @contextmanager
 def forbidding_host_syncs() -> Iterator[Region]:
-    """A region in which they are ruled out; the accelerator must watch for them meanwhile. At its
-    end it raises what was refused in a thread of its own, unless it raises already."""
+    """Forbids host syncs in a region; the accelerator must watch for them in it. Raises at its end
+    the first error of the threads it started, unless the block itself raised."""
     with _inside(Region("forbidden")) as region:
         yield region
     if region.refused:
@@ -51,7 +52,8 @@ def forbidding_host_syncs() -> Iterator[Region]:
 
 @contextmanager
 def allow_host_sync() -> Iterator[None]:
-    """A hole in `no_host_syncs`, for a wait that is meant; `find_host_syncs` lists it apart."""
+    """Allows host syncs in a block inside `no_host_syncs`, for a wait that is meant;
+    `find_host_syncs` lists such waits apart."""
     with _inside(Region("allowed")):
         yield
 
@@ -62,7 +64,8 @@ def syncs_are_forbidden() -> bool:
 
 
 def syncs_are_allowed() -> bool:
-    """Whether somebody said so; where nobody said anything they are neither."""
+    """Returns True in a region that allows host syncs; outside all regions they are neither allowed
+    nor forbidden."""
     region = _here()
     return region is not None and region.rule == "allowed"
 
@@ -75,12 +78,12 @@ def refuse(what: str) -> NoReturn:
     try:
         raise error
     finally:
-        del error  # Its traceback holds this frame, and what is in a circle is freed late.
+        del error  # Its traceback holds this frame, and a reference cycle is freed late.
 
 
 @contextmanager
 def by_the_rule_of(region: Region, in_a_pool: bool) -> Iterator[None]:
-    """For another thread that works for a region, as long as that lasts."""
+    """Makes another thread that works for a region follow its rule, as long as the region lasts."""
     outer, pool = _region.set(region), _in_a_pool.set(in_a_pool)
     try:
         yield
@@ -90,17 +93,20 @@ def by_the_rule_of(region: Region, in_a_pool: bool) -> Iterator[None]:
 
 
 _in_a_pool: ContextVar[bool] = ContextVar("a task of a pool", default=False)
-"""Its errors are given to whoever asks for its result."""
+"""True in a task of a thread pool. The pool passes its errors to the caller that reads the
+result."""
 
 
 def region_here() -> Region | None:
-    """Where a thread is started now, or a task submitted: the region that it is to keep to."""
+    """Returns the forbidding region that a thread started here, or a task submitted here, has to
+    follow, or None."""
     region = _here()
     return region if region is not None and region.rule == "forbidden" else None
 
 
 def _here() -> Region | None:
-    """A backward pass works in threads of PyTorch's own, by the rule of the thread that waits."""
+    """Returns the region of this thread or, in a backward pass, the region of the thread that waits
+    for it."""
     region = _region.get()
     if region is None and UNDER_WAY:
         running = current()

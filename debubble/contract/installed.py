@@ -1,11 +1,11 @@
-"""Which version of a package is installed."""
+"""Looks up which version of a package is installed."""
 
 from importlib.metadata import PackageNotFoundError, version
 
 
 def installed(package: str) -> str | None:
-    """Its version; None where no distribution has that name, as where a vendor builds it under
-    another one."""
+    """Returns the package's version. Returns None if no distribution has that name, as when a
+    vendor builds it under another name."""
     try:
         return version(package)
     except PackageNotFoundError:

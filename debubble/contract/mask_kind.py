@@ -1,4 +1,5 @@
-"""What a compiler keeps apart in a mask function: its code, and kinds of what it closes over."""
+"""The key that decides whether one compiled kernel serves two mask functions: their code, and the
+kinds of the values that they close over."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ else:
 
 
 class _Same:
-    """Equal to itself only: code that is defined again is code that is compiled again."""
+    """A key equal only to itself: code that is defined again is compiled again."""
 
     __slots__ = ("value",)
 
@@ -31,8 +32,8 @@ class _Same:
 
 
 def kind_of(value: object, inside: tuple[int, ...] = ()) -> Hashable:
-    """Equal for two mask functions that one compiled kernel serves. A size or a number counts as
-    0, as 1, or as any other; of an object only its type is known here."""
+    """Returns a key that is equal for two mask functions that one compiled kernel serves. A size or
+    a number counts as 0, as 1, or as any other; an object counts by its type only."""
     if id(value) in inside:
         return "itself"
     inside = (*inside, id(value))

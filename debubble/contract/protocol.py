@@ -1,4 +1,4 @@
-"""What an accelerator can do: the same for a real GPU and for the simulated one."""
+"""The protocol of an accelerator: the same for a real GPU and for the simulated one."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one kernel has to do, for the cost model of sim: a roofline of operations and bytes.
+    """The work of one kernel, for the cost model of sim: a roofline of operations and bytes.
 
-    `bytes` of None means: every tensor argument read or written once, and what `by_address` names
-    in device memory. `flops` counts a multiply-add as two; `tensor_cores` says whether they run
-    there. `by_address` is what the kernel reaches by addresses that it was given: sim checks it,
-    looks for races in it, and takes from it what goes over the link. Ignored on CUDA.
+    `bytes` of None means that each tensor argument is read or written once, and so is the device
+    memory that `by_address` names. `flops` counts a multiply-add as two; `tensor_cores` is True if
+    they run there. `by_address` is the memory that the kernel reaches by addresses: sim checks it,
+    looks for races in it, and derives the traffic over the link from it. Ignored on CUDA.
     """
 
     flops: float = 0.0
@@ -41,7 +41,7 @@ class Event(Protocol):
 
 
 class Stream(Protocol):
-    """Also a context manager: inside it, work goes to this stream."""
+    """A stream, also a context manager: inside it, work goes to this stream."""
 
     def wait_event(self, event: Event) -> None: ...
     def wait_stream(self, stream: Stream) -> None: ...
@@ -54,14 +54,15 @@ class Stream(Protocol):
 
 class Graph(Protocol):
     def capture(self) -> AbstractContextManager[None]:
-        """Records the work of the block instead of running it; a host sync inside is an error.
+        """Captures the work of the block instead of running it; a host sync inside is an error.
 
-        CaptureError inside another capture, and for a graph that holds one, before anything is
-        touched. After an error in the block everything is as before, and the graph is empty.
+        Raises CaptureError inside another capture, and for a graph that already holds one, before
+        it changes anything. After an error in the block all state is as before, and the graph is
+        empty.
         """
 
     def replay(self) -> None:
-        """Runs the captured work again, on the addresses and Python values of its capture;
+        """Runs the captured work again, on the addresses and Python values of its capture. Raises
         CaptureError if there is none."""
 
 
@@ -75,18 +76,18 @@ class Accelerator(Protocol):
 
     @property
     def description(self) -> str:
-        """What a reader should know of it: "NVIDIA H200", or "sim, modelled on NVIDIA H200"."""
+        """The name to show to a reader: "NVIDIA H200", or "sim, modelled on NVIDIA H200"."""
 
     @property
     def device(self) -> torch.device: ...
 
     @property
     def pin_memory(self) -> bool:
-        """Whether host memory can be pinned here: pass it on as `pin_memory=`."""
+        """True if host memory can be pinned here: pass it on as `pin_memory=`."""
 
     @property
     def modelled(self) -> bool:
-        """Whether times come from a cost model rather than from a clock."""
+        """True if times come from a cost model rather than from a clock."""
 
     def stream(self) -> Stream: ...
     def current_stream(self) -> Stream: ...
@@ -95,7 +96,7 @@ class Accelerator(Protocol):
     def synchronize(self) -> None: ...
 
     def sleep(self, milliseconds: float) -> None:
-        """Keeps the current stream busy for that long with one kernel, and returns at once."""
+        """Keeps the current stream busy for `milliseconds` with one kernel, and returns at once."""
 
     @overload
     def launch(
@@ -116,25 +117,25 @@ class Accelerator(Protocol):
         **meta: object,
     ) -> None:
         """Runs a kernel as one launch. `grid` is a Triton kernel's, a tuple of 1 to 3 integers;
-        None calls a plain function.
+        None calls a plain function and returns its result.
 
-        `work` may be a function, so that a GPU never has to wait for what only sim needs. Pinned
-        host tensors among the arguments are read when the kernel runs: leave them alone till then.
-        On sim, RuntimeError before anything is changed for a piece of `work.by_address` that lies
+        `work` may be a function, so that a GPU never waits for a value that only sim needs. Pinned
+        host tensors among the arguments are read when the kernel runs: leave them alone until then.
+        On sim, raises RuntimeError before it changes anything if a piece of `work.by_address` lies
         neither in device memory nor in pinned host memory.
         """
 
     def memory_at(self, address: int) -> MemoryRange | None:
-        """The range of device memory or pinned host memory around an address; None for pageable
-        host memory, for null, and for what is nobody's."""
+        """Returns the range of device memory or pinned host memory around an address. Returns None
+        for pageable host memory, for null, and for an unallocated address."""
 
     def copy_bytes(self, source: int, target: int, nbytes: int) -> None:
-        """One asynchronous copy on the current stream, from address to address; the two say in
-        which direction. RuntimeError for null."""
+        """Makes one asynchronous copy on the current stream, from address to address; the addresses
+        decide its direction. Raises RuntimeError for null."""
 
     @property
     def has_copy_batch(self) -> bool:
-        """Whether the driver takes a batch of copies in one call."""
+        """True if the driver takes a batch of copies in one call."""
 
     def copy_batch(
         self,
@@ -147,19 +148,19 @@ class Accelerator(Protocol):
         """Copies `sizes[i]` bytes from `sources[i]` to `targets[i]`, on the current stream, in one
         call of the driver: contiguous int64 arrays [N], N = 0 does nothing.
 
-        `any_order`: sources may be read at any time from now on, and not only when the stream
-        gets there. RuntimeError on the default stream, and for what the driver refuses, such as a
-        piece of 0 bytes.
+        `any_order`: sources may be read at any time from now on, and not only when the stream gets
+        there. Raises RuntimeError on the default stream, and for pieces that the driver refuses,
+        such as one of 0 bytes.
         """
 
     def register_host_memory(self, address: int, nbytes: int) -> None:
-        """Page-locks host memory that there is, so that it counts as pinned. RuntimeError for
-        memory that is pinned already, for 512 GiB or more in one call, or where nothing can be
-        pinned."""
+        """Page-locks existing host memory, so that it counts as pinned. Raises RuntimeError for
+        memory that is already pinned, for 512 GiB or more in one call, or if memory can't be pinned
+        here."""
 
     def unregister_host_memory(self, address: int) -> None:
-        """Ends a registration, by the address that it was made with; RuntimeError if there is
-        none."""
+        """Ends a registration, by the address that it was made with. Raises RuntimeError if there
+        is none."""
 
     def flex_attention(
         self,
@@ -170,26 +171,28 @@ class Accelerator(Protocol):
         block_mask: BlockMask,
         scale: float | None = None,
     ) -> torch.Tensor:
-        """FlexAttention in the forward direction, compiled where there is a compiler.
+        """Runs FlexAttention in the forward direction, compiled if there is a compiler.
 
         `query` [1, heads, T, D]; `key`, `value` [1, kv heads, slots, D], views with any strides but
         a dense last dimension; `block_mask` one row of blocks for each group of query tokens, the
-        same for all heads, and a column behind the last block of a row. Returns [1, heads, T, D],
-        in memory in the order of `query`; rows that may see nothing are 0. ValueError for
-        arguments that don't fit; CaptureError for what would be compiled during a capture.
+        same for all heads, and a column after the last block of a row. Returns [1, heads, T, D], in
+        memory in the order of `query`; rows that may attend to no key are 0. Raises ValueError for
+        arguments that don't fit, and CaptureError for a call that would be compiled during a
+        capture.
         """
 
     @property
     def flex_compilations(self) -> int:
-        """How many kernels `flex_attention` has had compiled in this process."""
+        """The number of kernels that `flex_attention` has had compiled in this process."""
 
     def recording(
         self, timeline: TimelineData, most_calls: int | None = None
     ) -> AbstractContextManager[Callable[[], float]]:
-        """Fills `timeline` with what happens in the block, once that has ended and the device is
-        done; full, and `cut_off`, after `most_calls` calls of the host. Gives the recording's
-        clock: microseconds since it began, as its host events have them."""
+        """Fills `timeline` with the events of the block, once the block has ended and the device is
+        done. After `most_calls` calls of the host the timeline is full, and `cut_off` is True.
+        Yields the recording's clock: a function that returns the microseconds since the recording
+        began, on the scale of its host events."""
 
     def watching_for_syncs(self) -> AbstractContextManager[None]:
-        """A block in which HostSyncError is raised where the host waits, as long as the rule of
-        `contract.host_syncs` forbids that."""
+        """A block in which a wait of the host raises HostSyncError, if the rule of
+        `contract.host_syncs` forbids the wait."""

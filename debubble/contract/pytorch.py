@@ -1,7 +1,7 @@
-"""PyTorch as this environment has it: there or not, and in a version that debubble works with.
+"""Checks that this environment has a PyTorch that debubble works with.
 
-Recordings are opened without PyTorch. What runs code asks `need_pytorch` first, so that an
-environment without it is answered by one sentence and not by a traceback from within.
+Recordings are opened without PyTorch. Modules that run code call `need_pytorch` first, so that an
+environment without PyTorch gets one sentence and not a traceback.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from types import ModuleType
 SEEN = ("2.11.0", "2.12.0", "2.13.0", "2.14.1", "2.15.0")
 """The versions that debubble was tried with, in order (docs/machines.md)."""
 INSTALL = "pip install 'debubble[torch]'"
-"""Metadata names no version, so this never changes a PyTorch that is there."""
+"""The command that installs PyTorch. The extra names no version, so it never changes an installed
+PyTorch."""
 
 
 class PyTorchNeeded(ImportError):
-    """Raised by what runs code where no PyTorch can be used; its text is one sentence."""
+    """Raised by functions that run code when no PyTorch can be used; its text is one sentence."""
 
     def __init__(self, what: str, reason: str) -> None:
-        """`what` names a function, module or command; `reason` says what is wrong and the way out,
-        and ends the sentence "... needs"."""
+        """Takes the name of a function, module or command as `what`. `reason` says what is wrong
+        and the way out, and ends the sentence "... needs"."""
         super().__init__(f"{what} needs {reason}", name="torch")
         self.reason = reason
 

@@ -1,5 +1,5 @@
-"""A line of code, and finding the learner's: the innermost frame that is neither machinery nor a
-library, with the lines of libraries that it went through from there."""
+"""Finds the learner's line of code: the innermost frame that belongs neither to machinery nor to a
+library, with the lines of libraries that it called."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STDLIB = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "plats
 _INSTALLED = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
 _SITES = ("site-packages", "dist-packages")
 _MACHINERY = {"torch", "triton", "functorch", "torchgen", "numpy", "debubble", "_pytest", "pluggy"}
-"""Packages whose lines explain nothing of where a wait comes from."""
+"""Packages whose lines do not explain where a wait comes from."""
 _PLUMBING = (
     ("torch", "_tensor.py"),
     ("torch", "_tensor_str.py"),
@@ -49,22 +49,23 @@ _PLUMBING = (
     ("torch", "utils", "_device.py"),
     ("torch", "nn", "modules", "container.py"),
 )
-"""Files and folders of PyTorch whose lines say no more than the call that led there."""
+"""Files and folders of PyTorch whose lines explain no more than the call that led to them."""
 _whose: dict[str, Whose] = {}
 _included: set[str] = set()
 _lines: dict[tuple[int, int], tuple[CodeType, SourceLine]] = {}
-"""By the code's identity and the instruction; the code is held, so that the identity stays its."""
+"""The lines by the code's identity and the instruction; the code is stored so that its identity
+isn't reused."""
 MOST_LINES = 100_000
 
 
 class SourceLine(NamedTuple):
     """A line of code outside PyTorch and debubble.
 
-    `code` is the line's text where it is known already, as in a timeline that was loaded from a
-    file; None means that it is read from `file` when asked for. `column` is where in the line the
-    call begins, which tells two of them apart. `inside` are the lines of libraries that were
-    called from there, the innermost last. In a backward pass `forward` is the line whose gradient
-    is computed, where that was watched.
+    `code` is the line's text if it is known already, as in a timeline that was loaded from a file;
+    None means that it is read from `file` on use. `column` is the column at which the call begins,
+    which distinguishes two calls in one line. `inside` has the lines of libraries that were called
+    from there, the innermost last. In a backward pass `forward` is the line whose gradient is
+    computed, if that was recorded.
     """
 
     file: str
@@ -84,7 +85,7 @@ class SourceLine(NamedTuple):
 
     @property
     def place(self) -> str:
-        """`metadata.py:42`, or `this notebook, line 3` for a cell."""
+        """The file and line: `metadata.py:42`, or `this notebook, line 3` for a cell."""
         if is_notebook_cell(self.file):
             return f"this notebook, line {self.line}"
         return f"{os.path.basename(self.file)}:{self.line}"
@@ -94,23 +95,23 @@ class SourceLine(NamedTuple):
 
     @property
     def whole(self) -> str:
-        """With the innermost line of the libraries that it called, and the line whose gradient it
-        computes, where there are such."""
+        """The line with the innermost line of the libraries that it called, and the line whose
+        gradient it computes, if there are any."""
         inside = f", in {self.inside[-1].in_library}" if self.inside else ""
         forward = f", for the gradient of {self.forward}" if self.forward else ""
         return f"{self}{inside}{forward}"
 
     @property
     def outside_pytorch(self) -> SourceLine:
-        """The same without a line of PyTorch among those inside it."""
+        """The line without the line of PyTorch among those inside it."""
         if not self.inside or not is_of_pytorch(self.inside[-1].file):
             return self
         return self._replace(inside=self.inside[:-1])
 
     @property
     def in_library(self) -> str:
-        """`transformers/generation/utils.py:2801: ...`: the name of its file alone says too
-        little."""
+        """The line with its path below site-packages, `transformers/generation/utils.py:2801: ...`,
+        since a library's file name alone says too little."""
         parts = self.file.split(os.sep)
         sites = [number for number, part in enumerate(parts) if part in _SITES]
         file = "/".join(parts[sites[-1] + 1 :]) if sites else parts[-1]
@@ -118,17 +119,19 @@ class SourceLine(NamedTuple):
 
 
 def is_notebook_cell(file: str) -> bool:
-    """IPython kernels give every cell a file name of its own that changes from run to run."""
+    """Returns True for a cell's file name, which IPython kernels invent for every cell and change
+    from run to run."""
     return "ipykernel_" in file or file.startswith("<ipython-input")
 
 
 def source_line(thread: int | None = None, pytorch: bool = False) -> SourceLine | None:
-    """The line that is running now outside PyTorch, Triton, the standard library and debubble: in
-    this thread, or in the one with that identifier.
+    """Returns the line that is running now outside PyTorch, Triton, the standard library and
+    debubble: in this thread, or in the thread with that identifier.
 
-    It is the user's own if there is one, with the lines of libraries below it; else a library's.
-    With `pytorch` the last of those inside it is the innermost line of PyTorch's own Python, if the
-    user's line or a library's called any.
+    Prefers the innermost line of the user's own code, with the lines of libraries that it called;
+    without one, returns the innermost line of a library. With `pytorch` the last of the lines
+    inside it is the innermost line of PyTorch's own Python, if the user's line or a library's
+    called any.
     """
     frame = sys._getframe(1) if thread is None else sys._current_frames().get(thread)
     libraries: list[FrameType] = []
@@ -155,7 +158,8 @@ _CALLS_MODULES = {"_call_impl", "_wrapped_call_impl"}
 
 
 def _lines_of(frames: Iterable[FrameType]) -> tuple[SourceLine, ...]:
-    """Of frames from the innermost on, the innermost last."""
+    """Returns the lines of `frames`, which begin with the innermost; the innermost line comes
+    last."""
     return tuple([_line_of(frame) for frame in frames][::-1])
 
 
@@ -173,7 +177,8 @@ def _line_of(frame: FrameType) -> SourceLine:
 
 
 def is_machinery(file: str) -> bool:
-    """Whether a file is not the user's: PyTorch's, the standard library's, a library's."""
+    """Returns True if the file is not the user's: PyTorch's, the standard library's or a
+    library's."""
     return whose_is(file) != "the user's"
 
 
@@ -185,7 +190,7 @@ def whose_is(file: str) -> Whose:
 
 
 def include_packages(names: Iterable[str]) -> None:
-    """From now on the installed packages of these names count as the user's own code."""
+    """Makes the installed packages of these names count as the user's own code."""
     _included.update(names)
     _whose.clear()
 
@@ -207,7 +212,7 @@ def _judge(file: str) -> Whose:
 
 
 def is_of_pytorch(file: str) -> bool:
-    """True for a file of the package torch; its path may be cut as in a saved timeline."""
+    """Returns True for a file of the package torch; its path may be cut as in a saved timeline."""
     parts = file.replace(os.sep, "/").split("/")
     sites = [number for number, part in enumerate(parts) if part in _SITES]
     return parts[sites[-1] + 1 if sites else 0] == "torch" and len(parts) > 1
@@ -218,13 +223,14 @@ def _is_plumbing(path: str) -> bool:
 
 
 def _is_compiled(path: str) -> bool:
-    """Whether torch.compile has written the file. It says where it does, once it has to."""
+    """Returns True if torch.compile has written the file. PyTorch sets the variable when it first
+    writes one."""
     folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     return folder is not None and path.startswith(os.path.join(folder, ""))
 
 
 def _installed_package(path: str) -> str | None:
-    """The name of the package, installed somewhere, that a file belongs to; None for another."""
+    """Returns the name of the installed package that a file belongs to, or None."""
     parts = path.split(os.sep)
     for site in _SITES:
         if site in parts:
@@ -236,5 +242,5 @@ def _installed_package(path: str) -> str | None:
 
 
 def _top(path: str) -> str:
-    """`transformers` for transformers/utils.py, `six` for six.py."""
+    """Returns the package of a path: `transformers` for transformers/utils.py, `six` for six.py."""
     return path.partition(os.sep)[0].removesuffix(".py")

@@ -35,8 +35,8 @@ def interpret_what_was_made() -> None:
 
     if type(tl.cdiv) is not JITFunction:
         return  # Triton was set for sim when it was imported.
-    # Modules, classes and other kernels refer to them, so each stays the object that it is. Python
-    # lets an object become one of a subclass.
+    # Modules, classes and other kernels refer to these objects, so each keeps its identity. Python
+    # lets an object change its class to a subclass.
     behaves = {
         name: value
         for name, value in vars(InterpretedFunction).items()

@@ -29,14 +29,14 @@ Event = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a learner is with a kata."""
+    """A learner's progress with a kata."""
 
     solved: bool = False
     attempts: int = 0
     hints: int = 0
     begun: bool = False
     spoiled: bool = False
-    """The solution was shown before it was solved."""
+    """True if the solution was shown before the kata was solved."""
 
     @property
     def state(self) -> str:
@@ -61,7 +61,7 @@ class Standing:
 
 
 def written(events: Iterable[Event]) -> bytes:
-    """Returns the lines of `events`; an event without a time gets the present one."""
+    """Returns the lines of `events`; an event without a time gets the current time."""
     time = datetime.now(UTC).isoformat(timespec="seconds")
     lines = [
         json.dumps({"kind": event["kind"], "time": time, **event}, ensure_ascii=False) + "\n"

@@ -28,7 +28,8 @@ FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_B
 
 
 class ProgressError(Exception):
-    """A file that is not ours to read or to add to; the message is a sentence with the way out."""
+    """An error for a file that can't be read or written safely; the message is a sentence with the
+    way out."""
 
 
 class ProgressFile:
@@ -38,8 +39,8 @@ class ProgressFile:
         self.path, self.shown_path = path, shown_path or str(path)
 
     def events(self) -> list[Event]:
-        """Returns the events, oldest first: none where there is no file. Raises ProgressError if
-        the file can't be read or is of a newer version."""
+        """Returns the events, oldest first: an empty list if there is no file. Raises ProgressError
+        if the file can't be read or is of a newer version."""
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
@@ -59,8 +60,8 @@ class ProgressFile:
         return standings
 
     def add(self, events: Iterable[Event]) -> None:
-        """Appends events, in a new file if there is none. Raises OSError where that is not possible
-        and ProgressError as `events()` does: nothing was changed then."""
+        """Appends events, in a new file if there is none. Raises OSError if that is not possible
+        and ProgressError as `events()` does; the file is unchanged then."""
         lines = written(events)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._open() as (file, is_alone):
@@ -85,7 +86,8 @@ class ProgressFile:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[tuple[int, bool]]:
-        """Opens the file to append to, and tells if no other process can write to it meanwhile."""
+        """Opens the file to append to, and yields True with it if no other process can write to it
+        meanwhile."""
         while True:
             file = os.open(self.path, FLAGS | os.O_CREAT, 0o666)
             is_alone = _lock(file)
@@ -105,8 +107,8 @@ class ProgressFile:
         return False
 
     def _replace(self, file: int, content: bytes, lines: bytes, has_header: bool) -> None:
-        """Writes a thinned file in place of this one. A file without a header, from before there
-        were versions, is kept beside it as well."""
+        """Writes a thinned file in place of this one. Also saves a file without a header, from
+        before there were versions, beside it."""
         path = self.path.resolve()
         older = path.with_name(f"{path.name}.old")
         if not has_header and not older.exists():
@@ -165,8 +167,8 @@ def _write_whole(path: Path, content: bytes, like: int) -> None:
 
 
 def _lock(file: int) -> bool:
-    """Waits until no other process or thread has the lock of this file. Returns False where the
-    system or the drive has no locks."""
+    """Waits until no other process or thread has the lock of this file. Returns False if the system
+    or the drive has no locks."""
     try:
         import fcntl
 

@@ -1,4 +1,4 @@
-"""A smaller `progress.jsonl`: what a learner misses least goes first."""
+"""Makes `progress.jsonl` smaller: the lines that a learner misses least are removed first."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from .events import HEADER, parsed_line, version_of
 
 
 def thinned(content: bytes, new: bytes, most: int, room: int) -> bytes:
-    """Returns a file with the lines of `content`, then those of `new`. Larger than `most` bytes, it
-    is cut to `room`: the oldest attempts go first, but for the last one of each kata and the last
-    that solved it; then the oldest of all other lines."""
+    """Returns a file with the lines of `content`, then those of `new`. If that is larger than
+    `most` bytes, it is cut to `room`: the oldest attempts are removed first, except the last
+    attempt of each kata and the last that solved it; then the oldest of all other lines."""
     lines = [
         line + b"\n"
         for line in (content + b"\n" + new).split(b"\n")

@@ -1,19 +1,19 @@
 """Bubbles: the gaps in which the device could compute and does not, each with its cause.
 
-The device *computes* while a kernel or a memset runs on any stream. Between the first and the
-last device event all other time is idle, and every idle stretch waits for one thing: the next
-kernel. What held that kernel back names the bubble:
+The device *computes* while a kernel or a memset runs on any stream. All other time between the
+first and the last device event is idle, and every idle stretch waits for the next kernel. The
+bubble is named after the cause that held that kernel back:
 
-- **waiting for a copy**: a copy runs, and the kernel is behind it: on the same stream, or already
-  launched and still held.
-- **waiting for the host**: the host had not finished launching the kernel yet, or had only just:
-  the way from a late launch to the device, up to `LAUNCH_GAP`, is the host's as well.
+- **waiting for a copy**: a copy runs, and the kernel has to wait for it: the kernel is on the same
+  stream, or it was launched and still has not started.
+- **waiting for the host**: the host had not finished launching the kernel, or had only just: the
+  way from a late launch to the device, up to `LAUNCH_GAP`, counts as the host's as well.
 - **waiting for a kernel**: the kernel was launched in time and starts within `LAUNCH_GAP`, the
   small gap that a device needs between two kernels.
-- **other**: it was launched, and started later than that for no reason seen here.
+- **other**: the kernel was launched in time, and started later than that for an unknown reason.
 
-A gap with several reasons is cut into one bubble for each. Copies after the last kernel hold
-nothing back: they count as work, and so do all copies where no kernel runs at all.
+A gap with several causes is cut into one bubble for each. Copies after the last kernel hold no
+kernel back: they count as work, and so do all copies if no kernel runs at all.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ CAUSES: tuple[Cause, ...] = (
 )
 
 LAUNCH_GAP = 10.0
-# In a measured trace the host's clock and the device's agree to a few microseconds only.
+# In a measured trace the host's clock and the device's agree only to a few microseconds.
 CLOCK_SLACK = 5.0
-# Shorter than a timestamp's rounding: no gap at all.
+# Shorter stretches are within a timestamp's rounding, and count as no gap.
 SMALLEST_GAP = 0.005
 
 
@@ -46,8 +46,8 @@ SMALLEST_GAP = 0.005
 class Bubble:
     """Idle time before `next_event`, in microseconds; `source` is the line to look at.
 
-    For *waiting for the host* that is the line of the host sync that held the host when the gap
-    began, or within it; without such a sync, the line of the launch that came too late.
+    For *waiting for the host* `source` is the line of the host sync that held the host when the gap
+    began, or within the gap; without such a sync, the line of the launch that came too late.
     `held_by` is that sync, or the copy that was waited for.
     """
 
@@ -64,10 +64,10 @@ class Bubble:
 
 
 class DeviceWork(NamedTuple):
-    """What the device did from `start` to `end` (microseconds): indices into `Timeline.events`.
+    """The device's work from `start` to `end` (microseconds): indices into `Timeline.events`.
 
-    `work` is what counts as computing, `copies` what it may have had to wait for; both in the
-    order in which they started.
+    `work` has the events that count as computing, `copies` the copies that kernels may have waited
+    for; both in the order of their starts.
     """
 
     start: float
@@ -83,10 +83,11 @@ class Gap(NamedTuple):
 
 
 def device_work(events: Sequence[Event], ignore_sleep: bool = False) -> DeviceWork | None:
-    """The device's side of a recording, or None when nothing ran there.
+    """Returns the device's side of a recording, or None when it has no device events.
 
-    With `ignore_sleep`, kernels named "sleep" that come before all else are left out, and time
-    starts when the last of them ends: they only load the queue. What ran beside them is before it.
+    With `ignore_sleep`, kernels named "sleep" that come before all others are left out, and time
+    starts when the last of them ends: they only load the queue. Events that ran beside them lie
+    before that start.
     """
     starts = [event.start for event in events]
     ends = [event.start + event.duration for event in events]
@@ -112,7 +113,7 @@ def device_work(events: Sequence[Event], ignore_sleep: bool = False) -> DeviceWo
 
 
 def find_gaps(events: Sequence[Event], device: DeviceWork) -> Iterator[Gap]:
-    """The stretches of the device's time in which no stream computes, in order."""
+    """Yields the stretches of the device's time in which no stream computes, in order."""
     reached = device.start
     for index in device.work:
         event = events[index]
@@ -124,7 +125,7 @@ def find_gaps(events: Sequence[Event], device: DeviceWork) -> Iterator[Gap]:
 
 
 def find_bubbles(events: Sequence[Event], ignore_sleep: bool = False) -> list[Bubble]:
-    """Every bubble of a recording, in order of time."""
+    """Returns every bubble of a recording, in order of time."""
     device = device_work(events, ignore_sleep)
     if device is None:
         return []
@@ -165,11 +166,13 @@ def find_bubbles(events: Sequence[Event], ignore_sleep: bool = False) -> list[Bu
 def split_gap(
     gap: Gap, waiting: Event, launched: float, copies: Sequence[Event]
 ) -> Iterator[tuple[float, float, Cause, Event | None]]:
-    """Cut a gap at `launched`, when the host was done launching, and at the copies in it: start,
-    end, cause, and the copy that was waited for. Without a launch the host was never late."""
+    """Cuts a gap at `launched`, when the host was done launching, and at the copies in it. Yields
+    start, end, cause, and the copy that was waited for. Without a launch the host was never
+    late."""
     held: list[tuple[float, float, Event | None]] = []
     for copy in copies:
-        # Held by another stream's copy only once launched: until then it is the host that is late.
+        # Another stream's copy holds the kernel only once it is launched: before that the host is
+        # late.
         start = max(copy.start, gap.start if copy.lane == waiting.lane else launched)
         end = min(copy.end, gap.end)
         if end - start > SMALLEST_GAP:
@@ -193,7 +196,7 @@ def split_gap(
 
 
 def syncs_by_thread(events: Iterable[Event]) -> defaultdict[str | None, list[Event]]:
-    """In the order in which they began."""
+    """Returns the syncs of each thread in the order of their starts."""
     syncs: defaultdict[str | None, list[Event]] = defaultdict(list)
     for event in sorted((e for e in events if e.kind == "sync"), key=lambda e: e.start):
         syncs[event.thread].append(event)
@@ -201,7 +204,7 @@ def syncs_by_thread(events: Iterable[Event]) -> defaultdict[str | None, list[Eve
 
 
 def holding_sync(syncs: Sequence[Event], gap: Gap, launch: Event) -> Event | None:
-    """The last sync before `launch`, if it still held the host when the gap began."""
+    """Returns the last sync before `launch`, if it still held the host when the gap began."""
     before = bisect_left(syncs, launch.start, key=lambda sync: sync.start) - 1
     if before >= 0 and syncs[before].end > gap.start - CLOCK_SLACK:
         return syncs[before]

@@ -1,4 +1,4 @@
-"""Two timelines side by side: what a change did."""
+"""Compares two timelines: the effect of a change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from .bubbles import CAUSES
 from .data import TimelineData
 
-# What each count is a number of: one of them, and several.
+# The words for each count: singular, plural.
 COUNT_WORDS = {
     "host_syncs": ("host sync", "host syncs"),
     "h2d_pageable": ("pageable upload", "pageable uploads"),
@@ -21,20 +21,21 @@ COUNT_WORDS = {
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """`before` and `after`; the text form holds counts only, so that it is the same everywhere."""
+    """The difference of `before` and `after`. The repr holds counts only, so that it is the same
+    everywhere."""
 
     before: TimelineData
     after: TimelineData
 
     @property
     def count_differences(self) -> dict[str, int]:
-        """after - before, for every count that changed."""
+        """The change after - before of every count that changed."""
         before, after = self.before.counts(), self.after.counts()
         return {name: after[name] - before[name] for name in after if after[name] != before[name]}
 
     @property
     def span(self) -> tuple[float, float]:
-        """Microseconds (before, after)."""
+        """The spans in microseconds (before, after)."""
         return self.before.span, self.after.span
 
     @property
@@ -43,12 +44,12 @@ class Comparison:
 
     @property
     def idle_by_cause(self) -> dict[str, tuple[float, float]]:
-        """Share of each one's span, (before, after), for each cause."""
+        """The share of each span, (before, after), for each cause."""
         before, after = self.before.idle_by_cause(), self.after.idle_by_cause()
         return {cause: (before[cause], after[cause]) for cause in CAUSES}
 
     def table(self, times: bool = True) -> str:
-        """Counts and, with `times`, span and idle shares as aligned text."""
+        """Returns counts and, with `times`, span and idle shares as aligned text."""
         before, after = self.before.counts(), self.after.counts()
         rows: list[tuple[str, ...]] = [("", "before", "after")]
         rows += [(COUNT_WORDS[name][1], str(before[name]), str(after[name])) for name in after]

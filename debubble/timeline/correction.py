@@ -1,9 +1,9 @@
-"""A step recorded under a profiler, as it is without one: no load in front, and idle time as short
-as it was measured.
+"""Corrects a step that was recorded under a profiler: removes the load before it, and shortens its
+idle time to the measured length.
 
-A profiler slows each call of the host and leaves kernels and copies as long as they are. So of a
-recorded step all that the device did is right, and only the stretches are too long in which it
-waited. They are all shortened by one factor, so that the whole step takes what it took when it was
+A profiler slows down each call of the host and leaves the length of kernels and copies as it is. So
+the device's events of a recorded step are right, and only the stretches in which the device waited
+are too long. They are all shortened by one factor, so that the whole step takes the time that was
 measured without a recorder. The host's calls move with them.
 """
 
@@ -18,14 +18,14 @@ from .data import Recorded
 from .event import Event
 
 LOAD = "sleep"
-"""The name of the kernel that stands in front of a step for the work of the steps before."""
+"""The name of the kernel that runs before a step in place of the work of earlier steps."""
 
 
 def as_measured(timeline: Recorded, device_us: float) -> Recorded:
-    """The step behind the load of `timeline`, which took `device_us` microseconds of the device
-    when it was measured; its description says by how much idle time was scaled.
+    """Returns the step after the load of `timeline`, which took `device_us` microseconds of the
+    device when it was measured; its description says by how much idle time was scaled.
 
-    ValueError if the device alone was busy for longer than that.
+    Raises ValueError if the device alone was busy for longer than that.
     """
     step = without_load(timeline)
     busy = union((event.start, event.end) for event in step.events if event.on_device)
@@ -46,7 +46,8 @@ def as_measured(timeline: Recorded, device_us: float) -> Recorded:
 
 
 def without_load(timeline: Recorded) -> Recorded:
-    """From the end of the sleeps in front on; the whole, where there is none."""
+    """Returns the timeline from the end of the leading sleeps on, or all of it without such
+    sleeps."""
     device = sorted((e for e in timeline.events if e.on_device), key=lambda event: event.start)
     end = 0.0
     for event in device:
@@ -57,7 +58,7 @@ def without_load(timeline: Recorded) -> Recorded:
 
 
 class Clock:
-    """Where a moment lies once each stretch outside `busy` is `scale` times as long."""
+    """Maps a time to the time after each stretch outside `busy` has been scaled by `scale`."""
 
     def __init__(self, busy: Sequence[tuple[float, float]], scale: float) -> None:
         self.scale = scale
@@ -65,7 +66,7 @@ class Clock:
         lengths = [
             after - before for before, after in zip(self.edges, self.edges[1:], strict=False)
         ]
-        # Idle and busy take turns, and idle comes first.
+        # Idle and busy stretches alternate, beginning with an idle one.
         scaled = (length if turn % 2 else length * scale for turn, length in enumerate(lengths))
         self.places = [0.0, *accumulate(scaled)]
 
@@ -81,7 +82,7 @@ def moved(event: Event, clock: Clock) -> Event:
 
 
 def union(stretches: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """In order, without overlaps."""
+    """Returns the stretches in order, without overlaps."""
     joined: list[tuple[float, float]] = []
     for start, end in sorted(stretches):
         if joined and start <= joined[-1][1]:

@@ -1,4 +1,4 @@
-"""A recording: what the host asked for, what the device did, and when."""
+"""The data of a recording: the host's calls, the device's work, and their times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .bubbles import CAUSES, Bubble, Cause, device_work, find_bubbles, find_gaps
 from .event import COPY_KINDS, Event, Hazard
 
 Recorded = TypeVar("Recorded", bound="TimelineData")
-"""What is cut stays of its kind: a Timeline gives a Timeline."""
+"""The type of a timeline; a part of a Timeline is a Timeline too."""
 
 Found = TypeVar("Found")
 
@@ -19,9 +19,9 @@ Found = TypeVar("Found")
 class TimelineData:
     """Events and hazards of one recording; all times are microseconds.
 
-    `description` says what the times are of ("NVIDIA H200", "sim, modelled on NVIDIA H200");
-    `modelled` is True when they come from a cost model and not from a clock. `cut_off`: the
-    recording was full before its block ended, and holds the beginning only.
+    `description` names the source of the times ("NVIDIA H200", "sim, modelled on NVIDIA H200");
+    `modelled` is True when they come from a cost model and not from a clock. `cut_off` is True if
+    the recording was full before its block ended, and holds the beginning only.
     """
 
     accelerator: str
@@ -32,7 +32,8 @@ class TimelineData:
     cut_off: bool = False
 
     def counts(self) -> dict[str, int]:
-        """How often each thing that matters happened; the same on sim and on CUDA."""
+        """Returns how many events there are of each kind that matters; the same on sim and on
+        CUDA."""
         kinds = [event.kind for event in self.events]
         copies = [event.copy_kind for event in self.events if event.kind == "copy"]
         return {
@@ -44,7 +45,7 @@ class TimelineData:
 
     @property
     def label(self) -> str:
-        """What the times are, in words that belong beside every picture of them."""
+        """The source of the times, in words that belong beside every picture of them."""
         word = "modelled" if self.modelled else "measured"
         return self.description if word in self.description else f"{word} on {self.description}"
 
@@ -60,16 +61,17 @@ class TimelineData:
         return self.device_span()
 
     def device_span(self, ignore_sleep: bool = False) -> float:
-        """`span`; with `ignore_sleep` it starts when a leading sleep kernel ends."""
+        """Returns `span`; with `ignore_sleep` it starts when a leading sleep kernel ends."""
         device = device_work(self.events, ignore_sleep)
         return device.end - device.start if device else 0.0
 
     def busy(self, ignore_sleep: bool = False) -> float:
-        """Microseconds of `span` in which the device computes (see `debubble.timeline.bubbles`)."""
+        """Returns the microseconds of `span` in which the device computes (see
+        `debubble.timeline.bubbles`)."""
         return self._span_and_busy(ignore_sleep)[1]
 
     def idle_share(self, ignore_sleep: bool = False) -> float:
-        """Share of `span`, 0 to 1, in which the device does not compute."""
+        """Returns the share of `span`, 0 to 1, in which the device does not compute."""
         span, busy = self._span_and_busy(ignore_sleep)
         return 1.0 - busy / span if span else 0.0
 
@@ -82,7 +84,7 @@ class TimelineData:
         return span, span - idle
 
     def idle_by_cause(self, ignore_sleep: bool = False) -> dict[Cause, float]:
-        """Share of `span`, 0 to 1, that the device waited, for each cause."""
+        """Returns the share of `span`, 0 to 1, that the device waited, for each cause."""
         shares: dict[Cause, float] = dict.fromkeys(CAUSES, 0.0)
         span = self.device_span(ignore_sleep)
         for bubble in self.bubbles(ignore_sleep):
@@ -90,16 +92,17 @@ class TimelineData:
         return shares
 
     def bubbles(self, ignore_sleep: bool = False) -> list[Bubble]:
-        """Idle device time in order, each stretch with its cause and the line to look at."""
+        """Returns the idle device time in order, each stretch with its cause and the line to look
+        at."""
         return find_bubbles(self.events, ignore_sleep)
 
     def launch_of(self, event: Event) -> Event | None:
-        """The host call that asked for a device event, where the recording knows it."""
+        """Returns the host call that launched a device event, or None if it was not recorded."""
         return None if event.launched_by is None else self.events[event.launched_by]
 
     def since(self: Recorded, time: float) -> Recorded:
-        """The same from `time` on, which is 0 there. What was under way is cut; a launch before it
-        is kept, without length, if its kernel comes later."""
+        """Returns the timeline from `time` on, which becomes 0. Events in flight at `time` are cut;
+        an earlier launch is kept, with duration 0, if its kernel ends after `time`."""
         launches = {event.launched_by for event in self.events if event.end > time}
         kept = [i for i, event in enumerate(self.events) if event.end > time or i in launches]
         place = {old: new for new, old in enumerate(kept)}
@@ -117,7 +120,7 @@ class TimelineData:
 
 @dataclass(repr=False)
 class Finished(TimelineData):
-    """A recording that no event comes to any more: what is asked for twice is found once."""
+    """A recording that no longer changes, so results are computed once and stored."""
 
     _found: dict[tuple[str, bool], object] = field(default_factory=dict, init=False, compare=False)
 

@@ -1,4 +1,4 @@
-"""One thing that happened, and where in the code it was asked for."""
+"""One event of a recording, and the line of code that caused it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HazardKind = Literal[
 
 HOST_LANE = "host"
 HOST_KINDS: tuple[EventKind, ...] = ("launch", "graph_launch", "sync")
-"""What lies on the host's lane; all else lies on the lane of a stream."""
+"""The kinds on the host's lane; all other kinds lie on the lane of a stream."""
 COPY_KINDS: tuple[CopyKind, ...] = ("h2d_pageable", "h2d_pinned", "d2h", "d2d")
 
 
@@ -31,11 +31,11 @@ class Event:
     A *host* event (`launch`, `graph_launch`, `sync`) lies on the lane "host"; a *device* event
     (`kernel`, `copy`, `memset`) on the lane of its stream, "stream 0" being the default one.
     `launched_by` of a device event is the index, in `Timeline.events`, of the host call that
-    asked for it. `pageable` is said of a copy from or to pageable host memory: the driver takes
-    part in it, and may keep the host. `allowed`: asked for inside `allow_host_sync`. `thread` is
-    the name of the thread that asked, None for the one that recorded. `call` of a wait, and of the
-    launch of a copy, is the call of PyTorch's that asked, such as `item` or `__getitem__(mask)`,
-    and `operator` the ATen operator, such as `nonzero`, where they are known.
+    launched it. `pageable` is True for a copy from or to pageable host memory: the driver takes
+    part in it, and may make the host wait. `allowed` is True for an event inside `allow_host_sync`.
+    `thread` is the name of the thread that made the call, None for the thread that recorded. For a
+    wait, and for the launch of a copy, `call` is the PyTorch call that led to it, such as `item` or
+    `__getitem__(mask)`, and `operator` the ATen operator, such as `nonzero`, if they are known.
     """
 
     kind: EventKind
@@ -64,7 +64,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
-    """A race that sim can prove: two lines that touch one buffer in the wrong order."""
+    """A race that sim can prove: two lines that use one buffer in the wrong order."""
 
     kind: HazardKind
     message: str

@@ -16,12 +16,13 @@ BUBBLE_LANE = "bubbles"
 
 
 def save_perfetto(timeline: TimelineData, path: str | PathLike[str]) -> None:
-    """`path` is either whole or as it was. ValueError for times that JSON has no numbers for."""
+    """Writes `path` completely or leaves it as it was. Raises ValueError for times that JSON can't
+    represent (NaN, infinity)."""
     write_whole(_as_json(timeline), path)
 
 
 def _as_json(timeline: TimelineData) -> Iterator[str]:
-    """Some rows at a time: of a long recording there are millions."""
+    """Yields the JSON some rows at a time: a long recording has millions."""
     opening = _encoded({**_header(timeline), "traceEvents": []})
     yield opening.removesuffix("]}")
     rows, comma = _rows(timeline), ""
@@ -32,11 +33,12 @@ def _as_json(timeline: TimelineData) -> Iterator[str]:
 
 
 ROWS_AT_A_TIME = 512
-"""With more, Python's garbage collector takes them for long-lived, and goes through all events."""
+"""Rows in one piece of text. With more, Python's garbage collector treats the rows as long-lived,
+and goes through all events."""
 
 
 LONGEST = 1_000
-"""Characters of a name or a line: each event has both, and nobody can read more of them."""
+"""The most characters of a name or a line: each event has both, and no view shows more of them."""
 
 
 def _encoded(value: object) -> str:
@@ -44,7 +46,8 @@ def _encoded(value: object) -> str:
 
 
 def chrome_trace(timeline: TimelineData) -> dict[str, object]:
-    """Slices on one track a lane, arrows from each launch to what it started, a bubble track."""
+    """Returns slices with one track per lane, arrows from each launch to its device events, and a
+    track of bubbles."""
     return {**_header(timeline), "traceEvents": list(_rows(timeline))}
 
 
@@ -104,7 +107,7 @@ def _rows(timeline: TimelineData) -> Iterator[dict[str, object]]:
 
 
 def lane_order(lane: str) -> tuple[str, int, str]:
-    """`stream 2` before `stream 10`."""
+    """Returns a sort key that puts `stream 2` before `stream 10`."""
     word, _, number = lane.rpartition(" ")
     is_number = number.isdecimal() and len(number) < 20
     return (word, int(number), "") if is_number else (lane, -1, number)
@@ -120,7 +123,8 @@ def thread_name(process: int, thread: int, name: str) -> dict[str, object]:
 
 
 def arguments(event: Event, said: dict[int, str]) -> dict[str, object]:
-    """`said` keeps what each line reads as, by its identity: many events have the same one."""
+    """Returns the arguments of a slice. `said` caches the text of each line by identity: many
+    events have the same line."""
     args: dict[str, object] = {}
     if event.source:
         if id(event.source) not in said:

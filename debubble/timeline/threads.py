@@ -1,13 +1,15 @@
-"""Which thread asked for something, as a recording names it."""
+"""Names the thread that made a call, as a recording shows it."""
 
 from __future__ import annotations
 
 import threading
 
 ANOTHER = "another thread"
-"""One that Python did not start, such as those in which autograd runs a backward pass."""
+"""The name of a thread that Python did not start, such as one in which autograd runs a backward
+pass."""
 
 
 def name_of(thread: threading.Thread) -> str:
-    """Python makes up a stand-in for a thread that it did not start."""
+    """Returns the thread's name. For a thread that Python did not start, `threading` only has a
+    placeholder."""
     return ANOTHER if isinstance(thread, threading._DummyThread) else thread.name

@@ -1,6 +1,6 @@
-"""What the values of a saved timeline may be: a file from elsewhere can hold anything.
+"""Checks the values of a saved timeline: a file from elsewhere can hold anything.
 
-Each check raises a ValueError that names the first value that is wrong.
+Each check raises a ValueError that names the first wrong value.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import cast, get_args
 from .event import COPY_KINDS, HOST_KINDS, HOST_LANE, EventKind, HazardKind
 
 MOST_CHARACTERS = 10_000
-"""Of a name or of a text. Of C++ templates come names of some thousand."""
+"""The most characters of a name or a text. Names of C++ templates have some thousand."""
 LONGEST_TIME = 1e12
-"""Microseconds: eleven days, in which each nanosecond is still a number of its own."""
+"""Microseconds: eleven days, in which a float still distinguishes every nanosecond."""
 
 
 def check_columns(columns: Mapping[str, Sequence[object]]) -> None:
-    """ValueError for what no event can be, naming the first value that is wrong. Names and source
-    lines stand in `columns` already, and no longer their numbers."""
+    """Raises ValueError for values that no event can have, naming the first wrong one. `columns`
+    already holds names and source lines in place of their numbers."""
     for name, shortest in (("start", -LONGEST_TIME), ("duration", 0)):
         limits = f"from {shortest:g} to {LONGEST_TIME:g}"
         says = f"the time {{}} is not a number of microseconds {limits}"
@@ -41,7 +41,7 @@ def check_columns(columns: Mapping[str, Sequence[object]]) -> None:
 
 
 def check_kind(kind: object, copy_kind: object, lane: object) -> None:
-    """ValueError for a kind that there is not, and for one that another column contradicts."""
+    """Raises ValueError for an unknown kind, and for one that another column contradicts."""
     if kind not in get_args(EventKind):
         raise ValueError(f"it holds an event of the unknown kind {shown(kind)}")
     if kind == "copy" and copy_kind not in COPY_KINDS:
@@ -53,9 +53,10 @@ def check_kind(kind: object, copy_kind: object, lane: object) -> None:
 
 
 def check_numbers(values: Sequence[object], low: float, high: float, says: str) -> None:
-    """ValueError with `says` unless all are numbers from `low` to `high`."""
+    """Raises ValueError with `says` unless all values are numbers from `low` to `high`."""
     if {*map(type, values)} <= {int, float}:
-        # Without Python's loop: a file may hold millions. NaN is neither above nor below.
+        # This avoids a Python loop, since a file may hold millions of values. NaN fails both
+        # comparisons.
         numbers = cast(Sequence[float], values)
         if all(map(float(low).__le__, numbers)) and all(map(float(high).__ge__, numbers)):
             return
@@ -65,7 +66,8 @@ def check_numbers(values: Sequence[object], low: float, high: float, says: str) 
 
 
 def checked_whole(values: Sequence[object], end: int, says: str) -> Sequence[int]:
-    """`values`. ValueError with `says` unless all are whole numbers from 0 to below `end`."""
+    """Returns `values`. Raises ValueError with `says` unless all are whole numbers from 0 to below
+    `end`."""
     numbers = cast(Sequence[int], values)
     if (
         {*map(type, values)} <= {int}
@@ -107,7 +109,7 @@ def checked_hazard(kind: object) -> HazardKind:
 
 
 def shown(value: object) -> str:
-    """A value as a message quotes it: in ASCII, at most 40 characters of it."""
+    """Returns a value as a message quotes it: in ASCII, at most 40 characters of it."""
     try:
         text = ascii(value)
     except ValueError:  # Python writes no integer of more than 4,300 digits.

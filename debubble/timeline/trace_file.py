@@ -1,7 +1,7 @@
 """Timelines as JSON files: columns instead of rows, and every name and source line written once.
 
 Source lines keep their text, so that a recording made on a GPU host can be read anywhere; their
-paths are cut so that they say nothing about that host.
+paths are cut so that they reveal nothing about that host.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ class TraceFileError(ValueError):
 
 
 class SavedTimeline(TypedDict):
-    """The object of a file. `sources` are file, line, function and text; `source_columns` where in
-    its line each of them begins, `source_insides` the numbers of those inside it,
-    `source_forwards` the number of the one whose gradient it computes; `hazards` are kind, message
-    and the numbers of two sources; `events` are columns of one length."""
+    """The JSON object of a file. `sources` are file, line, function and text of each source line;
+    `source_columns` the column in which each begins, `source_insides` the numbers of the lines
+    inside it, `source_forwards` the number of the line whose gradient it computes; `hazards` are
+    kind, message and the numbers of two sources; `events` are columns of one length."""
 
     format: str
     version: int
@@ -107,7 +107,7 @@ class Interned(Generic[Seen]):
         self.values: list[Seen] = []
         self._index: dict[Seen, int] = {}
         self._known: dict[int, tuple[Seen, int]] = {}
-        """The same by identity: a line with thousands of others inside takes long to compare."""
+        """The numbers by identity: comparing a line with thousands of others inside takes long."""
 
     def number(self, value: Seen) -> int:
         known = self._known.get(id(value))
@@ -248,7 +248,7 @@ def compact(value: object) -> str:
 
 def decode_timeline(text: str, path: str | PathLike[str]) -> TimelineData:
     """Returns the timeline in `text`. Raises TraceFileError, in which `path` names the file."""
-    # Its objects live on: to look for garbage among them takes longer than to make them.
+    # Its objects stay alive: looking for garbage among them takes longer than making them.
     with no_collection():
         return build_file(text, path)
 

@@ -1,4 +1,4 @@
-"""Sliders over a drawing that is computed anew while a handle moves."""
+"""Sliders over a drawing that is computed again while a handle moves."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
 CSS_PIXELS_PER_INCH = 96
 MOST_PICTURES = 9
-"""Of one slider, in a page without a kernel."""
+"""The most pictures for one slider in a page without a kernel."""
 
 
 class Picture(Protocol):
-    """Computed on the host: nothing may run on the device while a handle moves."""
+    """A picture, computed on the host: no work may run on the device while a handle moves."""
 
     @property
     def figure(self) -> Figure:
-        """A new one, made without pyplot. Its label is what a screen reader says of it."""
+        """A new figure, made without pyplot. Its label is the text for screen readers."""
         ...
 
     @property
     def text(self) -> str:
-        """The same in words, the same on every machine."""
+        """The content in words, the same on every machine."""
         ...
 
 
 class Drawing(ipywidgets.VBox):
-    """`draw` is called by name with each slider's value. A slider is (label, the values to choose
-    from, the first value).
+    """Sliders over the picture that `draw` makes, called by name with each slider's value. A slider
+    is (label, the values to choose from, the first value).
 
     A page without a kernel has the pictures for each slider moved alone, from the first values.
     """
@@ -73,8 +73,8 @@ class Drawing(ipywidgets.VBox):
         return data, {**metadata, "image/png": {"alt": picture.text}}
 
     def _embedded(self) -> Embedded:
-        """The sliders with the values that were drawn, and the picture of each: `""` is the first
-        one, `name value` the one with that slider moved."""
+        """Returns the sliders with the values that were drawn, and the picture of each: `""` is the
+        first picture, `name value` the picture with that slider moved."""
         pictures = {"": still(self._draw(**self._first))}
         sliders = []
         for name, slider in self.sliders.items():
@@ -89,14 +89,15 @@ class Drawing(ipywidgets.VBox):
 
 
 def thinned(values: Sequence[int], first: int) -> list[int]:
-    """At most MOST_PICTURES of them, evenly, with both ends and `first`."""
+    """Returns at most MOST_PICTURES evenly spaced values with both ends, and `first`."""
     step = -(-(len(values) - 1) // (MOST_PICTURES - 1)) or 1
     kept = {*values[::step], values[-1], first}
     return [value for value in values if value in kept]
 
 
 def still(picture: Picture) -> dict[str, object]:
-    """The picture as SVG, whose letters are text, its words, and its width in CSS pixels."""
+    """Returns the picture as SVG with its letters as text, its words, and its width in CSS
+    pixels."""
     figure = picture.figure
     buffer = StringIO()
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "debubble"}):
@@ -112,8 +113,8 @@ def png_of(figure: Figure) -> bytes:
 
 
 def img_of(figure: Figure) -> str:
-    """HTML, since ipywidgets.Image has no words for those who don't see it. It is decoded at once,
-    so that nothing flickers between two pictures."""
+    """Returns HTML, since ipywidgets.Image has no alternative text. The image is decoded
+    synchronously, so that nothing flickers between two pictures."""
     width = round(figure.get_figwidth() * CSS_PIXELS_PER_INCH)
     source = f"data:image/png;base64,{b64encode(png_of(figure)).decode()}"
     return (

@@ -1,4 +1,4 @@
-"""What a page without a kernel needs of a view, kept in the notebook beside its picture.
+"""The data of a view for a page without a kernel, stored in the notebook beside its picture.
 
 `make site` turns it into the live view: the same drawing code, on data that was recorded before.
 """
@@ -15,22 +15,22 @@ MIME = "application/vnd.debubble.view+json"
 BYTES = ("events", "bubbles", "ghost_events", "ghost_bubbles")
 
 STORING = "DEBUBBLE_STORING"
-"""Set to 1 where notebooks are run to be stored: elsewhere nobody would read what is embedded."""
+"""Set to 1 where notebooks are run to be stored: elsewhere embedded data would not be used."""
 
 State = Mapping[str, object]
 """The traits of a timeline's widget: `facts`, and the four columns of bytes."""
 Embedded = tuple[Mapping[str, object], Sequence[State]]
-"""What a view's browser part has to know, and the timelines in it."""
+"""The data that a view's browser part needs, and the timelines in it."""
 Bundle = tuple[dict[str, object], dict[str, object]]
-"""What Jupyter asks a view for: data and metadata by MIME type."""
+"""The value that Jupyter expects from a view: data and metadata by MIME type."""
 
 
 def embed(
     view: str, about: Mapping[str, object], states: Sequence[State] = ()
 ) -> dict[str, object]:
-    """`view` is the name of what shows it, `about` whatever that has to know, `states` the
-    timelines in it. Packed into text: 4 bytes with the length of a JSON header, the header, the
-    columns of all timelines one after the other, and all that deflated."""
+    """Returns the embedded data of a view. `view` is the name of the view, `about` the data that it
+    needs, `states` the timelines in it. Packed into text: 4 bytes with the length of a JSON header,
+    the header, the columns of all timelines one after the other, and all that deflated."""
     chunks: list[bytes] = []
     places, offset = [], 0
     shared: dict[str, object] = {}
@@ -50,8 +50,8 @@ def embed(
 
 
 def with_embedding(bundle: object, view: str, embedded: Callable[[], Embedded]) -> Bundle:
-    """A widget's own mime bundle; where notebooks are stored, what a page without a kernel needs
-    as well."""
+    """Returns a widget's own mime bundle, with the data for a page without a kernel if notebooks
+    are being stored."""
     data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
     if os.environ.get(STORING) == "1":
         data = {**data, MIME: embed(view, *embedded())}

@@ -20,7 +20,8 @@ Recording = TimelineData | tuple[TimelineData, TimelineData]
 
 
 class Explorer(ipywidgets.VBox):
-    """Everything is recorded before the slider appears: moving it runs nothing on the device.
+    """A slider over recordings that were all made before it appears: moving it runs nothing on the
+    device.
 
     All values share one time axis, as long as the longest of them, so that lengths compare.
     """
@@ -28,8 +29,8 @@ class Explorer(ipywidgets.VBox):
     def __init__(
         self, label: str, recordings: dict[int, Recording], start: int | None = None
     ) -> None:
-        """`start` is the value that is shown first; by default the middle one, from which both
-        ways lead to something else."""
+        """Takes the value that is shown first as `start`; by default the middle one, from which the
+        slider can move both ways."""
         values = sorted(recordings)
         start = values[len(values) // 2] if start is None else start
         if start not in recordings:

@@ -11,10 +11,10 @@ DECLARED = re.compile(r"^(?:export )?(?:const|let|class|function) (\w+)", re.MUL
 
 
 def one_module(entry: Path) -> str:
-    """The source of `entry` and, before it, of all that it imports, each file once.
+    """Returns the source of `entry` and, before it, of all modules that it imports, each file once.
 
-    A browser that is handed a widget's source can't ask for other files. What the modules name
-    stands side by side then: ValueError if two of them give one name to different things.
+    A browser that gets a widget's source can't load other files. The names of all modules then
+    share one scope: raises ValueError if two modules declare the same name.
     """
     parts: dict[Path, str] = {}
     _collect(entry.resolve(), parts)
@@ -27,7 +27,7 @@ def one_module(entry: Path) -> str:
 
 
 def _collect(path: Path, parts: dict[Path, str]) -> None:
-    """Depth first, so that a module comes after what it imports."""
+    """Collects depth first, so that a module comes after its imports."""
     if path in parts:
         return
     source = path.read_text()

@@ -1,4 +1,4 @@
-"""Are we in a notebook, and has it what live views need?"""
+"""Detects a notebook, and says what it lacks for live views."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ def in_notebook() -> bool:
 
 
 def needs_lab(what: str, error: ModuleNotFoundError) -> str:
-    """What to say where the instruments were installed without the extra `lab`."""
+    """Returns the sentence for an installation without the extra `lab`."""
     return f"{what} needs {error.name}, which is not installed: pip install 'debubble[lab]'"

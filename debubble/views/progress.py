@@ -1,4 +1,5 @@
-"""How far long work has come: a bar in a terminal or a notebook, gone when the work is done."""
+"""The progress of long work: a bar in a terminal or a notebook, which disappears when the work is
+done."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from typing import Protocol, TypeVar
 from .notebook import in_notebook
 
 Item = TypeVar("Item")
-# Work that takes less shows nothing.
+# Work that takes less shows no bar.
 PATIENCE_SECONDS = 1.0
 REFRESH_SECONDS = 0.1
 
@@ -23,10 +24,11 @@ class Bar(Protocol):
 
 
 def progress(items: Iterable[Item], label: str, total: int | None = None) -> Iterator[Item]:
-    """Yield `items`; what takes longer than a second shows `label`, how many are done, how long.
+    """Yields `items`; if that takes longer than a second, shows `label` and how many items are
+    done.
 
-    A bar leaves nothing behind in a notebook's output, and none is drawn where output is compared
-    (under pytest) or goes to a file.
+    A bar leaves no trace in a notebook's output, and is not drawn under pytest, which compares
+    output, or when output goes to a file.
     """
     if total is None and isinstance(items, Sized):
         total = len(items)
@@ -47,7 +49,8 @@ def progress(items: Iterable[Item], label: str, total: int | None = None) -> Ite
 
 
 def can_show() -> bool:
-    """Kernels that nbval starts inherit pytest's environment."""
+    """Returns True if a bar may be drawn. Kernels that nbval starts inherit pytest's
+    environment."""
     if "PYTEST_VERSION" in os.environ or os.environ.get("DEBUBBLE_PROGRESS") == "off":
         return False
     return in_notebook() or sys.stderr.isatty()
@@ -96,7 +99,7 @@ class TerminalBar:
 
 
 def progress_html(label: str, done: int, total: int | None) -> str:
-    """A native progress element, which screen readers know."""
+    """Returns a native progress element, which screen readers know."""
     words = html.escape(label)
     if not total:
         return f"<label>{words} <progress></progress> {done}</label>"

@@ -1,4 +1,4 @@
-"""What `Timeline.show()` shows, and what a timeline at the end of a notebook's cell looks like."""
+"""Shows timelines: `Timeline.show()`, and a timeline at the end of a notebook's cell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def show(timeline: TimelineData, before: TimelineData | None = None) -> TimelineWidget | None:
-    """In a notebook the live timeline, `before` ghosted behind; elsewhere print lanes."""
+    """Shows the live timeline in a notebook, with `before` ghosted behind; elsewhere prints
+    lanes."""
     if in_notebook():
         try:
             from .timeline.widget import TimelineWidget
@@ -32,6 +33,6 @@ def show(timeline: TimelineData, before: TimelineData | None = None) -> Timeline
 
 
 def mime_bundle(timeline: TimelineData) -> MimeBundle:
-    """In a notebook the live timeline, elsewhere its counts."""
+    """Returns the live timeline in a notebook, its counts elsewhere."""
     widget = show(timeline) if in_notebook() else None
     return {"text/plain": repr(timeline)} if widget is None else widget._repr_mimebundle_()

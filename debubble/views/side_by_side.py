@@ -1,4 +1,5 @@
-"""Two versions of some code beside one another, and what differs marked, not by colour alone."""
+"""Shows two versions of some code side by side, with the differences marked, not by colour
+alone."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class SideBySide:
-    """`before` and `after` are code; `title` says of what, `names` where each is from."""
+    """Two versions of code: `title` names the code, `names` the origin of each version."""
 
     title: str
     before: str
@@ -34,7 +35,7 @@ class SideBySide:
 
     @property
     def parts(self) -> list[list[Row]]:
-        """Each change with a few lines around it, in order."""
+        """The changes in order, each with a few lines around it."""
         before, after = self.before.splitlines(), self.after.splitlines()
         matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
         return [
@@ -43,7 +44,7 @@ class SideBySide:
         ]
 
     def __repr__(self) -> str:
-        """A diff, for whoever has no page."""
+        """Returns a diff, for readers without a page."""
         lines = [self.title]
         for part in self.parts:
             lines.append("…")

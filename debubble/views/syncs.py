@@ -1,4 +1,4 @@
-"""Host syncs that were found, as rows and sentences, for the terminal."""
+"""Shows the host syncs that were found, as rows and sentences, for the terminal."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ def text(
     endings: Sequence[Ending] = (),
     steps: Steps | None = None,
 ) -> str:
-    """Plain text: tables with what to write instead below each row, what the words mean, and the
-    sum. `stack` shows every line of a library on the way to a wait, and not the innermost alone."""
+    """Returns plain text: tables with what to write instead below each row, the meaning of the
+    words, and the sum. `stack` shows every line of a library on the way to a wait, and not only the
+    innermost."""
     blocks = []
     if races := race_lines(timeline):
         blocks.append("\n".join(["Races:", *races]))
@@ -77,7 +78,8 @@ def _passes(skip: int) -> str:
 
 
 def race_lines(timeline: TimelineData) -> list[str]:
-    """Returns a sentence for each race that was proved, with both lines and how often."""
+    """Returns a sentence for each race that was proved, with both lines and how many times it
+    occurred."""
     lines = []
     for race, times in races_of(timeline).items():
         often = "" if times == 1 else f" ({times:,} times)"
@@ -88,9 +90,9 @@ def race_lines(timeline: TimelineData) -> list[str]:
 def table(
     findings: Sequence[Finding], stack: bool = False, advice: bool = True
 ) -> tuple[Row, list[tuple[Row, tuple[str, ...]]]]:
-    """Headings, and rows each with the lines that stand below it: where a library or PyTorch waits,
-    whose gradient it is, and with `advice` what to write instead. Threads are named if there is
-    more than the one that recorded. Findings that would look alike are one row."""
+    """Returns headings, and rows each with the lines below it: where a library or PyTorch waits,
+    whose gradient it is, and with `advice` what to write instead. Threads are named if not only the
+    recording thread waited. Findings that would look alike are one row."""
     threads = any(finding.thread for finding in findings)
     headings = (*FIGURES, "waits for", *(["thread"] if threads else []), "line")
     rows = []
@@ -110,7 +112,8 @@ def table(
 
 
 def folded(findings: Sequence[Finding], stack: bool, advice: bool) -> list[Shown]:
-    """Adds up the findings that look alike; lines of files of one name are shown with the path."""
+    """Returns the findings with those that look alike added up. A line is shown with its path if
+    another file of that name has the same line."""
     files: defaultdict[str, set[str]] = defaultdict(set)
     for finding in findings:
         if finding.source is not None:
@@ -140,7 +143,7 @@ def _sum_of(first: Finding, second: Finding) -> Finding:
 
 
 def _below(finding: Finding, stack: bool, advice: bool) -> list[str]:
-    """What is said of a line below it."""
+    """Returns the lines shown below a finding."""
     lines: list[str] = []
     source = finding.source
     if source is not None:
@@ -156,14 +159,14 @@ def _below(finding: Finding, stack: bool, advice: bool) -> list[str]:
 
 
 def unknown(finding: Finding) -> str:
-    """Says what waits where nothing is known to write instead."""
+    """Returns a sentence about a wait for which no alternative is known."""
     name = finding.call or finding.operator
     who = f"{name} waits" if name else f"this waits for {finding.what}"
     return f"{who}, and no way around it is known here"
 
 
 def indented(lines: Iterable[str], width: int) -> list[str]:
-    """The lines that stand below a row, each broken at `width` characters."""
+    """Returns the lines shown below a row, each broken at `width` characters."""
     return [
         part
         for line in lines
@@ -174,7 +177,7 @@ def indented(lines: Iterable[str], width: int) -> list[str]:
 
 
 def meanings(findings: Sequence[Finding]) -> list[str]:
-    """One sentence for each thing that was waited for."""
+    """Returns one sentence for each thing that was waited for."""
     said = dict.fromkeys(f"{finding.what}: {finding.meaning}" for finding in findings)
     return [*said, IDLE] if said else []
 
@@ -189,7 +192,7 @@ def sentences(
     endings: Sequence[Ending] = (),
     steps: Steps | None = None,
 ) -> list[str]:
-    """The sum, what was allowed, and what keeps the report from being the whole story."""
+    """Returns the sum, the allowed syncs, and the reasons why the report may be incomplete."""
     used_the_device = bool(timeline.events)
     said = [f"{ending.sentence}." for ending in endings]
     if endings:
@@ -236,7 +239,7 @@ def _without_a_loop(steps: Steps | None) -> list[str]:
 
 
 def _sum(findings: Sequence[Finding]) -> str:
-    """`12 times at 3 lines, for 1.20 ms in all`"""
+    """Returns a sum such as `12 times at 3 lines, for 1.20 ms in all`."""
     times = sum(finding.count for finding in findings)
     lines = len({finding.source and finding.source[:2] for finding in findings})
     held = format_time(sum(finding.held for finding in findings))

@@ -27,7 +27,7 @@ LONG_MS = 10_000.0
 """Milliseconds. Only a host that waits for the gate, or one that takes as long for a single call,
 sees the gate open by itself."""
 SLOTS, INTS_IN_A_SLOT = 4096, 4
-"""How many gates are closed before a flag is used again, and the int32 values of a flag. A flag has
+"""The number of gates after which a flag is used again, and the int32 values of a flag. A flag has
 16 bytes, so that Triton compiles one kernel for all of them."""
 _slots = count()
 

@@ -1,1 +1,1 @@
-"""What readers turn: sliders that have a name, whatever page they stand in."""
+"""The controls of the views: sliders that have a name on any page."""

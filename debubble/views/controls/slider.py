@@ -14,7 +14,7 @@ SOURCE = one_module(Path(__file__).parent / "slider.js")
 
 
 class Slider(anywidget.AnyWidget):
-    """`value` is one of `options`, whole numbers in the order in which the handle meets them.
+    """A slider whose `value` is one of `options`, whole numbers in the order of the handle's path.
 
     ipywidgets' own sliders give their handle no name, and a long label leaves them no track.
     """
@@ -27,7 +27,7 @@ class Slider(anywidget.AnyWidget):
     value = traitlets.Int().tag(sync=True)
 
     def __init__(self, label: str, options: Sequence[int], value: int, unit: str = "") -> None:
-        """unit: of the values, said behind them: "ms"."""
+        """Takes the `unit` of the values, shown after them, such as "ms"."""
         super().__init__(label=label, options=list(options), value=value, unit=unit)
 
     @traitlets.validate("value")

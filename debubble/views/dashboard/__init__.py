@@ -1,4 +1,4 @@
-"""The panel of an engine: its switches, what it is asked to run, and what a run showed."""
+"""The panel of an engine: its switches, its workload, and the results of a run."""
 
 from typing import TYPE_CHECKING
 

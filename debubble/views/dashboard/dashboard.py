@@ -1,4 +1,5 @@
-"""Toggles and sliders over a live run: its timeline and figures, beside those of the run before."""
+"""Toggles and sliders over a live run: its timeline and figures, beside those of the previous
+run."""
 
 from __future__ import annotations
 
@@ -25,9 +26,10 @@ from .table import FigureTable
 from .worker import check_that_it_can_be_sent, shared_worker
 
 OLD = "debubble-old"
-"""The class of views that show an earlier run than the controls say."""
+"""The CSS class of views that show an earlier run than the controls say."""
 PATIENCE = 300.0
-"""Seconds: a process's first run also imports PyTorch, and on a GPU compiles kernels."""
+"""Seconds to wait for a run: a process's first run also imports PyTorch, and on a GPU compiles
+kernels."""
 
 
 class Shown(NamedTuple):
@@ -36,10 +38,12 @@ class Shown(NamedTuple):
 
 
 class Dashboard(ipywidgets.VBox):
-    """`run(toggles that are on, slider values)` is called in a process of its own, or by `jobs`.
+    """A panel that calls `run(toggles that are on, slider values)` in a process of its own, or by
+    `jobs`.
 
-    A callback only hands the settings over. Those wanted last are run once the run under way has
-    ended, and what has been run is kept. toggles: name and label; sliders: label and values.
+    A callback only passes the settings on. The settings that were requested last run once the run
+    in flight has ended, and finished runs are kept. toggles: name and label; sliders: label and
+    values.
     """
 
     def __init__(
@@ -91,10 +95,11 @@ class Dashboard(ipywidgets.VBox):
     def show(
         self, on: Collection[str] | None = None, *, seconds: float = PATIENCE, **values: int
     ) -> Run:
-        """Sets the controls, waits until that is shown, and returns it; what is left out stays.
+        """Sets the controls, waits until the run is shown, and returns it; a control that is left
+        out keeps its value.
 
-        RuntimeError if the run fails, TimeoutError if it takes longer, ValueError for a choice
-        that there isn't.
+        Raises RuntimeError if the run fails, TimeoutError if it takes longer than `seconds`,
+        ValueError for an unknown choice.
         """
         now = self._controls()
         on = now.on if on is None else on
@@ -104,13 +109,14 @@ class Dashboard(ipywidgets.VBox):
         return self._runs.wait(seconds)
 
     def cancel(self) -> None:
-        """Back to what is shown: the controls at once, and the run under way ends early."""
+        """Turns the controls back to the shown run at once, and ends the run in flight early."""
         with self._runs.lock:
             self._turn_to(self._after.settings)
             self._runs.want(self._after.settings)
 
     def export(self, path: str | PathLike[str] | None = None) -> Path:
-        """Writes the shown timeline for Perfetto; by default here, under a name of its settings."""
+        """Writes the shown timeline for Perfetto; by default here, under a name made of its
+        settings."""
         path = Path(path or f"perfetto-{slug(str(self._after.settings))}.json").absolute()
         save_perfetto(self._after.run.timeline, path)
         return path
@@ -122,7 +128,7 @@ class Dashboard(ipywidgets.VBox):
         )
 
     def _turn_to(self, settings: Settings) -> None:
-        """Without a run for each control that turns."""
+        """Turns the controls without starting a run for each of them."""
         self._follows = False
         for name, toggle in self.toggles.items():
             toggle.value = name in settings.on
@@ -146,7 +152,8 @@ class Dashboard(ipywidgets.VBox):
         self.status.say(*self._status())
 
     def _mark_as_old(self, old: bool) -> None:
-        """The picture is paler as long as the controls say something else than it shows."""
+        """Makes the picture paler as long as the controls differ from the settings that it
+        shows."""
         self.canceller.disabled = not old
         for view in (self.timeline, self.figures):
             (view.add_class if old else view.remove_class)(OLD)
@@ -160,7 +167,8 @@ class Dashboard(ipywidgets.VBox):
             self.status.say(*self._status(), note)
 
     def _status(self) -> tuple[State, str]:
-        """What is shown, first of all and always; then what is under way, or what has changed."""
+        """Returns the status: always the shown settings first, then the run in flight or the last
+        change."""
         runs, after, before = self._runs, self._after.settings, self._before
         shown = f"Shown: {after}"
         if runs.failure is not None:
@@ -175,7 +183,8 @@ class Dashboard(ipywidgets.VBox):
         return "shown", f"{shown}\nAgainst before: {self._choices.changes(before.settings, after)}"
 
     def _arranged(self) -> list[ipywidgets.Widget]:
-        """Controls, status, and below them the timeline beside the figures where there is room."""
+        """Returns controls, status, and below them the timeline beside the figures if there is
+        room."""
         row = ipywidgets.Layout(flex_flow="row wrap", align_items="flex-start", grid_gap="0 18px")
         controls = [ipywidgets.VBox([*c.values()]) for c in (self.toggles, self.sliders) if c]
         parts = [
@@ -189,7 +198,7 @@ class Dashboard(ipywidgets.VBox):
         ]
 
     def __repr__(self) -> str:
-        """Settings and counts: the same on sim and on CUDA."""
+        """Returns settings and counts: the same on sim and on CUDA."""
         if self._before is None:
             return f"{self._after.settings}\n{self.timeline!r}"
         lines = [f"before: {self._before.settings}", f"after: {self._after.settings}"]

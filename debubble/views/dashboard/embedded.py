@@ -1,4 +1,5 @@
-"""What a page without a kernel has of a dashboard: some of its runs, made while it is stored."""
+"""The data of a dashboard for a page without a kernel: some of its runs, made when the notebook is
+stored."""
 
 from __future__ import annotations
 
@@ -13,11 +14,12 @@ from .settings import Choices, Settings
 from .table import plain_groups
 
 MOST_OF_ALL = 24
-"""Settings of a dashboard of which every combination is kept."""
+"""The most combinations of settings for which a dashboard stores every run."""
 
 
 def embedded(choices: Choices, start: Settings, take: Callable[[Settings], Run]) -> Embedded:
-    """`take` gives the run of settings, and may have to make it; one that fails is left out."""
+    """Returns the data. `take` returns the run of settings, and may have to make it; a run that
+    fails is left out."""
     runs: dict[str, dict[str, object]] = {}
     states: list[State] = []
     for settings in settings_to_keep(choices, start):
@@ -50,14 +52,15 @@ def embedded(choices: Choices, start: Settings, take: Callable[[Settings], Run])
 
 
 def key_of(settings: Settings) -> str:
-    """As JSON.stringify writes [toggles that are on, values of the sliders]."""
+    """Returns the key that JSON.stringify makes of [toggles that are on, values of the sliders]."""
     values = [value for _, value in settings.values]
     return json.dumps([settings.on, values], separators=(",", ":"), ensure_ascii=False)
 
 
 def settings_to_keep(choices: Choices, start: Settings) -> Iterator[Settings]:
-    """All, where they are few. Else, with the sliders as at the start: no toggle, each alone, all
-    but each, and all; and with none or all of the toggles each slider moved alone."""
+    """Yields all settings if they are few. Otherwise, with the sliders as at the start: no toggle,
+    each alone, all but each, and all; and with none or all of the toggles each slider moved
+    alone."""
     names, first = tuple(choices.toggles), dict(start.values)
     sizes = 2 ** len(names)
     for values in choices.sliders.values():

@@ -1,4 +1,5 @@
-"""Of many settings wanted in a row only the last are run, one run at a time."""
+"""Runs the settings of a dashboard, one run at a time: of many requested in a row only the last are
+run."""
 
 from __future__ import annotations
 
@@ -19,36 +20,36 @@ ENDED = (
 
 @runtime_checkable
 class EndsEarly(Protocol):
-    """Jobs of which the one under way can be told that nobody waits for it any more."""
+    """An executor that can tell its job in flight that its result is no longer wanted."""
 
     def end_early(self) -> None: ...
 
 
 class LastWanted:
-    """Hands `run` to `jobs` and keeps what it gave, so that going back takes no time.
+    """Submits `run` to `jobs` and stores its results, so that going back takes no time.
 
-    `changed` is called after each step, with `lock` held, in whichever thread it happened.
+    `changed` is called after each step, with `lock` held, in the thread in which the step happened.
     """
 
     def __init__(self, run: RunCall, jobs: Executor, settings: Settings) -> None:
-        """Wants `settings` at once."""
+        """Requests `settings` at once."""
         self._run, self._jobs = run, jobs
         self.lock = threading.Condition()
         self.kept: dict[Settings, Run] = {}
         self.wanted = settings
         self.running: Settings | None = None
         self.failure: Failure | None = None
-        """Why there is no run of what is wanted."""
+        """The reason why there is no run of the wanted settings."""
         self.changed: Callable[[], None] = lambda: None
         self.want(settings)
 
     @property
     def settled(self) -> bool:
-        """Whether what is wanted has been run, or has failed."""
+        """True once the wanted settings have a result or an error."""
         return self.wanted in self.kept or self.failure is not None
 
     def want(self, settings: Settings) -> None:
-        """Returns at once. What failed before is tried again."""
+        """Requests settings, and returns at once. Settings that failed before are tried again."""
         with self.lock:
             self.wanted, self.failure = settings, None
             if self.running not in (None, settings) and isinstance(self._jobs, EndsEarly):
@@ -56,7 +57,8 @@ class LastWanted:
             self._go_on()
 
     def wait(self, seconds: float) -> Run:
-        """The run of what is wanted. RuntimeError if it failed, TimeoutError if it takes longer."""
+        """Returns the run of the wanted settings. Raises RuntimeError if it failed, TimeoutError if
+        it takes longer than `seconds`."""
         with self.lock:
             if not self.lock.wait_for(lambda: self.settled, seconds):
                 raise TimeoutError(
@@ -71,7 +73,8 @@ class LastWanted:
             raise error
 
     def take(self, settings: Settings) -> Run:
-        """The run of other settings than are wanted, made if need be; RuntimeError if it fails."""
+        """Returns the run of settings other than the wanted ones, and makes it if need be. Raises
+        RuntimeError if it fails."""
         if settings not in self.kept:
             outcome = outcome_of(self._jobs.submit(perform, self._run, settings))
             if not isinstance(outcome, Run):
@@ -97,7 +100,7 @@ class LastWanted:
             future.add_done_callback(partial(self._finish, settings))
 
     def _finish(self, settings: Settings, future: Future[Run | Failure]) -> None:
-        """In the thread of `jobs`."""
+        """Stores the outcome of a run, in the thread of `jobs`."""
         with self.lock:
             self.running = None
             outcome = outcome_of(future)

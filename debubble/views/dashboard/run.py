@@ -1,4 +1,4 @@
-"""What one run of a dashboard gives, and the call that gives it in whichever process."""
+"""The result of one run of a dashboard, and the call that makes it in any process."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from .settings import Settings
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """figures: shown in this order, as in {"tokens/s": 812.0, "syncs": 3}: an int is a count, shown
+    """The result of one run.
+
+    figures: shown in this order, as in {"tokens/s": 812.0, "syncs": 3}: an int is a count, shown
     whole, a float has three significant digits.
 
-    source: what they are, in a short line, as in "modelled on NVIDIA H200".
+    source: the origin of the figures in a short line, as in "modelled on NVIDIA H200".
     """
 
     timeline: TimelineData
@@ -24,25 +26,25 @@ class Run:
     source: str
 
     def __repr__(self) -> str:
-        """Counts only: the same on sim and on CUDA."""
+        """Returns counts only: the same on sim and on CUDA."""
         return repr(self.timeline)
 
 
 class Unwanted(Exception):
-    """A run that nobody waits for any more: it ends early, and is neither kept nor told of."""
+    """A run whose result is no longer wanted: it ends early, and is neither stored nor reported."""
 
 
 _is_unwanted: Callable[[], bool] = lambda: False
 
 
 def watch_for_unwanted(is_unwanted: Callable[[], bool]) -> None:
-    """What `stop_if_unwanted` asks in this process from now on."""
+    """Sets the function that `stop_if_unwanted` calls in this process."""
     global _is_unwanted
     _is_unwanted = is_unwanted
 
 
 def stop_if_unwanted() -> None:
-    """For a run to call between its parts: raises Unwanted once other settings are wanted."""
+    """Raises Unwanted once other settings are wanted. A run calls it between its parts."""
     if _is_unwanted():
         raise Unwanted("other settings are wanted by now")
 
@@ -52,20 +54,20 @@ RunCall = Callable[[frozenset[str], dict[str, int]], Run]
 
 @dataclass(frozen=True)
 class Failure:
-    """Instead of a run: the error in a line, and its traceback where there is one."""
+    """The result of a failed run: the error in a line, and its traceback if there is one."""
 
     error: str
     details: str = ""
     unwanted: bool = False
-    """It was ended early, since nobody waited for it."""
+    """True if it was ended early, because its result was no longer wanted."""
 
     def told_of(self, settings: Settings) -> str:
-        """`Failed with batch 8, on: graph. ValueError: it does not fit.`"""
+        """Returns a sentence: `Failed with batch 8, on: graph. ValueError: it does not fit.`"""
         return f"Failed with {settings}. {self.error.removesuffix('.')}."
 
 
 def perform(run: RunCall, settings: Settings) -> Run | Failure:
-    """Errors come back in words: not every exception can be sent from one process to another."""
+    """Returns the run, or its error as text: not every exception can be sent between processes."""
     try:
         result = run(frozenset(settings.on), dict(settings.values))
         if not isinstance(result, Run):
@@ -78,6 +80,6 @@ def perform(run: RunCall, settings: Settings) -> Run | Failure:
 
 
 def in_a_line(error: BaseException) -> str:
-    """`ValueError: the first line of what it says`"""
+    """Returns a line such as `ValueError: the first line of its message`."""
     said = str(error).strip().splitlines()
     return ": ".join([type(error).__name__, *said[:1]])

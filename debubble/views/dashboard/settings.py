@@ -1,4 +1,4 @@
-"""What a dashboard can be set to, what it is set to, and the words for both."""
+"""The choices of a dashboard, its current settings, and the words for both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 class Amounts(tuple[int, ...]):
-    """What a slider can be set to, with the unit of these numbers: "tokens"."""
+    """The values of a slider, with their unit, such as "tokens"."""
 
     unit: str
 
@@ -20,26 +20,28 @@ class Amounts(tuple[int, ...]):
 
 @dataclass(frozen=True)
 class Settings:
-    """`on`: the toggles that are on; `values`: (slider, value). Both in the dashboard's order."""
+    """The current settings. `on`: the toggles that are on; `values`: (slider, value). Both in the
+    dashboard's order."""
 
     on: tuple[str, ...]
     values: tuple[tuple[str, int], ...]
 
     def __str__(self) -> str:
-        """`batch 8, layers 4, on: pinned, graph`"""
+        """Returns text such as `batch 8, layers 4, on: pinned, graph`."""
         toggles = f"on: {', '.join(self.on)}" if self.on else "nothing on"
         return ", ".join([*(f"{name} {value}" for name, value in self.values), toggles])
 
 
 class Choices:
-    """toggles: name and label; sliders: label and the values to choose from."""
+    """The choices of a dashboard. toggles: name and label; sliders: label and the values to choose
+    from."""
 
     def __init__(self, toggles: Mapping[str, str], sliders: Mapping[str, Sequence[int]]) -> None:
         self.toggles, self.sliders = dict(toggles), dict(sliders)
 
     def settings(self, on: Collection[str], values: Mapping[str, int]) -> Settings:
-        """A slider that `values` leaves out has its first value. ValueError for what can't be
-        chosen."""
+        """Returns settings; a slider that `values` leaves out has its first value. Raises
+        ValueError for an unknown name or value."""
         on = {on} if isinstance(on, str) else set(on)
         for name in sorted(on - set(self.toggles)):
             raise ValueError(_unknown("toggle", name, self.toggles))
@@ -53,7 +55,8 @@ class Choices:
         return Settings(tuple(name for name in self.toggles if name in on), tuple(chosen.items()))
 
     def changes(self, before: Settings, now: Settings) -> str:
-        """`batch 4 → 8; switched on “one graph a step”`, as the controls are labelled."""
+        """Returns the changes with the labels of the controls: `batch 4 → 8; switched on “one graph
+        a step”`."""
         parts = [
             f"{name} {old} → {new}"
             for (name, old), (_, new) in zip(before.values, now.values, strict=True)

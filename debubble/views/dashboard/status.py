@@ -21,9 +21,9 @@ class Status(anywidget.AnyWidget):
 
     _esm = SOURCE
 
-    # One trait, so that a state never goes without its words.
+    # State and words are one trait, so that they always change together.
     line = traitlets.Dict().tag(sync=True)
 
     def say(self, state: State, *sentences: str) -> None:
-        """A line for each sentence."""
+        """Shows the state, with a line for each sentence."""
         self.line = {"state": state, "text": "\n".join(sentences)}

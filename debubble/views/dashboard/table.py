@@ -1,4 +1,4 @@
-"""The figures of a run beside those of the run before, as a table."""
+"""The figures of a run beside those of the previous run, as a table."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ NONE = "–"
 
 
 class Group(TypedDict):
-    """Rows as HEADINGS names them, below a heading of their own where there is one."""
+    """Rows with the columns of HEADINGS, and the heading above them, "" for none."""
 
     heading: str
     rows: list[Row]
 
 
 class FigureTable(anywidget.AnyWidget):
-    """Drawn by table.js; a line in bold is one that has changed."""
+    """A table drawn by table.js; a line in bold has changed."""
 
     _esm = SOURCE
 
@@ -54,7 +54,7 @@ def groups(after: Run, before: Run | None) -> list[Group]:
 
 
 class PlainGroup(TypedDict):
-    """Rows of (label, text, number): what changes between two runs is in `unit`."""
+    """Rows of (label, text, number). `unit` is the unit of a change between two runs."""
 
     heading: str
     unit: str
@@ -62,7 +62,7 @@ class PlainGroup(TypedDict):
 
 
 def plain_groups(run: Run) -> list[PlainGroup]:
-    """The same figures of one run alone, for a page that compares by itself."""
+    """Returns the same figures for one run alone, for a page that compares runs by itself."""
     found = {group["heading"]: group["rows"] for group in groups(run, None)}
     numbers: list[tuple[str, str, list[float]]] = [
         ("", "%", [float(value) for value in run.figures.values()]),
@@ -81,14 +81,14 @@ def plain_groups(run: Run) -> list[PlainGroup]:
 
 
 def caption(after: Run, before: Run | None) -> str:
-    """What the numbers are; a run before that was something else says so."""
+    """Returns the origin of the numbers, and that of the previous run if it differs."""
     if before is None or before.source == after.source:
         return after.source
     return f"after: {after.source}; before: {before.source}"
 
 
 def format_figure(value: float) -> str:
-    """Three significant digits, `0.912`, `91.2`, `12,345`; of an int, a count, all: `4`."""
+    """Returns three significant digits, `0.912`, `91.2`, `12,345`; of an int, a count, all: `4`."""
     if isinstance(value, int):
         return f"{value:,}"
     if not math.isfinite(value) or value == 0:
@@ -141,5 +141,5 @@ def _counts(after: Run, before: Run | None) -> list[Row]:
 
 
 def _signed(number: str, unit: str) -> str:
-    """With a minus sign as wide as the plus; nothing at all for no change."""
+    """Returns the number with a minus sign as wide as the plus; "" for no change."""
     return "" if number in ("+0", "-0") else number.replace("-", "−") + unit

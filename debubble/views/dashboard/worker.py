@@ -21,14 +21,17 @@ Given = TypeVar("Given")
 
 @cache
 def shared_worker() -> Worker:
-    """One for all dashboards of a kernel: what they measure is measured one after the other."""
+    """Returns one worker for all dashboards of a kernel, so that their measurements run one after
+    the other."""
     return Worker()
 
 
 class Worker(Executor):
-    """One process, started by its first job and replaced by the first job after a crash.
+    """An executor with one process, started by its first job and replaced by the first job after a
+    crash.
 
-    It has the environment of the kernel at that time, DEBUBBLE_DEVICE included, and ends with it.
+    The process has the environment that the kernel has at that time, DEBUBBLE_DEVICE included, and
+    ends with the kernel.
     """
 
     def __init__(self) -> None:
@@ -56,7 +59,7 @@ class Worker(Executor):
         return future
 
     def end_early(self) -> None:
-        """All jobs so far end at the next place where they ask (`stop_if_unwanted`)."""
+        """Ends all jobs so far at their next call of `stop_if_unwanted`."""
         with self._lock:
             self._unwanted.value = self._submitted
 
@@ -79,15 +82,16 @@ class Worker(Executor):
             self._forget(pool)
 
     def _forget(self, pool: ProcessPoolExecutor) -> None:
-        """A pool that ends holds its lock while it tells its futures so, and takes it again when
-        it is freed: freed there, it would wait for itself. So the last one is held on to."""
+        """Drops a broken pool. A pool that ends holds its lock while it tells its futures, and
+        takes the lock again when it is freed: if it were freed there, it would wait for itself. So
+        a reference to the last one is kept."""
         with self._lock:
             if self._pool is pool:
                 self._pool, self._broken = None, pool
 
 
 _unwanted: Synchronized[int]
-"""In the worker's process: the number of the last job that nobody waits for any more."""
+"""The number of the last unwanted job, set in the worker's process."""
 
 
 def perform_until_unwanted(
@@ -98,8 +102,8 @@ def perform_until_unwanted(
 
 
 def stay_with_the_kernel(unwanted: Synchronized[int]) -> None:
-    """Interrupting a cell interrupts all processes of the kernel: this one goes on. It ends
-    when the kernel does, whichever way that is."""
+    """Makes the process ignore the interrupt of a cell, which goes to all processes of the kernel,
+    and end when the kernel ends, in whatever way."""
     global _unwanted
     _unwanted = unwanted
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -112,7 +116,7 @@ def _end_with(kernel: multiprocessing.process.BaseProcess) -> None:
 
 
 def check_that_it_can_be_sent(run: Callable[..., object]) -> None:
-    """ValueError if another process can't import what `run` is made of."""
+    """Raises ValueError if another process can't import `run` and its parts."""
     try:
         sent = pickle.dumps(run)
     except (pickle.PicklingError, AttributeError, TypeError) as error:

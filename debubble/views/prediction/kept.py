@@ -1,8 +1,8 @@
-"""Predictions outlive a kernel where the notebook is a reader's copy: in the workspace's progress.
+"""Stores predictions in the workspace's progress, so that they outlive a kernel.
 
-A reader's copies lie in a folder `chapters` beside `progress.jsonl`, which is made with them. A
-committed prediction is an event there, as `debubble progress --json` shows it. In any other folder
-nothing is kept.
+A reader's copies of the chapters lie in a folder `chapters` beside `progress.jsonl`, which is made
+with them. A committed prediction is an event there, as `debubble progress --json` shows it. In any
+other folder predictions are not stored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ KIND = "prediction"
 
 
 def keep(question: str, words: str) -> None:
-    """Remembers what the reader committed to, where there is a file for it."""
+    """Stores the reader's committed answer, if there is a file for it."""
     path = file()
     if path is None:
         return
@@ -30,7 +30,7 @@ def keep(question: str, words: str) -> None:
 
 
 def recall(question: str) -> str | None:
-    """Returns what the reader committed to last, or None."""
+    """Returns the answer that the reader committed last, or None."""
     path = file()
     try:
         events = ProgressFile(path).events() if path else []
@@ -45,7 +45,7 @@ def recall(question: str) -> str | None:
 
 
 def file() -> Path | None:
-    """Returns the workspace's file if the notebook is a reader's copy."""
+    """Returns the workspace's file if the notebook is a reader's copy, else None."""
     folder = Path.cwd()
     path = folder.parent / NAME
     return path if folder.name == FOLDER and path.is_file() else None

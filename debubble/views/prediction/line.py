@@ -10,7 +10,7 @@ from .question import Question
 
 
 class LineQuestion(Question[str, str]):
-    """None of the choices is chosen beforehand."""
+    """A question with choices, none of which is chosen beforehand."""
 
     def __init__(self, question: str, lines: Sequence[str]) -> None:
         self.lines = tuple(lines)
@@ -29,7 +29,7 @@ class LineQuestion(Question[str, str]):
         return self.field.value
 
     def parse(self, words: str) -> str:
-        """A choice that a chapter no longer offers is a ValueError."""
+        """Returns the choice. Raises ValueError for a choice that a chapter no longer offers."""
         return self.lines[self.lines.index(words)]
 
     def guess_in_words(self, guess: str) -> str:

@@ -1,4 +1,4 @@
-"""A question whose answer is a number; who isn't sure says a range."""
+"""A question whose answer is a number; a reader who isn't sure can give a range."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RANGE = re.compile(rf"(?:from\s+)?({NUMBER})\s*(?:(?:-|–|\.\.|to)\s*({NUMBER})
 
 @dataclass(frozen=True)
 class Range:
-    """Both ends belong to it; a single number is a range of one."""
+    """A range that includes both ends; a single number is a range with equal ends."""
 
     low: float
     high: float
@@ -25,7 +25,8 @@ class Range:
 
 
 class NumberQuestion(Question[Range, float]):
-    """The field is empty: what stands in it would be somebody's answer."""
+    """A question with a text field. The field starts empty, since a number in it would suggest an
+    answer."""
 
     def __init__(self, question: str, unit: str = "") -> None:
         self.unit = unit
@@ -70,7 +71,8 @@ class NumberQuestion(Question[Range, float]):
 
 
 def predict(question: str, unit: str = "") -> NumberQuestion:
-    """`unit` stands behind the number wherever it is said: "waits", "microseconds"."""
+    """Returns a question; `unit` follows the number wherever it is shown: "waits",
+    "microseconds"."""
     return NumberQuestion(question, unit)
 
 

@@ -1,7 +1,7 @@
-"""A question before the answer: the reader commits to something, and only then sees what it is.
+"""A question before the answer: the reader commits to a guess, and only then sees the answer.
 
-Nobody has to answer: a cell that has the answer runs all the same, and keeps it back until the
-reader has committed. Where nobody reads (a test, a stored chapter) it is shown at once.
+Answering is optional: a cell that has the answer runs all the same, and hides it until the reader
+has committed. Without a reader (in a test, in a stored chapter) the answer is shown at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from IPython.display import display
 from .kept import keep, recall
 
 AT_ONCE = "DEBUBBLE_ANSWERS"
-"""Set to "at once" by whoever runs chapters without a reader."""
+"""The environment variable that is set to "at once" when chapters run without a reader."""
 WITHHELD = "The answer appears here once you have committed to yours above."
 
 Guess = TypeVar("Guess")
@@ -26,14 +26,14 @@ Answer = TypeVar("Answer")
 
 
 class Watcher(Protocol):
-    """Something on the page that changes when the reader commits, or the answer is known."""
+    """An object on the page that changes when the reader commits, or the answer is known."""
 
     def update(self) -> None: ...
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What happened, in words: the answer, and why it is so."""
+    """The answer in words, and the reason for it."""
 
     answer: str
     because: str = ""
@@ -43,7 +43,7 @@ class Outcome:
 
 
 class Question(ipywidgets.VBox, Generic[Guess, Answer]):
-    """A field, a button, and what became of the answer; each kind of answer is a class below it.
+    """A field, a button, and the verdict on the answer; each kind of answer has a subclass.
 
     `asked` holds the questions of this notebook in their order, for the table at its end.
     """
@@ -69,8 +69,8 @@ class Question(ipywidgets.VBox, Generic[Guess, Answer]):
             self._restore(earlier)
 
     def compare(self, answer: Answer, because: str = "") -> None:
-        """Shows the answer, and `because` (a sentence or two) with it, as soon as the reader has
-        committed; `code` in it is set as code."""
+        """Shows the answer, and with it `because` (a sentence or two), as soon as the reader has
+        committed. Text between backticks in it is set as code."""
         self.answer = answer
         self.outcome = Outcome(self.answer_in_words(answer), because)
         reveal = Reveal(self)
@@ -79,7 +79,7 @@ class Question(ipywidgets.VBox, Generic[Guess, Answer]):
         display(reveal)
 
     def commit(self) -> None:
-        """Keeps what the fields hold; what is no answer is said beside them."""
+        """Stores the guess in the fields, or shows the error beside them if it is no answer."""
         try:
             guess = self.read()
         except ValueError as error:
@@ -91,11 +91,11 @@ class Question(ipywidgets.VBox, Generic[Guess, Answer]):
 
     @property
     def is_open(self) -> bool:
-        """Whether a reader could still commit, and has not."""
+        """True if a reader could still commit, and has not."""
         return self.guess is None and os.environ.get(AT_ONCE) != "at once"
 
     def verdict(self) -> str:
-        """One sentence: what was said, what it is, and how they go together."""
+        """Returns one sentence: the guess, the answer, and how they compare."""
         if self.guess is None:
             return "Not predicted."
         said = f"You said {self.guess_in_words(self.guess)}"
@@ -104,18 +104,19 @@ class Question(ipywidgets.VBox, Generic[Guess, Answer]):
         return f"{said}. {self.judge(self.guess, self.answer)}"
 
     def read(self) -> Guess:
-        """What the fields hold. ValueError with a sentence where that is no answer."""
+        """Returns the guess in the fields. Raises ValueError with a sentence if it is no answer."""
         raise NotImplementedError
 
     def parse(self, words: str) -> Guess:
-        """What `guess_in_words` said. ValueError where it is something else."""
+        """Returns the guess from the words of `guess_in_words`. Raises ValueError for any other
+        text."""
         raise NotImplementedError
 
     def guess_in_words(self, guess: Guess) -> str:
         raise NotImplementedError
 
     def answer_in_words(self, answer: Answer) -> str:
-        """The same on every machine: no times."""
+        """Returns the answer in words that are the same on every machine: without times."""
         raise NotImplementedError
 
     def judge(self, guess: Guess, answer: Answer) -> str:
@@ -145,7 +146,7 @@ class Question(ipywidgets.VBox, Generic[Guess, Answer]):
 
 
 class Reveal(ipywidgets.HTML):
-    """Where a chapter has the answer: kept back while the question is open."""
+    """The place of the answer in a chapter: hidden while the question is open."""
 
     def __init__(self, question: Question) -> None:
         self._question = question
@@ -173,11 +174,11 @@ class Reveal(ipywidgets.HTML):
 
 
 def with_words(bundle: object, words: str) -> tuple[dict, dict]:
-    """A widget's bundle with `words` for whoever has no live widget."""
+    """Returns a widget's bundle with `words` for readers without a live widget."""
     data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
     return {**data, "text/plain": words}, metadata
 
 
 def marked_up(words: str) -> str:
-    """HTML of words in which `code` stands between backticks."""
+    """Returns the words as HTML, with text between backticks as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(words))

@@ -15,7 +15,7 @@ WORK, MARK, INK = "#0072b2", "#b34a00", "#1f2933"
 
 
 class Stretch(NamedTuple):
-    """Milliseconds from the start of the drawing."""
+    """A stretch of time, in milliseconds from the start of the drawing."""
 
     start: float
     end: float
@@ -29,8 +29,8 @@ class Stretch(NamedTuple):
 
 
 class StretchQuestion(Question[Stretch, Stretch]):
-    """A lane of the device with what one knows of it, and a mark that two handles move; each handle
-    takes the arrow keys, and both numbers can be typed."""
+    """A lane of the device with its known work, and a mark that two handles move; each handle takes
+    the arrow keys, and both numbers can be typed."""
 
     def __init__(
         self, question: str, milliseconds: float, known: Mapping[str, tuple[float, float]]
@@ -53,7 +53,7 @@ class StretchQuestion(Question[Stretch, Stretch]):
         self._draw()
 
     def compare(self, answer: tuple[float, float], because: str = "") -> None:
-        """`answer`: (start, end), in milliseconds."""
+        """Shows the answer (start, end), in milliseconds."""
         super().compare(Stretch(*answer), because)
 
     def read(self) -> Stretch:
@@ -70,7 +70,8 @@ class StretchQuestion(Question[Stretch, Stretch]):
         return f"{guess.start:.2f} to {guess.end:.2f} ms"
 
     def answer_in_words(self, answer: Stretch) -> str:
-        """Without its times, which are another machine's elsewhere: `because` says where it is."""
+        """Returns words without times, which differ from machine to machine: `because` says where
+        the stretch is."""
         return "Here is what happened:"
 
     def judge(self, guess: Stretch, answer: Stretch) -> str:
@@ -88,7 +89,7 @@ class StretchQuestion(Question[Stretch, Stretch]):
         self._drawn.value = self.svg(stretches)
 
     def svg(self, stretches: Mapping[str, Stretch]) -> str:
-        """Its label says in words what it shows."""
+        """Returns the drawing, with a label that describes it in words."""
         words, parts = [f"The device, 0 to {self.milliseconds:g} ms"], []
         for name, (start, end) in self.known.items():
             parts.append(self._box(start, end, LANE - 12, 24, WORK, name))
@@ -127,5 +128,6 @@ class StretchQuestion(Question[Stretch, Stretch]):
 def predict_stretch(
     question: str, milliseconds: float, known: Mapping[str, tuple[float, float]]
 ) -> StretchQuestion:
-    """`known`: what of the device's time one knows beforehand, by name, in milliseconds."""
+    """Returns a question; `known` is the known part of the device's work by name: (start, end) in
+    milliseconds."""
     return StretchQuestion(question, milliseconds, known)

@@ -1,4 +1,4 @@
-"""The end of a chapter: what its reader said, against what happened."""
+"""The table at the end of a chapter: the reader's guesses against the answers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ HEADINGS = ("question", "you said", "it was")
 
 
 class Summary(ipywidgets.HTML):
-    """A table with a row for each question; an answer stays out of it until one has committed, and
-    one that is committed to later appears in it."""
+    """A table with a row for each question; an answer is hidden until the reader has committed, and
+    appears when the reader commits later."""
 
     def __init__(self, questions: Sequence[Question]) -> None:
         self.questions = list(questions)
@@ -47,7 +47,7 @@ def row_of(question: Question) -> tuple[str, str, str]:
 
 
 def show_predictions() -> Summary:
-    """Of all questions that this notebook has asked so far."""
+    """Returns the table of all questions that this notebook has asked so far."""
     summary = Summary(Question.asked)
     for question in Question.asked:
         question.watchers.append(summary)

@@ -11,7 +11,7 @@ from debubble.timeline.event import Event
 
 from .words import cut, format_tick, nice_ticks, ordered_lanes, printable
 
-# Later ones are drawn over earlier ones where they share a column: the rare thing stays visible.
+# Later glyphs are drawn over earlier ones where they share a column: the rare event stays visible.
 GLYPHS: dict[str, tuple[str, str]] = {
     "launch": ("╷", "launch"),
     "kernel": ("█", "kernel"),
@@ -41,7 +41,7 @@ class Window:
         return (time - self.start) / (self.end - self.start) * self.columns
 
     def cells(self, start: float, end: float) -> range:
-        """The columns that an event touches: at least one, none when it lies outside."""
+        """Returns the columns that an event touches: at least one, none when it lies outside."""
         if end < self.start or start > self.end:
             return range(0)
         first = min(max(int(self.position(start)), 0), self.columns - 1)
@@ -59,11 +59,11 @@ def text_lanes(
     title: str | None = None,
     bubbles: Sequence[Bubble] | None = None,
 ) -> str:
-    """One row a lane, a row of bubbles, a time axis and a legend, `width` columns wide.
+    """Returns one row per lane, a row of bubbles, a time axis and a legend, `width` columns wide.
 
-    around: draw only the part with these events and what touches them; default: everything.
+    around: draw only the part with these events and the events they touch; default: everything.
     mark:   point at this event in a row of its own, with `note` (default: its source line).
-    bubbles: those of the timeline, where the caller has found them already.
+    bubbles: the timeline's bubbles, if the caller has found them already.
     """
     width = max(width, 40)
     heading = printable(f"{title}: {timeline.label}" if title else timeline.label)[:width]
@@ -93,7 +93,8 @@ def text_lanes(
 
 
 def choose_window(timeline: TimelineData, around: Sequence[Event] | None, columns: int) -> Window:
-    """All events, or those of `around`, what belongs to them, and the gaps that they lie in."""
+    """Returns a window of all events, or of `around`, their launches and kernels, and the gaps that
+    they lie in."""
     events = timeline.events
     first, last = min(event.start for event in events), max(event.end for event in events)
     if not around:
@@ -113,7 +114,8 @@ def choose_window(timeline: TimelineData, around: Sequence[Event] | None, column
 
 
 def window_of(start: float, end: float, columns: int) -> Window:
-    """From `start` to `end`, or a nanosecond where one event without duration is all there is."""
+    """Returns a window from `start` to `end`, or of a nanosecond if the only event has no
+    duration."""
     return Window(start, max(end, start + 1e-3), columns)
 
 
@@ -126,8 +128,8 @@ def glyph_key(event: Event) -> str:
 
 
 def lane_rows(events: Sequence[Event], lanes: Sequence[str], window: Window) -> dict[str, str]:
-    """By lane. Gaps stay blank: a column is filled when an event is at home there, however short it
-    is."""
+    """Returns a row for each lane. A column is filled when an event touches it, however short the
+    event is; gaps stay blank."""
     ranks = {lane: [-1] * window.columns for lane in lanes}
     for event in events:
         row = ranks.get(event.lane)
@@ -140,7 +142,8 @@ def lane_rows(events: Sequence[Event], lanes: Sequence[str], window: Window) -> 
 
 
 def bubble_row(bubbles: Sequence[Bubble], window: Window) -> str:
-    """Each column that is idle for half of its time or more, with the letter of its main cause."""
+    """Returns a row in which each column that is idle for half of its time or more has the letter
+    of its main cause."""
     idle: list[dict[Cause, float]] = [{} for _ in range(window.columns)]
     for bubble in bubbles:
         start, end = window.position(bubble.start), window.position(bubble.end)
@@ -157,7 +160,8 @@ def bubble_row(bubbles: Sequence[Bubble], window: Window) -> str:
 
 
 def mark_rows(mark: Event, note: str | None, window: Window) -> list[str]:
-    """Carets under an event and why: beside them where it fits, else in a row of its own."""
+    """Returns carets under an event and the note: beside them if it fits, else in a row of its
+    own."""
     cells = window.cells(mark.start, mark.end) or range(1)
     text = printable(note if note is not None else str(mark.source or mark.name))
     carets = " " * cells.start + "^" * len(cells)
@@ -168,7 +172,7 @@ def mark_rows(mark: Event, note: str | None, window: Window) -> list[str]:
 
 
 def axis_rows(window: Window, modelled: bool) -> list[str]:
-    """Ticks, and their times from the start of the recording."""
+    """Returns ticks, and their times from the start of the recording."""
     ruler, labels = ["─"] * window.columns, [" "] * window.columns
     word = "modelled time" if modelled else "measured time"
     free = 0

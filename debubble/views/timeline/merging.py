@@ -1,4 +1,5 @@
-"""Fewer boxes for the same picture: of what is narrower than two pixels, how full each pixel is."""
+"""Merges boxes without changing the picture: boxes narrower than two pixels become a fill share per
+pixel."""
 
 from __future__ import annotations
 
@@ -19,9 +20,9 @@ class Shaded(NamedTuple):
 
 
 def shade(spans: Iterable[Span], pixel: float) -> list[Shaded]:
-    """Spans of two pixels or more as they are. Of shorter ones each pixel that they touch, with the
-    share of it that they fill, so that a stream that is mostly idle looks so at any width; equal
-    neighbours are joined, and a span without duration has share 0."""
+    """Returns spans of two pixels or more as they are. Shorter spans become the pixels that they
+    touch, each with the share that they fill, so that a stream that is mostly idle looks idle at
+    any width. Equal neighbours are joined, and a span without duration has share 0."""
     shaded: list[Shaded] = []
     filled: dict[int, float] = {}
     for start, end in spans:
@@ -33,7 +34,7 @@ def shade(spans: Iterable[Span], pixel: float) -> list[Shaded]:
             if share > 0 or start == end:
                 filled[column] = filled.get(column, 0.0) + share
     levels = [(column, round(min(filled[column], 1.0) * SHADES)) for column in sorted(filled)]
-    # Adjacent columns of one level: the column minus its place in the list stays the same.
+    # Adjacent columns of one level: the column minus its index in the list stays the same.
     for _, run in groupby(enumerate(levels), lambda one: (one[1][0] - one[0], one[1][1])):
         parts = [part for _, part in run]
         first, level = parts[0]
@@ -43,7 +44,8 @@ def shade(spans: Iterable[Span], pixel: float) -> list[Shaded]:
 
 
 def join_by_share(spans: Iterable[Span], pixel: float) -> list[Span]:
-    """Spans of two pixels or more as they are; of shorter ones the pixels they half fill.
+    """Returns spans of two pixels or more as they are, and of shorter ones the pixels that they
+    fill by at least half.
 
     So a thousand gaps of a tenth of a pixel don't look like one gap.
     """

@@ -30,14 +30,15 @@ EVENT_COLUMNS = (
 )
 BUBBLE_COLUMNS = (("start", "<f8"), ("duration", "<f4"), ("source", "<i4"), ("cause", "u1"))
 STEPS = 256
-"""Of a microsecond: events begin on this grid of 4 ns, which nobody sees, and which makes pages
-without a kernel a quarter smaller."""
+"""Steps per microsecond: events begin on this grid of 4 ns, which is too fine to see, and which
+makes pages without a kernel a quarter smaller."""
 MOST_LANES = 250
 KINDS = list(EVENT_STYLES)
 
 
 class Packed(NamedTuple):
-    """`facts` is what the bytes refer to: names, source lines, lanes, counts, shares."""
+    """Packed events and bubbles. `facts` has the values that the bytes refer to: names, source
+    lines, lanes, counts, shares."""
 
     events: bytes
     bubbles: bytes
@@ -74,7 +75,7 @@ def pack_events(
     sources: Interned[SourceLine],
     lanes: Interned[str],
 ) -> bytes:
-    """Lanes beyond the most that can be drawn share the last one."""
+    """Returns the packed events. Lanes beyond the most that can be drawn share the last one."""
     columns = {
         "start": on_grid([event.start for event in events]),
         "duration": [event.duration for event in events],
@@ -99,7 +100,7 @@ def pack_bubbles(bubbles: Sequence[Bubble], sources: Interned[SourceLine]) -> by
 
 
 def unpack(data: bytes, count: int, layout: Sequence[tuple[str, str]]) -> dict[str, np.ndarray]:
-    """The columns of `count` rows; what recording/columns.js does in the browser."""
+    """Returns the columns of `count` rows, as recording/columns.js does in the browser."""
     columns, offset = {}, 0
     for name, dtype in layout:
         columns[name] = np.frombuffer(data, dtype, count, offset)

@@ -8,8 +8,7 @@ from __future__ import annotations
 from debubble.timeline.bubbles import CAUSES, Cause
 from debubble.timeline.comparison import COUNT_WORDS
 
-# What an event is drawn as, in the order of drawing: the rare thing lies on top.
-# key: (words, colour on light ground, colour on dark ground)
+# The style of each event, in the order of drawing: the rare event lies on top.
 EVENT_STYLES: dict[str, tuple[str, str, str]] = {
     "launch": ("launch", "#64748b", "#94a3b8"),
     "kernel": ("kernel", "#0072b2", "#4ba6dd"),
@@ -36,7 +35,7 @@ CAUSE_STYLES: dict[Cause, tuple[str, str]] = dict(
 
 
 def palette() -> dict[str, object]:
-    """The tables above and the words for counts, as the browser reads them."""
+    """Returns the tables above and the words for counts, as the browser reads them."""
     return {
         "kinds": [
             {"key": key, "words": words, "light": light, "dark": dark}

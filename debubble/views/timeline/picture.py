@@ -1,4 +1,4 @@
-"""A timeline as a PNG: what a notebook shows where no kernel runs, and what documents hold.
+"""A timeline as a PNG: for notebooks without a kernel, and for documents.
 
 Drawn with matplotlib's objects and never with pyplot, whose state belongs to the reader's cells.
 """
@@ -30,28 +30,29 @@ WIDTH = 9.6
 DOTS_PER_INCH = 110
 INK, FAINT, GROUND = "#1f2933", "#6b7785", "#ffffff"
 CAUSE_HATCHES = dict(zip(CAUSES, ("////", "....", "", "xxxx"), strict=True))
-# Where an event lies within its row of height 1, counted from the bottom.
+# The place of an event within its row of height 1, counted from the bottom.
 HEIGHTS = {"launch": (0.1, 0.5), "graph_launch": (0.1, 0.8)}
 TALL = (0.1, 0.9)
 GHOSTED = (0.1, 0.68)
 GHOST = (0.1, 0.95)
 GHOST_ALPHA = 0.25
 MARK = 0.06
-"""Of a row: how high the line is that says that there is anything, however short."""
+"""The height, in rows, of the line that marks an event however short it is."""
 
 MOST_LANES = 40
 """Rows of lanes in a picture; one more row counts the other lanes."""
 WIDEST_LANE, WIDEST_LABEL = 32, 110
-"""Characters of a lane's name, and of what the times are of."""
+"""The most characters of a lane's name, and of the label of the times."""
 
 Box = list[tuple[float, float]]
-"""Its corners, in microseconds and rows."""
+"""The corners of a box, in microseconds and rows."""
 
 
 def draw_png(
     timeline: TimelineData, before: TimelineData | None = None, ignore_sleep: bool = False
 ) -> bytes:
-    """`ignore_sleep`: its words are about what comes behind a leading sleep, which is drawn."""
+    """Returns a PNG. With `ignore_sleep`, its words describe the part after a leading sleep, which
+    is still drawn."""
     timeline, before = Finished.of(timeline), before and Finished.of(before)
     figure = draw_figure(timeline, before, ignore_sleep)
     description = {"Description": alt_text(timeline, before, ignore_sleep)}
@@ -63,7 +64,8 @@ def draw_png(
 def draw_figure(
     timeline: TimelineData, before: TimelineData | None = None, ignore_sleep: bool = False
 ) -> Figure:
-    """Lanes from the top down, the bubbles as shaded bands with a row of their own."""
+    """Returns a figure of the lanes from the top down, the bubbles as shaded bands with a row of
+    their own."""
     timeline, before = Finished.of(timeline), before and Finished.of(before)
     lanes, rows = lanes_and_rows(timeline, before)
     figure = Figure((WIDTH, 1.35 + 0.42 * len(rows)), DOTS_PER_INCH, layout="constrained")
@@ -85,7 +87,7 @@ def draw_figure(
 def lanes_and_rows(
     timeline: TimelineData, before: TimelineData | None
 ) -> tuple[list[str], list[str]]:
-    """Returns the lanes that are drawn, and what all rows are called, both from the top down."""
+    """Returns the lanes that are drawn, and the names of all rows, both from the top down."""
     every_lane = ordered_lanes([*timeline.events, *(before.events if before else [])])
     lanes = every_lane[:MOST_LANES]
     more = (
@@ -104,7 +106,8 @@ def draw_events(
     ghosted: bool = False,
 ) -> None:
     """Draws boxes for a recording in the rows of `lanes`, the uppermost of `rows`; `pixel` is in
-    microseconds. A ghost is a recording before, and what lies on it is ghosted."""
+    microseconds. `ghost`: the recording is the one before. `ghosted`: the recording lies over a
+    ghost."""
     spans: dict[tuple[str, str], list[Span]] = {}
     for event in timeline.events:
         style = event.copy_kind or event.kind
@@ -135,7 +138,7 @@ def draw_bubbles(
     ghost: bool = False,
     ghosted: bool = False,
 ) -> None:
-    """A pale band over the device's lanes and a box in the row "idle" for each bubble."""
+    """Draws a pale band over the device's lanes and a box in the row "idle" for each bubble."""
     origin = first_start(timeline)
     device_rows = sum(row != "host" for row in rows)
     low, high = GHOST if ghost else GHOSTED if ghosted else TALL
@@ -161,7 +164,7 @@ def add_boxes(
     hatch: str | None = None,
     shares: Sequence[float] | None = None,
 ) -> None:
-    """shares: how full each box is, by default quite full."""
+    """Draws boxes; `shares` says how full each box is, by default completely."""
     if boxes:
         edge = GROUND if hatch else colour
         axes.add_collection(
@@ -187,11 +190,12 @@ def dress(
     rows: Sequence[str],
     ignore_sleep: bool,
 ) -> None:
-    """Axes, labels and legend, with the word "modelled" or "measured" in the picture itself."""
+    """Adds axes, labels and legend, with the word "modelled" or "measured" in the picture
+    itself."""
     axes.set_ylim(0, len(rows))
     axes.set_yticks([len(rows) - 0.5 - row for row in range(len(rows))], rows)
     axes.tick_params(length=0, labelsize=8.5, colors=INK)
-    step = axes.get_xlim()[1] / 100  # shorter than from tick to tick
+    step = axes.get_xlim()[1] / 100  # less than the distance of two ticks
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_tick(value, step)))
     axes.set_xlabel(origin_of_times(timeline, before), size=8, color=FAINT)
     for line in range(1, len(rows)):
@@ -233,7 +237,8 @@ def dress(
 
 
 def heading(timeline: TimelineData, before: TimelineData | None, ignore_sleep: bool) -> str:
-    """The time from end to end leads: a share can get worse where the whole gets better."""
+    """Returns the heading. It begins with the time from end to end, since a share can get worse
+    while the whole gets better."""
     idle = f"device {idle_words(timeline, ignore_sleep)}"
     time = f"{format_time(timeline.length)} end to end"
     if before is None:
@@ -243,7 +248,8 @@ def heading(timeline: TimelineData, before: TimelineData | None, ignore_sleep: b
 
 
 def origin_of_times(timeline: TimelineData, before: TimelineData | None) -> str:
-    """With the word "modelled" or "measured", and the other recording's where it is another."""
+    """Returns the origin of the times, with the word "modelled" or "measured", and that of the
+    other recording if it differs."""
     words = f"time: {drawable(timeline.label, WIDEST_LABEL)}"
     if before is None or before.label == timeline.label:
         return words
@@ -262,7 +268,7 @@ def first_start(timeline: TimelineData) -> float:
 def alt_text(
     timeline: TimelineData, before: TimelineData | None = None, ignore_sleep: bool = False
 ) -> str:
-    """The picture in words."""
+    """Returns the picture in words."""
     if not timeline.events:
         return "Timeline without events."
     counts = [

@@ -1,4 +1,5 @@
-"""Bubbles as rows, and rows as a table: for the terminal, and for whoever can't see the lanes."""
+"""Bubbles as rows, and rows as a table: for the terminal, and for readers who can't see the
+lanes."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ BUBBLE_HEADINGS: Row = ("idle", "share", "bubbles", "cause", "look at")
 
 
 def bubble_rows(bubbles: Sequence[Bubble], span: float) -> list[Row]:
-    """The idle time of bubbles summed over cause and line, the longest first; shares are of `span`,
-    the microseconds in which the device had work."""
+    """Returns the idle time of bubbles summed over cause and line, the longest first; shares are of
+    `span`, the microseconds in which the device had work."""
     totals: dict[tuple[str, str], tuple[float, int]] = {}
     lines: dict[int, str] = {}
     for bubble in bubbles:
@@ -33,7 +34,7 @@ def bubble_rows(bubbles: Sequence[Bubble], span: float) -> list[Row]:
 
 
 def align(headings: Row, rows: Sequence[Row], right: int) -> str:
-    """Columns two spaces apart, the first `right` of them flush right."""
+    """Returns columns two spaces apart, the first `right` of them flush right."""
     table = [headings, *rows]
     widths = [max(len(row[column]) for row in table) for column in range(len(headings))]
     lines = []

@@ -1,4 +1,5 @@
-"""The interactive timeline: bytes to the browser, drawn there by what lies in `browser`."""
+"""The interactive timeline: sends bytes to the browser, where the modules in `browser` draw
+them."""
 
 from __future__ import annotations
 
@@ -20,9 +21,10 @@ SOURCE = one_module(Path(__file__).parent / "browser" / "timeline.js")
 
 
 class TimelineWidget(anywidget.AnyWidget):
-    """`timeline`, with `before` ghosted behind it; `update` redraws it in place.
+    """A view of `timeline`, with `before` ghosted behind it; `update` redraws it in place.
 
-    Neither touches an accelerator or pyplot, so both may be called from a slider's callback.
+    Neither the constructor nor `update` uses an accelerator or pyplot, so both may be called from a
+    slider's callback.
     """
 
     _esm = SOURCE
@@ -31,13 +33,14 @@ class TimelineWidget(anywidget.AnyWidget):
     bubbles = traitlets.Bytes().tag(sync=True)
     ghost_events = traitlets.Bytes().tag(sync=True)
     ghost_bubbles = traitlets.Bytes().tag(sync=True)
-    # Names, counts and layout of the bytes; holds a revision, so that each update changes it.
+    # Names, counts and layout of the bytes; contains a revision, so that each update changes it.
     facts = traitlets.Dict().tag(sync=True)
 
     def __init__(
         self, timeline: TimelineData, before: TimelineData | None = None, *, axis: float = 0.0
     ) -> None:
-        """axis: microseconds that the time axis has at least, so that several can be compared."""
+        """Takes in `axis` the microseconds that the time axis has at least, so that several widgets
+        can be compared."""
         self._revision = 0
         self._axis = axis
         self._timeline, self._before = timeline, before
@@ -52,7 +55,7 @@ class TimelineWidget(anywidget.AnyWidget):
         return self._before
 
     def update(self, timeline: TimelineData, before: TimelineData | None = None) -> None:
-        """Show `timeline` instead, in one message; without `before` the ghost goes."""
+        """Shows `timeline` instead, in one message; without `before` the ghost disappears."""
         self._timeline, self._before = timeline, before
         with self.hold_sync():
             for name, value in self._pack().items():
@@ -78,18 +81,18 @@ class TimelineWidget(anywidget.AnyWidget):
         }
 
     def __repr__(self) -> str:
-        """Counts only: the same on sim and on CUDA."""
+        """Returns counts only: the same on sim and on CUDA."""
         if self._before is None:
             return repr(self._timeline)
         return repr(Comparison(self._before, self._timeline))
 
     @property
     def state(self) -> State:
-        """What the browser's part draws from."""
+        """The data that the browser's part draws from."""
         return {name: getattr(self, name) for name in ("facts", *BYTES)}
 
     def _repr_mimebundle_(self, **kwargs: dict) -> Bundle:
-        """The live view, and for pages that have no kernel its data, a picture and a line."""
+        """Returns the live view, and for pages without a kernel its data, a picture and a line."""
         live = super()._repr_mimebundle_(**kwargs)
         data, metadata = with_embedding(live, "timeline", lambda: ({}, [self.state]))
         data |= {"text/plain": repr(self), "image/png": draw_png(self._timeline, self._before)}

@@ -10,12 +10,12 @@ from debubble.timeline.event import Event
 from debubble.timeline.perfetto import lane_order
 
 TICK_UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
-"""Microseconds of each."""
+"""The units, each after its number of microseconds."""
 
 
 def printable(text: str) -> str:
-    """On one line, and without what a terminal would obey: a timeline from elsewhere may hold any
-    character, and each control character or separator of lines stands as �."""
+    """Returns the text in one line, without characters that a terminal would obey: a timeline from
+    elsewhere may hold any character. Each control character or line separator becomes �."""
     if text.isprintable():
         return text
     words = text.replace("\t", " ")
@@ -32,13 +32,13 @@ def cut(text: str, width: int) -> str:
 
 
 def drawable(text: str, width: int) -> str:
-    """Returns a text from a recording as matplotlib draws it letter by letter, at most `width` of
-    them: a pair of dollars would make it a formula, and a wrong formula an error."""
+    """Returns a recording's text escaped for matplotlib, at most `width` characters: a pair of
+    dollars would make it a formula, and a wrong formula an error."""
     return cut(printable(text), width).replace("$", r"\$")
 
 
 def format_time(microseconds: float) -> str:
-    """`0.8 µs`, `12.5 µs`, `3.21 ms`, `1.500 s`."""
+    """Returns a duration such as `0.8 µs`, `12.5 µs`, `3.21 ms` or `1.500 s`."""
     if abs(microseconds) < 1000:
         return f"{microseconds:.1f} µs"
     if abs(microseconds) < 1_000_000:
@@ -47,13 +47,13 @@ def format_time(microseconds: float) -> str:
 
 
 def format_share(share: float) -> str:
-    """`0%` only for nothing at all: `<1%`, `27%`."""
+    """Returns a percentage, `0%` only for exactly 0: `<1%`, `27%`."""
     return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
 
 
 def format_tick(microseconds: float, step: float) -> str:
-    """As short as can be, and not what is said of a tick `step` microseconds further: `250 µs`,
-    `1 ms`, `6.515 ms`."""
+    """Returns a label as short as possible that differs from the label of a tick `step`
+    microseconds later: `250 µs`, `1 ms`, `6.515 ms`."""
     size, unit = next(
         (size, unit) for size, unit in TICK_UNITS if abs(microseconds) >= size or unit == "µs"
     )
@@ -63,7 +63,7 @@ def format_tick(microseconds: float, step: float) -> str:
 
 
 def nice_ticks(start: float, end: float, most: int) -> list[float]:
-    """At most `most` round numbers from `start` to `end`."""
+    """Returns at most `most` round numbers from `start` to `end`."""
     span = end - start
     if span <= 0 or most < 1:
         return [start]
@@ -74,7 +74,7 @@ def nice_ticks(start: float, end: float, most: int) -> list[float]:
 
 
 def ordered_lanes(events: Sequence[Event]) -> list[str]:
-    """The host first, then the streams by their number."""
+    """Returns the host first, then the streams by their number."""
     lanes = {event.lane for event in events}
     host = [event.lane for event in events if not event.on_device][:1]
     return host + sorted(lanes - set(host), key=lane_order)

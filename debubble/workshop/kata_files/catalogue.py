@@ -70,7 +70,7 @@ class Kata:
     more_hints: tuple[str, ...] = ()
     """Further hints, each nearer to the answer than `hint`."""
     differs: str = ""
-    """How the solution may differ from a first right answer, in up to three lines."""
+    """Differences of the solution from a first right answer, in up to three lines."""
     try_this: str = ""
     """A suggestion of what to try with the kata once it is solved."""
     time_limit: float | None = None

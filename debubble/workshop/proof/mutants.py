@@ -46,7 +46,7 @@ def mutants_of(kata: Kata, left_open: Collection[str] = ()) -> list[Mutant]:
 
 def _unasked_checks(kata: Kata, module: SourceModule) -> set[str]:
     """Returns the functions that refuse arguments and that the kata's `before` does not use: the
-    kata asks for no such error."""
+    kata requires no such error."""
     known = set()
     for target in kata.before:
         theirs = source_module(target.module, kata.root)

@@ -19,14 +19,14 @@ from ..running.under_test import Implementation, Implementations
 
 @dataclass
 class Outcome:
-    """How one test went on one implementation."""
+    """The result of one test on one implementation."""
 
     test: str
     passed: bool
     skipped: bool = False
     text: str = ""
     taught: bool = False
-    """Whether it failed by a claim of the kata, and not by an error in the code."""
+    """True if a claim of the kata failed, False for an error in the code."""
 
     @property
     def failed(self) -> bool:
@@ -40,7 +40,7 @@ class Trial:
 
 
 class CannotRun(Exception):
-    """The tests could not be collected; the text is what pytest said of it."""
+    """The tests could not be collected; the text is pytest's."""
 
 
 def run_trials(
@@ -49,10 +49,11 @@ def run_trials(
     progress: Callable[[Trial], None],
     *plugins: object,
 ) -> list[Trial]:
-    """Each implementation through its kata's tests; `progress` is called after each test. Ctrl-C
-    is the caller's, although pytest makes an exit status of it.
+    """Runs each implementation through its kata's tests; `progress` is called after each test.
+    Returns one trial for each implementation. Raises KeyboardInterrupt after Ctrl-C, although
+    pytest turns it into an exit status, and CannotRun if the tests can't be collected.
 
-    plugins: what else pytest is to have.
+    plugins: further plugins for pytest.
     """
     if not implementations:
         return []

@@ -12,7 +12,7 @@ from .trials import CannotRun, Trial, run_trials
 from .trials_client import TrialsProcesses
 
 MOST_PROCESSES = 4
-"""How many processes run at once. Each loads torch, and takes some 400 MB."""
+"""The most processes at once. Each loads torch, and takes some 400 MB."""
 
 
 def run_side_by_side(

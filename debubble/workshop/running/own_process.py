@@ -64,8 +64,8 @@ def run(
 
 
 def tear_down(item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.TestReport]:
-    """Tears down what earlier tests set up, in place of this test, which set up nothing here.
-    Returns the report if that fails."""
+    """Tears down, after a test that ran in another process, what earlier tests set up here and
+    `nextitem` does not need. Returns the report if that fails."""
     leave = item.session._setupstate.teardown_exact
     call = pytest.CallInfo.from_call(lambda: leave(nextitem), "teardown")
     report = item.ihook.pytest_runtest_makereport(item=item, call=call)

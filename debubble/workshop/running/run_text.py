@@ -34,7 +34,7 @@ MOST_NAMES = 5
 
 @dataclass
 class Score:
-    """How the tests of a kata went."""
+    """The results of a kata's tests."""
 
     tests: int = 0
     """The number of its tests that the run was asked for."""

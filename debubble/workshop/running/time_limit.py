@@ -22,7 +22,8 @@ GRACE = 2.0
 """Seconds of computing after which a test's own process is ended because no exception could be
 raised in it."""
 STANDING = 3.0
-"""How many times its limit code may stand still: it may be waiting for another process's work."""
+"""The multiple of its limit for which code may stand still: it may be waiting for another process's
+work."""
 A_MOMENT = 1.0
 """Seconds between two looks at code that has reached its limit."""
 

@@ -26,7 +26,7 @@ ENDINGS: dict[int, tuple[str, str, str]] = {
     signal.SIGBUS: ("bus error", "it read or wrote an address without memory behind it", ""),
     signal.SIGABRT: ("abort", "a library found its memory damaged, or could not go on", DAMAGE),
 }
-"""By signal: its name, its meaning, and a further remark."""
+"""The name, the meaning and a further remark for each signal."""
 
 
 def diagnosis_of_error(error: BaseException, line: SourceLine | None) -> Diagnosis | None:
