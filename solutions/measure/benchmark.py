@@ -96,8 +96,8 @@ class Benchmark(Generic[Preset, Cost]):
     presets: Mapping[str, Preset]
     """The shapes that are measured, by name."""
     measure: Callable[[Accelerator, Preset, int, Advance], dict[str, dict[str, Cost]]]
-    """(accelerator, preset, runs, advance) to costs by kind of step and variant; `advance` is
-    called as often as `measure_step` does."""
+    """A function from (accelerator, preset, runs, advance) to costs by kind of step and variant; it
+    calls `advance` as often as `measure_step` does."""
     measured_steps: int
     """How many steps `measure` measures: kinds of step times variants. The progress bar needs
     it."""

@@ -29,7 +29,7 @@ class VariantTable(Generic[Figure]):
     def of(self, figures: Figures[Figure], accelerator: Accelerator) -> Table:
         """Returns the table of these figures. Its title names the accelerator, and says if sim
         models it. The first variant of each kind is the baseline of the ratios."""
-        where = accelerator.description  # of sim it says that it models
+        where = accelerator.description  # on sim, the description says that times are modelled
         how = where if accelerator.modelled else f"measured on {where}"
         table = Table(
             title=f"{self.title}: {how}", box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False

@@ -79,7 +79,7 @@ def few_rows_kernel(
     TOKENS: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
-    UPCAST: tl.constexpr,  # the interpreter's tl.dot takes bfloat16 for integers
+    UPCAST: tl.constexpr,  # the interpreter's tl.dot mistakes bfloat16 for integers
 ):
     """Computes ROWS results of all tokens in each program."""
     token = tl.arange(0, TOKENS)

@@ -158,7 +158,7 @@ def expert_linear_kernel(
     N: tl.constexpr,
     K: tl.constexpr,
     GATHERS: tl.constexpr,
-    UPCAST: tl.constexpr,  # the interpreter's tl.dot takes bfloat16 for integers
+    UPCAST: tl.constexpr,  # the interpreter's tl.dot mistakes bfloat16 for integers
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,

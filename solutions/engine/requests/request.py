@@ -18,7 +18,7 @@ class Status(Enum):
     WAITING = "waiting"
     """Holds no blocks and no slot: it has not begun, or was preempted."""
     LOADING = "loading"
-    """Part of its prefix is on its way from host memory."""
+    """Part of its prefix is being loaded from host memory."""
     RUNNING = "running"
     """Can be in the next step."""
     FINISHED = "finished"

@@ -16,7 +16,7 @@ proposes."""
 
 
 class DataParallelRanks:
-    """Data parallel: every rank has the whole model, and requests of its own."""
+    """The ranks of data parallelism: every rank has the whole model, and requests of its own."""
 
     def __init__(self, group: DataParallelGroup, run_ar: RunAr) -> None:
         self.group, self.run_ar = group, run_ar

@@ -97,7 +97,7 @@ class Sampler:
         }
         logits = sampled.logits
         if any(rows[number // width].request.sampling.bad_words for number in asked):
-            # Log-probabilities are of all words; `_allowed` overwrites the forbidden ones.
+            # Log-probabilities cover forbidden words too; `_allowed` overwrites their logits.
             logits = logits.clone()
         tokens = self._allowed(rows, sampled)
         found = self.side.gather_specific_token_logprobs(logits, asked, tokens)

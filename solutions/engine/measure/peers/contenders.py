@@ -90,7 +90,7 @@ class Ours:
             max_num_seqs=load.batch,
             max_num_batched_tokens=together,
             max_model_len=length,
-            # Twice what a run needs: nothing of the last one need be forgotten first.
+            # Twice the blocks of a run, so that a run needs none of the previous run's.
             num_gpu_blocks=1 + 2 * load.batch * -(-length // 16),
             capture_sizes=(load.batch,),
         )
@@ -155,7 +155,7 @@ class _FirstToken:
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         if not self.seconds:
-            scores.argmax(-1).tolist()  # The host has it.
+            scores.argmax(-1).tolist()  # The host has the first token now.
             self.seconds = time.perf_counter() - self.started
         return scores
 
