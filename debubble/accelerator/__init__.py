@@ -1,4 +1,4 @@
-"""Choosing the accelerator: a real GPU, or the one that this project simulates."""
+"""Chooses the accelerator: a real GPU, or the one that this project simulates."""
 
 from ..contract.addresses import ByAddress, MemoryRange
 from ..contract.capture_error import CaptureError
@@ -22,6 +22,7 @@ __all__ = [
     "launch",
 ]
 
-# `debubble.accelerator` is the function, and not this package: so it has the other names too.
+# `debubble.accelerator` is the function and hides this package, so the function gets the package's
+# names too.
 for _name in __all__:
     setattr(accelerator, _name, globals()[_name])

@@ -1,4 +1,4 @@
-"""as_cuda: code that says "cuda", unchanged, on the simulated accelerator."""
+"""as_cuda: runs code that says "cuda", unchanged, on the simulated accelerator."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from .choice import accelerator
 
 @contextmanager
 def as_cuda() -> Iterator[None]:
-    """In the block "cuda" means sim, in every thread: `device="cuda"`, `.cuda()`, `torch.cuda`,
-    `torch.autocast("cuda")`, `torch.accelerator`.
+    """Makes "cuda" mean sim in the block, in every thread: `device="cuda"`, `.cuda()`,
+    `torch.cuda`, `torch.autocast("cuda")`, `torch.accelerator`.
 
         with debubble.as_cuda(), debubble.find_host_syncs() as report:
             train()  # says .cuda(), and needs no GPU
         print(report)
 
-    What can't be simulated says so in one sentence when it is called. RuntimeError if this process
-    uses a GPU already, or if PyTorch can't be told so on this platform.
+    A call that can't be simulated raises an error with one sentence. Raises RuntimeError if this
+    process uses a GPU already, or if PyTorch can't be redirected on this platform.
     """
     with accelerator("sim").as_cuda():  # type: ignore[attr-defined]  # sim's alone
         yield

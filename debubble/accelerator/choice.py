@@ -1,4 +1,4 @@
-"""One accelerator a process: chosen by name, by DEBUBBLE_DEVICE, or by what the machine has."""
+"""Chooses one accelerator a process: by name, by DEBUBBLE_DEVICE, or by the machine's hardware."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _chosen: Accelerator | None = None
 
 
 def accelerator(name: str = "auto") -> Accelerator:
-    """The accelerator of this process: "cuda", "sim", or "auto" for a GPU if there is one.
+    """Returns the accelerator of this process: "cuda", "sim", or "auto" for a GPU if there is one.
 
-    ValueError for an unknown name; RuntimeError if CUDA is asked for and absent, or if the
-    process uses the other one already: a Triton kernel is compiled or interpreted from the
+    Raises ValueError for an unknown name; RuntimeError if CUDA is requested and absent, or if the
+    process uses the other accelerator already: a Triton kernel is compiled or interpreted from the
     moment it is decorated, so one process uses one accelerator.
     """
     global _chosen
@@ -45,7 +45,7 @@ def accelerator(name: str = "auto") -> Accelerator:
 
 
 def current() -> Accelerator:
-    """The accelerator that this process uses, chosen automatically if none was asked for."""
+    """Returns the accelerator that this process uses, chosen automatically on the first call."""
     return _chosen or accelerator()
 
 
@@ -72,12 +72,12 @@ def launch(
     work: WorkOrMaker = None,
     **meta: object,
 ) -> object:
-    """`current().launch(...)`: runs a kernel as one launch. A plain function's result is given
-    back, a Triton kernel has none.
+    """Runs a kernel as one launch: `current().launch(...)`. Returns a plain function's result, or
+    None for a Triton kernel.
 
-    RuntimeError for a Triton kernel that was decorated for the other accelerator, TypeError for a
-    plain function with a grid, a Triton kernel without, and a grid that is no tuple of 1 to 3
-    integers.
+    Raises RuntimeError for a Triton kernel that was decorated for the other accelerator; TypeError
+    for a plain function with a grid, a Triton kernel without one, and a grid that is no tuple of 1
+    to 3 integers.
     """
     accelerator = current()
     if grid is None:
@@ -99,13 +99,15 @@ def flex_attention(
     block_mask: BlockMask,
     scale: float | None = None,
 ) -> torch.Tensor:
-    """`current().flex_attention(...)`: attention of query tokens [batch, heads, T, D] to the blocks
-    of key and value [1, kv heads, slots, D] that a mask names, in the shape of the query."""
+    """Computes attention of query tokens [batch, heads, T, D] to the blocks of key and value [1, kv
+    heads, slots, D] that a mask names: `current().flex_attention(...)`. Returns a tensor in the
+    shape of the query."""
     return current().flex_attention(query, key, value, block_mask=block_mask, scale=scale)
 
 
 def resolve(name: str) -> str:
-    """ "cuda" or "sim" for a name; "auto" asks DEBUBBLE_DEVICE, then the machine."""
+    """Returns "cuda" or "sim" for a name; "auto" reads DEBUBBLE_DEVICE, then looks at the
+    machine."""
     origin = "accelerator"
     if name == "auto":
         name, origin = os.environ.get(VARIABLE) or "auto", VARIABLE
@@ -119,8 +121,8 @@ def resolve(name: str) -> str:
 
 
 def prepare_triton() -> None:
-    """Has Triton interpret kernels if this process is on sim, or would be if it asked now."""
-    # A wrong DEBUBBLE_DEVICE is answered where an accelerator is asked for, not by every import.
+    """Makes Triton interpret kernels if this process is on sim, or would choose sim now."""
+    # A wrong DEBUBBLE_DEVICE raises where an accelerator is chosen, not in every import.
     with suppress(ValueError):
         if (_chosen.name if _chosen else resolve("auto")) == "sim":
             triton_mode.interpret_triton()

@@ -1,12 +1,14 @@
-"""A GPU that several people share is used by one of them at a time: first come, first served.
+"""Queues several people for one shared GPU, so that one of them at a time uses it: first come,
+first served.
 
-DEBUBBLE_GPU_QUEUE names a folder that all of them may write to, with the sticky bit. Where it is
-set, a process that asks for CUDA waits until it is its turn, says how many are before it, and has
-the GPU until it ends. However it ends: both files that it holds are locks of the kernel, which lets
-go of them when the last process that has them open is gone. What it starts uses its turn.
+DEBUBBLE_GPU_QUEUE names a folder that all of them may write to, with the sticky bit. If it is set,
+a process that requests CUDA waits for its turn, says how many are before it, and has the GPU until
+it ends, however it ends: both files that it holds are locks of the operating system's kernel, which
+releases them when the last process that has them open is gone. Processes that it starts use its
+turn.
 
-Whose turn it is does not rest on the order of the tickets alone: whoever comes first in line must
-also get the one lock on `holder`, so that two never have the GPU at once.
+The order of the tickets alone does not decide whose turn it is: the first process in line must also
+get the one lock on `holder`, so that two never have the GPU at once.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ from pathlib import Path
 
 FOLDER = "DEBUBBLE_GPU_QUEUE"
 TURN = "DEBUBBLE_GPU_TURN"
-"""Set for what is started by a process that has the GPU."""
+"""The environment variable that is set for processes started by a process that has the GPU."""
 NAME = "DEBUBBLE_LEARNER"
 TICKET = re.compile(r"(?P<came>[0-9]{20})-(?P<who>.+)-[0-9]+")
-"""A ticket's name. Everybody can write into the folder: a file with another name is no ticket."""
+"""A ticket's name. Everybody can write into the folder, so a file with another name is ignored."""
 LOOK_SECONDS = 0.2
 SAY_SECONDS = 60.0
 
@@ -33,7 +35,8 @@ _turn: Turn | None = None
 
 @dataclass
 class Turn:
-    """What a process holds while it waits, and while it has the GPU."""
+    """The ticket and the open files that a process holds while it waits and while it has the
+    GPU."""
 
     ticket: Path
     files: list[int]
@@ -47,17 +50,17 @@ class Turn:
 
 @dataclass(frozen=True)
 class Standing:
-    """One in line, the first of whom has the GPU."""
+    """A person in line; the first in line has the GPU."""
 
     who: str
     seconds: float
-    """How long ago they came."""
+    """Seconds since they joined."""
 
 
 def wait_for_turn() -> None:
-    """Returns once this process may use the GPU; at once where nobody shares it.
+    """Returns once this process may use the GPU; at once if the GPU is not shared.
 
-    RuntimeError, a sentence, where the folder can't be used.
+    Raises RuntimeError, with one sentence, if the folder can't be used.
     """
     global _turn
     folder = os.environ.get(FOLDER)
@@ -74,7 +77,7 @@ def wait_for_turn() -> None:
 
 
 def take(folder: Path) -> Turn:
-    """Waits in line. Ctrl-C leaves it."""
+    """Waits in line. Ctrl-C leaves the line."""
     turn = _join(folder)
     try:
         holder = os.open(folder / "holder", os.O_RDONLY | os.O_CREAT, 0o644)
@@ -96,7 +99,7 @@ def take(folder: Path) -> Turn:
 
 
 def line(folder: Path) -> list[Standing]:
-    """Who has the GPU and who waits for it, in order."""
+    """Returns who has the GPU and who waits for it, in order."""
     now = time.time()
     found = []
     for path, came, who in _tickets(folder):
@@ -112,7 +115,8 @@ def _tickets(folder: Path) -> list[tuple[Path, int, str]]:
 
 
 def _join(folder: Path) -> Turn:
-    """The ticket is locked before anybody sees it: one without a lock is of somebody who died."""
+    """Makes a ticket and returns its turn. The ticket is locked before others see it, because an
+    unlocked ticket belongs to a process that ended."""
     who = "".join(c for c in os.environ.get(NAME, "") if c.isalnum() or c in "._")[:40]
     name = f"{who or f'user {os.getuid()}'}-{os.getpid()}"
     hidden = folder / f".{name}"
@@ -124,7 +128,8 @@ def _join(folder: Path) -> Turn:
 
 
 def _before(ticket: Path) -> list[str]:
-    """Whose tickets come first. Those of the dead are cleared away, if they are ours."""
+    """Returns the owners of the tickets before this one. Removes tickets of ended processes, if
+    they are ours."""
     live = []
     for path, _, who in _tickets(ticket.parent):
         if path.name >= ticket.name:
@@ -149,8 +154,9 @@ def _is_live(ticket: Path) -> bool:
 
 
 def _locks(file: int) -> bool:
-    """Whether this process has the lock on an open file now; False where another one has it."""
-    import fcntl  # Windows has none, and nobody shares a GPU there.
+    """Returns True if this process has the lock on an open file now, False if another process has
+    it."""
+    import fcntl  # Windows has no fcntl, and GPUs aren't shared there.
 
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

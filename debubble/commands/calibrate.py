@@ -1,4 +1,4 @@
-"""`debubble calibrate`: measures this machine's GPU into files, for sim and for whoever asks."""
+"""`debubble calibrate`: measures this machine's GPU into files, for sim and for other tools."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from .refusal import refuse
 from .registered import registered
 
 GROUP = "debubble.calibrations"
-"""Entry points of what else is measured, each a callable (accelerator, console) -> None that
-prints and stores what it finds."""
+"""Entry points of further measurements, each a callable (accelerator, console) -> None that prints
+and stores its result."""
 COST = "cost"
 
 
 def calibrate(output: Path | None = None, only: str | None = None) -> None:
-    """Measures the cost model into `output`, then all of GROUP; or the one part that is called
-    `only`. Without `output` the file lies beside the shipped ones in a checkout, and else in the
-    current folder. A part of GROUP that fails leaves the others be, and the exit status 1."""
+    """Measures the cost model into `output`, then all of GROUP; or only the part called `only`.
+    Without `output` the file lies beside the shipped ones in a checkout, and otherwise in the
+    current folder. If a part of GROUP fails, the other parts still run, and the exit status is
+    1."""
     others = {name: point for name, point in registered(GROUP).items() if name != COST}
     parts = _parts(only, [COST, *others])
     if output is not None and COST not in parts:
@@ -75,7 +76,8 @@ def measure_cost(gpu: Accelerator, console: Console, output: Path | None) -> Non
 
 
 def _measure(point: EntryPoint, gpu: Accelerator, console: Console) -> bool:
-    """Whether it went well; if not, says so."""
+    """Runs one measurement. Returns True on success; otherwise prints the error and returns
+    False."""
     try:
         point.load()(gpu, console)
     except Exception as error:

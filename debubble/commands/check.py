@@ -1,4 +1,4 @@
-"""`debubble check`: proves the katas, as a table and a sentence for each thing that is wrong."""
+"""`debubble check`: proves the katas, as a table and a sentence for each problem."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Shown = Callable[[int, int, str], None]
 
 
 def check(names: list[str], device: str, write_stubs: bool, pristine: bool) -> None:
-    """Prove the katas with these names, or all. Exit with status 1 when any claim does not hold.
+    """Proves the katas with these names, or all. Exits with status 1 when any claim does not hold.
 
-    write_stubs: first write the stubs of all katas; without names nothing is proved then.
+    write_stubs: first write the stubs of all katas; without names it then stops without a proof.
     """
     console = Console(highlight=False)
     with refusing():
@@ -73,7 +73,7 @@ def accelerator_of(device: str) -> Accelerator:
 def _prove(
     catalogue: Catalogue, device: str, pristine: bool, katas: list[Kata], progress: Shown
 ) -> list[Verdict]:
-    # It needs pytest, which whoever has no katas need not have.
+    # The proof needs pytest, which users without katas may lack.
     from debubble.workshop.proof import check as prove
 
     return prove.check(catalogue, device, progress, pristine, katas)
@@ -82,7 +82,8 @@ def _prove(
 def with_progress(
     console: Console, accelerator: Accelerator, work: Callable[[Shown], Result]
 ) -> Result:
-    """What `work` returns, which is given what it calls with what is done, of how many."""
+    """Returns the result of `work`, which gets a callback that draws the progress: done, total,
+    current."""
     console.print(f"on {accelerator.description}")
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
     with Progress(*columns, console=console, transient=True) as bar:
@@ -95,7 +96,8 @@ def with_progress(
 
 
 def _table(katas: list[Kata], verdicts: list[Verdict]) -> Table:
-    """A row a kata: do its stub, its solution and its wrong attempts do what they should?"""
+    """Returns a table with a row per kata: whether its stub, its solution and its wrong attempts do
+    what they should."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("kata", no_wrap=True)
     for heading in ("stub fails", "solution passes", "attempts told why", "files"):

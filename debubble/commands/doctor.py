@@ -1,4 +1,4 @@
-"""`debubble doctor`: this machine in a dozen lines, and what of it is modelled."""
+"""`debubble doctor`: describes this machine in a dozen lines, and what is modelled on it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from debubble.accelerator import Accelerator
 
 CALIBRATED = "debubble.calibrated"
-"""Entry points named as those of `debubble calibrate`, each a callable (GPU's name) -> str: a
-sentence that says whether this GPU was measured, and whose figures are used if not."""
+"""Entry points with the names of those of `debubble calibrate`, each a callable (GPU's name) ->
+str. The result is a sentence that says whether this GPU was measured, and whose figures are used if
+not."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WITHOUT_PYTORCH = "opened: `debubble trace FILE`, Timeline.load"
 
 
 def doctor() -> None:
-    """Say what this machine is: accelerator, versions, what is measured and what is modelled."""
+    """Prints what this machine is: accelerator, versions, what is measured and what is modelled."""
     try:
         need_pytorch("the accelerator")
         accelerator = debubble.accelerator("auto")
@@ -64,7 +65,7 @@ def hardware(accelerator: Accelerator) -> dict[str, str]:
 
 
 def gpu(limit: float | None = None) -> str:
-    """`limit`: the GiB that this process may use of it."""
+    """Returns the GPU in words; `limit` is the number of its GiB that this process may use."""
     import torch
 
     if torch.cuda.is_available():
@@ -94,7 +95,7 @@ def batch_copies(accelerator: Accelerator) -> str:
 
 
 def calibrations(accelerator: Accelerator) -> dict[str, str]:
-    """What of a real GPU was measured, and by whose figures the rest goes."""
+    """Returns which parts of a real GPU were measured, and whose figures are used for the rest."""
     if accelerator.modelled:
         return {}
     gpu = accelerator.description
@@ -103,7 +104,7 @@ def calibrations(accelerator: Accelerator) -> dict[str, str]:
 
 
 def sims_times(gpu: str) -> str:
-    """Of which GPU they are modelled, as `debubble calibrate` measures it."""
+    """Returns a sentence with the GPU that sim's times are modelled on."""
     from debubble.sim.clock.cost import CALIBRATIONS, VARIABLE, CostModel
 
     try:

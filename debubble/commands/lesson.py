@@ -1,4 +1,4 @@
-"""`debubble lesson SYSTEM [SITE]`: what was changed, as the difference of two files."""
+"""`debubble lesson SYSTEM [SITE]`: shows what a system changed, as the difference of two files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLOURS = {"-": "red", "+": "green", "@": "cyan"}
 
 
 def lesson(system: str, site: str | None) -> None:
-    """Print the idea of each lesson, and its diff."""
+    """Prints the idea of each lesson, and its diff."""
     with refusing():
         for number, found in enumerate(find_lessons(find_catalogue().root, system, site)):
             if number:

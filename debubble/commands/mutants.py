@@ -1,4 +1,5 @@
-"""`debubble check --mutants`: every small edit of a solution that no test of its kata notices."""
+"""`debubble check --mutants`: finds every small edit of a solution that no test of its kata
+notices."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def check_mutants(names: list[str], device: str) -> None:
-    """Of the katas with these names, or of all. Exit with status 1 when a mutant survives for which
-    surviving_mutants.toml has no reason."""
+    """Tries the mutants of the katas with these names, or of all. Exits with status 1 when a mutant
+    survives for which surviving_mutants.toml has no reason."""
     console = Console(highlight=False)
     with refusing():
         catalogue = find_catalogue()
@@ -41,7 +42,7 @@ def check_mutants(names: list[str], device: str) -> None:
 
 
 def _in_words(mutations: Sequence[Mutation]) -> str:
-    """`20 of 23 mutants fail, 2 do the same, 1 may pass`."""
+    """Returns a summary such as `20 of 23 mutants fail, 2 do the same, 1 may pass`."""
     tried = sum(mutation.tried for mutation in mutations)
     survive = sum(len(mutation.survivors) for mutation in mutations)
     same = sum(len(mutation.equivalent) for mutation in mutations)
@@ -53,7 +54,7 @@ def _in_words(mutations: Sequence[Mutation]) -> str:
 
 
 def _try(catalogue: Catalogue, katas: list[Kata], device: str, progress: Shown) -> list[Mutation]:
-    # It needs pytest, which whoever has no katas need not have.
+    # The mutants need pytest, which users without katas may lack.
     from debubble.workshop.proof.survivors import mutate
 
     return mutate(catalogue, katas, device, progress)

@@ -1,4 +1,4 @@
-"""How a command refuses: one sentence on stderr, and exit status 2."""
+"""Refuses a command: one sentence on stderr, and exit status 2."""
 
 from __future__ import annotations
 

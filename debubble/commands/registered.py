@@ -1,4 +1,5 @@
-"""What others add to the command line: as entry points, or in the pyproject.toml of a checkout."""
+"""Finds extensions of the command line: entry points, or entries in the pyproject.toml of a
+checkout."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ PROJECT = ASSETS.with_name("pyproject.toml")
 
 
 def registered(group: str) -> dict[str, EntryPoint]:
-    """By name: those of the group `debubble.<something>`, and in a checkout those that its
-    pyproject.toml lists in `tool.debubble.<something>`."""
+    """Returns the entry points of the group `debubble.<something>` by name, and in a checkout those
+    that its pyproject.toml lists in `tool.debubble.<something>`."""
     return {point.name: point for point in [*_in_the_checkout(group), *entry_points(group=group)]}
 
 

@@ -11,7 +11,8 @@ from rich.text import Text
 def figures_first(
     headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], width: int, figures: int
 ) -> Table:
-    """The first columns flush right; only the last one gives way in a narrow terminal."""
+    """Returns a table with the first `figures` columns flush right; only the last column is cut in
+    a narrow terminal."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     *columns, last = zip(headings, *rows, strict=True)
     for number, column in enumerate(columns):

@@ -1,4 +1,4 @@
-"""`debubble syncs SCRIPT`: runs a script, and says at which of its lines the host waited."""
+"""`debubble syncs SCRIPT`: runs a script, and reports the lines at which the host waited."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Wanted:
 
 
 def syncs(program: str, arguments: list[str], wanted: Wanted) -> None:
-    """Exits as the script does, and says where an exception ended it.
+    """Runs the script, exits with its status, and says where an exception ended it.
 
     With `check` it exits with status 1 if there is a race or a host sync that is not allowed, with
     `baseline` if there is a race or a new host sync. It exits with status 2 and one sentence if
@@ -125,8 +125,8 @@ ON_CUDA = "The script never touched the GPU: does it ask for an argument such as
 def _advice(
     accelerator: Accelerator, wanted: Wanted, report: SyncReport, ended_by: BaseException | None
 ) -> str | None:
-    """Returns what to try if the script ran to its end without the device, or if it failed because
-    there is no GPU. Another failure says itself what is wrong."""
+    """Returns advice if the script ran to its end without the device, or if it failed because there
+    is no GPU. Another failure explains itself."""
     on_sim = accelerator.modelled and not wanted.as_cuda
     if report.endings:
         return ON_SIM if on_sim and _asks_for_cuda(ended_by) else None
@@ -162,7 +162,8 @@ def show(report: SyncReport, stack: bool = False) -> None:
 
 
 def _console() -> Console:
-    """Lines of code are cut to the terminal's width; in a file or a log there is more room."""
+    """Returns a console. Lines of code are cut to the terminal's width; a file or a log is
+    wider."""
     console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = WIDTH_OF_A_LOG
@@ -217,7 +218,8 @@ def _enter_as_cuda(stack: ExitStack) -> None:
 
 
 def _writable(file: Path | None) -> Path | None:
-    """The absolute path, since a script may change folders; refused before anything runs."""
+    """Returns the absolute path, since a script may change folders; refuses an unwritable one
+    before anything runs."""
     if file is None:
         return None
     file = Path(os.path.abspath(file))

@@ -20,11 +20,11 @@ from .rich_table import figures_first
 
 WIDEST = 120
 MOST_ROWS = 40
-"""Of the bubbles' table, the longest first."""
+"""The most rows of the bubbles' table, the longest idle times first."""
 
 
 def trace(file: Path, perfetto: Path | None = None, width: int | None = None) -> None:
-    """Print lanes, counts and bubbles of `file`, or write Perfetto JSON to `perfetto`.
+    """Prints lanes, counts and bubbles of `file`, or writes Perfetto JSON to `perfetto`.
 
     Exits with status 2 and one sentence on stderr when a file can't be read or written.
     """

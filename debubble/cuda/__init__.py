@@ -1,4 +1,5 @@
-"""CUDA through PyTorch: the accelerator, its recordings from Kineto, its guard against waits."""
+"""CUDA through PyTorch: the accelerator, its recordings from Kineto, and its guard against host
+waits."""
 
 from ..contract.pytorch import need_pytorch
 

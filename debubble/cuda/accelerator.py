@@ -1,4 +1,4 @@
-"""The real GPU, as chapters, katas and solutions see it."""
+"""The accelerator of a real GPU, as chapters, katas and solutions use it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class CudaAccelerator:
     modelled = False
 
     def __init__(self) -> None:
-        """ValueError if DEBUBBLE_GPU_MEMORY is no number of GiB above 0."""
+        """Prepares the current GPU. Raises ValueError if DEBUBBLE_GPU_MEMORY is no number of GiB
+        above 0."""
         self.device = torch.device("cuda", torch.cuda.current_device())
         limit_memory(self.device)
         self.pin_memory = _can_pin()
@@ -63,7 +64,8 @@ class CudaAccelerator:
     def description(self) -> str:
         return torch.cuda.get_device_name(self.device)
 
-    # PyTorch's own streams and events: they take each other, and there are no others here.
+    # These are PyTorch's own streams and events, which accept each other; no other kinds exist
+    # here.
 
     def stream(self) -> Stream:
         return cast(Stream, torch.cuda.Stream())
@@ -81,7 +83,7 @@ class CudaAccelerator:
         torch.cuda.synchronize()
 
     def sleep(self, milliseconds: float) -> None:
-        """Keeps the current stream busy for that long with one kernel, and returns at once."""
+        """Keeps the current stream busy for `milliseconds` with one kernel, and returns at once."""
         if milliseconds < 0:
             raise ValueError(f"sleep takes milliseconds of at least 0, not {milliseconds}")
         self.launch(sleep, (1,), int(milliseconds * 1e6))
@@ -110,12 +112,13 @@ class CudaAccelerator:
         block_mask: BlockMask,
         scale: float | None = None,
     ) -> torch.Tensor:
-        """The first call of its kind takes a second or two."""
+        """Computes attention. The first call of each specialisation takes a second or two, to
+        compile."""
         return self._flex_attention(query, key, value, block_mask, scale)
 
     @property
     def flex_compilations(self) -> int:
-        """As PyTorch counts them."""
+        """The number of compilations that PyTorch counts."""
         return self._flex_attention.compilations
 
     def memory_at(self, address: int) -> MemoryRange | None:
@@ -153,7 +156,7 @@ class CudaAccelerator:
         with ExitStack() as running:
 
             def stop() -> None:
-                """A recording that is full stops wherever it is, perhaps where nobody may wait."""
+                """Stops a full recording at once, even inside a region that forbids host syncs."""
                 with allow_host_sync():
                     running.close()
 
@@ -176,7 +179,8 @@ class CudaAccelerator:
             yield
 
     def _warm_up_the_profiler(self) -> None:
-        """The first recording of a process would show the profiler's own start."""
+        """Runs the profiler once before the first recording of a process, which would otherwise
+        show the profiler's own start."""
         if not self._profiled_before:
             self._profiled_before = True
             with _profiling():
@@ -186,8 +190,8 @@ class CudaAccelerator:
 
 @contextmanager
 def _profiling() -> Iterator[profile]:
-    """What every thread asks for. PyTorch would build objects of each event for its own tables if
-    it were to keep more than one cycle; that it keeps only one is what it would warn of."""
+    """Profiles the calls of every thread. PyTorch would build objects of each event for its own
+    tables if it kept more than one cycle; the ignored warning is about keeping only one."""
     everywhere = _ExperimentalConfig(profile_all_threads=True)
     profiler = profile(activities=ACTIVITIES, experimental_config=everywhere)
     with ExitStack() as running:
@@ -199,7 +203,7 @@ def _profiling() -> Iterator[profile]:
 
 @contextmanager
 def _bounded() -> Iterator[None]:
-    """Says in the trace where the learner's part begins and ends; then waits for its work."""
+    """Marks in the trace where the learner's part begins and ends; then waits for its work."""
     with annotate(BEGIN):
         pass
     try:
@@ -222,7 +226,8 @@ def _trace_of(profiler: profile) -> Trace:
 
 
 def _can_pin() -> bool:
-    """Some platforms have CUDA and no page-locked memory, such as WSL."""
+    """Returns True if memory can be pinned. Some platforms with CUDA, such as WSL, have no
+    page-locked memory."""
     try:
         return torch.empty(1, pin_memory=True).is_pinned()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""FlexAttention on CUDA: PyTorch's, compiled on first use for every number of tokens."""
+"""FlexAttention on CUDA: PyTorch's, compiled on first use for every specialisation of a call."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 SPLITS, SPLITS_OF_A_BATCH = 32, 16
-"""Programs that share the keys of a short query, or of each short query of a batch. Left to itself
-PyTorch takes more of them for few heads, and more than two kernels to combine what they find."""
+"""Programs that share the keys of a short query, or of each short query of a batch. By default
+PyTorch takes more programs for few heads, and more than two kernels to combine their results."""
 STAGES = 3
-"""Blocks of keys that a program of a short query has on their way: while it computes with one, the
-numbers of the next ones are looked up, and their keys arrive."""
+"""Blocks of keys that a program of a short query loads ahead: while it computes with one block, the
+next block numbers are looked up, and their keys arrive."""
 
 
 class _Prepared(NamedTuple):
-    """What is known of a call before it runs. It keeps no tensor of it alive."""
+    """Facts about a call that are known before it runs. They keep no tensor of the call alive."""
 
     block_mask: weakref.ref[BlockMask]
     looks: Hashable
@@ -55,7 +55,8 @@ class _Prepared(NamedTuple):
 class FlexAttention:
     """A compiled function for each specialisation of a call.
 
-    One for all of them would do, until PyTorch has compiled it eight times: then it gives up.
+    A single function for all calls would work until PyTorch has compiled it eight times: then
+    PyTorch gives up.
     """
 
     def __init__(
@@ -68,8 +69,9 @@ class FlexAttention:
         self._is_capturing, self._backend, self._device = is_capturing, backend, device
         self._compiled: dict[Hashable, Callable[..., torch.Tensor]] = {}
         self._last: _Prepared | None = None
-        """The layers of a step call with the same mask and alike tensors: what was found out for
-        the first one, which takes longer than a launch, holds for all."""
+        """The last prepared call. The layers of a step call with the same mask and similar tensors,
+        so the preparation for the first layer, which takes longer than a launch, serves all of
+        them."""
 
     def __call__(
         self,
@@ -139,7 +141,7 @@ def _look(tensor: torch.Tensor) -> Hashable:
 
 
 def _options(call: FlexCall) -> dict[str, object]:
-    """Tiles that divide the blocks of the mask: left to itself PyTorch takes those of 128."""
+    """Returns tiles that divide the blocks of the mask: by default PyTorch takes tiles of 128."""
     rows, columns = call.tile
     splits = SPLITS_OF_A_BATCH if call.is_batch else SPLITS
     options: dict[str, object] = {"BLOCK_M": rows, "BLOCK_N": columns, "SPLIT_KV": splits}
@@ -151,16 +153,17 @@ def _options(call: FlexCall) -> dict[str, object]:
 
 
 def _with_code_of_its_own(function: Callable[..., torch.Tensor]) -> types.FunctionType:
-    """PyTorch keeps what it compiles, and counts how often, by a function's code object."""
+    """Returns a copy of the function with its own code object: PyTorch stores compiled code, and
+    counts compilations, by code object."""
     code = function.__code__.replace()
     return types.FunctionType(code, function.__globals__, function.__name__)
 
 
 @contextmanager
 def _compiling() -> Iterator[None]:
-    """Compiles for sizes as such, not for two of them being equal by chance; for the scale as it
-    is. May wait for the device. Distributions go on to check their arguments, which PyTorch
-    switches off in the whole process when it first compiles."""
+    """Compiles for sizes in general, not for two of them being equal by chance, and for the scale
+    as a constant. May wait for the device. Restores the argument checks of distributions, which
+    PyTorch switches off in the whole process when it first compiles."""
     from torch._dynamo import config as of_tracing
     from torch.fx.experimental import _config as of_shapes
 
@@ -176,7 +179,7 @@ def _compiling() -> Iterator[None]:
 
 @contextmanager
 def _never_compiling(would_compile: str) -> Iterator[None]:
-    """CaptureError where a call would be compiled again, for a reason that nobody foresaw."""
+    """Raises CaptureError if a call would be compiled again for an unforeseen reason."""
     try:
         with torch.compiler.set_stance("fail_on_recompile"):
             yield

@@ -1,4 +1,4 @@
-"""A kernel that ends when the host says so, or after a time."""
+"""A kernel that ends when the host opens the gate, or after a time limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CUDA graphs behind the same two calls as on sim."""
+"""CUDA graphs with the same two calls as on sim."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from .trace.marks import marked
 
 
 class CudaGraph:
-    """What was captured, or nothing yet."""
+    """A CUDA graph: empty until `capture()`, then replayed by `replay()`."""
 
     _one_is_captured: ClassVar[bool] = False
-    """In this process, by whatever thread: beginning a second capture would break the first."""
+    """True while any thread of this process captures: beginning a second capture would break the
+    first."""
 
     def __init__(self) -> None:
         self._graph = torch.cuda.CUDAGraph()
@@ -26,8 +27,8 @@ class CudaGraph:
 
     @contextmanager
     def capture(self) -> Iterator[None]:
-        """Records the work of the block instead of running it, on a stream of its own. Waits for
-        the device first. After an error everything is as before, and the graph is empty."""
+        """Captures the work of the block instead of running it, on a stream of its own. Waits for
+        the device first. After an error all state is as before, and the graph is empty."""
         if CudaGraph._one_is_captured or torch.cuda.is_current_stream_capturing():
             raise CaptureError(NESTED)
         if self._is_full:
@@ -41,7 +42,8 @@ class CudaGraph:
                 with no_collection():
                     yield
             except BaseException:
-                # An error breaks the capture too, and says so when that ends: not the one to tell.
+                # The error has broken the capture too, which raises when it ends: the first error
+                # is the one to report.
                 with suppress(RuntimeError):
                     captured.__exit__(None, None, None)
                 raise
@@ -56,7 +58,7 @@ class CudaGraph:
         self._is_full = True
 
     def replay(self) -> None:
-        """One launch for all of the captured work."""
+        """Runs the captured work again, as one launch."""
         if not self._is_full:
             raise CaptureError(IS_EMPTY)
         with marked():
@@ -64,7 +66,8 @@ class CudaGraph:
 
 
 def _mend_random_numbers() -> None:
-    """A capture that was broken leaves PyTorch's generator waiting for its end, and refusing to
-    draw; the end of any other capture is good enough."""
+    """Ends the broken state of PyTorch's random number generator. After a broken capture the
+    generator waits for the capture's end and refuses to draw; the end of any other capture resets
+    it."""
     with suppress(RuntimeError), allow_host_sync(), torch.cuda.graph(torch.cuda.CUDAGraph()):
         torch.zeros(1, device="cuda")

@@ -1,4 +1,4 @@
-"""How much of the GPU's memory this process may take, where several people share one."""
+"""Limits the GPU memory that this process may take, for a GPU that several people share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ VARIABLE = "DEBUBBLE_GPU_MEMORY"
 
 
 def limit_in_gib() -> float | None:
-    """None without DEBUBBLE_GPU_MEMORY; ValueError if that is no number of GiB above 0."""
+    """Returns the limit, or None without DEBUBBLE_GPU_MEMORY. Raises ValueError if that is no
+    number of GiB above 0."""
     text = os.environ.get(VARIABLE)
     if not text:
         return None
@@ -25,8 +26,8 @@ def limit_in_gib() -> float | None:
 
 
 def limit_memory(device: torch.device) -> None:
-    """PyTorch's allocator hands out no more than the limit, and fails beyond it as if the GPU were
-    full. The CUDA context, and what libraries take by themselves, come on top."""
+    """Makes PyTorch's allocator stop at the limit, and fail beyond it as if the GPU were full. The
+    CUDA context, and memory that libraries allocate themselves, come on top."""
     limit = limit_in_gib()
     if limit is not None:
         total = torch.cuda.get_device_properties(device).total_memory

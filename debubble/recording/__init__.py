@@ -1,4 +1,4 @@
-"""Blocks of code that are looked at: recorded, searched for host syncs, or kept from any."""
+"""Blocks of code that are recorded, searched for host syncs, or forbidden to have any."""
 
 from typing import TYPE_CHECKING
 

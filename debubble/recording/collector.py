@@ -1,4 +1,4 @@
-"""find_host_syncs: lets code run, and then says where the host waited."""
+"""find_host_syncs: runs code, and reports where the host waited."""
 
 from __future__ import annotations
 
@@ -13,30 +13,32 @@ if TYPE_CHECKING:
     from ..accelerator import Accelerator
 
 MOST_CALLS = 100_000
-"""Calls of PyTorch that are recorded. On a GPU the trace of so many takes some gigabytes."""
+"""The most calls of PyTorch that are recorded. On a GPU the trace of this many takes some
+gigabytes."""
 
 
 @contextmanager
 def find_host_syncs(
     accelerator: Accelerator | None = None, most_calls: int | None = MOST_CALLS
 ) -> Iterator[SyncReport]:
-    """Gives a SyncReport that is filled when the block ends: each line at which the host waited
-    for the device, or at which a copy of pageable memory kept it, how often and for how long.
+    """Yields a SyncReport that is filled when the block ends: each line at which the host waited
+    for the device, or at which a copy of pageable memory held the host, with how many times and for
+    how long.
 
         with debubble.find_host_syncs() as report:
             model.step(batch)
         print(report)
 
-    Sees every thread. Lines are those of your own code, outside PyTorch and other packages; on
-    CUDA a thread that was running before the block is named, and its lines are known for tasks
-    that it gets through a ThreadPoolExecutor. What lies inside `allow_host_sync` is listed apart.
-    If the block, or a thread in it, ends by an exception, the report says so, and where.
-    After `most_calls` calls of PyTorch the report is `timeline.cut_off`; None means no limit.
+    Sees every thread. Lines are those of your own code, outside PyTorch and other packages. On CUDA
+    a thread that was running before the block is named, and its lines are known for tasks that it
+    gets through a ThreadPoolExecutor. Waits inside `allow_host_sync` are listed apart. If the
+    block, or a thread in it, ends by an exception, the report says so, and where. After
+    `most_calls` calls of PyTorch the report is `timeline.cut_off`; None means no limit.
 
-    Not seen: time that the host spends on allocating device or pinned memory, and on a full
-    launch queue.
+    Not seen: time that the host spends on allocating device or pinned memory, and on a full launch
+    queue.
     """
-    # The command line asks for the limit alone, and that imports torch.
+    # The command line imports this module for the limit alone, and `recording` imports torch.
     from .recording import record
 
     report = None

@@ -15,9 +15,9 @@ def no_host_syncs() -> Iterator[None]:
     """Raises HostSyncError at the line where the host waits for the device, or copies to or from
     pageable or non-contiguous memory "without blocking".
 
-    Holds for this context, for the backward passes that it begins, hooks included, for the threads
-    that it starts, and for the tasks that it submits to thread pools; all other threads may wait.
-    What is refused in a thread is raised there, and at the end of the block as well.
+    Applies to this context, to the backward passes that it begins, hooks included, to the threads
+    that it starts, and to the tasks that it submits to thread pools; all other threads may wait. A
+    wait that is refused in a thread raises there, and at the end of the block as well.
 
     On a GPU `torch.compile` runs functions as they are written while a block like this is on, and
     refuses `fullgraph=True`: PyTorch compiles nothing under a mode that watches its operators.
@@ -32,7 +32,8 @@ def no_host_syncs() -> Iterator[None]:
 
 
 def _for_this_region(accelerator: Accelerator, in_a_pool: bool) -> Enter | None:
-    """What a thread that is started now runs inside of, if waits are forbidden here."""
+    """Returns the context in which a thread that starts now has to run, or None if waits are not
+    forbidden here."""
     region = region_here()
     if region is None:
         return None

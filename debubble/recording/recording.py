@@ -1,4 +1,4 @@
-"""record: everything that happens on the accelerator inside a block, as a Timeline."""
+"""record: records everything that happens on the accelerator inside a block, as a Timeline."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..timeline import Timeline
 def record(
     accelerator: Accelerator | None = None, most_calls: int | None = None
 ) -> Iterator[Timeline]:
-    """Gives a Timeline that is filled when the block ends and the device is done.
+    """Yields a Timeline that is filled when the block ends and the device is done.
 
-    Waiting for the device before and after the block is not part of the recording. With
-    `most_calls` the recording is full after so many calls of the host, and its timeline `cut_off`.
-    RuntimeError inside another recording, which would miss what this one sees.
+    Waiting for the device before and after the block is not part of the recording. After
+    `most_calls` calls of the host the recording is full, and its timeline is `cut_off`. Raises
+    RuntimeError inside another recording, because a recording sees the whole process.
     """
     accelerator = accelerator or current()
     timeline = Timeline(
@@ -40,14 +40,14 @@ def record(
 
 
 def elapsed() -> float | None:
-    """Microseconds since the running recording began, by the clock of its host events; None if
-    none runs."""
+    """Returns the microseconds since the running recording began, by the clock of its host events,
+    or None without a recording."""
     return _clocks[0]() if _clocks else None
 
 
 _clocks: list[Callable[[], float]] = []
-"""The clock of the recording that runs."""
+"""The clock of the running recording, if there is one."""
 
 
 ONE_AT_A_TIME = Lock()
-"""A recording sees all threads of its process."""
+"""The lock of the one recording of a process, which sees all its threads."""

@@ -1,4 +1,5 @@
-"""What PyTorch's operators do on CUDA: launches, copies and host waits, as rules over metadata."""
+"""The work of PyTorch's operators on CUDA, launches, copies and host waits, as rules over
+metadata."""
 
 from ..contract.pytorch import need_pytorch
 

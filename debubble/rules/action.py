@@ -1,4 +1,4 @@
-"""What an operator asks of the device: kernels, copies and host waits, in order."""
+"""The actions of an operator on the device: kernels, copies and host waits, in order."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ class Action(NamedTuple):
     kind: Literal["kernel", "copy", "memset", "sync"]
     name: str
     nbytes: float = 0
-    """What a kernel reads and writes, or what a copy moves."""
+    """The bytes that a kernel reads and writes, or that a copy moves."""
     flops: float = 0.0
     unit: Literal["vector", "library", "triton", "sleep"] = "vector"
-    """Whose kernel it is: PyTorch's own, a library's matrix product, Triton's; a sleep has its
+    """The kind of kernel: PyTorch's own, a library's matrix product, or Triton's. A sleep has its
     microseconds as `flops`."""
     tensor_cores: bool = True
-    """Whether a matrix product runs there: in half precision it does, in fp32 it doesn't."""
+    """True if a matrix product runs on tensor cores: in half precision it does, in fp32 it
+    doesn't."""
     copy_kind: CopyKind | None = None
     host_blocks: bool = False
-    """The driver keeps the host until the copy is done, without a synchronisation call."""
+    """True if the driver holds the host until the copy is done, without a synchronisation call."""
     pageable: bool = False
-    """A copy's host memory is pageable."""
+    """True if a copy's host memory is pageable."""
     pieces: tuple[int, int] = (0, 0)
-    """How many copies one call asks for in a batch: below the cliff, and from it on."""
+    """The number of copies in one batch call: of sizes below the cliff, and from it on."""
     link_bytes: float = 0
-    """What a kernel reads from pinned host memory, or writes to it: the larger of the two."""
+    """The bytes that a kernel reads from pinned host memory, or writes to it: the larger of the
+    two."""
 
 
 SYNC = Action("sync", "stream synchronize")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from .effects import NOTHING, ONE_KERNEL, Effects
 
 SORTED_IN_ONE_BLOCK = 4096
-"""Elements that one block of threads sorts."""
+"""The most elements that one block of threads sorts."""
 LARGE = 1 << 16
-"""Elements from which on counting takes a second kernel."""
+"""The number of elements above which counting takes a second kernel."""
 
 
 def nonzero(args: tuple, kwargs: dict) -> Effects:
-    """Counts, tells the host how many, then writes the positions."""
+    """Counts, reads the number on the host, then writes the positions."""
     mask = args[0]
     if mask.numel() == 0:
         return Effects(kernels=2, reads=1)
@@ -26,14 +26,14 @@ def equal(args: tuple, kwargs: dict) -> Effects:
 
 
 def bincount(args: tuple, kwargs: dict) -> Effects:
-    """Asks for the smallest and the largest value."""
+    """Reads the smallest and the largest value on the host."""
     if args[0].numel() == 0:
         return ONE_KERNEL
     return Effects(kernels=2, reads=2, kernels_after=2)
 
 
 def histc(args: tuple, kwargs: dict) -> Effects:
-    """Asks for the smallest and the largest value, unless it is told where to begin and end."""
+    """Reads the smallest and the largest value on the host, unless the range is given."""
     low = args[2] if len(args) > 2 else kwargs.get("min", 0)
     high = args[3] if len(args) > 3 else kwargs.get("max", 0)
     if low != high or args[0].numel() == 0:
@@ -42,7 +42,7 @@ def histc(args: tuple, kwargs: dict) -> Effects:
 
 
 def unique_consecutive(args: tuple, kwargs: dict) -> Effects:
-    """Along a dimension rows are compared, and the number of them is waited for as well."""
+    """Compares rows if there is a dimension, and then also waits for the number of rows."""
     dim = args[3] if len(args) > 3 else kwargs.get("dim")
     if dim is None:
         return Effects(kernels=1, reads=1, kernels_after=1)

@@ -1,7 +1,7 @@
-"""Which of CUDA's ways `scaled_dot_product_attention` goes: one fused kernel, or step by step.
+"""Predicts how CUDA runs `scaled_dot_product_attention`: as one fused kernel, or step by step.
 
-PyTorch asks a library's kernel first and falls back on plain products and a softmax. Which kernel
-it is, cuDNN's or the one of flash attention, makes no difference here: each is one launch.
+PyTorch tries a library's kernel first and falls back on plain products and a softmax. It makes no
+difference here whether cuDNN's or flash attention's kernel runs: each is one launch.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ import torch
 Way = Literal["fused", "step by step"]
 HALVES = (torch.float16, torch.bfloat16)
 LARGEST_HEAD = 256
-"""Numbers in a head that the kernels for halves take."""
+"""The largest head size that the kernels for halves take."""
 ALIGNED_BYTES = 16
-"""The kernel for fp32, and for any mask, reads a head in pieces of so many bytes."""
+"""The kernel for fp32, and for any mask, reads a head in pieces of this many bytes."""
 
 
 def way_of_attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None,
     is_causal: bool, grouped: bool,
 ) -> Way:  # fmt: skip
-    """query [batch, heads, rows, head], key and value [batch, heads, columns, head]"""
+    """Returns "fused" or "step by step" for query [batch, heads, rows, head], key and value [batch,
+    heads, columns, head]."""
     inputs = (query, key, value)
     if any(t.dim() != 4 or t.numel() == 0 or t.stride(-1) != 1 for t in inputs):
         return "step by step"

@@ -1,4 +1,5 @@
-"""A call of PyTorch in a few words: its name, and what of its arguments can make the host wait."""
+"""Describes a PyTorch call in a few words: its name, and the arguments that can make the host
+wait."""
 
 from __future__ import annotations
 
@@ -16,11 +17,12 @@ class _Calls(threading.local):
 
 
 CALLS = _Calls()
-"""Is set by who watches PyTorch's functions; a finished call leaves nothing here."""
+"""The running call of each thread, set by the code that watches PyTorch's functions, and reset when
+the call ends."""
 
 
 class during:
-    """The running thread's call, for as long as it lasts; inside another it is no call."""
+    """Sets the running thread's call in a block. A call inside another call is not set."""
 
     __slots__ = ("_call", "_outer")
 
@@ -37,13 +39,13 @@ class during:
 
 
 def running_call() -> str | None:
-    """Returns the running thread's call as `describe` has it, None outside any."""
+    """Returns the running thread's call as `describe` names it, or None outside of any call."""
     return None if CALLS.running is None else describe(*CALLS.running)
 
 
 def describe(function: Any, args: tuple, kwargs: dict) -> str | None:
-    """Returns `item`, or `__getitem__(mask)` where the arguments say more; None for a call that
-    only runs others, such as `backward`."""
+    """Returns `item`, or `__getitem__(mask)` if the arguments say more. Returns None for a call
+    that only runs others, such as `backward`."""
     name = getattr(function, "__name__", None)
     if name is None or name in RUNS_OTHERS:
         return None
@@ -56,7 +58,7 @@ RUNS_OTHERS = {"backward", "grad", "__get__", "__set__", "_run_symbolic"}
 
 
 def _of_index(args: tuple, kwargs: dict) -> Iterator[str]:
-    """What an index consists of, and which value is assigned: `x[index] = value`."""
+    """Yields the parts of an index, and the kind of the assigned value: `x[index] = value`."""
     parts = args[1] if isinstance(args[1], tuple) else (args[1],)
     for part in parts:
         yield from _of_part(part)
@@ -100,7 +102,8 @@ def _of_value(value: Any) -> Iterator[str]:
 
 
 def _of_host_memory(args: tuple, kwargs: dict) -> Iterator[str]:
-    """What keeps a copy between host and device from being one of pinned, contiguous bytes."""
+    """Yields the reasons why a copy between host and device is not one of pinned, contiguous
+    bytes."""
     tensors = [t for t in (*args, *kwargs.values()) if isinstance(t, torch.Tensor)]
     host = next((t for t in tensors if not _on_device(t) and t.layout is torch.strided), None)
     if host is None:
@@ -118,7 +121,7 @@ def _of_host_memory(args: tuple, kwargs: dict) -> Iterator[str]:
 
 
 def _of_values(args: tuple, kwargs: dict) -> Iterator[str]:
-    """What a tensor is made of: `torch.tensor(values)`, `x.new_tensor(values)`."""
+    """Yields the kind of the values of a tensor: `torch.tensor(values)`, `x.new_tensor(values)`."""
     values = next((v for v in args if not _is_tensor_method(v, args)), kwargs.get("data"))
     if isinstance(values, (list, tuple)):
         yield "list of tensors" if _has_tensor(values) else "list"
@@ -131,13 +134,13 @@ def _of_values(args: tuple, kwargs: dict) -> Iterator[str]:
 
 
 def _is_tensor_method(value: Any, args: tuple) -> bool:
-    """True for the tensor of `x.new_tensor(values)`, whose own values play no part."""
+    """Returns True for the tensor of `x.new_tensor(values)`, whose own values play no part."""
     return len(args) > 1 and value is args[0] and isinstance(value, torch.Tensor)
 
 
 def _has_tensor(values: Any) -> bool:
-    """True if a list, or a list in it, holds a tensor of the device; only first ones are looked
-    at below the first level."""
+    """Returns True if a list, or a list in it, holds a tensor of the device. Below the first level
+    it looks only at the first items."""
     return any(
         _on_device(one) or (isinstance(one, (list, tuple)) and _has_tensor(one[:1]))
         for one in values
@@ -169,4 +172,4 @@ FACTS: dict[str, Facts] = {
     **dict.fromkeys(("where", "fill_", "masked_fill", "masked_fill_", "clamp"), _of_numbers),
     **dict.fromkeys(("index_fill_", "index_put_", "isin", "searchsorted"), _of_numbers),
 }
-"""By a function's name, which of its arguments to look at."""
+"""The function that examines the arguments, by the name of the called function."""

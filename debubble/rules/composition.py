@@ -1,4 +1,4 @@
-"""Which operators are only a way of calling others, so that the others are what counts."""
+"""Finds operators that only call other operators, so that the rules apply to those."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ COMPOSITE_KEYS = (
     torch.DispatchKey.CompositeExplicitAutogradNonFunctional,
 )
 COPIES = {"copy_", "_to_copy"}
-"""Composed of others by name, and ruled by `debubble.rules.copies`."""
+"""Operators that PyTorch composes of others by name, and that have rules in
+`debubble.rules.copies`."""
 
 
 @functools.cache
 def parts_of(func: OpOverload) -> Callable[..., object] | None:
-    """Calls the others in place of an operator, or None if it computes, copies or is a view."""
+    """Returns a function that calls the other operators in place of `func`, or None if it computes,
+    copies or is a view."""
     name = name_of(func)
     if name in TABLE or name in COPIES or name.startswith("_foreach_"):
         return None
@@ -37,7 +39,7 @@ def parts_of(func: OpOverload) -> Callable[..., object] | None:
 
 
 def is_view(func: OpOverload) -> bool:
-    """Whether an operator gives another look at the same memory, and launches nothing."""
+    """Returns True if an operator returns a view of the same memory, and launches nothing."""
     if name_of(func) in VIEWS_BY_NAME:
         return True
     returns = func._schema.returns
@@ -55,5 +57,5 @@ def has_kernel(func: OpOverload, key: torch.DispatchKey) -> bool:
 
 
 def name_of(func: OpOverload) -> str:
-    """`add.Tensor` for aten::add.Tensor, `cumsum` for aten::cumsum."""
+    """Returns `add.Tensor` for aten::add.Tensor, `cumsum` for aten::cumsum."""
     return func.name().removeprefix("aten::")

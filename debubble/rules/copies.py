@@ -1,6 +1,6 @@
 """The rules of `copy_` and `to` between host and device, as PyTorch has them for CUDA.
 
-Tensors are looked at, never read: shape, stride, dtype, address and whether they are pinned.
+Only metadata of tensors is used: shape, stride, dtype, address and whether they are pinned.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 Direction = Literal["h2d", "d2h", "d2d"]
 TAKEN_OVER_AT_ONCE = 2 << 20
-"""Pageable bytes that the driver takes over at once; for more it waits for the stream. Measured on
-an H200 and an H100: the host of 2048 KiB returns, that of 2080 KiB waits."""
+"""The most pageable bytes that the driver takes over at once; for more it waits for the stream.
+Measured on an H200 and an H100: the host returns from 2048 KiB, and waits for 2080 KiB."""
 
 
 def device_copy(target: torch.Tensor, source: torch.Tensor) -> list[Action]:
-    """On the device: one memcpy when both lie dense in one order, else one kernel."""
+    """Returns the actions of a copy on the device: one memcpy when both tensors lie dense in one
+    order, else one kernel."""
     if source.numel() == 0 or _is_same(target, source):
         return []
     same_bits = target.is_conj() == source.is_conj() and target.is_neg() == source.is_neg()
@@ -31,8 +32,9 @@ def device_copy(target: torch.Tensor, source: torch.Tensor) -> list[Action]:
 
 
 def upload(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> list[Action]:
-    """Host to device. What can't be copied byte by byte is made so first: converted on the
-    device if the copy is not to block, else on the CPU, into fresh pageable memory."""
+    """Returns the actions of a copy from host to device. A source that can't be copied byte by byte
+    is converted first: on the device if the copy is not to block, else on the CPU, into fresh
+    pageable memory."""
     if target.numel() == 0:
         return []
     same_dtype = target.dtype == source.dtype
@@ -50,13 +52,14 @@ def upload(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> li
 
 
 def upload_of_bytes(nbytes: int) -> list[Action]:
-    """A blocking copy of so many bytes from pageable memory."""
+    """Returns the actions of a blocking copy of `nbytes` bytes from pageable memory."""
     return _between("h2d_pageable", nbytes, non_blocking=False) if nbytes else []
 
 
 def download(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> list[Action]:
-    """Device to host: made dense on the device, and converted there if the copy is not to block.
-    What a target with holes gets comes by way of fresh pageable memory."""
+    """Returns the actions of a copy from device to host. The source is made dense on the device,
+    and converted there if the copy is not to block. A target with holes gets its values through
+    fresh pageable memory."""
     if target.numel() == 0:
         return []
     actions = []
@@ -72,14 +75,15 @@ def download(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> 
 
 
 def copy_of_bytes(kind: Direction, nbytes: int, *, pageable: bool = False) -> Action:
-    """An asynchronous copy between addresses, of `kind` "h2d", "d2h" or "d2d"."""
+    """Returns the asynchronous copy between addresses, of `kind` "h2d", "d2h" or "d2d"."""
     if kind == "h2d":
         return _between("h2d_pageable" if pageable else "h2d_pinned", nbytes, True)[0]
     return _between(kind, nbytes, True, host_is_pinned=not pageable)[0]
 
 
 def dense_alike(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether both cover dense memory in the same order, so that bytes can be copied in one go."""
+    """Returns True if both tensors cover dense memory in the same order, so that their bytes can be
+    copied at once."""
     if a.shape != b.shape:
         return False
     if a.is_contiguous() and b.is_contiguous():
@@ -99,16 +103,16 @@ def nbytes_of(tensor: torch.Tensor) -> int:
 
 
 def is_taken_over(kind: CopyKind | None, nbytes: float) -> bool:
-    """Whether the driver's call copies the bytes into memory of its own, for the copy engine to
-    take them from there: the host is kept for that long, and doesn't wait for the stream."""
+    """Returns True if the driver's call copies the bytes into memory of its own, from which the
+    copy engine takes them: the host is held for that long, and doesn't wait for the stream."""
     return kind == "h2d_pageable" and nbytes <= TAKEN_OVER_AT_ONCE
 
 
 def _between(
     kind: CopyKind, nbytes: int, non_blocking: bool, host_is_pinned: bool = True
 ) -> list[Action]:
-    """A blocking copy is followed by a synchronisation. One that touches pageable memory keeps
-    the host in the driver even when it was asked not to block."""
+    """Returns a copy, with a synchronisation after it if it is blocking. A copy that uses pageable
+    memory may hold the host in the driver even if it is non-blocking."""
     pageable = not host_is_pinned
     if not non_blocking:
         return [copy(kind, nbytes, pageable=pageable), SYNC]

@@ -1,4 +1,4 @@
-"""What an operator does on CUDA, as counts, and as actions for the device."""
+"""The work of an operator on CUDA, as counts, and as actions for the device."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from .action import SYNC, Action, copy
 
 
-# Not frozen, which would take longer to make: one is made for many an operator that sim runs.
+# Not frozen, because a frozen dataclass takes longer to make: sim makes one for many of its
+# operators.
 @dataclass(slots=True)
 class Effects:
-    """How often an operator does what. The order in time is the order of the fields."""
+    """The counts of an operator's actions. Their order in time is the order of the fields."""
 
     uploads: int = 0
     """Blocking copies of a CPU value from pageable memory."""
@@ -26,12 +27,12 @@ class Effects:
 
     @property
     def waits(self) -> bool:
-        """Whether the host goes on only when the device has done it."""
+        """True if the host waits for the device during the operator."""
         return bool(self.reads or self.syncs or self.uploads)
 
     def actions(self, whole: Action) -> list[Action]:
-        """One list for the device. `whole` is the operator as if it were one kernel: its bytes
-        and operations are spread over the kernels that there are."""
+        """Returns one list of actions for the device. `whole` is the operator as if it were one
+        kernel: its bytes and operations are spread over the actual kernels."""
         if self is ONE_KERNEL:
             return [whole]
         count = max(1, self.kernels + self.kernels_after)
@@ -70,9 +71,10 @@ NOTHING = Effects(kernels=0)
 READ = Effects(kernels=0, reads=1)
 ERROR_CHECK = Effects(d2d=1, kernels=0, reads=1, kernels_after=1)
 COPIED_FIRST = Effects(d2d=1)
-"""A functional form of an in-place operator: a copy of the input, then the kernel."""
+"""The effects of a functional form of an in-place operator: a copy of the input, then the
+kernel."""
 FILLED_FIRST = Effects(kernels=2)
-"""What is only written in places: zeros everywhere, then the kernel."""
+"""The effects of an operator that writes only some elements: zeros everywhere, then the kernel."""
 
 
 def kernels(count: int) -> Effects:

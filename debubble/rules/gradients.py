@@ -1,6 +1,6 @@
-"""What CUDA launches for the gradient of an operator that it has in one piece.
+"""The work of CUDA for the gradient of an operator that CUDA has in one piece.
 
-`effects_of_gradient` is told the operator's own arguments; PyTorch has no one operator for these
+`effects_of_gradient` takes the operator's own arguments: PyTorch has no single operator for these
 gradients that every device shares.
 """
 
@@ -16,8 +16,9 @@ HALVES = (torch.float16, torch.bfloat16)
 
 
 def attention(args: tuple, kwargs: dict) -> Effects:
-    """The kernel for halves has one before it and one behind it; that for fp32 is handed the sums
-    of gradient times result, which take two. A mask that learns has its gradient added up."""
+    """Counts a kernel before and one after the kernel for halves. The kernel for fp32 needs the
+    sums of gradient times result, which take two kernels. A mask that requires a gradient takes one
+    more."""
     mask = args[3] if len(args) > 3 else kwargs.get("attn_mask")
     of_mask = mask is not None and mask.requires_grad
     takes_sums = args[0].dtype not in HALVES
@@ -25,7 +26,7 @@ def attention(args: tuple, kwargs: dict) -> Effects:
 
 
 def rms_norm(args: tuple, kwargs: dict) -> Effects:
-    """One for the input, one for the weight."""
+    """Counts one kernel for the input, one for the weight."""
     weight = args[2] if len(args) > 2 else kwargs.get("weight")
     return Effects(kernels=1 + (weight is not None))
 
@@ -35,12 +36,12 @@ def recurrent(args: tuple, kwargs: dict) -> Effects:
 
 
 def product(args: tuple, kwargs: dict) -> Effects:
-    """Divided by each factor, once the host knows that none of them is 0."""
+    """Divides by each factor, once the host knows that none of them is 0."""
     return Effects(kernels=4, reads=1, kernels_after=2)
 
 
 def running_product(args: tuple, kwargs: dict) -> Effects:
-    """The same; the rest is a sum from behind."""
+    """Divides as `product` does; the other kernels sum from the end."""
     if args[0].numel() <= 1:
         return Effects(kernels=0)
     return Effects(kernels=3, reads=1, kernels_after=4)

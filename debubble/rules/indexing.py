@@ -12,7 +12,7 @@ from .effects import NOTHING, ONE_KERNEL, Effects
 
 
 def index_tensors(indices: Iterable[torch.Tensor | None]) -> Effects:
-    """What it takes to have index tensors as integers on the device."""
+    """Returns the effects of converting index tensors to integers on the device."""
     total = NOTHING
     for index in indices:
         if index is None:
@@ -23,12 +23,13 @@ def index_tensors(indices: Iterable[torch.Tensor | None]) -> Effects:
         elif is_mask:
             total += nonzero((index,), {})
         elif index.dtype == torch.int32 and index.numel() > 0:
-            total += ONE_KERNEL  # It is made int64 first.
+            total += ONE_KERNEL  # It is converted to int64 first.
     return total
 
 
 def repeat_interleave(args: tuple, kwargs: dict) -> Effects:
-    """Without `output_size` the host asks how much there will be, and for negative counts."""
+    """Reads on the host the size of the result, and whether a count is negative, unless
+    `output_size` is given."""
     uploads = index_tensors(args[:1]) if args[0].device.type == "cpu" else NOTHING
     if kwargs.get("output_size") is not None:
         return uploads + Effects(kernels=3)
@@ -40,7 +41,8 @@ def index(args: tuple, kwargs: dict) -> Effects:
 
 
 def index_put_(args: tuple, kwargs: dict) -> Effects:
-    """A number through one mask is a masked fill; any other value has to be on the device."""
+    """Fills by mask if a number is put through one mask; any other value has to be on the
+    device."""
     indices, value = args[1:3]
     accumulate = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
     from_host = value.device.type == "cpu"
@@ -60,7 +62,7 @@ def index_put(args: tuple, kwargs: dict) -> Effects:
 
 
 def fill_with_tensor(args: tuple, kwargs: dict) -> Effects:
-    """`index_fill_` and `masked_fill_` want a number: a value on the device is read back."""
+    """Reads a value on the device back, because `index_fill_` and `masked_fill_` take a number."""
     return Effects(reads=args[-1].device.type != "cpu", kernels=0, kernels_after=1)
 
 
@@ -69,7 +71,7 @@ def filled_with_tensor(args: tuple, kwargs: dict) -> Effects:
 
 
 def where(args: tuple, kwargs: dict) -> Effects:
-    """Takes its values on the device; a CPU scalar is sent there first."""
+    """Uploads CPU scalars first, because the kernel takes its values on the device."""
     scalars = [a for a in args if isinstance(a, torch.Tensor) and a.device.type == "cpu"]
     return Effects(uploads=len(scalars))
 
@@ -87,13 +89,13 @@ def concatenation(args: tuple, kwargs: dict) -> Effects:
 
 
 def one_hot(args: tuple, kwargs: dict) -> Effects:
-    """Without `num_classes` the host asks for the largest index."""
+    """Reads the largest index on the host, unless `num_classes` is given."""
     classes = args[1] if len(args) > 1 else kwargs.get("num_classes", -1)
     return Effects(kernels=2) if classes != -1 else Effects(kernels=1, reads=1, kernels_after=2)
 
 
 def isin(args: tuple, kwargs: dict) -> Effects:
-    """Few test values are compared one by one, many are sorted."""
+    """Compares few test values one by one, and sorts many."""
     elements, tests = args[:2]
     if tests.numel() < 10 * elements.numel() ** 0.145:
         one_pair = elements.numel() == tests.numel() == 1
@@ -102,11 +104,11 @@ def isin(args: tuple, kwargs: dict) -> Effects:
 
 
 SORTED_FROM = 3072
-"""Indices beyond which the gradient of an embedding sorts them."""
+"""The most indices that the gradient of an embedding adds without sorting them."""
 
 
 def embedding_backward(args: tuple, kwargs: dict) -> Effects:
-    """Zeros, then the rows that were looked up are added to them, many of them in sorted order."""
+    """Writes zeros, then adds the rows that were looked up, many of them in sorted order."""
     indices, by_frequency = args[1], args[4]
     few = indices.numel() <= SORTED_FROM and not by_frequency
     return Effects(kernels=2 if few else 12)

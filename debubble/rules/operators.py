@@ -1,8 +1,8 @@
 """The operator table: what each ATen operator launches, copies and waits for on CUDA.
 
-Measured on an H200 with torch 2.11 (`assets/effects/`). An operator that isn't listed launches
-one kernel; a view launches none. Kernel counts of sorting and linear algebra depend on the size
-and on library versions, and are those of small inputs unless a rule says more.
+Measured on an H200 with torch 2.11 (`assets/effects/`). An operator that isn't listed launches one
+kernel; a view launches none. Kernel counts of sorting and linear algebra depend on the size and on
+library versions, and are those of small inputs unless a rule says more.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ from .spectra import fft_back, fft_of_complex
 
 
 def effects_of(name: str, args: tuple, kwargs: dict) -> Effects:
-    """The effects of an operator by its overload, such as `index.Tensor`, on these arguments.
+    """Returns the effects of an operator by its overload, such as `index.Tensor`, on these
+    arguments.
 
-    Only metadata is looked at, and the arguments may lie on any device that plays CUDA.
+    Only metadata is used, and the arguments may lie on any device that stands for CUDA.
     """
     rule = rule_of(name)
     return rule if isinstance(rule, Effects) else rule(args, kwargs)
@@ -65,8 +66,8 @@ RESULTS_GIVEN = {"values", "values_stable"}
 
 @functools.cache
 def rule_of(name: str) -> Rule:
-    """What an operator does, whatever its arguments, or a function of them. An overload that
-    writes to `out=` goes by the rule of the one that doesn't."""
+    """Returns the effects of an operator, or a function that computes them from its arguments. An
+    overload that writes to `out=` has the rule of the overload that doesn't."""
     base, _, overload = name.partition(".")
     if name not in TABLE and (overload.endswith("out") or overload in RESULTS_GIVEN):
         name = f"{base}.{overload.removesuffix('_out')}"
@@ -75,8 +76,8 @@ def rule_of(name: str) -> Rule:
 
 
 def clone(args: tuple, kwargs: dict) -> Effects:
-    """Dense memory is copied as it lies, whatever its order; other memory by a kernel, as are
-    numbers that are negated or conjugated only when they are read."""
+    """Copies dense memory as it lies, in any order. Other memory takes a kernel, and so do numbers
+    that are negated or conjugated only when they are read."""
     if args[0].is_conj() or args[0].is_neg():
         return ONE_KERNEL
     keeps_order = kwargs.get("memory_format") in (None, torch.preserve_format)
@@ -206,4 +207,5 @@ TAKEN_APART_ELSEWHERE = (
     "lstm_cell",
     "gru_cell",
 )
-"""Operators that CUDA has in one piece, and PyTorch composes of others for an unknown device."""
+"""Operators that CUDA has in one piece, and that PyTorch composes of others for an unknown
+device."""

@@ -10,18 +10,19 @@ HALVES = (torch.float16, torch.bfloat16)
 
 
 TILE = 128
-"""Rows and columns of the result that one block of a large product computes."""
+"""The rows and columns of the result that one block of a large product computes."""
 TILES = 64
-"""Of the result, from which on the device is busy enough without splitting the inner dimension:
-1024 x 1024 is one kernel on an H100 and an H200, and what is smaller was measured as two."""
+"""The number of tiles of the result from which on the device is busy enough without splitting the
+inner dimension: 1024 x 1024 is one kernel on an H100 and an H200, and smaller results were measured
+as two."""
 SPLIT_FROM = 128
 """The inner dimension from which on a product in fp32 is split."""
 FEW_ROWS = 16
-"""Up to so many a library takes a kernel for narrow matrices."""
+"""The most rows for which a library takes a kernel for narrow matrices."""
 
 
 def product(args: tuple, kwargs: dict) -> Effects:
-    """Few results and a long inner dimension are split over the device, then summed."""
+    """Splits a small result with a long inner dimension over the device, then sums the parts."""
     first, second = args[-2:]
     rows, inner = first.shape[-2:]
     if second.dtype in HALVES:
@@ -33,8 +34,8 @@ def product(args: tuple, kwargs: dict) -> Effects:
 
 
 def addmm(args: tuple, kwargs: dict) -> Effects:
-    """A bias vector is added by the library, which takes three kernels for some small results in
-    fp32; a whole matrix is copied into the result first."""
+    """Adds a bias vector inside the library's kernel, which takes three kernels for some small
+    results in fp32; a whole matrix is copied into the result first."""
     bias, first, second = args[:3]
     if not bias.is_contiguous():
         return Effects(kernels=2)
@@ -52,23 +53,23 @@ def _is_small(rows: int, columns: int) -> bool:
 
 
 def _is_transposed(factor: torch.Tensor) -> bool:
-    """As the weight of a linear layer is."""
+    """Returns True for a matrix that is transposed as the weight of a linear layer is."""
     return factor.dim() == 2 and factor.stride(0) == 1 and not factor.is_contiguous()
 
 
 def normalisation(args: tuple, kwargs: dict) -> Effects:
-    """Rows that can be read in vectors of four take one kernel, others two."""
+    """Takes one kernel for rows that can be read in vectors of four, two for other rows."""
     return kernels(1 if args[0].shape[-1] % 4 == 0 else 2)
 
 
 def normalisation_backward(args: tuple, kwargs: dict) -> Effects:
-    """One kernel for the input, and one for weight and bias together."""
+    """Takes one kernel for the input, and one for weight and bias together."""
     of_input, *of_parameters = args[-1]
     return Effects(kernels=int(of_input) + any(of_parameters))
 
 
 def batch_normalisation(args: tuple, kwargs: dict) -> Effects:
-    """With weights, over more than rows, it is one kernel of cuDNN."""
+    """Takes one kernel of cuDNN for data with weights and more than two dimensions."""
     if _is_cudnns(args[0], args[1]):
         return ONE_KERNEL
     return Effects(kernels=3) if args[5] else Effects(d2d=1, kernels=2)
@@ -84,7 +85,7 @@ def _is_cudnns(data: torch.Tensor, weight: torch.Tensor | None) -> bool:
 
 
 def convolution(args: tuple, kwargs: dict) -> Effects:
-    """The weights are put in the order of an image that has its channels last."""
+    """Reorders the weights for an image that has its channels last, if theirs aren't."""
     image, weight, bias = args[:3]
     reorders = _channels_last(image) and not _channels_last(weight)
     return Effects(kernels=1 + (bias is not None) + reorders)
@@ -97,5 +98,5 @@ def _channels_last(tensor: torch.Tensor) -> bool:
 
 
 def convolution_backward(args: tuple, kwargs: dict) -> Effects:
-    """One kernel for each of image, weight and bias that has a gradient."""
+    """Takes one kernel for each of image, weight and bias that has a gradient."""
     return Effects(kernels=sum(args[-1]))

@@ -33,12 +33,12 @@ def topk(args: tuple, kwargs: dict) -> Effects:
 
 
 def scan(args: tuple, kwargs: dict) -> Effects:
-    """One dimension is scanned by a library in two kernels; another dtype is converted first."""
+    """Scans a single dimension in two kernels of a library; converts another dtype first."""
     return Effects(kernels=1 + _converts(args[0], kwargs) + (args[0].dim() == 1))
 
 
 def total(args: tuple, kwargs: dict) -> Effects:
-    """Another dtype is converted first, but half precision is added up in fp32 as it is read."""
+    """Converts another dtype first, but sums half precision into fp32 as it reads it."""
     halves = args[0].dtype in (torch.float16, torch.bfloat16)
     if halves and kwargs.get("dtype") == torch.float32:
         return ONE_KERNEL
@@ -46,14 +46,15 @@ def total(args: tuple, kwargs: dict) -> Effects:
 
 
 def of_all(args: tuple, kwargs: dict) -> Effects:
-    """`all` and `any` copy a single value, which another type is made a truth value for."""
+    """Copies a single value, and converts it to bool first if it has another type."""
     if args[0].numel() != 1:
         return ONE_KERNEL
     return Effects(d2d=1, kernels=int(args[0].dtype != torch.bool))
 
 
 def _converts(tensor: torch.Tensor, kwargs: dict) -> bool:
-    """Whether the elements are added up in another dtype: small integers are in int64."""
+    """Returns True if the elements are summed in another dtype: small integers are summed in
+    int64."""
     whole = not tensor.is_floating_point() and not tensor.is_complex()
     wanted = kwargs.get("dtype") or (torch.int64 if whole else tensor.dtype)
     return wanted != tensor.dtype

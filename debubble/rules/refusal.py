@@ -1,4 +1,4 @@
-"""Why an action is not allowed in a region without host waits, as a sentence."""
+"""Explains in a sentence why an action is not allowed in a region without host waits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .action import Action
 
 
 def refusal(name: str, actions: Iterable[Action]) -> str | None:
-    """The first reason against an operator's actions, or None when the host never waits."""
+    """Returns the first reason against an operator's actions, or None when the host never waits."""
     what = SPOKEN.get(name, name)
     for action in actions:
         if action.copy_kind == "h2d_pageable":

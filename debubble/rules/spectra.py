@@ -6,12 +6,13 @@ from .effects import Effects
 
 
 def fft_of_complex(args: tuple, kwargs: dict) -> Effects:
-    """Scaled afterwards, unless that is left to the transform in the other direction."""
+    """Scales the result in a second kernel, unless the transform in the other direction does
+    that."""
     return Effects(kernels=1 + bool(args[2]))
 
 
 def fft_back(args: tuple, kwargs: dict) -> Effects:
-    """To real numbers: the library overwrites what it reads, so that is a copy. All dimensions
-    but the last go before it."""
+    """Transforms to real numbers. The library overwrites its input, so the input is copied; all
+    dimensions but the last are transformed in a kernel before."""
     dims, normalisation = args[1:3]
     return Effects(d2d=1, kernels=(len(dims) > 1) + 1 + bool(normalisation))

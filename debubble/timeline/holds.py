@@ -1,6 +1,7 @@
-"""What in a recording kept the host from going on: each wait, and each copy that the driver holds.
+"""Finds what held the host in a recording: each wait, and each copy during which the driver holds
+the host.
 
-A blocking copy is two calls to CUDA, the copy and a synchronisation, and one thing to its reader.
+A blocking copy is two CUDA calls, the copy and a synchronisation, and counts as one hold.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ A_VALUE = 16
 
 
 class Hold(NamedTuple):
-    """`held`: microseconds that the host could not go on; `last`: the event that let it go."""
+    """A wait of the host. `held`: microseconds that the host could not go on; `last`: the event
+    that ended the wait."""
 
     kind: HoldKind
     held: float
@@ -37,14 +39,14 @@ class Hold(NamedTuple):
 
 
 def find_holds(events: Sequence[Event]) -> Iterator[Hold]:
-    """In the order in which each thread was let go."""
+    """Yields the holds of each thread in the order in which they ended."""
     copies = {
         event.launched_by: event
         for event in events
         if event.kind == "copy" and event.launched_by is not None
     }
     asked: dict[str | None, tuple[Event, Event]] = {}
-    """By thread, the copy that it asked for last, with its call, until it asks for more."""
+    """The last copy of each thread with its call, until the thread makes another call."""
     for index, event in enumerate(events):
         if event.on_device:
             continue
@@ -74,11 +76,12 @@ def _ends_copy(event: Event, call: Event) -> bool:
 
 
 AFTER_COPY = "stream synchronize"
-"""How PyTorch waits for a copy that is to block."""
+"""The synchronisation by which PyTorch waits for a blocking copy."""
 
 
 def _blocking_copy(call: Event, copy: Event, sync: Event) -> Hold:
-    """From pageable memory the copying call itself takes its time, on the host's own bytes."""
+    """Returns the hold of a blocking copy. With pageable memory the copying call itself counts too,
+    because it works on the host's bytes."""
     held = sync.duration + (call.duration if _is_pageable(copy) else 0.0)
     if copy.copy_kind == "d2h":
         return Hold("value" if copy.bytes <= A_VALUE else "download", held, sync, copy)
@@ -88,12 +91,14 @@ def _blocking_copy(call: Event, copy: Event, sync: Event) -> Hold:
 
 
 def _copy_alone(call: Event, copy: Event) -> Iterator[Hold]:
-    """A copy that was asked for without blocking; only the driver can still keep the host."""
+    """Yields the hold of a non-blocking copy, if pageable memory lets the driver still hold the
+    host."""
     if _is_pageable(copy):
         kind: HoldKind = "pageable_download" if copy.copy_kind == "d2h" else "staged_upload"
         yield Hold(kind, call.duration, call, copy)
 
 
 def _is_pageable(copy: Event) -> bool:
-    """Files older than the flag have the kind of an upload."""
+    """Returns True for a copy with pageable memory. In files older than the flag only the kind of
+    an upload shows this."""
     return copy.pageable or copy.copy_kind == "h2d_pageable"

@@ -19,12 +19,12 @@ from .timeline.words import format_time, printable
 
 FIGURES = ("held", "worst", "times", "idle")
 WIDTH = 160
-"""Characters of a line of advice where no terminal says how wide it is."""
+"""The width in characters of a line of advice where the output has no terminal."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A row of the table: `findings` that look alike, and the lines that stand below it."""
+    """A row of the table: the sum of the findings that look alike, and the lines below it."""
 
     finding: Finding
     line: str

@@ -1,2 +1,1 @@
-"""`debubble board FOLDER`: a group's progress, live, read from their files and from nothing
-else."""
+"""`debubble board FOLDER`: a group's live progress, read from their progress files only."""

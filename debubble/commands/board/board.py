@@ -14,11 +14,11 @@ from ..refusal import refuse, refusing
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
 TRIES = 50
-"""So many ports are tried, from the one that was asked for on."""
+"""The number of ports that are tried, beginning with the requested one."""
 
 
 def board(folder: Path, port: int, address: str, kept: Path | None) -> None:
-    """Serve until Ctrl-C. Nobody's code is run, and nothing is written into their folders."""
+    """Serves until Ctrl-C. It runs no learner's code and writes nothing into their folders."""
     try:
         from tornado.httpserver import HTTPServer
     except ImportError:
@@ -50,7 +50,7 @@ def board(folder: Path, port: int, address: str, kept: Path | None) -> None:
 
 
 def _listen(server, port: int, address: str) -> int:
-    """On the first port that is free; a sentence where none is."""
+    """Listens on the first free port and returns it; refuses with a sentence if none is free."""
     reason = ""
     for candidate in range(port, port + TRIES):
         try:

@@ -1,4 +1,4 @@
-"""A group: whoever has a progress file below one folder, and what the board shows of them
+"""A group: all learners with a progress file below one folder, and the board's data about them
 together."""
 
 from __future__ import annotations
@@ -25,28 +25,30 @@ PLACES = (
     ("debubble", "my", NAME),
     (NAME,),
 )
-"""Where, below a learner's folder: a clone, a home of the hub's, a workspace."""
+"""The places of the file below a learner's folder: in a clone, in a home of the hub, in a
+workspace."""
 MOST_QUESTIONS = 100
-"""Three times what the chapters ask: one who makes questions up hides nobody's."""
+"""The most questions shown, three times as many as the chapters have: invented questions of one
+learner hide no real ones."""
 HERE_SECONDS = 300.0
-"""Who was heard of within them is at work."""
+"""Seconds since a learner's last event within which they count as present."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """Whose file is looked for, and where."""
+    """A learner whose file is looked for, and its place."""
 
     name: str
     folder: Path
     below: tuple[str, ...] = ()
-    """On the way from `folder` on, and not to be a link."""
+    """The path below `folder`, of which no part may be a link."""
     owner: int | None = None
-    """The user id of whom the file must be, where that is known."""
+    """The user id that must own the file, if it is known."""
 
 
 @dataclass
 class Seat:
-    """A learner, and the version of the file that is known of them."""
+    """A learner, and the version of their file that was read last."""
 
     parts: tuple[str, ...]
     version: Version
@@ -62,13 +64,14 @@ class Group:
         self.salt = secrets.token_bytes(16)
 
     def members(self) -> Sequence[Member]:
-        """Whoever has a folder here. OSError where the group's can't be read."""
+        """Returns every learner with a folder here. Raises OSError if the group's folder can't be
+        read."""
         with os.scandir(self.folder) as entries:
             there = sorted(entry.name for entry in entries if not entry.name.startswith("."))
         return [Member(name, self.folder, (name,)) for name in there]
 
     def look(self) -> None:
-        """Reads what is new. OSError where the folder itself can't be read."""
+        """Reads new events. Raises OSError if the folder itself can't be read."""
         members = self.members()[:MOST_LEARNERS]
         for gone in self.seats.keys() - {member.name for member in members}:
             del self.seats[gone]
@@ -90,8 +93,8 @@ class Group:
         self.seats.pop(member.name, None)
 
     def shown(self, revealed: Mapping[str, str], *, teaches: bool) -> dict[str, object]:
-        """All that the page shows, for whoever teaches or for a learner: of a prediction these see
-        what the others said once it is revealed."""
+        """Returns all data of the page, for a teacher or for a learner: a learner sees the others'
+        predictions once the answer is revealed."""
         now = time.time()
         rows = [self._row(number, name, seat, now) for number, (name, seat) in self._numbered()]
         return {
@@ -107,7 +110,7 @@ class Group:
         }
 
     def _numbered(self) -> list[tuple[int, tuple[str, Seat]]]:
-        """In an order that says nothing of who they are."""
+        """Returns the seats in an order that reveals nothing about who sits there."""
         hidden = lambda item: hashlib.sha256(self.salt + item[0].encode(errors="replace")).digest()
         return [*enumerate(sorted(self.seats.items(), key=hidden), start=1)]
 
@@ -135,7 +138,7 @@ class Group:
         }
 
     def _stops(self, now: float) -> list[dict[str, object]]:
-        """The katas at which somebody is, those that keep most of them first."""
+        """Returns the katas that learners are at, those with the most learners first."""
         waiting: dict[str, list[int]] = defaultdict(list)
         for seat in self.seats.values():
             learner = seat.learner
@@ -157,7 +160,7 @@ class Group:
 def predictions(
     learners: Iterable[Learner], revealed: Mapping[str, str], *, teaches: bool
 ) -> list[dict[str, object]]:
-    """A histogram of each question that most have answered, in the chapters' order."""
+    """Returns a histogram of each of the most answered questions, in the chapters' order."""
     said: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for learner in learners:
         for key, words in learner.predictions.items():
@@ -187,7 +190,7 @@ def key_of(chapter: str, question: str) -> str:
 
 
 def _by_number(item: tuple[str, int]) -> tuple[float, str]:
-    """Numbers in their order, then words in theirs."""
+    """Returns a sort key: numbers in their order, then words in theirs."""
     first = item[0].replace(",", "").partition(" ")[0]
     try:
         return (float(first), item[0])

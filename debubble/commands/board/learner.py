@@ -1,7 +1,7 @@
-"""What a board knows of one learner: which katas, since when, what they predicted, and their name.
+"""The board's data about one learner: which katas, since when, what they predicted, and their name.
 
-All of it comes from a file that they could have written by hand, so nothing of it is trusted: a
-kata counts if the catalogue has it, a time if it is one, a text without its control characters.
+All of it comes from a file that they could have written by hand, so none of it is trusted: a kata
+counts if the catalogue has it, a time if it is one, a text without its control characters.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ MOST_PREDICTIONS = 500
 class Learner:
     standings: dict[str, Standing] = field(default_factory=dict)
     begun: dict[str, float] = field(default_factory=dict)
-    """When each kata was begun or first tried, in seconds since 1970."""
+    """The time at which each kata was begun or first tried, in seconds since 1970."""
     solved: dict[str, float] = field(default_factory=dict)
     current: str | None = None
-    """The kata of the last event, unless that solved it."""
+    """The kata of the last event, unless that event solved it."""
     last: float = 0.0
-    """When they were last heard of."""
+    """The time of the last event, in seconds since 1970."""
     predictions: dict[tuple[str, str], str] = field(default_factory=dict)
-    """By chapter and question: what they said last."""
+    """The last prediction by chapter and question."""
     name: str = ""
-    """As they want to be shown; "" while they have not said so."""
+    """The name that they chose to show; "" until they choose one."""
 
     @classmethod
     def of(cls, content: bytes, katas: Container[str], now: float) -> Learner:
@@ -74,8 +74,9 @@ class Learner:
 
 
 def plain(value: object, most: int) -> str:
-    """One line without anything that a terminal or a page would obey: escapes, and characters that
-    turn the direction of writing. A number is written out, another thing is nothing."""
+    """Returns one line without characters that a terminal or a page would obey: escapes, and
+    characters that turn the direction of writing. A number is written out, any other type becomes
+    ""."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
     text = value if isinstance(value, str) else f"{value:.12g}" if abs(value) < 1e15 else ""
@@ -84,7 +85,8 @@ def plain(value: object, most: int) -> str:
 
 
 def _seconds(time: object, now: float) -> float:
-    """Of a time as it stands in the file; nobody was heard of tomorrow."""
+    """Returns the seconds since 1970 of a time in the file, at most `now`; 0 for text that is no
+    time."""
     if not isinstance(time, str) or len(time) > 40:
         return 0.0
     try:

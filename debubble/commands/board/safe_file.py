@@ -1,8 +1,8 @@
-"""Reads a file that somebody else wrote into a folder of theirs, and may have meant harm by.
+"""Reads a file that someone else wrote into their folder, perhaps with bad intent.
 
-A link, wherever in the path, is not followed: it could lead to what the reader alone may see. A
-pipe is not waited for, a device is not opened, and of a file of any size only the last megabyte is
-looked at.
+A link, anywhere in the path, is not followed: it could lead to a file that only the reader may see.
+A pipe is not waited for, and a device is not read. Only the end of a large file is read, up to
+MOST_BYTES.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MOST_BYTES = 2_000_000
-"""Twice what `progress.jsonl` grows to by itself."""
+"""The most bytes read: twice the size to which `progress.jsonl` grows by itself."""
 FLAGS = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 @dataclass(frozen=True)
 class Version:
-    """As long as these are the same, so is the file."""
+    """The identity of a file's content: as long as it is the same, the file is unchanged."""
 
     inode: int
     size: int
@@ -32,14 +32,15 @@ class Read:
     version: Version
     content: bytes
     is_cut: bool
-    """True if something before `content` was left out."""
+    """True if content before `content` was left out."""
 
 
 def read(
     folder: Path, parts: Sequence[str], known: Version | None = None, owner: int | None = None
 ) -> Read | Version | None:
-    """What `folder`/`parts` holds, or `known` itself where it is still that version; None where it
-    is no plain file, can't be read, or isn't `owner`'s. Only `folder` itself may be a link."""
+    """Returns the content of `folder`/`parts`, or `known` itself if the file still has that
+    version. Returns None if it is no plain file, can't be read, or isn't `owner`'s. Only `folder`
+    itself may be a link."""
     try:
         file = _open(folder, parts)
     except OSError:

@@ -1,7 +1,7 @@
 """The board's pages and data, for `debubble board` and for the hub's service.
 
-The page asks for the data each second, and the files are looked at when somebody asks, at most
-twice a second: whoever has no board open costs nothing.
+The page requests the data each second, and the files are read on request, at most twice a second:
+while no page is open, the board costs nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ POLICY = (
 
 
 class Board:
-    """What is shown, and which answers are revealed, kept in a file if there is one for it."""
+    """The data that the page shows, and the revealed answers, stored in a file if one is given."""
 
     def __init__(self, group: Group, kept: Path | None = None) -> None:
         self.group, self.kept = group, kept
@@ -60,7 +60,8 @@ class Board:
         }
 
     def reveal(self, key: str, answer: str | None) -> None:
-        """To all, with the answer in the teacher's words; None hides it again."""
+        """Reveals the predictions to all, with the answer in the teacher's words; None hides them
+        again."""
         if answer is None:
             self.revealed.pop(key, None)
         elif key in self.revealed or len(self.revealed) < MOST_REVEALED:
@@ -72,7 +73,7 @@ class Board:
 
 
 class Handler(web.RequestHandler):
-    """What all answers have in common. A subclass of the hub's says who asks."""
+    """The base of all handlers. A subclass decides which requests are the teacher's."""
 
     def initialize(self, board: Board) -> None:
         self.board = board
@@ -107,7 +108,8 @@ class DataHandler(Handler):
 
 
 class RevealHandler(Handler):
-    """Only the page itself can send this header: another site's form can't."""
+    """A handler that reveals an answer. Only the page itself can send its header: another site's
+    form can't."""
 
     def post(self) -> None:
         if self.request.headers.get("X-Board") != "reveal":
@@ -128,7 +130,8 @@ class RevealHandler(Handler):
 def application(
     board: Board, says_who: type[Handler], prefix: str = "/", more: Sequence[tuple] = ()
 ) -> web.Application:
-    """`says_who` comes first among the bases of each handler: it answers `teaches()`."""
+    """Returns the application. `says_who` comes first among the bases of each handler and
+    implements `teaches()`."""
     about = {"board": board}
     routes: list[tuple] = [
         (f"{prefix}{path}", type(handler.__name__, (says_who, handler), {}), about)
@@ -143,8 +146,9 @@ def application(
 
 
 def for_this_host(token: str, hosts: Callable[[], set[str]]) -> type[Handler]:
-    """Whoever has the token teaches; anybody who reaches the page may look. A name that is not
-    ours is refused, since another site's could be made to lead here."""
+    """Returns a handler base that lets anyone with the token teach, and anyone who reaches the page
+    look. Requests with a foreign host name are refused, since another site's name could be made to
+    lead here."""
 
     class OnThisHost(Handler):
         def prepare(self) -> None:

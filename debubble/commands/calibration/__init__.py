@@ -1,4 +1,4 @@
-"""Measuring a GPU's cost model, which sim computes its times with."""
+"""Measures a GPU's cost model, from which sim computes its times."""
 
 from ...contract.pytorch import need_pytorch
 

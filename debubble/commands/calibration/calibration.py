@@ -1,4 +1,4 @@
-"""Measuring a GPU's cost model: the constants that sim computes its times with."""
+"""Measures the constants of a GPU's cost model, from which sim computes its times."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TILE = 128
 TINY = 64
 WORDS = 2048
 BIG = 1 << 28
-"""Bytes: well beyond any cache."""
+"""Bytes, far more than any cache holds."""
 
 
 def calibrate(accelerator: Accelerator) -> Iterator[tuple[str, float]]:
@@ -98,7 +98,8 @@ def small_copies(pieces: Pieces) -> Iterator[tuple[str, float]]:
 
 
 def cost_model(gpu: str, constants: dict[str, float]) -> CostModel:
-    """Whole numbers as they are, the others to four digits."""
+    """Returns the cost model with whole numbers as they are, and the other numbers rounded to four
+    digits."""
     return CostModel(
         gpu=gpu,
         **{
@@ -121,14 +122,14 @@ class _Bench:
         self.big = torch.zeros(BIG, dtype=torch.uint8, device=device)
 
     def host(self, call: Callable[[], object], repeats: int = REPEATS) -> float:
-        """Host microseconds of one call."""
+        """Returns the host microseconds of one call."""
         return self.host_together({"call": call}, repeats)["call"]
 
     def host_together(
         self, calls: dict[str, Callable[[], object]], repeats: int = REPEATS
     ) -> dict[str, float]:
-        """Host microseconds of each call: the median of several loops. The calls take turns, so
-        that a slow moment of the machine is one for all of them."""
+        """Returns the host microseconds of each call: the median of several loops. The calls take
+        turns, so that a slow moment of the machine affects all of them."""
         loops: dict[str, list[float]] = {name: [] for name in calls}
         for call in calls.values():
             for _ in range(min(20, repeats)):
@@ -144,7 +145,8 @@ class _Bench:
         return {name: statistics.median(values) for name, values in loops.items()}
 
     def chain(self, call: Callable[[], object]) -> tuple[float, float]:
-        """Median duration of a kernel, and of the gap to the next, behind a loaded queue."""
+        """Returns the median duration of a kernel, and of the gap to the next kernel, after a
+        loaded queue."""
         call()
         with record(self.accelerator) as timeline:
             self.accelerator.sleep(10)
@@ -155,7 +157,7 @@ class _Bench:
         return statistics.median(e.duration for e in kernels), statistics.median(gaps)
 
     def duration(self, call: Callable[[], object], kind: str, repeats: int = 10) -> float:
-        """Median device microseconds of one event."""
+        """Returns the median device microseconds of one event."""
         call()
         with record(self.accelerator) as timeline:
             for _ in range(repeats):
@@ -188,8 +190,8 @@ class _Bench:
         )
 
     def reading(self, host: torch.Tensor) -> float:
-        """Device microseconds of a kernel that reads it; of a copy where no memory can be pinned,
-        since a kernel reads no other of the host's."""
+        """Returns the device microseconds of a kernel that reads `host`. If memory can't be pinned,
+        returns those of a copy, since a kernel can only read pinned host memory."""
         if not host.is_pinned():
             return self.duration(lambda: self.big.copy_(host), "copy")
         source, target = host.view(torch.int64), self.big.view(torch.int64)

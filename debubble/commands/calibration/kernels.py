@@ -8,7 +8,7 @@ import triton.language as tl
 
 @triton.jit
 def many_arguments(a, b, c, d, e, f, rows, columns, s0, s1, s2, s3, s4, scale, BLOCK: tl.constexpr):
-    """As many arguments as an attention kernel has, and hardly any work."""
+    """Has as many arguments as an attention kernel, and does hardly any work."""
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = offsets < rows * columns
     tl.store(b + offsets, tl.load(a + offsets, mask=inside) * scale, mask=inside)
@@ -16,7 +16,7 @@ def many_arguments(a, b, c, d, e, f, rows, columns, s0, s1, s2, s3, s4, scale, B
 
 @triton.jit
 def matrix_product(a, b, out, SIZE: tl.constexpr, BLOCK: tl.constexpr, INNER: tl.constexpr):
-    """out = a @ b, all [SIZE, SIZE] bf16, one [BLOCK, BLOCK] tile a program."""
+    """Computes out = a @ b, all [SIZE, SIZE] bf16, one [BLOCK, BLOCK] tile per program."""
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inner = tl.arange(0, INNER)
@@ -30,6 +30,6 @@ def matrix_product(a, b, out, SIZE: tl.constexpr, BLOCK: tl.constexpr, INNER: tl
 
 @triton.jit
 def copy_words(source, target, BLOCK: tl.constexpr):
-    """`source`, `target` int64 [programs * BLOCK], a BLOCK of them a program."""
+    """Copies `source` to `target`, int64 [programs * BLOCK], one BLOCK per program."""
     offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     tl.store(target + offsets, tl.load(source + offsets))

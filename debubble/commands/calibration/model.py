@@ -1,8 +1,8 @@
-"""A small decoder of plain PyTorch, for what a loop over one call can't show.
+"""A small decoder in plain PyTorch, to measure what a loop over one call can't show.
 
-In the midst of a model the host is slower than in a loop: modules call modules, Python runs
-between the calls, and other code is in the caches. And small kernels take as long as such kernels
-do, not as the shortest one.
+Within a model the host is slower than in a loop: modules call modules, Python runs between the
+calls, and other code is in the caches. And its small kernels take as long as a model's kernels do,
+not as the shortest possible kernel.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ TOKENS, WIDTH, LAYERS = 256, 64, 16
 
 
 class Model(nn.Module):
-    """`forward` is one step, from its hidden states to the next ones; nothing waits in it."""
+    """A decoder whose `forward` is one step, from its hidden states to the next ones, without a
+    wait."""
 
     def __init__(self, accelerator: Accelerator) -> None:
         super().__init__()
@@ -44,14 +45,16 @@ class Model(nn.Module):
         return hidden
 
     def host_us(self, op: float, launch: float, gemm: float, triton: float) -> float:
-        """What one step should take by the constants of single calls."""
+        """Returns the host microseconds that one step should take by the constants of single
+        calls."""
         with _Calls() as calls:
             self()
         launches = calls.launches * (op + launch) + calls.products * gemm
         return calls.views * op + launches + LAYERS * (op + triton)
 
     def durations_and_gap(self) -> tuple[dict[str, float], float]:
-        """Mean microseconds of a small kernel by unit, and of the gap to the next one."""
+        """Returns the mean microseconds of a small kernel by unit, and the median of the gap to the
+        next one."""
         self()
         with record(self.accelerator) as timeline:
             self.accelerator.sleep(50)
@@ -87,7 +90,8 @@ class Layer(nn.Module):
         return hidden + self.down(F.gelu(gate, approximate="tanh") * up)
 
     def _attend(self, query: torch.Tensor) -> torch.Tensor:
-        """Not attention, but a kernel with as many arguments, and what comes with a launch."""
+        """Launches a kernel with as many arguments as attention, and the host work around a
+        launch."""
         tokens, width = query.shape
         out = torch.empty(tokens, width, dtype=query.dtype, device=query.device)
         tensors = (query, out, self.cache, self.cache, query, out)
@@ -103,7 +107,7 @@ class Normalisation(nn.Module):
 
 
 class _Calls(TorchDispatchMode):
-    """Counts operators as sim's cost model tells them apart."""
+    """Counts operators in the classes of sim's cost model."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,5 @@
-"""What many small copies cost: the host that asks for each piece, the engine that starts each."""
+"""Measures many small copies: the host's time to request each piece, the copy engine's time to
+start it."""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ SIZES = range(4 * KIB, 65 * KIB, 4 * KIB)
 PIECES = 256
 QUEUED_PIECES, QUEUED_SIZE = 512, 4 * KIB
 QUEUE_MS = 10
-"""Time enough to ask for all queued pieces before the first one moves."""
+"""Milliseconds: enough to request all queued pieces before the first one moves."""
 ROUNDS = 15
 
 
 class Pieces:
     """Loads of pieces that lie far apart: `host` uint8 [n], pinned, to `device` uint8 [n].
 
-    In one batch where there is such a call, and else one by one.
+    They go in one batch if the driver has such a call, and otherwise one by one.
     """
 
     def __init__(self, accelerator: Accelerator, host: torch.Tensor, device: torch.Tensor) -> None:
@@ -31,8 +32,8 @@ class Pieces:
         self._random = np.random.default_rng(0)
 
     def host_us_by_size(self) -> dict[int, float]:
-        """Host microseconds a piece, by the bytes of a piece: medians. Sizes take turns, so that a
-        slow moment of the machine is one for all of them."""
+        """Returns the median host microseconds a piece, by the bytes of a piece. Sizes take turns,
+        so that a slow moment of the machine affects all of them."""
         times: dict[int, list[float]] = {size: [] for size in SIZES}
         self._host_us(QUEUED_SIZE)
         for _ in range(ROUNDS):
@@ -41,8 +42,8 @@ class Pieces:
         return {size: statistics.median(rounds) for size, rounds in times.items()}
 
     def engine_us(self) -> float:
-        """Microseconds that a piece takes on top of its bytes' when all of them are queued: those
-        of many pieces beyond those of one that is as large."""
+        """Returns the microseconds that a piece takes on top of those for its bytes when all pieces
+        are queued: the time of many pieces beyond that of one piece with all their bytes."""
         one = self._duration(1, QUEUED_PIECES * QUEUED_SIZE)
         many = self._duration(QUEUED_PIECES, QUEUED_SIZE)
         return max(0.0, (many - one) / (QUEUED_PIECES - 1))
@@ -70,8 +71,8 @@ class Pieces:
         return statistics.median(durations)
 
     def _apart(self, count: int, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sources, targets and sizes, int64 [count], in no order: that a piece follows the last one
-        at the same distance makes an engine faster."""
+        """Returns sources, targets and sizes, int64 [count], in random order: an engine is faster
+        if each piece follows the last one at the same distance."""
         offsets = np.arange(count) * (self.host.numel() // count)
         sources, targets = (
             tensor.data_ptr() + self._random.permutation(offsets)
@@ -88,8 +89,8 @@ class Pieces:
 
 
 def cliff(host_us: dict[int, float]) -> int:
-    """Of host microseconds by ascending size: the size from which on they are those of another
-    level, the one step that leaves the smallest squares."""
+    """Returns the size at which the host microseconds change to another level: the step that leaves
+    the smallest squares. `host_us` is ordered by ascending size."""
     sizes, times = list(host_us), list(host_us.values())
 
     def left_over(at: int) -> float:

@@ -1,1 +1,1 @@
-"""What a learner does with the katas: see where they are, take the next one, run it, get help."""
+"""The learner's commands for the katas: see where they are, take the next one, run it, get help."""

@@ -11,7 +11,7 @@ from .learner import Learner, remark
 
 
 def chapters() -> None:
-    """Prints the folder alone, so that `make lab` can open it; remarks go to stderr."""
+    """Prints only the folder to stdout, so that `make lab` can open it; remarks go to stderr."""
     with refusing():
         copies = ChapterCopies(Learner().workspace)
         for sentence in copies.update():

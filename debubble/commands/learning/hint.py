@@ -9,7 +9,8 @@ from .learner import Learner
 
 
 def hint(word: str | None, step: int | None = None) -> None:
-    """Print the first step that was not shown, or `step`. When all were, all are shown again."""
+    """Prints the first step that was not shown, or `step`. After the last step it prints all of
+    them again."""
     with refusing():
         learner = Learner()
         kata = learner.choose(word)

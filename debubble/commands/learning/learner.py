@@ -1,4 +1,4 @@
-"""Where a learner is, and which kata a word of theirs means."""
+"""The state of a learner, and the kata that a word on the command line means."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from debubble.workshop.kata_files.progress import Progress
 from debubble.workshop.kata_files.workspace import Workspace
 
 NEAREST = 3
-"""So many names are offered in place of one that is unknown."""
+"""The number of names that are suggested for an unknown one."""
 
 
 class Learner:
-    """Whoever works in the workbook around the current folder."""
+    """The learner in the workbook around the current folder."""
 
     def __init__(self, catalogue: Catalogue | None = None) -> None:
         self.catalogue = catalogue or find_catalogue()
@@ -38,7 +38,7 @@ class Learner:
 
     @cached_property
     def events(self) -> list[Event]:
-        """What is remembered; if that can't be read, a sentence says so, and it is nothing."""
+        """The recorded events; empty, after a sentence, if they can't be read."""
         try:
             return self.progress.events()
         except WorkshopError as error:
@@ -59,14 +59,15 @@ class Learner:
         return sum(standing.solved for standing in self.standings.values())
 
     def state(self, kata: Kata) -> str:
-        """ "solved", "begun" or "new"."""
+        """Returns "solved", "begun" or "new"."""
         standing = self.standings[kata.name]
         begun = standing.state == "new" and self.workspace.has_copy(kata)
         return "begun" if begun else standing.state
 
     @property
     def current(self) -> Kata | None:
-        """The kata of the last event, or the first unsolved one after it; None: all are solved."""
+        """The kata of the last event, or the first unsolved one after it; None if all are
+        solved."""
         names = [kata.name for kata in self.katas]
         last = next((e["kata"] for e in reversed(self.events) if e.get("kata") in names), None)
         at = names.index(str(last)) if last is not None else 0
@@ -76,7 +77,7 @@ class Learner:
         return next((kata for kata in katas if not self.standings[kata.name].solved), None)
 
     def remember(self, kind: str, kata: Kata, **about: object) -> bool:
-        """False, and a sentence, where that is not possible."""
+        """Records an event. Returns False, after a sentence, if that fails."""
         try:
             self.progress.add(kind, kata, **about)
         except WorkshopError as error:
@@ -85,8 +86,9 @@ class Learner:
         return True
 
     def choose(self, word: str | None) -> Kata:
-        """The kata that `word` means: a name or its beginning, a path, or a chapter, of which it is
-        the first that is not solved. Without a word the current one. WorkshopError if it is none.
+        """Returns the kata that `word` means: a name or its beginning, a path, or a chapter, which
+        means its first unsolved kata. Without a word returns the current one. Raises WorkshopError
+        if there is none.
         """
         if not word:
             if not self.katas:
@@ -108,20 +110,22 @@ class Learner:
         raise UnknownKata(f"there is no kata {word!r}: did you mean {_either(choices)}?")
 
     def of_chapter(self, word: str) -> list[Kata]:
-        """The katas of a chapter: its number, its system, or the path of its notebook."""
+        """Returns the katas of a chapter, named by its number, its system, or the path of its
+        notebook."""
         path = Path(word)
         number = path.stem[:2] if path.suffix == ".ipynb" else word.rjust(2, "0")
         system = path.name
         return [kata for kata in self.katas if kata.chapter == number or kata.system == system]
 
     def chapter_file(self, kata: Kata) -> Path | None:
-        """The notebook of the kata's chapter: the learner's copy where there is one."""
+        """Returns the notebook of the kata's chapter: the learner's copy if there is one."""
         pattern = f"{kata.chapter}_*.ipynb"
         folders = (self.workspace.chapters, self.catalogue.root / "chapters")
         return next((path for folder in folders for path in sorted(folder.glob(pattern))), None)
 
     def begin(self, kata: Kata) -> Path:
-        """The file to edit: a copy in the workspace if that can be, and else the stub."""
+        """Returns the file to edit: a copy in the workspace if one can be made, and otherwise the
+        stub."""
         try:
             if self.workspace.begin(kata):
                 self.remember("begun", kata)
@@ -135,7 +139,7 @@ def remark(sentence: str) -> None:
 
 
 def effort(kata: Kata) -> str:
-    """`easy, 10 minutes`, as far as it is known."""
+    """Returns `easy, 10 minutes`, or the part of it that is known."""
     minutes = f"{kata.minutes} minutes" if kata.minutes else ""
     return ", ".join(part for part in (kata.difficulty, minutes) if part)
 
@@ -146,7 +150,7 @@ def _either(katas: Sequence[Kata]) -> str:
 
 
 def complete(incomplete: str) -> list[str]:
-    """For the shell: the names that begin so."""
+    """Returns the names that begin with `incomplete`, for the shell."""
     try:
         names = [kata.name for kata in find_catalogue().katas]
     except WorkshopError:

@@ -1,4 +1,4 @@
-"""`debubble list`: all katas by chapter, how they stand, and what they take."""
+"""`debubble list`: all katas by chapter, their state, and how long they take."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CURRENT = "▸"
 
 
 def list_katas(word: str | None) -> None:
-    """Print a line for each kata, or for those of one chapter, 80 columns wide."""
+    """Prints a line for each kata, or for those of one chapter, 80 columns wide."""
     with refusing():
         learner = Learner()
         katas = learner.of_chapter(word) if word else []

@@ -9,7 +9,7 @@ from .learner import Learner, effort
 
 
 def next_kata(word: str | None) -> None:
-    """Print what it is, and which file to edit."""
+    """Prints the kata's task, and which file to edit."""
     with refusing():
         learner = Learner()
         if not word and learner.current is None:
@@ -17,7 +17,7 @@ def next_kata(word: str | None) -> None:
             return
         kata = learner.choose(word)
         path = learner.begin(kata)
-        if word:  # it is the current one from now on
+        if word:  # From now on it is the current kata.
             learner.remember("begun", kata)
         about = f" ({effort(kata)})" if effort(kata) else ""
         typer.secho(f"{kata.title}{about}", bold=True)

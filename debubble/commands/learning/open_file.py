@@ -16,7 +16,7 @@ from .learner import Learner, remark
 
 
 def open_file(word: str | None, chapter: bool) -> None:
-    """Exit with the editor's status."""
+    """Opens the file or the chapter, and exits with the editor's status."""
     with refusing():
         learner = Learner()
         kata = learner.choose(word)

@@ -14,7 +14,7 @@ from .learner import Learner
 
 
 def progress(as_json: bool) -> None:
-    """Print a line a chapter, or one object. Nobody's code is run."""
+    """Prints a line a chapter, or one object. It runs no learner's code."""
     with refusing():
         learner = Learner()
         if as_json:
@@ -34,7 +34,7 @@ def progress(as_json: bool) -> None:
 
 
 def show_on_board(name: str) -> None:
-    """Your choice, and yours alone: without it a board calls you by a number."""
+    """Records the name that a board shows for the learner: without it a board shows a number."""
     with refusing():
         Learner().progress.add("board", name=name.strip())
     shown = f"as {name.strip()}" if name.strip() else "by a number, without a name"

@@ -1,4 +1,4 @@
-"""`debubble reset [KATA]`: brings an exercise back, and never drops a learner's work."""
+"""`debubble reset [KATA]`: restores an exercise, and never drops a learner's work."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..refusal import refuse, refusing
 from .learner import Learner
 
 MOST_LINES = 30
-"""Of a longer diff only so much is shown; the backup has everything."""
+"""The most lines of a diff that are shown; the backup has everything."""
 
 
 def reset(word: str | None, yes: bool) -> None:
-    """Write the exercise into the learner's file. Edits are shown, asked about, and kept beside
-    it."""
+    """Writes the exercise into the learner's file. Shows edits, asks about them, and saves them
+    beside the file."""
     with refusing():
         learner = Learner()
         kata = learner.choose(word)
@@ -50,7 +50,7 @@ def reset(word: str | None, yes: bool) -> None:
 
 
 def show_edits(kata: Kata, path: Path) -> None:
-    """What the reset would take away (-) and bring back (+)."""
+    """Prints the lines that the reset would remove (-) and restore (+)."""
     edited = path.read_text(encoding="utf-8", errors="replace").splitlines()
     diff = list(difflib.unified_diff(edited, generate(kata).splitlines(), lineterm="", n=1))[2:]
     colours = {"-": "red", "+": "green"}

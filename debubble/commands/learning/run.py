@@ -1,4 +1,4 @@
-"""`debubble run [KATA]`: a kata's tests on the learner's code."""
+"""`debubble run [KATA]`: runs a kata's tests on the learner's code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .learner import Learner
 
 
 def run(word: str | None, device: str) -> NoReturn:
-    """Exit with pytest's status: 0 once the kata is solved."""
+    """Exits with pytest's status: 0 once the kata is solved."""
     with refusing():
         learner = Learner()
         kata = learner.choose(word)
@@ -23,7 +23,7 @@ def run(word: str | None, device: str) -> NoReturn:
 
 
 def status_of_tests(kata: Kata, device: str) -> int:
-    """Of pytest in this process, which prints what a learner is to read."""
+    """Runs pytest in this process, which prints the learner's results, and returns its status."""
     try:
         import pytest
     except ImportError:
@@ -33,8 +33,8 @@ def status_of_tests(kata: Kata, device: str) -> int:
     os.chdir(kata.root)
     test = kata.relative(kata.test_path)
     options = ["-q", "-p", "debubble.workshop.plugin", "-p", "no:cacheprovider"]
-    # No kata has to do with what else is installed, some of which takes seconds to load.
+    # Katas need no other installed plugin, and some take seconds to load.
     options += ["--disable-plugin-autoload"]
-    # `debubble` itself is imported by then, and has no assertions for pytest to rewrite.
+    # `debubble` itself is already imported, and has no assertions for pytest to rewrite.
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     return int(pytest.main([test, *options, "--device", device]))

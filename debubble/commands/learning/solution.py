@@ -1,4 +1,5 @@
-"""`debubble solution` and `debubble diff`: ours, and yours beside it, once you have solved it."""
+"""`debubble solution` and `debubble diff`: our solution, alone or against yours, once you have
+solved the kata."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ COLOURS = {"-": "red", "+": "green", "@": "cyan"}
 
 
 def solution(word: str | None, spoil: bool) -> None:
-    """Print our definitions, and what they do differently."""
+    """Prints our definitions, and what they do differently."""
     with refusing():
         learner = Learner()
         kata = _allowed(learner, word, spoil, "solution")
@@ -31,7 +32,7 @@ def solution(word: str | None, spoil: bool) -> None:
 
 
 def diff(word: str | None, spoil: bool) -> None:
-    """Print what ours (+) has in place of yours (-)."""
+    """Prints the lines of ours (+) in place of yours (-)."""
     with refusing():
         learner = Learner()
         kata = _allowed(learner, word, spoil, "diff")
@@ -53,7 +54,8 @@ def diff(word: str | None, spoil: bool) -> None:
 
 
 def _allowed(learner: Learner, word: str | None, spoil: bool, command: str) -> Kata:
-    """Without a word the last one that was solved: of the current one there is nothing to see."""
+    """Returns the kata if its solution may be shown. Without a word it is the last solved kata,
+    because the current one usually isn't solved. Refuses an unsolved kata unless `spoil` is set."""
     kata = learner.choose(word)
     solved = learner.standings[kata.name].solved
     if not word and not solved and not spoil:
@@ -72,7 +74,8 @@ def _allowed(learner: Learner, word: str | None, spoil: bool, command: str) -> K
 
 
 def _definition(path: Path, name: str, kata: Kata) -> str:
-    """The learner's; all of a file that Python can't read."""
+    """Returns the learner's definition, or the whole file if it has none or Python can't read
+    it."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

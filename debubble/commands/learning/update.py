@@ -1,4 +1,4 @@
-"""`debubble update [KATA]`: our changes to an exercise that a learner has begun."""
+"""`debubble update [KATA]`: merges our changes to an exercise into a learner's copy."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .learner import Learner, remark
 
 
 def update(word: str | None) -> None:
-    """Bring every copy up to date, or that of one kata. Whoever has changed the same lines is
-    asked; without an answer their file stays as it is, for exit status 1."""
+    """Updates every copy, or that of one kata. Asks a learner who has changed the same lines;
+    without an answer their file stays as it is, and the exit status is 1."""
     with refusing():
         learner = Learner()
         katas = [learner.choose(word)] if word else learner.katas
@@ -36,7 +36,8 @@ def update(word: str | None) -> None:
 
 
 def _update(learner: Learner, kata: Kata) -> None:
-    """WorkshopError where the copy can't be read or written, Abort where nobody answers."""
+    """Updates one copy. Raises WorkshopError if the copy can't be read or written, Abort if the
+    learner gives no answer."""
     workspace = learner.workspace
     path, ours = workspace.copy_of(kata), generate(kata)
     place = kata.relative(path)

@@ -1,7 +1,7 @@
-"""`debubble watch [KATA]`: its tests run whenever its file is saved.
+"""`debubble watch [KATA]`: runs its tests whenever its file is saved.
 
-This process has imported what a run needs and forks for each one. So a verdict takes no start, and
-nothing that the code does to its process lasts: a loop that never ends is over with the next save.
+This process has imported what a run needs, and forks for each run. So a verdict needs no start-up
+time, and the code's changes to its process do not last: an endless loop ends with the next save.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Seen = tuple[int, int, int] | None
 
 
 def watch(word: str | None, device: str) -> None:
-    """Until Ctrl-C, or `q` and Enter."""
+    """Runs the tests on each save, until Ctrl-C, or `q` and Enter."""
     if not hasattr(os, "fork"):
         refuse("watch needs a system that can fork, such as Linux: `debubble run` does without")
     with refusing():
@@ -49,7 +49,7 @@ def watch(word: str | None, device: str) -> None:
 
 
 def _watch_one(kata: Kata, path: Path, device: str) -> Kata | None:
-    """Until another kata is wanted, which is returned, or None."""
+    """Watches one kata. Returns the next kata if the learner asks for it, or None to end."""
     while True:
         seen = _look(path)
         if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
@@ -74,13 +74,14 @@ def _watch_one(kata: Kata, path: Path, device: str) -> Kata | None:
 
 
 def _run(kata: Kata, path: Path, device: str, seen: Seen) -> bool | None:
-    """Whether it passed. Another save ends the run, for None, and so does Ctrl-C."""
+    """Runs the tests. Returns True if they passed, None if another save ended the run, and False if
+    Ctrl-C did."""
     sys.stdout.flush()
     from debubble.workshop.running.processes.forked import import_for_the_next
 
     told, imported = os.pipe()
     for end in (told, imported):
-        os.set_blocking(end, False)  # Nobody waits, whatever the code under test left behind.
+        os.set_blocking(end, False)  # Reads don't wait for leftover processes.
     with open(told, "rb") as told_file:
         process = os.fork()
         if process == 0:
@@ -108,8 +109,9 @@ def _run(kata: Kata, path: Path, device: str, seen: Seen) -> bool | None:
 
 
 def _in_the_child(kata: Kata, device: str, imported: int) -> NoReturn:
-    """It leaves at once, with all that the code under test has done to it. On sim it writes into
-    the pipe `imported` what its parent may import for the next one."""
+    """Runs the tests in the fork, and exits without cleaning up after the code under test. On sim
+    it writes the names of modules that its parent may import for the next run into the pipe
+    `imported`."""
     exit_code = 1
     try:
         os.setpgid(0, 0)
@@ -131,10 +133,11 @@ def _in_the_child(kata: Kata, device: str, imported: int) -> NoReturn:
 
 
 def _warm_up(kata: Kata, device: str) -> str:
-    """Imports what each run needs; the accelerator's name. CUDA itself starts in the children."""
+    """Imports what each run needs, and returns the accelerator's name. CUDA itself starts in the
+    children."""
     from debubble.workshop.running.processes.environment import ONE_THREAD
 
-    os.environ.update(ONE_THREAD)  # a process that forks is better without threads
+    os.environ.update(ONE_THREAD)  # threads are unsafe in a process that forks
     import io
 
     import pytest
@@ -165,7 +168,7 @@ def _end(process: int) -> None:
 
 
 def _look(path: Path) -> Seen:
-    """What changes when the file is saved; None where it is not there."""
+    """Returns values that change when the file is saved, or None if the file is missing."""
     try:
         found = path.stat()
     except OSError:
@@ -174,7 +177,7 @@ def _look(path: Path) -> Seen:
 
 
 def _let_it_be_saved(path: Path) -> None:
-    """An editor may take the file away and put another in its place."""
+    """Waits a moment for the file: an editor may remove it and put another in its place."""
     for _ in range(10):
         if _look(path):
             return
@@ -182,7 +185,7 @@ def _let_it_be_saved(path: Path) -> None:
 
 
 def _typed() -> str | None:
-    """A line, where somebody sits at a terminal."""
+    """Returns a line from the terminal, or None if there is no terminal or no input."""
     if not (sys.stdin and sys.stdin.isatty() and select.select([sys.stdin], [], [], 0)[0]):
         return None
     return sys.stdin.readline().strip().lower()

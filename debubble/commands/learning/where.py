@@ -9,7 +9,7 @@ from .learner import Learner, effort, remark
 
 
 def where() -> None:
-    """At most ten lines, and one for each file of the learner's that is not tested."""
+    """Prints at most ten lines, and one for each file of the learner that is not tested."""
     with refusing():
         learner = Learner()
         kata = learner.current

@@ -1,1 +1,1 @@
-"""What the driver says of addresses, and the copies that it makes by address."""
+"""The driver's information about addresses, and its copies by address."""

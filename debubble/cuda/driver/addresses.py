@@ -1,4 +1,4 @@
-"""Whose an address is, and page-locking memory that exists."""
+"""Looks up the memory of an address, and page-locks existing memory."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from debubble.contract.addresses import MemoryRange, check_registration
 from .driver import Driver, DriverError
 
 MEMORY_TYPE, RANGE_START, RANGE_SIZE = 2, 11, 12
-"""The driver's numbers of what it can be asked of an address."""
+"""The driver's numbers of the attributes of an address."""
 
 PLACES: dict[int, Literal["device", "pinned"]] = {1: "pinned", 2: "device", 4: "device"}
-"""By memory type. The last is memory that the driver moves between host and device."""
+"""The places by memory type. The last is memory that the driver moves between host and device."""
 
 PORTABLE, MAPPED = 1, 2
-"""What memory is registered for: every context, and kernels."""
+"""Flags of a registration: the memory is usable in every context, and by kernels."""
 
 
 class Addresses:
@@ -24,11 +24,11 @@ class Addresses:
         self._driver = driver
         self._end_of: dict[int, int] = {}
         self._start_of: dict[int, int] = {}
-        """What was registered here, by its start and by its end."""
+        """The end of each range that was registered here by its start, and the start by its end."""
 
     def memory_at(self, address: int) -> MemoryRange | None:
-        """Memory that the driver maps in parts, as PyTorch's expandable segments, is one range with
-        all that is reserved for it."""
+        """Returns the range of an address. Memory that the driver maps in parts, such as PyTorch's
+        expandable segments, is one range with all the addresses reserved for it."""
         try:
             place = PLACES[self._ask(MEMORY_TYPE, ctypes.c_uint(), address)]
             start = self._ask(RANGE_START, ctypes.c_uint64(), address)
@@ -51,7 +51,8 @@ class Addresses:
     def _with_neighbours(
         self, place: Literal["device", "pinned"], start: int, end: int
     ) -> MemoryRange:
-        """One buffer may have been registered in parts."""
+        """Returns the range joined with registered neighbours: one buffer may have been registered
+        in parts."""
         while start in self._start_of:
             start = self._start_of[start]
         while end in self._end_of:

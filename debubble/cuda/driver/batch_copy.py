@@ -1,4 +1,5 @@
-"""cuMemcpyBatchAsync: many copies in one call of the driver, which reads three lists of numbers."""
+"""cuMemcpyBatchAsync: many copies in one call of the driver, which reads three arrays of
+numbers."""
 
 from __future__ import annotations
 
@@ -9,21 +10,21 @@ import numpy as np
 from .driver import Driver
 
 FUNCTION = "cuMemcpyBatchAsync"
-"""In the form that came with CUDA 12.8. Later drivers have it too, beside a newer one that doesn't
-say which copy failed."""
+"""The form of the function that came with CUDA 12.8. Later drivers also have a newer form, which
+doesn't say which copy failed."""
 OLDEST = 12080
 IN_STREAM_ORDER, IN_ANY_ORDER = 1, 3
-"""When a copy may read its source: the driver's numbers."""
+"""The time at which a copy may read its source, as the driver's numbers."""
 
 
 class Location(Structure):
-    """Where managed memory lies: nothing here says it."""
+    """The location of managed memory, left empty here."""
 
     _fields_ = (("kind", c_int), ("number", c_int))
 
 
 class Attributes(Structure):
-    """The driver's CUmemcpyAttributes: what holds for all copies of a batch."""
+    """The driver's CUmemcpyAttributes, which apply to all copies of a batch."""
 
     _fields_ = (
         ("source_order", c_int),
@@ -43,7 +44,7 @@ class BatchCopy:
 
     @classmethod
     def available(cls, driver: Driver) -> BatchCopy | None:
-        """None where the driver is older than the call, which came with CUDA 12.8."""
+        """Returns None if the driver is older than CUDA 12.8, which introduced the call."""
         return cls(driver) if driver.version >= OLDEST and driver.has(FUNCTION) else None
 
     def __call__(
@@ -54,8 +55,8 @@ class BatchCopy:
         stream: int,
         any_order: bool,
     ) -> None:
-        """`sources`, `targets`, `sizes`: contiguous int64 [N], N > 0, which may be changed at once;
-        `stream` is CUDA's, by its address."""
+        """Copies a batch. `sources`, `targets`, `sizes`: contiguous int64 [N], N > 0, which may be
+        changed as soon as the call returns; `stream` is CUDA's handle of a stream."""
         self._driver.call(
             FUNCTION,
             _address(targets),
@@ -71,5 +72,5 @@ class BatchCopy:
 
 
 def _address(array: np.ndarray) -> int:
-    """Where the array's numbers lie. numpy says it of all arrays, but takes its time."""
+    """Returns the address of the array's numbers. For any array numpy has it too, but slowly."""
     return addressof(c_char.from_buffer(array.data)) if array.flags.writeable else array.ctypes.data

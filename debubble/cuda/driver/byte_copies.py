@@ -1,4 +1,4 @@
-"""Copies by address: one, or a batch."""
+"""Copies by address: a single copy, or a batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEGACY = (0, 1)
 
 
 class ByteCopies:
-    """On the current stream. Nothing here waits."""
+    """Copies on the current stream, without waiting."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -62,5 +62,6 @@ def _stream() -> int:
 
 
 def _marked(function: str) -> AbstractContextManager[object]:
-    """A capture copies nothing yet, and what a replay copies has the replay's call."""
+    """Marks a copy, except in a capture: a capture copies nothing yet, and a replay's copies belong
+    to the replay's call."""
     return marked() if torch.cuda.is_current_stream_capturing() else marked_copy(function)

@@ -1,4 +1,4 @@
-"""CUDA's driver, for what PyTorch doesn't hand on: a few functions of its library."""
+"""CUDA's driver: a few functions of its library that PyTorch doesn't expose."""
 
 from __future__ import annotations
 
@@ -27,11 +27,13 @@ FUNCTIONS: dict[str, tuple[type[ctypes._CDataType], ...]] = {
     "cuMemHostUnregister": (c_uint64,),
     "cuPointerGetAttribute": (c_void_p, c_int, c_uint64),
 }
-"""What each takes; addresses are numbers. An old driver may lack some of them."""
+"""The argument types of each function; addresses are numbers. An old driver may lack some of
+them."""
 
 
 class DriverError(RuntimeError):
-    """What a function of the driver refused; `name` is the driver's, CUDA_ERROR_INVALID_VALUE."""
+    """An error of a driver function; `name` is the driver's name for it, such as
+    CUDA_ERROR_INVALID_VALUE."""
 
     def __init__(self, function: str, name: str, reason: str) -> None:
         super().__init__(f"{function}: {name}, {reason}")
@@ -39,8 +41,8 @@ class DriverError(RuntimeError):
 
 
 class Driver:
-    """Works in every thread in the CUDA context of the thread that makes it. Unlike those of
-    CUDA's runtime, an error here is not met again by PyTorch's next kernel launch."""
+    """The driver, used in every thread in the CUDA context of the thread that made it. Unlike an
+    error of CUDA's runtime, an error here does not appear again at PyTorch's next kernel launch."""
 
     def __init__(self, library: ctypes.CDLL | None = None) -> None:
         self._library = ctypes.CDLL(LIBRARY) if library is None else library
@@ -59,14 +61,14 @@ class Driver:
         return hasattr(self._library, name)
 
     def check(self, name: str, result: int) -> None:
-        """DriverError for any result of a function but success."""
+        """Raises DriverError for any result of a function but success."""
         if result:
             texts = (self._text(f"cuGetError{what}", result) for what in ("Name", "String"))
             raise DriverError(name, *texts)
 
     def enter_context(self) -> None:
-        """The driver's functions want a context, which a thread that did nothing with CUDA yet
-        doesn't have."""
+        """Sets the context in a thread that has none. The driver's functions need a context, and a
+        thread that has not used CUDA yet lacks one."""
         if getattr(self._threads, "has_context", False):
             return
         if self._current_context() is None:
@@ -75,7 +77,7 @@ class Driver:
 
     @property
     def version(self) -> int:
-        """13000 for the driver of CUDA 13.0."""
+        """The version of CUDA that the driver supports, such as 13000 for CUDA 13.0."""
         version = c_int()
         self.check("cuDriverGetVersion", self._library.cuDriverGetVersion(ctypes.byref(version)))
         return version.value

@@ -1,1 +1,1 @@
-"""no_host_syncs on CUDA: who watches, in which threads, and what it refuses."""
+"""no_host_syncs on CUDA: which calls are watched, in which threads, and what is refused."""

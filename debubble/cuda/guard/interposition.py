@@ -1,4 +1,4 @@
-"""PyTorch's calls that wait for the device and that none of its modes hears, made visible to us."""
+"""Wraps PyTorch's calls that wait for the device and that none of its modes sees."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ WAITS = (
     (torch.cuda.Event, "synchronize", "event synchronize"),
 )
 COPIES = ("copy_", "__getitem__")
-"""Of a storage: what torch.save and torch.load copy with. The guard sees the operator in them."""
+"""Methods of a storage with which torch.save and torch.load copy. The guard sees the operator
+inside them."""
 _installed = False
 
 
 def install() -> None:
-    """Wraps them once a process: all carry a line in recordings, and the waits obey
-    no_host_syncs and are refused during a capture, before they break it."""
+    """Wraps the calls once a process: recordings show a line for all of them. The waits obey
+    no_host_syncs, and raise CaptureError during a capture before they break it."""
     global _installed
     if _installed:
         return

@@ -1,4 +1,4 @@
-"""PyTorch's modes, put aside: the guard's, the recorder's, and the caller's own."""
+"""Disables PyTorch's modes for a block: the guard's, the recorder's, and the caller's own."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 @contextmanager
 def without_modes() -> Iterator[None]:
-    """In here PyTorch's calls of this thread are heard by nobody.
+    """Disables all modes of this thread in the block.
 
-    A compiled function is made for the modes that are on: under another stack of them it is
-    compiled again, with what they do inside, or refused. So a recording would compile anew what
-    it is to measure.
+    A compiled function is made for the modes that are on: under another stack of modes it is
+    compiled again, with their work inside, or refused. So a recording would compile again the code
+    that it measures.
     """
     if not (torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack()):
         yield

@@ -1,4 +1,4 @@
-"""no_host_syncs on CUDA: every operator is judged by the operator table before it runs."""
+"""no_host_syncs on CUDA: judges every operator by the operator table before it runs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 aten = torch.ops.aten
 NUMBERS_FOR_TENSORS = {"Scalar", "Scalar_out"}
-"""Overloads whose parts would be handed a number where they want a tensor; none of them waits."""
+"""Overloads whose parts would get a number where they take a tensor; none of them waits."""
 
 PRINTING = {torch.Tensor.__repr__, torch.Tensor.__format__, torch.Tensor.__str__}
 
 
 class SyncWatch:
-    """Two modes of this thread: operators, and what PyTorch hides from a mode of operators."""
+    """Two modes of this thread: one for operators, one for calls that PyTorch hides from a mode of
+    operators."""
 
     def __init__(self) -> None:
         self._modes = (_Operators(), _Hidden())
@@ -71,7 +72,7 @@ class _Hidden(TorchFunctionMode):
 
 
 def actions_of(func: OpOverload, name: str, args: tuple, kwargs: dict) -> list[Action]:
-    """What an operator is about to do with CUDA tensors; nothing if there are none."""
+    """Returns what an operator is about to do with CUDA tensors; an empty list if it has none."""
     if func is aten.copy_.default:
         non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
         return _copy(args[0], args[1], non_blocking)
@@ -96,7 +97,8 @@ def _copy(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> lis
 
 
 def _to(source: torch.Tensor, kwargs: dict) -> list[Action]:
-    """`to` makes its own target; one on the host is pinned if the copy is not to block."""
+    """Returns the actions of `to`, which makes its own target; a target on the host is pinned if
+    the copy is not to block."""
     place = torch.device(kwargs.get("device") or source.device)
     non_blocking = bool(kwargs.get("non_blocking"))
     if source.is_cuda == (place.type == "cuda"):

@@ -1,1 +1,1 @@
-"""A recording on CUDA: marks in a trace of Kineto, and what is read from it."""
+"""A recording on CUDA: marks in a trace of Kineto, and the events that are read from it."""

@@ -1,4 +1,5 @@
-"""Host calls that Kineto leaves out: of the driver's functions it keeps kernel launches only."""
+"""Finds host calls that Kineto leaves out: of the driver's functions it records only kernel
+launches."""
 
 from __future__ import annotations
 
@@ -13,10 +14,11 @@ HOST_CATEGORIES = {"cuda_runtime", "cuda_driver"}
 
 
 def unrecorded_copy_calls(rows: list[Row]) -> list[Row]:
-    """The marks of copies by the driver as rows of host calls, each with its copy's correlation.
+    """Returns the marks of copies by the driver as rows of host calls, each with its copy's
+    correlation.
 
     Such a copy has a correlation that no host call has. The driver numbers calls in their order,
-    in which the marks were made as well.
+    which is also the order of the marks.
     """
     calls = [row for row in rows if row.get("cat") in HOST_CATEGORIES]
     known = {row["args"].get("correlation") for row in calls}
@@ -33,7 +35,8 @@ def unrecorded_copy_calls(rows: list[Row]) -> list[Row]:
 
 
 def _marks_of_copies(rows: list[Row], recorded_functions: set[str]) -> list[Row]:
-    """In the order of time, without what failed and what Kineto has a call of after all."""
+    """Returns the marks of copies in order of time, without failed ones and those whose call Kineto
+    recorded after all."""
     failures = [row for row in rows if row["name"] == FAILED]
     marks = [
         row

@@ -1,4 +1,4 @@
-"""Kineto's trace as events of a timeline."""
+"""Turns Kineto's trace into events of a timeline."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ DEVICE_KINDS: dict[str, EventKind] = {
 
 
 def events_of(trace: Trace, marks: Marks) -> list[Event]:
-    """The device's work and the host calls behind it, between the marks of begin and end."""
+    """Returns the device's work and the host calls that started it, between the marks of begin and
+    end."""
     rows = [row for row in trace["traceEvents"] if _is_on_host_or_device(row)]
     begin, end = _bounds(rows)
     lines = _Spans(row for row in rows if _is_a_line(row["name"]))
@@ -95,18 +96,20 @@ def events_of(trace: Trace, marks: Marks) -> list[Event]:
 
 
 def _is_on_host_or_device(row: Row) -> bool:
-    """Annotations come twice: where the host made them, and a shadow on the device."""
+    """Returns True for a row of the host or the device. Annotations have two rows: one where the
+    host made them, and a shadow on the device."""
     return row.get("ph") == "X" and row.get("cat") != "gpu_user_annotation"
 
 
 def _is_a_line(name: str) -> bool:
-    """Whether it marks a line of the learner's, and not what debubble itself wants to know."""
+    """Returns True if the annotation marks a line of the learner, and not a boundary or a copy."""
     return name.startswith(PREFIX) and not name.startswith((BEGIN, END, COPY, FAILED))
 
 
 def _in_threads_of_their_operators(calls: list[Row], rows: list[Row]) -> list[Row]:
-    """Of a call to CUDA the trace knows the thread by an address that a later thread may get as
-    well; of the operator that makes the call it knows the thread itself."""
+    """Returns the calls with corrected threads. The trace gives the thread of a CUDA call by an
+    address that a later thread may get as well; for the operator that makes the call it gives the
+    thread itself."""
     threads: dict[int | None, int] = {
         row["args"]["External id"]: row["tid"]
         for row in rows
@@ -118,7 +121,7 @@ def _in_threads_of_their_operators(calls: list[Row], rows: list[Row]) -> list[Ro
 
 
 class _Spans:
-    """Stretches of host time by thread; finds the innermost one that holds a call."""
+    """Stretches of host time by thread; finds the innermost one that contains a call."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self._rows: dict[int, list[Row]] = defaultdict(list)
@@ -129,7 +132,7 @@ class _Spans:
         self._starts = {tid: [row["ts"] for row in per] for tid, per in self._rows.items()}
 
     def find(self, call: Row, thread: int | None = None) -> Row | None:
-        """In the call's own thread, or in another one at that time."""
+        """Returns the innermost row around the call, in the call's own thread or in `thread`."""
         thread = call["tid"] if thread is None else thread
         rows, starts = self._rows.get(thread, []), self._starts.get(thread, [])
         at = bisect_right(starts, call["ts"]) - 1
@@ -147,14 +150,15 @@ MAX_NESTING = 64
 
 
 def _bounds(rows: list[Row]) -> tuple[float, float]:
-    """What lies outside, such as the profiler's own final wait, is not the learner's."""
+    """Returns the times at which the learner's part begins and ends. Events outside, such as the
+    profiler's own final wait, are left out."""
     begin = [row["ts"] + row["dur"] for row in rows if row["name"] == BEGIN]
     end = [row["ts"] for row in rows if row["name"] == END]
     return (begin[0] if begin else 0.0), (end[-1] if end else float("inf"))
 
 
 class _AskedFor(TypedDict):
-    """Fields of an event."""
+    """The fields of an event that say which code caused it."""
 
     source: SourceLine | None
     allowed: bool
@@ -163,13 +167,14 @@ class _AskedFor(TypedDict):
 
 
 def _of_work(asked: _AskedFor) -> _AskedFor:
-    """Leaves out what is said of waits and of the calls of copies alone."""
+    """Returns the fields without those that only waits and calls of copies have."""
     source = asked["source"]
     return {**asked, "source": source and source.outside_pytorch, "call": None}
 
 
 def _asked_for(lines: _Spans, marks: Marks, call: Row) -> _AskedFor:
-    """What autograd does in a thread of its own belongs to the line that waits for it."""
+    """Returns the fields of a call. Work of autograd in a thread of its own belongs to the line
+    that waits for it."""
     thread = marks.thread(call["tid"])
     span = lines.find(call)
     if span is None and thread == ANOTHER:
@@ -187,7 +192,7 @@ def _host_kind(name: str, launches: bool) -> EventKind | None:
 
 
 def _words(name: str) -> str:
-    """`cudaStreamSynchronize` as `stream synchronize`."""
+    """Returns the words of a function's name: `stream synchronize` for `cudaStreamSynchronize`."""
     return " ".join(re.findall("[A-Z][a-z]+", name)).lower()
 
 
@@ -200,7 +205,8 @@ def _copy_kind(name: str) -> CopyKind | None:
 
 
 def _lanes(rows: list[Row]) -> dict[int, str]:
-    """Streams in the order of their first work, the default stream being number 0."""
+    """Returns the lanes of the streams in the order of their first work; the default stream is
+    number 0."""
     seen = dict.fromkeys(row["args"]["stream"] for row in rows)
     others = [stream for stream in seen if stream != DEFAULT_STREAM]
     numbers = {DEFAULT_STREAM: 0} | {stream: n for n, stream in enumerate(others, start=1)}
@@ -208,6 +214,6 @@ def _lanes(rows: list[Row]) -> dict[int, str]:
 
 
 def short_kernel_name(name: str) -> str:
-    """`void at::native::reduce_kernel<512, 1, ...>(...)` as `reduce_kernel`."""
+    """Returns `reduce_kernel` for `void at::native::reduce_kernel<512, 1, ...>(...)`."""
     bare = re.split(r"[<(]", name.removeprefix("void "), maxsplit=1)[0]
     return bare.rsplit("::", 1)[-1].strip() or name

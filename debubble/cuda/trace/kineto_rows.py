@@ -1,4 +1,4 @@
-"""What Kineto writes: a Chrome trace, as far as it is read here."""
+"""The types of Kineto's Chrome trace, limited to the parts that are read here."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import NotRequired, TypedDict
 Arguments = TypedDict(
     "Arguments", {"correlation": int, "External id": int, "stream": int, "bytes": int}, total=False
 )
-"""`correlation` is one number for a call to CUDA and for what it makes the device do; `External
-id` one for an operator and for its calls."""
+"""The arguments of a row. `correlation` is the same number for a CUDA call and for the device work
+that it starts; `External id` is the same for an operator and for its calls."""
 
 
 class Row(TypedDict):
-    """A stretch of time: `ts`, when it began, and `dur` are in microseconds; `tid` is the thread of
-    a host row. Rows with a `cat` of their own have `args`."""
+    """A stretch of time: its start `ts` and its duration `dur` are in microseconds; `tid` is the
+    thread of a host row. Rows with a `cat` of their own have `args`."""
 
     ph: str
     cat: NotRequired[str]

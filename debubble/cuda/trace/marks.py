@@ -1,8 +1,8 @@
-"""Marks in a Kineto trace that say which of the learner's lines a stretch of host time belongs to.
+"""Marks in a Kineto trace that name the learner's line for a stretch of host time.
 
-Kineto's own stacks name a function and its first line. So every PyTorch call of a recorded block
-is wrapped in an annotation whose number stands for the exact line, and for whether a wait is
-allowed there.
+Kineto's own stacks name a function and its first line. So every PyTorch call of a recorded block is
+wrapped in an annotation, whose number stands for the exact line and for whether a wait is allowed
+there.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from debubble.timeline.threads import ANOTHER, name_of
 PREFIX = "debubble:"
 BEGIN, END = f"{PREFIX}begin", f"{PREFIX}end"
 COPY = f"{PREFIX}copy:"
-"""Then comes the driver's function that copies."""
+"""The prefix of a mark around a copy, followed by the name of the driver's function."""
 FAILED = f"{PREFIX}failed"
-"""Inside the mark of a copy that came to nothing."""
+"""The mark inside that of a copy that failed."""
 
 annotate = torch._C._profiler._RecordFunctionFast
 
@@ -35,17 +35,17 @@ class Mark(NamedTuple):
     line: SourceLine | None
     allowed: bool
     call: str | None = None
-    """PyTorch's function, as `rules.calls.describe` names it."""
+    """The name of PyTorch's function, in the form of `rules.calls.describe`."""
 
 
 UNMARKED = Mark(None, False)
 
 
 class Marks:
-    """Of one recording, in all its threads: `debubble:n` is the n-th mark that was met first.
+    """The marks of one recording, in all its threads: `debubble:n` is the n-th distinct mark.
 
-    After `most_calls` of them it is full: it marks nothing more, and tells `when_full` once, in
-    the thread that records.
+    After `most_calls` calls the recording is full: it makes no more marks, and calls `when_full`
+    once, in the thread that records.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Marks:
 
     @contextmanager
     def in_this_thread(self) -> Iterator[None]:
-        """Marks the calls of the thread that enters it."""
+        """Marks the calls of the thread that enters the block."""
         outer = getattr(_recording, "marks", None)
         if outer is self:
             yield
@@ -102,12 +102,12 @@ class Marks:
         return self._calls_left is not None and self._calls_left < 0
 
     def mark(self, name: str) -> Mark:
-        """What an annotation stands for."""
+        """Returns the mark that an annotation stands for."""
         number = name.removeprefix(PREFIX)
         return self._marks[int(number)] if number.isdigit() else UNMARKED
 
     def thread(self, native_id: int) -> str | None:
-        """A thread's name, or None for the one that records."""
+        """Returns a thread's name, or None for the thread that records."""
         if native_id == self._recorder:
             return None
         return self._threads.get(native_id, ANOTHER)
@@ -118,14 +118,14 @@ class Marks:
 
 
 class _Calls(TorchFunctionMode):
-    """PyTorch's functions, as one thread calls them."""
+    """The mode that marks PyTorch's functions as one thread calls them."""
 
     def __init__(self, marks: Marks) -> None:
         super().__init__()
         self.marks = marks
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        if torch.compiler.is_compiling():  # What is compiled holds the learner's calls alone.
+        if torch.compiler.is_compiling():  # Compiled code must contain only the learner's calls.
             return func(*args, **(kwargs or {}))
         before = next_node()
         with self.marks.here(describe(func, args, kwargs or {})):
@@ -143,14 +143,15 @@ _NO_MARK = nullcontext()
 
 
 def marked() -> AbstractContextManager[object]:
-    """For calls that PyTorch's function mode doesn't see: synchronisation, graphs, Triton."""
+    """Returns a mark for calls that PyTorch's function mode doesn't see: synchronisation, graphs,
+    Triton."""
     marks = getattr(_recording, "marks", None)
     return marks.here() if marks else _NO_MARK
 
 
 class marked_copy:
-    """For a copy by the driver's own function, whose call Kineto leaves out. The mark stands for
-    that call, so it is made in every thread, and for lines of debubble's own as well."""
+    """A mark for a copy by the driver's own function, whose call Kineto leaves out. The mark stands
+    for that call, so it is made in every thread, and also for lines of debubble itself."""
 
     def __init__(self, function: str) -> None:
         self._line, self._call = marked(), annotate(f"{COPY}{function}")
@@ -169,8 +170,9 @@ class marked_copy:
 
 @contextmanager
 def hooks_marked() -> Iterator[None]:
-    """For a backward pass: PyTorch hands the modes that are on when one begins to the threads in
-    which hooks run, and `Tensor.backward` begins one with this mode put aside."""
+    """Marks the hooks of a backward pass. PyTorch passes the modes that are on when a pass begins
+    to the threads in which hooks run, but `Tensor.backward` begins the pass with this mode
+    disabled."""
     marks = getattr(_recording, "marks", None)
     is_on = any(isinstance(mode, _Calls) for mode in _get_current_function_mode_stack())
     with _Calls(marks) if marks and not is_on else nullcontext():
