@@ -1,7 +1,10 @@
-"""FlexAttention in one CUDA graph with the whole step around it (vLLM #36298). README.md says what
-that changes, and in which order to read the files."""
+"""FlexAttention in one CUDA graph with the whole step around it (vLLM #36298).
 
-# First, since it settles whether Triton compiles or interprets: it must know before its import.
+README.md says what that changes, and in which order to read the files.
+"""
+
+# Imported first: it settles whether Triton compiles or interprets, which Triton reads when it is
+# imported.
 from debubble.contract.triton_mode import missing_triton
 from solutions.common.refusals import refuse_wrong_types
 
@@ -56,7 +59,8 @@ refuse_wrong_types(globals(), __all__)
 
 
 def __getattr__(name: str) -> object:
-    """Without Triton the parts in PyTorch's operators can be imported, and most katas pass."""
+    """Raises ImportError, with the way to get Triton, for a name that needs it. Without Triton the
+    parts in PyTorch's operators can be imported, and most katas pass."""
     if name in __all__:
         raise ImportError(missing_triton(f"solutions.flex_graph.{name}"))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

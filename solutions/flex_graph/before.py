@@ -1,4 +1,5 @@
-"""Builds a step's metadata as it was: anew in each step, which no graph can hold."""
+"""Builds a step's metadata as before the change: in new tensors each step, which no graph can
+hold."""
 
 from __future__ import annotations
 
@@ -12,10 +13,10 @@ from .tables.step_tables import FlexAttentionMetadata, StepTables
 
 
 class FlexAttentionMetadataBuilder:
-    """Builds what the layers that see by one mask read of each step. They share it, and see by its
-    mask and by nothing of their own.
+    """Builds the metadata of a step for all layers with one mask. These layers share it, and no
+    layer may see less or more than the mask.
 
-    RuntimeError or ValueError for a logical_mask_mod that can't be part of a kernel.
+    Raises RuntimeError or ValueError for a logical_mask_mod that can't be part of a kernel.
     """
 
     def __init__(self, limits: Limits, device: torch.device, mask: Mask = CAUSAL) -> None:
@@ -24,13 +25,14 @@ class FlexAttentionMetadataBuilder:
 
     @property
     def mask(self) -> Mask:
-        """What the layers see. It can't be changed: graphs were captured with it."""
+        """The mask of the layers. It can't be changed, since graphs were captured with it."""
         return self._mask
 
     def build(self, common: CommonAttentionMetadata) -> FlexAttentionMetadata:
-        """The metadata of a step, in new tensors. The host waits, to know how long doc_ids is.
+        """Returns the metadata of a step, in new tensors. The host waits to learn the length of
+        doc_ids.
 
-        ValueError, before anything is touched, for a batch beyond the limits.
+        Raises ValueError, before anything is changed, for a batch beyond the limits.
         """
         num_tokens = common.num_actual_tokens
         check_batch(common, self.limits, self.device)
@@ -39,7 +41,7 @@ class FlexAttentionMetadataBuilder:
         doc_ids = requests.repeat_interleave(query_lens)
         buffers = StepTables(common, self.limits, query_lens, doc_ids)
         return FlexAttentionMetadata(
-            # Called by the first layer, in its forward: there the host waits again.
+            # The first layer calls this in its forward, and the host waits again.
             make_block_mask=lambda: buffers.block_mask(self.mask),
             num_tokens=num_tokens,
             max_seq_len=common.max_seq_len,
@@ -47,5 +49,6 @@ class FlexAttentionMetadataBuilder:
         )
 
     def build_for_cudagraph_capture(self, common: CommonAttentionMetadata) -> FlexAttentionMetadata:
-        """What `build` gives. Inside a capture it fails, since the host can't wait there."""
+        """Returns the result of `build`. Inside a capture it fails, since the host can't wait
+        there."""
         return self.build(common)

@@ -1,4 +1,4 @@
-"""What a decode step costs: `python -m solutions.flex_graph.bench` (its code is in measure/)."""
+"""Measures a decode step: `python -m solutions.flex_graph.bench` (its code is in measure/)."""
 
 from solutions.measure.command import run_as_command
 

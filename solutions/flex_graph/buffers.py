@@ -1,4 +1,4 @@
-"""All device memory that the metadata of steps lies in: made once, as large as a step can be."""
+"""The device memory for the metadata of all steps: allocated once, as large as a step can be."""
 
 from __future__ import annotations
 
@@ -11,42 +11,47 @@ from .steps.limits import Limits
 
 
 class PersistentBuffers:
-    """Where the metadata of every step lies, so that a captured graph finds it (vLLM #36298).
+    """The metadata of every step, at fixed addresses, where a captured graph finds it (vLLM
+    #36298).
 
-    Tensors are int32, contiguous, and as large as buffer_shapes says, with S = max_num_seqs,
-    T = max_num_batched_tokens, P = pages_per_seq, N = num_gpu_blocks, G = groups.
+    Tensors are int32, contiguous, and as large as buffer_shapes says, with S = max_num_seqs, T =
+    max_num_batched_tokens, P = pages_per_seq, N = num_gpu_blocks, G = groups.
     """
 
     query_start_loc: torch.Tensor
-    """[S + 1]: where each request's tokens start, then their end; behind the batch, all end."""
+    """[S + 1]: where each request's tokens start, then where the last one's end; all rows after the
+    batch repeat that end."""
     seq_lens: torch.Tensor
-    """[S]: 0 behind the batch."""
+    """[S]: tokens of each request, those computed before included; 0 after the batch."""
     block_table: torch.Tensor
-    """[S, P]: behind a request's length, garbage."""
+    """[S, P]: the pages of each request, then garbage."""
 
     doc_ids: torch.Tensor
-    """[T]: the request of each token; 0 for tokens that fill a captured size."""
+    """[T]: the request of each token; 0 for tokens that pad the batch to a captured size."""
     decode_offset: torch.Tensor
     """[S]: tokens of each request that were computed before."""
     physical_to_logical: torch.Tensor
-    """[S, N]: which of a request's pages a block is, -1 for the blocks of others."""
+    """[S, N]: the index of each block among the request's pages; -1 for blocks that aren't its
+    own."""
     kv_num_blocks: torch.Tensor
-    """[G]: how many pages a group of tokens needs."""
+    """[G]: how many pages each group of tokens needs."""
     kv_indices: torch.Tensor
-    """[G, q_block * P + 1]: which ones, then -1. Behind that, whatever a step left there."""
+    """[G, q_block * P + 1]: the pages that each group needs, then -1, then what an earlier step
+    wrote."""
 
     page_users: torch.Tensor
-    """[N]: entries of block tables that name a block. This and the next two keep what the last
-    step had, so that the next one changes no more than it must."""
+    """[N]: how many block-table entries point to each block. `page_users`, `known_pages` and
+    `num_known_pages` describe the last step, so that the next build changes only what differs."""
     known_pages: torch.Tensor
-    """[S, P]: the pages that physical_to_logical and page_users hold."""
+    """[S, P]: the pages of each request that are in physical_to_logical and page_users."""
     num_known_pages: torch.Tensor
-    """[S]: how many of them each request has."""
+    """[S]: how many entries of known_pages each request has."""
     needs: torch.Tensor
-    """[G, q_block, P] int8: whether a group needs a page of its first request, its second, and so
-    on. This and the next one are of use only within a build."""
+    """[G, q_block, P] int8: 1 for the pages that a group needs of its first request, of its second,
+    and so on. `needs` and `num_needed` are used only within a build."""
     num_needed: torch.Tensor
-    """[G, q_block]: how many pages of each, and 0 where a group has fewer requests."""
+    """[G, q_block]: how many pages a group needs of each of its requests; 0 where it has fewer
+    requests."""
 
     def __init__(self, limits: Limits, device: torch.device) -> None:
         for name, shape in buffer_shapes(limits).items():
@@ -55,8 +60,8 @@ class PersistentBuffers:
             setattr(self, name, torch.full(shape, fill, dtype=dtype, device=device))
 
     def empty_behind(self, num_requests: int) -> None:
-        """Makes the rows behind so many requests those of requests without tokens. What is left of
-        another step in block_table does no harm: only what the lengths need is read."""
+        """Makes the rows from `num_requests` on those of requests without tokens. Entries of
+        another step may stay in block_table: only the pages that the lengths need are read."""
         if num_requests < len(self.seq_lens):
             ends = self.query_start_loc[num_requests:]
             ends[1:].copy_(ends[:1])
@@ -117,14 +122,16 @@ def _described(tensor: torch.Tensor) -> str:
 
 @dataclass(frozen=True)
 class FlexAttentionMetadata:
-    """What layers read of one step: views of buffers, to which the next build writes."""
+    """The data of one step that layers read: views of the buffers, which the next build
+    overwrites."""
 
     block_mask: BlockMask
-    """Of the groups of this step: the first rows of the buffers' kv_num_blocks and kv_indices."""
+    """The block mask of this step's groups: the first rows of the buffers' kv_num_blocks and
+    kv_indices."""
     num_tokens: int
-    """Tokens of the step, with those that fill a captured size."""
+    """Tokens of the step, those that pad it to a captured size included."""
     max_seq_len: int
-    """No page of a request behind so many tokens is listed."""
+    """Length of a request after which no page is listed."""
     buffers: PersistentBuffers
 
     @property
@@ -134,10 +141,11 @@ class FlexAttentionMetadata:
 
     @property
     def kv_num_blocks(self) -> torch.Tensor:
-        """[groups of num_tokens]: how many pages each needs."""
+        """[groups of num_tokens]: how many pages each group needs."""
         return self.block_mask.kv_num_blocks.flatten()
 
     @property
     def kv_indices(self) -> torch.Tensor:
-        """[groups of num_tokens, q_block * P + 1]: which ones, then -1, then anything."""
+        """[groups of num_tokens, q_block * P + 1]: the pages that each group needs, then -1, then
+        anything."""
         return self.block_mask.kv_indices.flatten(0, 2)

@@ -1,7 +1,8 @@
-"""Which keys a query sees: said in positions of a request, evaluated on slots of the KV cache.
+"""The keys that a query sees: defined in positions of a request, evaluated on slots of the KV
+cache.
 
-FlexAttention is told twice: by a function of a query and a key, and by lists of the pages that it
-has to read at all, one for each group of queries.
+FlexAttention gets the mask in two forms: a function of a query and a key, and for each group of
+queries the list of the pages that it has to read.
 """
 
 from __future__ import annotations
@@ -16,19 +17,21 @@ from torch.nn.attention.flex_attention import BlockMask
 from .steps.limits import ALONE, BLOCK_SIZES, Limits
 
 MaskMod = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-"""(batch, head, query, key) -> bool, all of one shape or of shapes that broadcast."""
+"""A function (batch, head, query, key) -> bool, all of one shape or of shapes that broadcast."""
 
 
 @dataclass(frozen=True)
 class Mask:
-    """What the layers of one builder see. ValueError for a window without room for a token."""
+    """The keys that the layers of one builder see. Raises ValueError for a window of less than 1
+    token."""
 
     causal: bool = True
-    """Keys up to the query itself; else those behind it too."""
+    """True: only keys up to the query itself. False: keys after it too."""
     sliding_window: int | None = None
-    """Tokens: keys less than so far from the query, on each side that it sees."""
+    """The window in tokens: only keys less than this far from the query, on each side that it
+    sees."""
     logical_mask_mod: MaskMod | None = None
-    """Keys for which this holds as well. Its query and key are positions in one request."""
+    """A further condition on keys. Its query and key are positions in one request."""
 
     def __post_init__(self) -> None:
         if self.sliding_window is not None and self.sliding_window < 1:
@@ -43,12 +46,12 @@ BIDIRECTIONAL = Mask(causal=False)
 
 
 def sliding_window(tokens: int) -> Mask:
-    """The mask of a query that sees itself and the `tokens` - 1 keys before it."""
+    """Returns the mask of a query that sees itself and the `tokens` - 1 keys before it."""
     return Mask(sliding_window=tokens)
 
 
 class MaskTables(Protocol):
-    """What a mask looks up of R requests, or more, with T tokens, or more: int32, on the device."""
+    """The tables that a mask reads, of at least R requests with T tokens: int32, on the device."""
 
     @property
     def doc_ids(self) -> torch.Tensor:
@@ -72,10 +75,11 @@ class MaskTables(Protocol):
 
 
 def paged_mask_mod(mask: Mask, tables: MaskTables, limits: Limits) -> MaskMod:
-    """The mask in FlexAttention's terms: of a token of the step and a slot of the KV cache.
+    """Returns the mask as FlexAttention takes it: a function of a token of the step and a slot of
+    the KV cache.
 
     A query sees a key if the slot's block is one of its request's pages, the slot is within the
-    length, and `mask` allows it. Tokens that fill a captured size see nothing.
+    length, and `mask` allows it. Tokens that pad the batch to a captured size see nothing.
     """
     alone = limits.q_block == ALONE
     doc_ids, query_start_loc, seq_lens = tables.doc_ids, tables.query_start_loc, tables.seq_lens
@@ -87,13 +91,13 @@ def paged_mask_mod(mask: Mask, tables: MaskTables, limits: Limits) -> MaskMod:
         b: torch.Tensor, h: torch.Tensor, q: torch.Tensor, physical_kv: torch.Tensor
     ) -> torch.Tensor:
         token = b if alone else q
-        # In 64 bits, since rows of so many blocks lie further apart than 32 can say.
+        # int64, since the rows of large tables are further apart than int32 can count.
         request = doc_ids[token].to(torch.int64)
         seq_len = seq_lens[request]
         position = token - query_start_loc[request] + decode_offset[request]
         logical_page = physical_to_logical[request, physical_kv // page]
         kv = logical_page * page + physical_kv % page
-        # A token that fills a captured size would be one of request 0, behind its last.
+        # A token that pads the batch would count as one of request 0, after its last token.
         sees = (logical_page >= 0) & (kv < seq_len) & (position < seq_len)
         if causal:
             sees = sees & (kv <= position)
@@ -102,9 +106,10 @@ def paged_mask_mod(mask: Mask, tables: MaskTables, limits: Limits) -> MaskMod:
         if window is not None and not causal:
             sees = sees & (kv - position < window)
         if also is not None:
-            # It is asked of other requests' keys too, and may look up something by position.
+            # FlexAttention evaluates this for keys of other requests too, and the function may look
+            # up values by position.
             inside = position.clamp(0, last_position), kv.clamp(0, last_position)
-            # To this function there is one batch, whatever FlexAttention is called with.
+            # This function sees one batch, whatever batch FlexAttention is called with.
             sees = sees & also(b * 0 if alone else b, h, *inside)
         return sees
 
@@ -112,31 +117,31 @@ def paged_mask_mod(mask: Mask, tables: MaskTables, limits: Limits) -> MaskMod:
 
 
 class HasPageLists(Protocol):
-    """The pages that each of G groups of tokens reads. A step may have fewer groups than that."""
+    """The pages that each of G groups of tokens reads. A step may have fewer groups."""
 
     @property
     def kv_num_blocks(self) -> torch.Tensor:
-        """[G] int32: how many pages."""
+        """[G] int32: how many pages each group reads."""
 
     @property
     def kv_indices(self) -> torch.Tensor:
-        """[G, columns] int32: which ones, then at least one -1."""
+        """[G, columns] int32: the pages that each group reads, then at least one -1."""
 
 
 class AttentionMetadata(Protocol):
-    """What a layer reads of a step's metadata, whichever builder made it."""
+    """The data of a step that a layer reads, whichever builder made it."""
 
     @property
     def block_mask(self) -> BlockMask:
-        """What the layer hands to FlexAttention: lists of pages, and the function within them."""
+        """The argument for FlexAttention: lists of pages, and the mask function for their keys."""
 
 
 def block_mask_over(
     lists: HasPageLists, limits: Limits, mask_mod: MaskMod, num_tokens: int
 ) -> BlockMask:
-    """FlexAttention's view of the `lists` of a step with `num_tokens` tokens: a batch of one with
-    all of them, or a batch of so many with one token each. Nothing is computed, on the host or on
-    the device."""
+    """Returns FlexAttention's view of the `lists` of a step with `num_tokens` tokens: a batch of
+    one with all tokens or, if `q_block` is ALONE, a batch of `num_tokens` with one token each.
+    Nothing is computed, on the host or on the device."""
     groups = limits.groups_of(num_tokens)
     counts, indices = lists.kv_num_blocks[:groups], lists.kv_indices[:groups]
     alone = limits.q_block == ALONE
@@ -151,7 +156,7 @@ def block_mask_over(
 
 
 def in_batch(queries: torch.Tensor, block_mask: BlockMask) -> torch.Tensor:
-    """Queries [T, heads, head_size] as FlexAttention takes them with `block_mask`: a view
-    [batch, heads, T // batch, head_size]."""
+    """Returns the queries [T, heads, head_size] as FlexAttention takes them with `block_mask`: a
+    view [batch, heads, T // batch, head_size]."""
     batch = len(block_mask.kv_num_blocks)
     return queries.unflatten(0, (batch, -1)).transpose(1, 2)

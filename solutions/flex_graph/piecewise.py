@@ -1,4 +1,5 @@
-"""What is captured of a step, and how that is replayed for another batch (vLLM #36298)."""
+"""Captures a step in pieces, with attention between the graphs, and replays it for other batches
+(vLLM #36298)."""
 
 from __future__ import annotations
 
@@ -15,16 +16,17 @@ from .steps.step_runner import StepRunner
 
 
 class CapturedStep(NamedTuple):
-    """What there is of one size, in tokens."""
+    """The graphs of one size, in tokens."""
 
     graphs: list[Graph]
     pieces: StepInPieces
     logits: torch.Tensor
-    """[size, vocab_size], where the graph leaves them."""
+    """[size, vocab_size]: the output of the last graph."""
 
 
 class PiecewiseRunner(StepRunner[CapturedStep]):
-    """A step is num_layers + 1 graphs, with attention between them and metadata before them."""
+    """A runner whose step is num_layers + 1 graphs, with attention between them and metadata before
+    them."""
 
     def _capture(self, common: CommonAttentionMetadata) -> CapturedStep:
         pieces = StepInPieces(self.model, self.inputs.model_inputs(common.num_actual_tokens))

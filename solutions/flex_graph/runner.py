@@ -1,4 +1,4 @@
-"""What is captured of a step, and how that is replayed for another batch (vLLM #36298)."""
+"""Captures a step in one graph, and replays it for other batches (vLLM #36298)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .steps.step_runner import StepRunner
 
 
 class CapturedStep(NamedTuple):
-    """What there is of one size, in tokens."""
+    """The graph of one size, in tokens."""
 
     graph: Graph
     logits: torch.Tensor
-    """[size, vocab_size], where the graph leaves them."""
+    """[size, vocab_size]: the output of the graph."""
 
 
 class GraphRunner(StepRunner[CapturedStep]):
-    """A step is one graph: its metadata, and all layers with their attention."""
+    """A runner whose step is one graph: its metadata, and all layers with their attention."""
 
     def _capture(self, common: CommonAttentionMetadata) -> CapturedStep:
         graph = current().graph()

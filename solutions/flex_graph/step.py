@@ -22,12 +22,12 @@ Runner = GraphRunner | PiecewiseRunner
 
 
 class FlexWay(NamedTuple):
-    """What a variant is made of."""
+    """The runner and the builder of a variant."""
 
     runner_class: type[Runner]
     builder_class: type[MetadataBuilder]
     captures: bool = True
-    """False: no graphs, all steps run eagerly."""
+    """True if steps are captured; False runs all steps eagerly."""
 
 
 WAYS = {
@@ -37,13 +37,14 @@ WAYS = {
     "full": FlexWay(GraphRunner, FlexAttentionMetadataBuilder),
     "mask_once": FlexWay(MaskOnceRunner, FlexAttentionMetadataBuilder),
 }
-"""The first two build metadata as it was; "piecewise_built" builds the new one eagerly, "full" in
-its graph, and "mask_once" before its graph, only for another batch than that of the last step."""
+""""eager" and "piecewise" build metadata as before the change. "piecewise_built" builds it by the
+new code eagerly, "full" in its graph, and "mask_once" before its graph, only for a batch other than
+the last step's."""
 VARIANTS = tuple(WAYS)
 
 
 class FlexStep:
-    """A decoder with its KV cache, whose steps can be run in each of VARIANTS."""
+    """A decoder with its KV cache. Its steps can run in each of VARIANTS."""
 
     def __init__(
         self,
@@ -60,8 +61,8 @@ class FlexStep:
         self.use(variant)
 
     def use(self, variant: str) -> None:
-        """Switches to one of VARIANTS; model and cache stay. Its graphs are captured when it is
-        used for the first time."""
+        """Switches to one of VARIANTS; model and cache stay. The first use of a variant captures
+        its graphs. Raises ValueError for another name."""
         if variant not in WAYS:
             raise ValueError(f"variant {variant!r}: choose one of {', '.join(VARIANTS)}")
         if variant not in self.runners:
@@ -77,5 +78,6 @@ class FlexStep:
         return runner
 
     def run(self, batch: ScheduledBatch) -> torch.Tensor:
-        """Queues the step: [batch.num_tokens, vocab_size], until the next step overwrites it."""
+        """Queues the step and returns its logits [batch.num_tokens, vocab_size], which the next
+        step overwrites."""
         return self.runner.step(batch)

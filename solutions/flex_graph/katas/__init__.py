@@ -1,1 +1,1 @@
-"""What only the exercises need."""
+"""Code that only the katas of this lesson need."""

@@ -1,7 +1,8 @@
-"""What each layer sees, listed once a step, before the first layer: a forward only reads it.
+"""The page lists of all layers, made once a step before the first layer, so that a forward only
+reads them.
 
-An exercise of its own, since the system's runner keeps a builder for each mask, whose lists are
-made by the Triton kernels of tables/: here PyTorch's operators make them.
+Only a kata runs this. The system's runner has a builder for each mask, whose lists are made by the
+Triton kernels of tables/; here PyTorch's operators make them.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class LayerMasks:
             needed = needed_pages(mask, self.step, num_tokens)
             num_pages = needed.shape[1]
             page = torch.arange(num_pages, device=needed.device)
-            # What is not needed sorts to the end.
+            # Pages that aren't needed sort to the end.
             pages = torch.where(needed, page, num_pages).sort(1).values
             pages = pages.masked_fill(pages == num_pages, -1)
             lists.kv_indices[: self.num_groups, :-1].copy_(pages)

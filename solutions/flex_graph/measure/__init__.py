@@ -1,1 +1,2 @@
-"""What the full graph is compared with."""
+"""The benchmark: a step in one graph, in pieces and eagerly, beside its limits and a compiled
+peer."""

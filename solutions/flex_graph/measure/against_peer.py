@@ -1,4 +1,4 @@
-"""Steps of Llama-3-8B's shape in a row, ours and those of a compiled PyTorch model, in turns."""
+"""Measures steps of Llama-3-8B's shape in a row: ours and a compiled PyTorch model's, in turn."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROUNDS = 10
 def peer_shape(
     config: FlexConfig, cached: tuple[int, ...], max_model_len: int, num_steps: int
 ) -> PeerShape:
-    """The peer's description of a decoder, and of the requests that it decodes."""
+    """Returns the shape of a decoder and the requests that it decodes, in the peer's form."""
     sizes = (
         config.num_layers,
         config.hidden_size,
@@ -41,8 +41,8 @@ def measure_against_peer(
     shape: PeerShape,
     row: Callable[[], object],
 ) -> None:
-    """Prints what a step takes of `row`, which queues `shape.num_steps` of them, and of the peer,
-    and writes it to `folder`/NAME.json, if there is a folder."""
+    """Prints the time of a step of ours and of the peer's, and writes both to `folder`/NAME.json if
+    a folder is given. `row` queues `shape.num_steps` of our steps."""
     times: dict[str, list[float]] = {"ours": [], "compiled": []}
     row()
     with CompiledPeer(shape) as peer:
@@ -66,6 +66,6 @@ def measure_against_peer(
 
 
 def quartiles(times: list[float]) -> dict[str, float]:
-    """The three quartiles of `times`, by name."""
+    """Returns the three quartiles of `times`, by name."""
     first, median, third = statistics.quantiles(times, n=4)
     return {"first_quartile_us": first, "median_us": median, "third_quartile_us": third}

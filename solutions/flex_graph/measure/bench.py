@@ -1,5 +1,5 @@
-"""What a decode step costs, eagerly, in pieces and in one graph:
-`python -m solutions.flex_graph.bench`."""
+"""Measures a decode step, eagerly, in pieces and in one graph: `python -m
+solutions.flex_graph.bench`."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from .against_peer import measure_against_peer, peer_shape
 from .step_limits import measure_limits
 
 STEPS_IN_A_ROW = {True: 3, False: 32}
-"""By whether times are modelled, as the next ones are: sim computes every step."""
+"""Number of steps, by whether times are modelled, as in LOOPS and SMALL_LOAD_MS: sim computes every
+step."""
 LOOPS = {True: 1, False: 6}
 SMALL_LOAD_MS = {True: 5.0, False: benchmark.PROFILED_LOAD_MS}
-"""Enough for the host to queue a small step, under a profiler."""
+"""Milliseconds in which the host can queue a small step under a profiler."""
 LLAMA_BYTES = 24 * 2**30
 
 
@@ -37,14 +38,15 @@ class FlexWorkload(FlexConfig):
     """A model, and the requests that it decodes: one token of each in every step."""
 
     cached: tuple[int, ...]
-    """Tokens of each request in the cache, before the first step."""
+    """Tokens of each request in the cache before the first step."""
     num_gpu_blocks: int
     q_block: int = 16
     """Query tokens that share a list of pages."""
 
     @classmethod
     def narrow(cls) -> FlexWorkload:
-        """As deep as the small model, and no wider than sim can compute in a moment."""
+        """Returns a model as deep as the small one, and narrow enough for sim to compute in a
+        moment."""
         narrow = replace(FlexConfig.tiny(), num_layers=FlexConfig.small().num_layers)
         return cls(**asdict(narrow), cached=(5, 12, 20, 40), num_gpu_blocks=64)
 
@@ -54,8 +56,8 @@ class FlexWorkload(FlexConfig):
 
     @classmethod
     def llama_3_8b(cls) -> FlexWorkload:
-        """8 requests of 512 to 1024 tokens, and a cache with room for many more. Nothing but
-        decode steps, in which no two tokens share a page."""
+        """Returns 8 requests of 512 to 1024 tokens, and a cache with room for many more. All steps
+        are decode steps, in which no two tokens share a page."""
         cached, config = tuple(range(512, 1024, 64)), asdict(FlexConfig.llama_3_8b())
         return cls(**config, cached=cached, num_gpu_blocks=4096, q_block=ALONE)
 
@@ -70,7 +72,7 @@ class FlexWorkload(FlexConfig):
         )
 
     def batches(self, num_steps: int) -> list[ScheduledBatch]:
-        """Decode steps one after the other: each request gets one token in each of them."""
+        """Returns consecutive decode steps, each with one token of every request."""
         requests = Requests(self.limits(), vocab_size=self.vocab_size)
         return [
             requests.batch([range(length + step, length + step + 1) for length in self.cached])
@@ -99,7 +101,7 @@ def main(arguments: list[str] | None = None) -> None:
 def compare_with_peer(
     accelerator: Accelerator, workload: FlexWorkload, folder: Path | None
 ) -> None:
-    """Steps of `workload` in one graph, beside a compiled PyTorch model's."""
+    """Measures steps of `workload` in one graph, beside a compiled PyTorch model's."""
     variants = Variants(workload, accelerator)
     variants.ready("full")
     shape = peer_shape(
@@ -110,7 +112,8 @@ def compare_with_peer(
 
 
 def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, FlexWorkload]:
-    """By name, what this accelerator can run: on sim, and with `quick`, not all."""
+    """Returns the workloads that this accelerator can run, by name: fewer on sim and with
+    `quick`."""
     presets = {"narrow": FlexWorkload.narrow()}
     if not accelerator.modelled:
         presets["small"] = FlexWorkload.small()
@@ -122,7 +125,8 @@ def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, FlexWorkl
 def measure(
     accelerator: Accelerator, workload: FlexWorkload, runs: int, advance: Advance
 ) -> dict[str, dict[str, StepInARowCost]]:
-    """By "decode" and variant, what a step costs by itself and as one of a row of steps."""
+    """Returns, under "decode" and by variant, the cost of a step by itself and in a row of
+    steps."""
     variants = Variants(workload, accelerator)
     costs, _ = benchmark.measure_step(accelerator, variants.steps(), runs, advance)
     times: dict[str, list[float]] = {name: [] for name in VARIANTS}
@@ -147,22 +151,25 @@ class Variants:
         self.step = FlexStep(workload, workload.limits(), accelerator.device, capture_sizes=sizes)
 
     def steps(self) -> dict[str, Callable[[], benchmark.Step]]:
-        """By variant, what to call before its step is measured; it returns the step."""
+        """Returns, by variant, a function to call before its step is measured; it returns the
+        step."""
         return {name: partial(self.ready, name) for name in VARIANTS}
 
     def ready(self, variant: str) -> benchmark.Step:
-        """Switches to a variant, and returns its first step."""
+        """Switches to a variant and returns its first step."""
         self.step.use(variant)
         return partial(self.step.run, self.batches[0])
 
     def row(self, variant: str) -> None:
-        """The variant "mask_once" gets one batch again and again: for another it would build."""
+        """Runs a row of steps. The variant "mask_once" gets the same batch every time: for another
+        batch it would build."""
         for batch in self.batches:
             self.step.run(self.batches[0] if variant == "mask_once" else batch)
 
 
 def record_small_steps(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
-    """One step of each variant: of the narrow model on sim, else of the small one."""
+    """Records one step of each variant, of the narrow model on sim and of the small one elsewhere,
+    and yields its name and timeline."""
     workload = FlexWorkload.narrow() if accelerator.modelled else FlexWorkload.small()
     for variant, ready in Variants(workload, accelerator).steps().items():
         step = ready()

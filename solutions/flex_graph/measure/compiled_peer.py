@@ -1,8 +1,8 @@
-"""What one would use instead: a plain PyTorch decoder with a static cache, compiled.
+"""The alternative to this lesson's code: a plain PyTorch decoder with a static cache, compiled.
 
-`python -m solutions.flex_graph.measure.compiled_peer SHAPE` waits for a line on its input, and
-answers each with the microseconds of one of a row of decode steps. A process of its own, so that
-neither side meets the other's compiler, caches or memory.
+`python -m solutions.flex_graph.measure.compiled_peer SHAPE` answers each line on its input with the
+microseconds per step of a row of decode steps. It is a process of its own, so that the two sides
+don't share a compiler, caches or memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GRAPH_WARM_UPS = 3
 
 
 class PeerShape(NamedTuple):
-    """A decoder, and the requests that it decodes."""
+    """A decoder's shape, and the requests that it decodes."""
 
     num_layers: int
     hidden_size: int
@@ -35,13 +35,13 @@ class PeerShape(NamedTuple):
     """Tokens of each request before the first step."""
     max_model_len: int
     num_steps: int
-    """In a row."""
+    """Number of decode steps in a row."""
 
 
 class CompiledPeer:
-    """The peer in its process; a context manager that ends it.
+    """The peer in its own process; a context manager that ends it.
 
-    RuntimeError with the last line that it said, where it can't start.
+    Raises RuntimeError with the last line of the process's errors if it can't start.
     """
 
     def __init__(self, shape: PeerShape) -> None:
@@ -69,7 +69,7 @@ class CompiledPeer:
         self._complaints.close()
 
     def step_us(self) -> float:
-        """Microseconds of one step of a row, measured now."""
+        """Returns the microseconds of one step of a row, measured now."""
         return float(self._answer("\n"))
 
     def _answer(self, line: str) -> str:
@@ -81,7 +81,8 @@ class CompiledPeer:
 
 
 class StaticDecoder:
-    """Random weights, and contiguous caches [requests, KV heads, max_model_len, head size]."""
+    """A decoder with random weights and contiguous caches [requests, KV heads, max_model_len, head
+    size]."""
 
     def __init__(self, shape: PeerShape, device: str) -> None:
         self.shape, requests = shape, len(shape.cached)
@@ -117,8 +118,9 @@ class StaticDecoder:
         self.places = torch.arange(shape.max_model_len, device=device)
 
     def step(self, ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """Logits [requests, vocabulary] of one token of each request, int64 [requests] each. The
-        heads that share a key are the rows of one query: of the ways to say it, the fastest."""
+        """Returns the logits [requests, vocabulary] of one token of each request; `ids` and
+        `positions` are int64 [requests]. The heads that share a key are the rows of one query,
+        which is the fastest way to call the attention."""
         heads, kv_heads, size = self.shape.num_heads, self.shape.num_kv_heads, self.shape.head_size
         turns = self.cos[positions][:, None], self.sin[positions][:, None]
         seen = (self.places <= positions[:, None])[:, None, None]
@@ -146,8 +148,8 @@ def _turned(heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.
 
 
 class CapturedPeer:
-    """Its step, compiled, in one CUDA graph that we capture around it: `reduce-overhead` would
-    not, for a step that writes to its caches."""
+    """The peer's compiled step in one CUDA graph that we capture around it: `reduce-overhead` would
+    not capture a step that writes to its caches."""
 
     def __init__(self, shape: PeerShape) -> None:
         decoder = StaticDecoder(shape, "cuda")

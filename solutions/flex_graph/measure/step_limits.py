@@ -1,5 +1,5 @@
-"""What a step is held against: reading the weights once, and what its metadata costs the device, by
-our kernels and by PyTorch's operators as in vLLM #36298."""
+"""Measures the limits of a step: reading the weights once, and building its metadata on the device,
+by our kernels and by PyTorch's operators as in vLLM #36298."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ from ..tables.direct_build import build_by_operators
 
 NAME = "flex_graph_limits"
 REQUESTS, BLOCKS = 256, 1024
-"""Of the metadata that is built: one token of each request, which has so many pages."""
+"""Size of the metadata that is built: one token of each request, and this many pages per
+request."""
 BLOCK, PROGRAMS = 4096, 132 * 8
 LOAD_MS = 5.0
-"""Longer than the host needs to queue what is measured."""
+"""Milliseconds, longer than the host needs to queue what is measured."""
 RUNS = 21
 
 
 def measure_limits(accelerator: Accelerator, console: Console, folder: Path | None) -> None:
-    """Prints what reading the weights takes, and what building metadata takes, and writes it to
-    `folder`/NAME.json, if there is a folder. Without a GPU it prints that there is none."""
+    """Prints how long reading the weights and building metadata take, and writes it to
+    `folder`/NAME.json if a folder is given. Without a large enough GPU it prints that it measures
+    nothing."""
     weights = FlexConfig.llama_3_8b().weight_bytes
     if not fits(accelerator, 2 * weights):
         console.print("The limits of a step are measured on a GPU with 32 GB or more.")
@@ -62,7 +64,7 @@ def measure_limits(accelerator: Accelerator, console: Console, folder: Path | No
 
 
 def read_once_us(accelerator: Accelerator, nbytes: int) -> float:
-    """Device time in µs to read so many bytes, far more than an L2 cache holds."""
+    """Returns the device time in µs to read `nbytes`, which is far more than an L2 cache holds."""
     num_blocks = nbytes // (4 * BLOCK)
     numbers = torch.zeros(num_blocks * BLOCK, dtype=torch.int32, device=accelerator.device)
     seen = torch.zeros(PROGRAMS, dtype=torch.int32, device=accelerator.device)
@@ -72,17 +74,18 @@ def read_once_us(accelerator: Accelerator, nbytes: int) -> float:
 
 @triton.jit
 def read_once_kernel(numbers, seen, num_blocks, BLOCK: tl.constexpr):
-    """`numbers` [num_blocks * BLOCK] int32, in strides of the grid; `seen` [programs] int32."""
+    """Reads `numbers` [num_blocks * BLOCK] int32 in strides of the grid, and writes `seen`
+    [programs] int32."""
     program, programs = tl.program_id(0).to(tl.int64), tl.num_programs(0)
     together = tl.zeros([BLOCK], tl.int32)
     for block in range(program, num_blocks, programs):
-        # What nobody used would not be read.
+        # A load whose result is not used would be removed.
         together ^= tl.load(numbers + block * BLOCK + tl.arange(0, BLOCK))
     tl.store(seen + program, tl.xor_sum(together, 0))
 
 
 def build_limits() -> Limits:
-    """Those of the metadata that is built: exactly as large as its batch."""
+    """Returns limits for the metadata that is built: exactly as large as its batch."""
     return Limits(
         max_num_seqs=REQUESTS,
         max_num_batched_tokens=REQUESTS,
@@ -92,8 +95,8 @@ def build_limits() -> Limits:
 
 
 def build_us(accelerator: Accelerator, by_operators: bool = False) -> float:
-    """Device time in µs of one build, by our kernels or by PyTorch's operators. Every block belongs
-    to another place than in the build before."""
+    """Returns the device time in µs of one build, by our kernels or by PyTorch's operators. Every
+    block moves to another request or place in each build."""
     limits, device = build_limits(), accelerator.device
     builder = FlexAttentionMetadataBuilder(limits, device)
     ones = torch.arange(REQUESTS + 1, dtype=torch.int32, device=device)
@@ -120,13 +123,14 @@ def build_us(accelerator: Accelerator, by_operators: bool = False) -> float:
 
 
 def _shuffled_blocks(limits: Limits, device: torch.device) -> torch.Tensor:
-    """[REQUESTS, BLOCKS] int32: each block belongs to one request."""
+    """Returns [REQUESTS, BLOCKS] int32: each block belongs to one request."""
     blocks = torch.randperm(limits.num_gpu_blocks - 1, device=device).add_(1)
     return blocks.to(torch.int32).view(REQUESTS, BLOCKS)
 
 
 def _device_us(accelerator: Accelerator, call: Callable[[], object]) -> float:
-    """Median device time of a call in µs. The queue is loaded first, so that no launch is late."""
+    """Returns the median device time of a call in µs. A load is queued before the call, so that no
+    launch is late."""
     call()
     times = []
     for _ in range(RUNS):

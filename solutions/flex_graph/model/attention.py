@@ -1,4 +1,4 @@
-"""One layer's attention: into the cache, and over it."""
+"""One layer's attention: writes keys and values to the cache, and attends over it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..steps.inputs import ModelInputs
 
 
 class FlexAttention(CachedAttention):
-    """Knows nothing of a step but what `forward` is given."""
+    """An attention layer that gets all it knows of a step as arguments of `forward`."""
 
     def forward(
         self, qkv: torch.Tensor, inputs: ModelInputs, metadata: AttentionMetadata
     ) -> torch.Tensor:
-        """[T, num_heads * head_size] for `qkv` [T, (num_heads + 2 * num_kv_heads) * head_size],
-        whose queries are turned where they stand."""
+        """Returns [T, num_heads * head_size] for `qkv` [T, (num_heads + 2 * num_kv_heads) *
+        head_size], whose queries are rotated in place."""
         queries = self.turned_queries(qkv, inputs.positions, inputs.slot_mapping)
         key, value = self.cache.as_heads()
         block_mask = metadata.block_mask
         attended = flex_attention(in_batch(queries, block_mask), key, value, block_mask=block_mask)
-        # Where it lies as the queries do, token by token, this is a view.
+        # A view if the result lies as the queries do, token by token.
         return attended.transpose(1, 2).reshape(len(qkv), -1)

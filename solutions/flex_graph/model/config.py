@@ -1,4 +1,4 @@
-"""The shape of a decoder: what its weights are, and how far each layer sees."""
+"""The shape of a decoder: the sizes of its weights, and how far each layer sees."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from solutions.common.decoder.shape import DecoderConfig
 
 @dataclass(frozen=True, kw_only=True)
 class FlexConfig(DecoderConfig):
-    """A decoder's shape, and how far its layers see. ValueError for a shape that none has."""
+    """A decoder's shape, and how far its layers see. Raises ValueError for an impossible shape."""
 
     windows: tuple[int | None, ...] = (None,)
-    """Layer i sees windows[i % len(windows)] tokens, its own included; None is all of them."""
+    """Window sizes: layer i sees windows[i % len(windows)] tokens, its own included; None is all
+    tokens."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -25,7 +26,8 @@ class FlexConfig(DecoderConfig):
 
     @classmethod
     def tiny(cls) -> FlexConfig:
-        """Takes a fraction of a second on sim, and is exact enough to compare numbers."""
+        """Returns a model that takes a fraction of a second on sim, and is exact enough to compare
+        numbers."""
         return cls(
             num_layers=2,
             hidden_size=32,
@@ -39,7 +41,7 @@ class FlexConfig(DecoderConfig):
 
     @classmethod
     def small(cls) -> FlexConfig:
-        """So small that on a GPU the host is the bottleneck of a decode step."""
+        """Returns a model so small that on a GPU the host is the bottleneck of a decode step."""
         return cls(
             num_layers=12,
             hidden_size=768,
@@ -52,7 +54,7 @@ class FlexConfig(DecoderConfig):
 
     @classmethod
     def llama_3_8b(cls) -> FlexConfig:
-        """The shape of Llama-3-8B: 16 GB of weights."""
+        """Returns the shape of Llama-3-8B: 16 GB of weights."""
         return cls(
             num_layers=32,
             hidden_size=4096,
@@ -64,5 +66,5 @@ class FlexConfig(DecoderConfig):
         )
 
     def window_of_layer(self, index: int) -> int | None:
-        """Tokens that layer `index` sees, or None for all."""
+        """Returns the tokens that layer `index` sees, or None for all."""
         return self.windows[index % len(self.windows)]

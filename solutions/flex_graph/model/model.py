@@ -19,8 +19,8 @@ from .config import FlexConfig
 
 
 class Decoder(DecoderModel[DecoderLayer[FlexAttention]]):
-    """Weights of config.seed, made on the device; a KV cache for each layer. It reads its metadata
-    by layer name, as a layer of vLLM reads its forward context."""
+    """A decoder with weights from config.seed, made on the device, and a KV cache for each layer.
+    It reads its metadata by layer name, as a layer of vLLM reads its forward context."""
 
     def __init__(self, config: FlexConfig, limits: Limits, device: torch.device) -> None:
         self.config = config
@@ -34,13 +34,13 @@ class Decoder(DecoderModel[DecoderLayer[FlexAttention]]):
         self.mask_of = {
             name: mask_of_window(config.window_of_layer(i)) for i, name in enumerate(self.layers)
         }
-        """What each layer sees, by its name: layers with the same mask share their metadata."""
+        """The mask of each layer, by layer name. Layers with the same mask share their metadata."""
 
     def forward(
         self, inputs: ModelInputs, attn_metadata: Mapping[str, AttentionMetadata]
     ) -> torch.Tensor:
-        """[T, vocab_size]: the logits behind each token. `attn_metadata` is by layer name, for the
-        same T tokens. The layers' caches get the tokens' keys and values."""
+        """Returns the logits after each token, [T, vocab_size], and writes the tokens' keys and
+        values to the layers' caches. `attn_metadata` is by layer name, for the same T tokens."""
         hidden = self.begin(inputs)
         for name, layer in self.layers.items():
             qkv = layer.before_attention(hidden)
@@ -49,10 +49,10 @@ class Decoder(DecoderModel[DecoderLayer[FlexAttention]]):
         return self.finish(hidden)
 
     def begin(self, inputs: ModelInputs) -> Hidden:
-        """What the first layer is given: the embeddings of the tokens."""
+        """Returns the first layer's input: the embeddings of the tokens."""
         return Hidden(F.embedding(inputs.token_ids, self.embedding), None)
 
 
 def mask_of_window(window: int | None) -> Mask:
-    """Causal, over `window` tokens; None is all of them."""
+    """Returns the causal mask over `window` tokens; None is all tokens."""
     return CAUSAL if window is None else sliding_window(window)

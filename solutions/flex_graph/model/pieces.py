@@ -15,30 +15,32 @@ from .model import Decoder
 
 
 class Unattended(NamedTuple):
-    """What the piece before an attention leaves."""
+    """The output of the piece before an attention."""
 
     hidden: Hidden
-    """What the next piece adds the attention's output to."""
+    """The hidden states to which the next piece adds the attention's output."""
     qkv: torch.Tensor
-    """[size, (num_heads + 2 * num_kv_heads) * head_size]: what the attention reads."""
+    """[size, (num_heads + 2 * num_kv_heads) * head_size]: the attention's input."""
 
 
 class StepInPieces:
-    """Pieces of a step of `size` rows, one more than there are layers, and what lies between them:
-    at one address for as long as this object lives, so that graphs can hold the pieces."""
+    """The pieces of a step of `size` rows, one more than there are layers, and the tensors between
+    them. These stay at one address for as long as this object lives, so that graphs can contain the
+    pieces."""
 
     logits: torch.Tensor
-    """[size, vocab_size]: what the last piece leaves."""
+    """[size, vocab_size]: the output of the last piece."""
 
     def __init__(self, model: Decoder, inputs: ModelInputs) -> None:
         self.model, self.inputs = model, inputs
         self.unattended: dict[str, Unattended] = {}
         shape = (len(inputs.token_ids), model.config.query_size)
-        # Between two attentions it is read once, so that it serves all layers.
+        # One tensor serves all layers, since the next piece reads it before the next attention
+        # writes it.
         self.attended = torch.zeros(shape, dtype=model.config.dtype, device=inputs.token_ids.device)
 
     def run(self) -> Iterator[None]:
-        """A generator that runs one piece each time it is resumed, len(model.layers) + 1 in all."""
+        """Runs one piece each time the generator is resumed, len(model.layers) + 1 in all."""
         hidden = self.model.begin(self.inputs)
         for name, layer in self.model.layers.items():
             qkv = layer.before_attention(hidden)
@@ -49,8 +51,8 @@ class StepInPieces:
         yield
 
     def attend(self, name: str, num_tokens: int, metadata: AttentionMetadata) -> None:
-        """A layer's attention, of the first `num_tokens` rows, to where the next piece reads it.
-        Rows that pad the batch have none, and nobody reads what they give."""
+        """Runs a layer's attention on the first `num_tokens` rows and writes the result for the
+        next piece. Rows that pad the batch have no attention, and their results are not read."""
         inputs = ModelInputs(*(tensor[:num_tokens] for tensor in self.inputs))
         qkv = self.unattended[name].qkv[:num_tokens]
         attended = self.model.layers[name].attention.forward(qkv, inputs, metadata)

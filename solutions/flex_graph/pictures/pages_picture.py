@@ -1,4 +1,5 @@
-"""A step's pages as a picture: where requests keep theirs, and the list of each group of tokens."""
+"""A step's pages as a picture: where requests have their pages, and the list of each group of
+tokens."""
 
 from __future__ import annotations
 
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
 
 WIDTH = 760
 LEFT, RIGHT = 96, 744
-"""Where what is drawn begins and ends, right of the rows' names."""
+"""Left and right end of the drawing, which is to the right of the rows' names."""
 TABLES_TOP, CACHE_TOP, TOKENS_TOP, LISTS_TOP = 34, 136, 216, 254
 ROW = 28
 NULL, NOBODY = "#c4ccd4", "#eef1f4"
-"""The colours of block 0, and of what belongs to no request."""
+"""The colours of block 0, and of everything that belongs to no request."""
 PAGE = 16
 NUM_BLOCKS, PAGES_PER_SEQ = 16, 5
 MOST_TOKENS = 48
-"""Of a step: three groups."""
+"""The most tokens of a step: three groups."""
 CAPTION = """\
 Grey: block 0, the null block. Pale: of no request, and garbage behind a length.
 A group: how many pages it reads, which ones, and the -1 behind the last."""
@@ -38,19 +39,21 @@ CELL = (RIGHT - LEFT) / NUM_BLOCKS
 
 @dataclass(frozen=True)
 class PagesPicture:
-    """Of up to three requests of at most 80 tokens each, in a cache of 16 blocks of 16 tokens."""
+    """A picture of up to three requests of at most 80 tokens each, in a cache of 16 blocks of 16
+    tokens."""
 
     seq_lens: Sequence[int]
-    """Of each request, the new tokens included."""
+    """Tokens of each request, the new ones included."""
     query_lens: Sequence[int]
-    """New tokens of each request; 0 for one that is not in the step. 1 to 48 in all."""
+    """New tokens of each request; 0 for a request that is not in the step. 1 to 48 in all."""
     order: int = 0
-    """Another number is another order of the blocks."""
+    """A seed for the order of the blocks."""
     mask: Mask = CAUSAL
 
     @property
     def text(self) -> str:
-        """Block tables, the cache from its own side, and the lists of the groups."""
+        """The block tables, the owner and page of each block of the cache, and the lists of the
+        groups."""
         lines = [self.title]
         for request, (length, new) in enumerate(zip(self.seq_lens, self.query_lens, strict=True)):
             own = " ".join(map(str, self.pages_of(request)))
@@ -107,7 +110,8 @@ class PagesPicture:
 
     @cached_property
     def block_table(self) -> np.ndarray:
-        """[R, PAGES_PER_SEQ] int32: no block in two rows, but for the garbage behind lengths."""
+        """[R, PAGES_PER_SEQ] int32: no block is in two rows, except in the garbage after the
+        lengths."""
         random = np.random.default_rng(self.order)
         table = random.permutation(np.arange(1, NUM_BLOCKS, dtype=np.int32))
         table = table[: len(self.seq_lens) * PAGES_PER_SEQ].reshape(-1, PAGES_PER_SEQ)
@@ -120,24 +124,24 @@ class PagesPicture:
 
     @cached_property
     def logical(self) -> np.ndarray:
-        """[R, NUM_BLOCKS]: which of its pages a block is to each request, or -1."""
+        """[R, NUM_BLOCKS]: the index of each block among the request's pages, or -1."""
         seq_lens = torch.tensor(self.seq_lens, dtype=torch.int32)
         table = torch.from_numpy(self.block_table)
         return physical_to_logical_mapping(table, seq_lens, PAGE, NUM_BLOCKS).numpy()
 
     @property
     def owners(self) -> list[int]:
-        """Of each block: the request that it belongs to, or -1."""
+        """The request that each block belongs to, or -1."""
         return np.where(self.logical.max(0) >= 0, self.logical.argmax(0), -1).tolist()
 
     @property
     def places(self) -> list[int]:
-        """Of each block: which page of its owner it is, or -1."""
+        """The index of each block among its owner's pages, or -1."""
         return self.logical.max(0).tolist()
 
     @cached_property
     def lists(self) -> list[list[int]]:
-        """The pages of each group, without the -1 behind them."""
+        """The pages of each group, without the -1 after them."""
         starts = np.concatenate([[0], np.cumsum(self.query_lens)]).astype(np.int32)
         counts, indices = kv_blocks(
             torch.from_numpy(self.block_table),
@@ -173,7 +177,8 @@ class PagesPicture:
                 sheet.label(middle, CACHE_TOP + BAR + 32, place)
 
     def _draw_tokens(self, sheet: Sheet) -> None:
-        """Those of each group, the last one filled with tokens of nobody."""
+        """Draws the tokens of each group. The last group is filled up with tokens that belong to no
+        request."""
         name_row(sheet, TOKENS_TOP, "tokens")
         width, group = (RIGHT - LEFT) / MOST_TOKENS, self.limits.q_block
         filling = [-1] * (len(self.lists) * group - self.num_tokens)

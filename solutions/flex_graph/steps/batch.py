@@ -1,4 +1,5 @@
-"""One step's batch, as a runner hands it over: on the device, but for what sizes the launches."""
+"""One step's batch as a runner passes it on: on the device, except the numbers that size the
+launches."""
 
 from __future__ import annotations
 
@@ -11,24 +12,24 @@ from .limits import Limits
 
 @dataclass(frozen=True)
 class CommonAttentionMetadata:
-    """The R requests of a step, in the order of their tokens; requests without tokens, which pad
-    the batch, last. Tensors are int32 on the device."""
+    """The R requests of a step, in the order of their tokens. Requests without tokens, which pad
+    the batch, come last. Tensors are int32 on the device."""
 
     query_start_loc: torch.Tensor
-    """[R + 1]: where each request's tokens start, then the last end."""
+    """[R + 1]: where each request's tokens start, then where the last one's end."""
     seq_lens: torch.Tensor
     """[R]: tokens that were computed before, and those of this step. 0 for padding."""
     block_table: torch.Tensor
-    """[R, C]: the pages of each request, in order. What stands behind its length is garbage."""
+    """[R, C]: the pages of each request, in order, then garbage."""
     num_actual_tokens: int
-    """Rows of the step, with those that fill a captured size."""
+    """Rows of the step, those that pad it to a captured size included."""
     max_seq_len: int
-    """No request is longer; all may be shorter."""
+    """An upper bound of seq_lens; all requests may be shorter."""
 
 
 def check_batch(common: CommonAttentionMetadata, limits: Limits, device: torch.device) -> None:
-    """ValueError for a batch beyond the limits, and for tensors of other types or shapes. Values on
-    the device are not looked at: that would be to wait."""
+    """Raises ValueError for a batch beyond the limits, and for tensors of other dtypes or shapes.
+    Values on the device are not read, since the host would wait."""
     num_requests = common.seq_lens.shape[:1].numel()
     columns = common.block_table.shape[1:2].numel()
     _check_tensor("query_start_loc", common.query_start_loc, (num_requests + 1,), device)

@@ -1,4 +1,5 @@
-"""What a step reads besides weights and cache: device memory that outlives it, and two uploads."""
+"""The inputs of a step besides weights and cache: device memory that outlives the step, and two
+uploads."""
 
 from __future__ import annotations
 
@@ -16,22 +17,24 @@ from .scheduled import ScheduledBatch
 
 
 class ModelInputs(NamedTuple):
-    """[T] int32 each; T is at least the number of tokens of the batch."""
+    """Inputs of the model, [T] int32 each; T is at least the number of tokens of the batch."""
 
     token_ids: torch.Tensor
     positions: torch.Tensor
     slot_mapping: torch.Tensor
-    """-1 for a token that pads the batch: its key and value go nowhere."""
+    """The slot of each token; -1 for a token that pads the batch, whose key and value are not
+    stored."""
 
 
 class StepInputs:
-    """int32 on the device, at addresses that graphs may keep. At first, as behind every batch,
-    there is nothing: no requests, and tokens that write nowhere.
+    """The inputs of all steps: int32 on the device, at addresses that graphs may capture.
 
-    token_ids, positions, slot_mapping  [max_num_batched_tokens], 0, 0 and -1 behind the batch
-    query_start_loc                     [max_num_seqs + 1], the batch's end behind it
-    seq_lens                            [max_num_seqs], 0 behind the batch
+    token_ids, positions, slot_mapping  [max_num_batched_tokens], then 0, 0 and -1 after the batch
+    query_start_loc                     [max_num_seqs + 1], the batch's end repeated after it
+    seq_lens                            [max_num_seqs], 0 after the batch
     block_table                         [max_num_seqs, pages_per_seq], anything where no token is
+
+    At first they are as after a batch: no requests, and tokens whose keys are not stored.
     """
 
     def __init__(
@@ -41,8 +44,8 @@ class StepInputs:
         vocab_size: int | None = None,
         steps_in_flight: int = 2,
     ) -> None:
-        """With a `vocab_size` token ids are checked too. As many steps as `steps_in_flight` may be
-        queued before an upload waits for the first of them."""
+        """Allocates the inputs. If `vocab_size` is given, token ids are checked too.
+        `steps_in_flight` steps may be queued before an upload waits for the first of them."""
         self.limits, self.vocab_size = limits, vocab_size
         tokens, seqs = limits.max_num_batched_tokens, limits.max_num_seqs
         sizes = dict.fromkeys(("token_ids", "positions", "slot_mapping"), tokens)
@@ -56,10 +59,10 @@ class StepInputs:
         self._table_ring = StagingRing(table_shape, torch.int32, steps_in_flight)
 
     def upload(self, batch: ScheduledBatch) -> None:
-        """Two pinned uploads, queued behind the step that may still read the last batch: nobody
-        waits (vLLM #36298). The arrays may be changed at once.
+        """Uploads the batch by two pinned copies, queued after the step that may still read the
+        last batch: nothing waits (vLLM #36298). The batch's arrays may be changed at once.
 
-        ValueError, before anything is uploaded, for a batch that `batch.check` refuses.
+        Raises ValueError, before any upload, for a batch that `batch.check` refuses.
         """
         batch.check(self.limits, self.vocab_size)
         self._arrays.upload(
@@ -75,7 +78,7 @@ class StepInputs:
         self._table_ring.upload(rows, self.block_table[: len(rows)])
 
     def model_inputs(self, num_tokens: int) -> ModelInputs:
-        """What the model reads of the first `num_tokens` tokens: views."""
+        """Returns views of the model's inputs for the first `num_tokens` tokens."""
         return ModelInputs(
             self.token_ids[:num_tokens],
             self.positions[:num_tokens],
@@ -83,7 +86,8 @@ class StepInputs:
         )
 
     def common(self, num_tokens: int, max_seq_len: int) -> CommonAttentionMetadata:
-        """The batch with all max_num_seqs rows, for a step of `num_tokens`, padding included."""
+        """Returns the batch with all max_num_seqs rows, for a step of `num_tokens`, padding
+        included."""
         return CommonAttentionMetadata(
             query_start_loc=self.query_start_loc,
             seq_lens=self.seq_lens,
@@ -93,7 +97,7 @@ class StepInputs:
         )
 
     def _table_rows(self, batch: ScheduledBatch) -> np.ndarray:
-        """[R, pages_per_seq]."""
+        """Returns the batch's block table padded to all columns, [R, pages_per_seq]."""
         num_reqs, num_columns = batch.block_table.shape
         rows = np.zeros((num_reqs, self.limits.pages_per_seq), np.int32)
         rows[:, :num_columns] = batch.block_table

@@ -1,5 +1,5 @@
-"""What a scheduler may put into one step, and how large the KV cache is: all sizes follow, also
-those that graphs are captured for. A step runs in the smallest one that holds it."""
+"""The most that a scheduler may put into one step, and the size of the KV cache. All sizes follow
+from these, and so do the sizes of graphs: a step runs in the smallest graph that holds it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from solutions.common.host_integers import is_integer
 from solutions.common.shown import shown
 
 BLOCK_SIZES = (16, 32, 64, 128)
-"""Tokens of a page, or of a group, for which FlexAttention has a tile."""
+"""Numbers of tokens in a page, or in a group, for which FlexAttention has a tile."""
 ALONE = 1
-"""As `q_block`: each token has a list of pages of its own, and a place of its own in the batch that
-FlexAttention is called with. A token of another request costs it nothing then, but tokens of one
-request each read its pages again: for steps that decode."""
+"""A `q_block` of one token: each token has its own list of pages, and its own place in the batch
+that FlexAttention is called with. Tokens of other requests then cost it nothing, but tokens of one
+request each read its pages again. Use it for steps that decode."""
 MOST_SLOTS = 2**31 - 1
-"""Slots are numbered in int32."""
+"""The most slots, since they are numbered in int32."""
 LARGEST_CAPTURE = 256
-"""Tokens, of the default capture sizes: a larger step keeps the device busy while the host launches
-it."""
+"""The largest of the default capture sizes, in tokens: a larger step keeps the device busy while
+the host launches it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,8 @@ class Limits:
 
 
 def default_capture_sizes(limits: Limits, largest: int = LARGEST_CAPTURE) -> tuple[int, ...]:
-    """1, 2, 4, 8, 16, 24, 32, … and the most tokens of a step, or `largest` if that is less."""
+    """Returns 1, 2, 4, 8, 16, 24, 32, … and the most tokens of a step, or `largest` if that is
+    less."""
     last = min(limits.max_num_batched_tokens, largest)
     return tuple(sorted({size for size in (1, 2, 4, *range(8, last, 8)) if size < last} | {last}))
 
@@ -94,7 +95,8 @@ def default_capture_sizes(limits: Limits, largest: int = LARGEST_CAPTURE) -> tup
 def checked_capture_sizes(
     sizes: Iterable[int], limits: Limits, most: str = "max_num_batched_tokens"
 ) -> tuple[int, ...]:
-    """Each once, ascending. ValueError for one that no step can have; `most` names the limit."""
+    """Returns the sizes without repetition, ascending. Raises ValueError for a size that no step
+    can have; `most` names the limit."""
     largest = getattr(limits, most)
     for size in (sizes := list(sizes)):
         if not is_integer(size) or not 1 <= size <= largest:
@@ -106,6 +108,6 @@ def checked_capture_sizes(
 
 
 def size_for(num_tokens: int, ascending_sizes: Sequence[int]) -> int | None:
-    """The smallest size that holds so many tokens; None where there is none."""
+    """Returns the smallest size that holds `num_tokens`, or None if none does."""
     place = bisect_left(ascending_sizes, num_tokens)
     return ascending_sizes[place] if place < len(ascending_sizes) else None

@@ -1,4 +1,4 @@
-"""A graph of the model alone: what the metadata costs in a full graph is the difference."""
+"""A graph of the model alone. A full graph takes longer by the cost of the metadata."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .warm_up import warm_up_and_capture
 
 
 class MaskOnceRunner(GraphRunner):
-    """Its metadata is built before the graph, and again only for another batch object than in the
-    last step: no way to serve, where every step's batch is another one."""
+    """A runner that builds its metadata before the graph, and again only for a batch object other
+    than the last step's. It can't be used to serve, where every step has a new batch."""
 
     _built_for: ScheduledBatch | None = None
 
@@ -40,6 +40,7 @@ class MaskOnceRunner(GraphRunner):
     def _metadata(
         self, common: CommonAttentionMetadata, for_capture: bool = False
     ) -> dict[str, AttentionMetadata]:
-        """Overwrites the metadata of the last batch, so that no graph is good for that one."""
+        """Overwrites the metadata of the last batch, so that no graph is valid for that batch any
+        more."""
         self._built_for = None
         return super()._metadata(common, for_capture)

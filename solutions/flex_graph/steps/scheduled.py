@@ -1,4 +1,5 @@
-"""One step's batch as a scheduler hands it over: numbers on the host, checked before they leave."""
+"""One step's batch as a scheduler makes it: numbers on the host, checked before they are
+uploaded."""
 
 from __future__ import annotations
 
@@ -12,16 +13,16 @@ from .limits import Limits
 
 @dataclass(frozen=True)
 class ScheduledBatch:
-    """R requests, in the order of their tokens; all arrays hold integers, on the host."""
+    """R requests, in the order of their tokens. All arrays are integers on the host."""
 
     token_ids: np.ndarray
-    """[num_tokens]: those of the first request, then those of the next."""
+    """[num_tokens]: the tokens of the first request, then those of the next one, and so on."""
     query_lens: np.ndarray
     """[R]: tokens in this step; 0 for requests that pad the batch, which come last."""
     seq_lens: np.ndarray
     """[R]: tokens that were computed before, and those of this step. 0 for padding."""
     block_table: np.ndarray
-    """[R, C]: the blocks of each request, in order. Behind its last one anything may stand."""
+    """[R, C]: the blocks of each request, in order, then anything."""
 
     @property
     def num_tokens(self) -> int:
@@ -35,27 +36,27 @@ class ScheduledBatch:
 
     @cached_property
     def query_start_loc(self) -> np.ndarray:
-        """[R + 1] int32: where each request's tokens start, then the end of the last one's."""
+        """[R + 1] int32: where each request's tokens start, then where the last one's end."""
         starts = np.zeros(len(self.query_lens) + 1, np.int32)
         np.cumsum(self.query_lens, out=starts[1:])
         return starts
 
     @cached_property
     def positions(self) -> np.ndarray:
-        """[num_tokens] int32: where in its request each token is."""
+        """[num_tokens] int32: the position of each token in its request."""
         first_positions = self.seq_lens - self.query_lens - self.query_start_loc[:-1]
         positions = np.arange(self.num_tokens) + np.repeat(first_positions, self.query_lens)
         return positions.astype(np.int32)
 
     def slot_mapping(self, block_size: int) -> np.ndarray:
-        """[num_tokens] int32: where in the cache each token's key and value go."""
+        """Returns the slot for each token's key and value, [num_tokens] int32."""
         requests = np.repeat(np.arange(len(self.query_lens)), self.query_lens)
         page, place = np.divmod(self.positions, block_size)
         return (self.block_table[requests, page] * np.int64(block_size) + place).astype(np.int32)
 
     def check(self, limits: Limits, vocab_size: int | None = None) -> None:
-        """ValueError for a batch that cannot be, or that is larger than the limits: on a device
-        its numbers would be addresses. Token ids are looked at if there is a `vocab_size`."""
+        """Raises ValueError for a batch that can't exist, or that is larger than the limits: on a
+        device its numbers would be addresses. Token ids are checked if `vocab_size` is given."""
         self._check_shapes()
         self._check_sizes(limits)
         self._check_lengths(limits)
@@ -139,7 +140,7 @@ class ScheduledBatch:
     def _check_blocks(self, limits: Limits) -> None:
         table = self.block_table
         num_used = -(-self.seq_lens // limits.block_size)
-        # In int32, since a table can be a megabyte.
+        # int32, since a table can be a megabyte.
         columns = np.arange(table.shape[1], dtype=np.int32)
         is_wrong = columns < num_used.astype(np.int32)[:, None]
         is_wrong &= (table < 1) | (table >= limits.num_gpu_blocks)
@@ -151,7 +152,8 @@ class ScheduledBatch:
             )
 
     def _check_slots(self, limits: Limits) -> None:
-        """Requests may share blocks that they read, but no two tokens are written to one slot."""
+        """Raises ValueError if two tokens are written to one slot. Requests may share blocks that
+        they only read."""
         slots = self.slot_mapping(limits.block_size)
         order = np.argsort(slots, kind="stable")
         if (place := _first(np.diff(slots[order]) == 0)) is not None:
@@ -173,5 +175,5 @@ class ScheduledBatch:
 
 
 def _first(is_wrong: np.ndarray) -> int | None:
-    """The index of the first True, or None."""
+    """Returns the index of the first True, or None."""
     return int(np.argmax(is_wrong)) if is_wrong.any() else None

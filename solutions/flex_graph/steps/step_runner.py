@@ -1,4 +1,5 @@
-"""Warm-up, capture and steps of a model, whatever is captured of a step."""
+"""Warm-up, capture and steps of a model, the same for runners that capture a step whole or in
+pieces."""
 
 from __future__ import annotations
 
@@ -24,24 +25,24 @@ from .scheduled import ScheduledBatch
 
 
 class MetadataBuilder(Protocol):
-    """All that a runner knows of an attention backend. One lives as long as its runner."""
+    """An attention backend as a runner sees it. A builder lives as long as its runner."""
 
     def __init__(self, limits: Limits, device: torch.device, mask: Mask) -> None: ...
 
     def build(self, common: CommonAttentionMetadata) -> AttentionMetadata:
-        """What the layers read in this step."""
+        """Returns the data that the layers read in this step."""
 
     def build_for_cudagraph_capture(self, common: CommonAttentionMetadata) -> AttentionMetadata:
-        """The same for a graph, which is replayed with batches of other lengths."""
+        """Does the same for a graph, which is replayed with batches of other lengths."""
 
 
 Capture = TypeVar("Capture")
 
 
 class StepRunner(ABC, Generic[Capture]):
-    """After `capture_model` a step replays the smallest graph that holds its tokens, and runs
-    eagerly where none does. Layers that see the same share one builder. What there is of a size,
-    one graph or several, is a `Capture`."""
+    """Runs steps. After `capture_model` a step replays the smallest graph that holds its tokens; if
+    there is none, it runs eagerly. Layers with the same mask share one builder. A `Capture` is all
+    that belongs to one size: one graph or several."""
 
     def __init__(
         self,
@@ -60,15 +61,14 @@ class StepRunner(ABC, Generic[Capture]):
         self.builders = {mask: builder_class(limits, device, mask) for mask in masks}
         self.captured: dict[int, Capture] = {}
         self.capture_error: Exception | None = None
-        """Why there is not a graph for every size."""
+        """The error because of which some sizes have no graph, or None."""
 
     def capture_model(self) -> None:
         """Captures the sizes that have no graph yet, the largest first.
 
-        What goes wrong then is no reason to serve nobody: it is warned of and kept as
-        `capture_error`. The graphs that there are stay in use, what they don't hold runs eagerly,
-        and another call tries again. CaptureError, before anything is touched, while a graph is
-        being captured.
+        A failure doesn't end serving: it is reported as a warning and stored as `capture_error`.
+        The graphs captured so far stay in use, larger steps run eagerly, and another call tries
+        again. Raises CaptureError, before anything is changed, while a graph is being captured.
         """
         self._refuse_during_a_capture()
         self.capture_error = None
@@ -77,7 +77,7 @@ class StepRunner(ABC, Generic[Capture]):
             try:
                 self._warmup_and_capture(num_tokens, self.limits.max_model_len)
             except Exception as error:
-                # An error that is kept would keep the memory of all that it went through.
+                # A stored error would keep the memory of all frames that it passed.
                 traceback.clear_frames(error.__traceback__)
                 self.capture_error = error
                 warnings.warn(
@@ -89,10 +89,10 @@ class StepRunner(ABC, Generic[Capture]):
                 return
 
     def step(self, batch: ScheduledBatch) -> torch.Tensor:
-        """[batch.num_tokens, vocab_size]: the logits, until the next step overwrites them.
+        """Returns the logits [batch.num_tokens, vocab_size], which the next step overwrites.
 
-        ValueError, before anything is touched, for a batch that the limits or the vocabulary rule
-        out, and for one without any tokens.
+        Raises ValueError, before anything is changed, for a batch that the limits or the vocabulary
+        rule out, and for a batch without tokens.
         """
         if batch.num_tokens == 0:
             raise ValueError("a step of 0 tokens: there is nothing to compute, skip it")
@@ -103,16 +103,16 @@ class StepRunner(ABC, Generic[Capture]):
         return self._replay(self.captured[size], batch)[: batch.num_tokens]
 
     def _refuse_during_a_capture(self) -> None:
-        """Captures nothing that matters: inside another capture that is refused, and the warm-up,
-        whose work would be recorded there, doesn't begin."""
+        """Raises CaptureError inside another capture, by a capture of work that does no harm. So
+        the warm-up, whose work would be recorded there, doesn't begin."""
         with current().graph().capture():
             self.inputs.slot_mapping.fill_(-1)
 
     def _warmup_and_capture(self, num_tokens: int, profile_seq_lens: int) -> None:
-        """Both with the same shapes and lengths: what the one compiles is what the other needs, and
-        in a capture nothing can be compiled."""
+        """Warms up and captures with the same shapes and lengths: the warm-up compiles all kernels
+        of the capture, in which nothing can be compiled."""
         self.inputs.upload(profile_batch(num_tokens, profile_seq_lens, self.limits))
-        # Somebody else's keys and values are in those blocks.
+        # Those blocks may have the keys and values of other requests.
         self.inputs.slot_mapping.fill_(-1)
         common = self.inputs.common(num_tokens, profile_seq_lens)
         self._forward(num_tokens, self._metadata(common, for_capture=True))
@@ -120,17 +120,18 @@ class StepRunner(ABC, Generic[Capture]):
 
     @abstractmethod
     def _capture(self, common: CommonAttentionMetadata) -> Capture:
-        """A step of common.num_actual_tokens rows, to be replayed as often as there are batches."""
+        """Captures a step of common.num_actual_tokens rows, to be replayed for any batch."""
 
     @abstractmethod
     def _replay(self, captured: Capture, batch: ScheduledBatch) -> torch.Tensor:
-        """[size, vocab_size], of which the first batch.num_tokens rows are the batch's."""
+        """Returns [size, vocab_size]; the first batch.num_tokens rows are the batch's."""
 
     def _run_eagerly(self, batch: ScheduledBatch) -> torch.Tensor:
         return self._forward(batch.num_tokens, self._metadata(self._common_of(batch)))
 
     def _common_of(self, batch: ScheduledBatch) -> CommonAttentionMetadata:
-        """What builders are told of a batch, without rows that pad it: only a graph needs them."""
+        """Returns the batch for the builders, without rows that pad it: only a graph needs
+        these."""
         common = self.inputs.common(batch.num_tokens, batch.max_seq_len)
         num_reqs = len(batch.query_lens)
         return replace(
@@ -143,7 +144,8 @@ class StepRunner(ABC, Generic[Capture]):
     def _metadata(
         self, common: CommonAttentionMetadata, for_capture: bool = False
     ) -> dict[str, AttentionMetadata]:
-        """By layer name, what the layer reads in this step. Builds once for each mask."""
+        """Returns the metadata of each layer in this step, by layer name. Builds once for each
+        mask."""
         of_mask = {
             mask: builder.build_for_cudagraph_capture(common)
             if for_capture
@@ -155,23 +157,23 @@ class StepRunner(ABC, Generic[Capture]):
     def _forward(
         self, num_tokens: int, attn_metadata: dict[str, AttentionMetadata]
     ) -> torch.Tensor:
-        """The logits [num_tokens, vocab_size] of what lies in `inputs`."""
+        """Returns the logits [num_tokens, vocab_size] of the batch in `inputs`."""
         return self.model.forward(self.inputs.model_inputs(num_tokens), attn_metadata)
 
 
 class ProfileBatch(ScheduledBatch):
-    """A batch whose requests all lie in the same blocks, which it writes nothing to."""
+    """A batch whose requests all share the same blocks, to which nothing is written."""
 
     def _check_slots(self, limits: Limits) -> None:
-        """Every batch is allowed: its slots are not used."""
+        """Allows every batch, since its slots are not used."""
 
 
 def profile_batch(num_tokens: int, seq_len: int, limits: Limits) -> ScheduledBatch:
-    """The batch of a warm-up and of a capture: at most `num_tokens` tokens, spread over as many
-    requests as there can be, each of length `seq_len`. It lies in the cache's blocks as they come:
-    read them, and write to none of them.
+    """Returns the batch for a warm-up and a capture: at most `num_tokens` tokens, spread over as
+    many requests as possible, each of length `seq_len`. Its blocks are the cache's first ones,
+    which may belong to other requests: read them, but don't write to them.
 
-    ValueError for lengths that no request can have: the tables have no room for them.
+    Raises ValueError for a length that no request can have, since the tables have no room for it.
     """
     if not 1 <= seq_len <= limits.max_model_len:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Warm-up and capture of a model alone: the same call twice, first as it is, then into a graph."""
+"""Warm-up and capture of a model alone: the same call twice, first eagerly, then into a graph."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def warm_up_and_capture(
     # The cache may hold requests: a warm-up must not write there.
     slot_mapping.fill_(-1)
     captured = {}
-    # What the model keeps for all steps grows with the first one, before a graph knows its address.
+    # Memory that the model keeps for all steps grows in the first step, before a graph has its
+    # address.
     for num_tokens in sorted(set(capture_sizes), reverse=True):
         forward(num_tokens, max_model_len)
         graph = current().graph()

@@ -12,14 +12,13 @@ from .limits import Limits
 from .scheduled import ScheduledBatch
 
 ANY_VOCABULARY = 64
-"""Token ids below it are in the vocabulary of every model here."""
+"""The smallest vocabulary of any model here: lower token ids are valid in all of them."""
 
 
 class Requests:
-    """Requests 0, 1, 2, …: a request's tokens follow from the seed alone, and it gets its blocks
-    when its length needs them, in an order as after a long time of serving. Another seed is other
-    requests in other blocks of the same cache.
-    """
+    """Requests 0, 1, 2, …. A request's tokens follow from the seed alone. It gets blocks when its
+    length needs them, in an order as after a long time of serving. Another seed gives other
+    requests, in other blocks of the same cache."""
 
     def __init__(self, limits: Limits, seed: int = 0, vocab_size: int = ANY_VOCABULARY) -> None:
         self.limits, self.seed, self.vocab_size = limits, seed, vocab_size
@@ -28,11 +27,11 @@ class Requests:
         self.blocks: dict[int, list[int]] = {}
 
     def batch(self, scheduled: Sequence[range] | Mapping[int, range]) -> ScheduledBatch:
-        """A step of these positions of each request, by its number; those without any are left
-        out. Rows are in the order given. Behind a request's blocks its table holds garbage: numbers
-        of others' blocks, and such as no block has.
+        """Returns a step of these positions of each request, by request number. Requests without
+        positions are left out, and rows are in the order given. After a request's blocks its table
+        has garbage: blocks of other requests, and numbers that are no block.
 
-        ValueError where blocks or positions run out.
+        Raises ValueError if blocks or positions run out.
         """
         by_request = scheduled if isinstance(scheduled, Mapping) else dict(enumerate(scheduled))
         for request, part in by_request.items():
@@ -49,7 +48,7 @@ class Requests:
         )
 
     def token_ids(self, request: int, positions: range) -> np.ndarray:
-        """[len(positions)] int32: the tokens of a request at consecutive positions."""
+        """Returns the tokens of a request at consecutive positions, [len(positions)] int32."""
         random = np.random.default_rng([self.seed, request])
         size = self.limits.max_model_len
         tokens = random.integers(self.vocab_size, size=size, dtype=np.int32)
@@ -71,7 +70,8 @@ class Requests:
         blocks += [self.free.pop() for _ in range(missing)]
 
     def _block_table(self, by_request: Mapping[int, range]) -> np.ndarray:
-        """[R, pages_per_seq] int32: a row for each request, with garbage behind its blocks."""
+        """Returns [R, pages_per_seq] int32: a row for each request, with garbage after its
+        blocks."""
         num_blocks, shape = self.limits.num_gpu_blocks, (len(by_request), self.limits.pages_per_seq)
         table = self.random.integers(num_blocks, size=shape, dtype=np.int32)
         no_block = (-1, num_blocks, np.iinfo(np.int32).max, np.iinfo(np.int32).min)

@@ -9,23 +9,23 @@ from .group_pages import list_group_pages
 from .request_tables import fill_request_tables
 
 TILE = 1024
-"""Pages, or tokens, that a program looks at together."""
+"""Pages, or tokens, that a program handles at a time."""
 NUM_WARPS = 8
 
 
 def build_on_device(
     buffers: PersistentBuffers, limits: Limits, mask: Mask, num_tokens: int, max_seq_len: int
 ) -> None:
-    """Fills `buffers` from its query_start_loc, seq_lens and block_table, in three launches,
-    without an upload and without a wait (vLLM #36298). A graph that captured them can be replayed
-    with other values in these three.
+    """Fills `buffers` from its query_start_loc, seq_lens and block_table, in three launches, with
+    no upload and no wait (vLLM #36298). A graph that captured them can be replayed with other
+    values in these three.
 
-    Written are all of decode_offset; doc_ids of the first `num_tokens` tokens; what changed in
-    physical_to_logical; and for the groups of so many tokens kv_num_blocks, 0 where there are only
-    tokens that fill a captured size, and kv_indices up to the -1 that follows. The pages of a group
-    stand there in the order of its requests, and of the pages within each.
+    It writes all of decode_offset, doc_ids of the first `num_tokens` tokens, and whatever changed
+    in physical_to_logical. For the groups of `num_tokens` tokens it writes kv_num_blocks, 0 for
+    groups of padding only, and kv_indices up to the first -1. The pages of a group are in the order
+    of its requests, and of the pages within each request.
 
-    No request is looked at beyond `max_seq_len`, which a graph keeps as it was captured.
+    Pages of a request beyond `max_seq_len` are not read; a graph keeps the limit that it captured.
     """
     max_pages = limits.pages_of(max_seq_len)
     tiling = {"TILE": TILE, "num_warps": NUM_WARPS}

@@ -1,6 +1,7 @@
-"""The tables of a step by PyTorch's operators, none of which waits: how vLLM #36298 builds them.
+"""The tables of a step by PyTorch's operators, none of which waits: vLLM #36298 builds them this
+way.
 
-The kernels of device_build write the same tables; step_limits measures one against the other.
+The kernels of device_build write the same tables; step_limits compares the two.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from ..steps.limits import Limits
 def build_by_operators(
     buffers: PersistentBuffers, limits: Limits, mask: Mask, common: CommonAttentionMetadata
 ) -> None:
-    """Fills `buffers` with all of a step's tables but block_table and those that only kernels use.
+    """Fills `buffers` with all of a step's tables, except block_table and those that only kernels
+    use.
 
-    ValueError, before anything is touched, for a batch beyond the limits.
+    Raises ValueError, before anything is changed, for a batch beyond the limits.
     """
     check_batch(common, limits, buffers.seq_lens.device)
     table, starts, seq_lens = common.block_table, common.query_start_loc, common.seq_lens
@@ -47,7 +49,7 @@ def physical_to_logical_mapping(
     places = torch.arange(block_table.shape[1], dtype=torch.int32, device=block_table.device)
     is_page = is_page_of(block_table, seq_lens, block_size, num_gpu_blocks)
     mapping = block_table.new_full((len(block_table), num_gpu_blocks), -1)
-    # What is no page says -1 of block 0.
+    # Entries that are no page write -1 to block 0.
     blocks = torch.where(is_page, block_table, 0).long()
     return mapping.scatter_reduce_(1, blocks, torch.where(is_page, places, -1), "amax")
 
@@ -55,7 +57,8 @@ def physical_to_logical_mapping(
 def is_page_of(
     block_table: torch.Tensor, seq_lens: torch.Tensor, block_size: int, num_gpu_blocks: int
 ) -> torch.Tensor:
-    """[R, C] bool: the entries that are needed for the length, and name a block that there is."""
+    """Returns [R, C] bool: True for entries that the length needs and that point to an existing
+    block."""
     columns = block_table.shape[1]
     first_tokens = torch.arange(0, columns * block_size, block_size, device=block_table.device)
     is_needed = first_tokens < seq_lens[:, None]
@@ -71,16 +74,17 @@ def kv_blocks(
     mask: Mask,
     num_tokens: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(kv_num_blocks [G'], kv_indices [G', q_block * C + 1]), int32, new, and without a wait.
+    """Returns new tensors (kv_num_blocks [G'], kv_indices [G', q_block * C + 1]), int32, without a
+    wait.
 
-    For each of the G' groups of q_block tokens how many pages it needs, and which, each once: those
-    of its tokens' requests that a token may see by `mask`, but for its logical_mask_mod. They are
-    in ascending order, and -1 from there on; device_build has the same pages, in the order of
-    requests and of the pages within them, and behind the first -1 whatever it had before.
+    For each of the G' groups of q_block tokens: how many pages it needs, and which, each once. They
+    are the pages of its tokens' requests that a token may see by `mask`, its logical_mask_mod left
+    aside. The pages are ascending, followed by -1. device_build lists the same pages in the order
+    of requests and of the pages within them, and after the first -1 leaves what was there before.
 
-    `block_table` [R, C], `query_start_loc` [R + 1], `seq_lens` [R], and of `doc_ids` at least
-    `num_tokens`: int32, on the device. A table of groups by blocks, [G', num_gpu_blocks], is made
-    nowhere: with long requests it doesn't fit.
+    `block_table` [R, C], `query_start_loc` [R + 1], `seq_lens` [R] and `doc_ids`, at least
+    `num_tokens` long, are int32 on the device. No table of groups by blocks, [G', num_gpu_blocks],
+    is made, since with long requests it doesn't fit into memory.
     """
     token = torch.arange(num_tokens, dtype=torch.int32, device=doc_ids.device)
     request = doc_ids[:num_tokens]
@@ -97,9 +101,9 @@ def kv_blocks(
 
 
 def is_last_of_its_block(block_table: torch.Tensor, is_page: torch.Tensor) -> torch.Tensor:
-    """[R, C] bool: of several pages of a request that are one block, the last, which is where
-    physical_to_logical says that the block is. Any value where `is_page` is False."""
-    # Stable, so that entries of one block stay in their order, the last behind the others.
+    """Returns [R, C] bool: of several pages of a request that are one block, True for the last one,
+    which is the one in physical_to_logical. The value is arbitrary where `is_page` is False."""
+    # Stable, so that entries of one block stay in their order, with the last one at the end.
     blocks, places = torch.where(is_page, block_table, -1).sort(dim=1, stable=True)
     is_last = F.pad(blocks[:, 1:] != blocks[:, :-1], (0, 1), value=True)
     return torch.empty_like(is_last).scatter_(1, places, is_last)
@@ -113,8 +117,8 @@ def _reach(
     page: int,
     mask: Mask,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """[num_tokens] each: the first page that a token may see, and the end of those; none for
-    tokens that fill a captured size."""
+    """Returns [num_tokens] each: the first page that a token may see, and the end of its pages.
+    Tokens that pad the batch see none: their end is 0."""
     decode_offset = seq_lens - query_start_loc.diff()
     position = token - query_start_loc[request] + decode_offset[request]
     first, end = torch.zeros_like(position), seq_lens[request]
@@ -129,13 +133,14 @@ def _reach(
 
 
 def _each_once(blocks: torch.Tensor, none: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """How many different blocks each row has, and which: ascending, then at least one -1. `none`
-    is larger than any block and stands for no block."""
+    """Returns how many different blocks each row has, and which: ascending, then at least one -1.
+    `none` is larger than any block and stands for no block."""
     num_groups, columns = blocks.shape
     ascending = blocks.sort(dim=1).values
     is_first = F.pad(ascending[:, 1:] != ascending[:, :-1], (1, 0), value=True)
     is_first = is_first & (ascending < none)
-    # All others go where no block can be: behind as many different ones as there are columns.
+    # All other entries go to the last column, where no block can be: a row has at most `columns`
+    # different blocks.
     place = torch.where(is_first, is_first.cumsum(1) - 1, columns)
     packed = blocks.new_full((num_groups, columns + 1), -1)
     packed.scatter_(1, place, torch.where(is_first, ascending, -1))
@@ -183,15 +188,15 @@ def persistent_metadata(
 
 
 def request_of_each(query_start_loc: torch.Tensor, num_tokens: int) -> torch.Tensor:
-    """[num_tokens] int32: the request of each token of a step; 0 for tokens behind the last one's,
-    which pad the batch."""
+    """Returns the request of each token of a step, [num_tokens] int32; 0 for tokens after the last
+    request's, which pad the batch."""
     token = torch.arange(num_tokens, dtype=torch.int32, device=query_start_loc.device)
-    # The first request that ends behind the token.
+    # The first request that ends after the token.
     request = torch.searchsorted(query_start_loc[1:], token, right=True, out_int32=True)
     return request.masked_fill_(token >= query_start_loc[-1], 0)
 
 
 def _write(dst: torch.Tensor, src: torch.Tensor, behind: int | torch.Tensor) -> None:
-    """`src` at the start of `dst`, and `behind` in all the rest of it."""
+    """Writes `src` to the start of `dst`, and `behind` to the rest."""
     dst.fill_(behind)
     copy_to_persistent(dst, src)

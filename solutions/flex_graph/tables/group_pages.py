@@ -1,9 +1,10 @@
-"""The other two launches of a build: which pages each group of tokens needs, then one list of them.
+"""The second and third launch of a build: find which pages each group of tokens needs, then list
+them.
 
-A program has one request of a group: its first, or its second, and so on, as far as there are so
-many; and of the request the pages that its tokens in the group may see. A page counts for the first
-request that needs it. Programs can't wait for one another, and where the pages of one go depends on
-how many those before it have: that is why there are two kernels.
+A program works for one request of a group: the first, the second, and so on. It handles the pages
+of this request that its tokens in the group may see. A page counts for the first request that needs
+it. Where a program's pages go in the list depends on how many pages the programs before it have,
+and programs can't wait for one another. That is why there are two kernels.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def list_group_pages(
     tiling: Mapping[str, int],
 ) -> None:
     """Writes kv_num_blocks and kv_indices of the groups of `num_tokens` tokens, after
-    `fill_request_tables`; no request is looked at beyond `max_pages`."""
+    `fill_request_tables`. Pages of a request from `max_pages` on are not read."""
     tables = (
         buffers.query_start_loc,
         buffers.seq_lens,
@@ -74,15 +75,16 @@ def list_group_pages(
 
 
 def _work(limits: Limits, num_tokens: int, max_pages: int) -> Work:
-    """Of each page of each request of a group, its entry, and either how many tables it is in or
-    its place in the list; at least one request a group."""
+    """Returns the work: for each page of each request of a group its entry, and either how many
+    tables it is in or its place in the list. Counts at least one request per group."""
     requests = max(min(limits.max_num_seqs, num_tokens), limits.groups_of(num_tokens))
     return Work(bytes=requests * max_pages * (4 + 4 + 1), tensor_cores=False)
 
 
 @triton.jit
 def first_token_of(nth, doc_ids, group_start, end_token, GROUP: tl.constexpr):
-    """Of the group's nth request, counted from 0; -1 if there are fewer."""
+    """Returns the first token of the group's nth request, counted from 0; -1 if there are fewer
+    requests."""
     token = group_start + tl.arange(0, GROUP)
     exists = token < end_token
     request = tl.load(doc_ids + token, mask=exists, other=-1)
@@ -105,8 +107,9 @@ def reach(
     CAUSAL: tl.constexpr,
     WINDOW: tl.constexpr,
 ):
-    """The first page that the request's tokens from `first_token` to `end_token`, or to its last
-    one, may see, and the end of those pages: without gaps, since the tokens are consecutive."""
+    """Returns the first page that the request's tokens from `first_token` to `end_token`, or to its
+    last one, may see, and the end of those pages. There are no gaps, since the tokens are
+    consecutive."""
     end_token = tl.minimum(end_token, tl.load(query_start_loc + request + 1))
     to_position = tl.load(decode_offset + request) - tl.load(query_start_loc + request)
     first_key = 0
@@ -121,12 +124,12 @@ def reach(
 
 
 @triton.jit(
-    # These differ from step to step, and it is the same compiled kernel.
+    # One compiled kernel serves all of these values, which differ from step to step.
     do_not_specialize=["num_tokens", "max_pages"],
 )
 def needed_pages_kernel(
     needs,  # [num_groups, GROUP, pages_per_seq] int8
-    num_needed,  # [num_groups, GROUP] int32, like all others
+    num_needed,  # [num_groups, GROUP] int32, as are all tensors below
     query_start_loc,  # [num_seqs + 1]
     seq_lens,  # [num_seqs]
     block_table,  # [num_seqs, pages_per_seq]
@@ -145,7 +148,7 @@ def needed_pages_kernel(
     WINDOW: tl.constexpr,  # 0: none
     TILE: tl.constexpr,
 ):
-    """One program: the pages that one request brings to one group."""
+    """Finds the pages that one group needs of one of its requests."""
     group_start = tl.program_id(0) * GROUP
     row = group_start + tl.program_id(1)
     end_of_batch = tl.minimum(tl.load(query_start_loc + num_seqs), num_tokens)
@@ -175,8 +178,9 @@ def needed_pages_kernel(
         place = tile_start + tl.arange(0, TILE)
         block = tl.load(block_table + place, mask=place < end, other=0)
         is_needed = (block > 0) & (block < num_blocks)
-        # Nearly every page is in one table, once, and needs no look at anybody's row: a row is as
-        # long as the KV cache, so that each look would be one at the device's memory.
+        # Nearly every page is in one table, once. Such a page needs no lookup in
+        # physical_to_logical, whose rows are as long as the KV cache, so that each lookup would
+        # read the device's memory.
         users = tl.load(page_users + block, mask=is_needed, other=0)
         is_shared = users > 1
         if tl.max(users) > 1:
@@ -209,7 +213,7 @@ def needed_pages_kernel(
 
 @triton.jit(do_not_specialize=["num_tokens", "max_pages"])
 def packed_pages_kernel(
-    kv_num_blocks,  # [num_groups] int32, like all others but needs
+    kv_num_blocks,  # [num_groups] int32, as are all tensors below but needs
     kv_indices,  # [num_groups, GROUP * pages_per_seq + 1]
     needs,  # [num_groups, GROUP, pages_per_seq] int8
     num_needed,  # [num_groups, GROUP]
@@ -228,7 +232,7 @@ def packed_pages_kernel(
     WINDOW: tl.constexpr,  # 0: none
     TILE: tl.constexpr,
 ):
-    """One program: where the pages of one request go in the list of one group."""
+    """Writes the pages that one group needs of one of its requests to the group's list."""
     group = tl.program_id(0)
     nth = tl.program_id(1)
     group_start = group * GROUP

@@ -1,4 +1,4 @@
-"""Refuses a mask of one's own that can't be a part of a kernel, as its builder is made."""
+"""Refuses a logical_mask_mod that can't be part of a kernel, when its builder is made."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ..mask import Mask
 
 
 def check_logical_mask_mod(mask: Mask, device: torch.device) -> None:
-    """RuntimeError if `mask.logical_mask_mod` makes the host wait or moves data between devices;
-    ValueError if it makes tensors of its own, which a kernel can't, or if what it returns is not a
-    bool for each query and key. No mask, no error."""
+    """Raises RuntimeError if `mask.logical_mask_mod` makes the host wait or moves data between
+    devices, and ValueError if it makes its own tensors, which a kernel can't, or if it doesn't
+    return a bool for each query and key. A mask without one is valid."""
     if mask.logical_mask_mod is None:
         return
     position = torch.arange(3, dtype=torch.int32, device=device)
@@ -32,7 +32,8 @@ def check_logical_mask_mod(mask: Mask, device: torch.device) -> None:
 
 
 class _InAKernel(TorchDispatchMode):
-    """Refuses what a kernel can't do: FlexAttention makes the mask a part of its own."""
+    """Refuses operators that a kernel can't run: FlexAttention makes the function a part of its
+    kernel."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()
@@ -40,7 +41,8 @@ class _InAKernel(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Else PyTorch imports its compiler, for a second or more, before the first operator."""
+        """Returns False, or PyTorch would import its compiler, for a second or more, before the
+        first operator."""
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -65,7 +67,7 @@ class _InAKernel(TorchDispatchMode):
 
 
 def _needs_values(func: Any, args: Any) -> bool:
-    """Whether an operator's result, or its shape, is known to the host only after a wait."""
+    """True if the host knows an operator's result, or its shape, only after a wait."""
     if func is torch.ops.aten.index.Tensor:
         return any(index.dtype in (torch.bool, torch.uint8) for index in _tensors(args[1]))
     return (
@@ -74,7 +76,8 @@ def _needs_values(func: Any, args: Any) -> bool:
 
 
 def _makes_memory(func: Any, args: Any, result: torch.Tensor) -> bool:
-    """Whether numbers come from the host, or a tensor from nowhere; a single number may."""
+    """True if numbers come from the host, or a tensor from no other tensor; a single number is
+    allowed."""
     name = func.overloadpacket.__name__
     if name.startswith("lift_"):
         return True

@@ -1,9 +1,10 @@
-"""The first launch of a build: what a mask looks up, row by row, changed where it changed.
+"""The first launch of a build: the tables that a mask reads, a row per request, updated where they
+changed.
 
-A program owns the row of one request, and nobody else writes there. What it put into
-physical_to_logical it keeps in known_pages, so that the next step can take back just that: the row
-is as long as the KV cache, and a request has few of its blocks. A request with one page more, or
-with the same, keeps what is there, and that is nearly every request in nearly every step.
+A program owns the row of one request, and no other program writes to it. It remembers in
+known_pages what it wrote to physical_to_logical, so that the next step can undo just that: the row
+is as long as the KV cache, and a request has few of its blocks. A request with the same pages, or
+with one page more, keeps its entries; nearly every request in nearly every step is of this kind.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ def fill_request_tables(
     max_pages: int,
     tiling: Mapping[str, int],
 ) -> None:
-    """Writes decode_offset, the first `num_tokens` of doc_ids, and what changed in
-    physical_to_logical; no request is looked at beyond `max_pages`."""
+    """Writes decode_offset, the first `num_tokens` of doc_ids, and whatever changed in
+    physical_to_logical. Pages of a request from `max_pages` on are not read."""
     launch(
         request_tables_kernel,
         (limits.max_num_seqs + 1,),
@@ -52,17 +53,18 @@ def fill_request_tables(
 
 
 def _work(limits: Limits, num_tokens: int, max_pages: int) -> Work:
-    """The entries of both tables, of as many requests as there can be, and all of doc_ids."""
+    """Returns the work: the entries of both tables, of the most requests that there can be, and all
+    of doc_ids."""
     requests = min(limits.max_num_seqs, num_tokens)
     return Work(bytes=4 * (num_tokens + 2 * requests * max_pages), tensor_cores=False)
 
 
 @triton.jit(
-    # These differ from step to step, and it is the same compiled kernel.
+    # One compiled kernel serves all of these values, which differ from step to step.
     do_not_specialize=["num_tokens", "max_pages"],
 )
 def request_tables_kernel(
-    query_start_loc,  # [num_seqs + 1] int32, like all others
+    query_start_loc,  # [num_seqs + 1] int32, as are all tensors below
     seq_lens,  # [num_seqs]
     block_table,  # [num_seqs, pages_per_seq]
     doc_ids,  # [num_tokens] or more
@@ -79,7 +81,8 @@ def request_tables_kernel(
     PAGE: tl.constexpr,
     TILE: tl.constexpr,
 ):
-    """One program: one row, or, for the last one, the tokens that fill a captured size."""
+    """Updates one row. The last program handles the tokens that pad the batch to a captured
+    size."""
     row = tl.program_id(0)
     tile = tl.arange(0, TILE)
     first_token = tl.load(query_start_loc + row)
@@ -93,7 +96,7 @@ def request_tables_kernel(
     for first in range(first_token, tl.minimum(end_token, num_tokens), TILE):
         tl.store(doc_ids + first + tile, row, mask=first + tile < tl.minimum(end_token, num_tokens))
 
-    # Rows of so many blocks, times the rows, can be more than 32 bits count.
+    # int64, since the rows of large tables have more entries than int32 can count.
     block_table += row.to(tl.int64) * pages_per_seq
     known_pages += row.to(tl.int64) * pages_per_seq
     physical_to_logical += row.to(tl.int64) * num_blocks
@@ -104,7 +107,7 @@ def request_tables_kernel(
         place = first + tile
         known = tl.load(known_pages + place, mask=place < num_known, other=0)
         block = tl.load(block_table + place, mask=place < tl.minimum(num_known, num_pages), other=0)
-        # What the request has no more counts as block 0 here, of which there is nothing to clear.
+        # Pages that the request has lost count as block 0 here, which is never cleared.
         differs |= (known != block).to(tl.int32)
     num_kept = num_known
     if tl.max(differs) > 0:
@@ -114,13 +117,13 @@ def request_tables_kernel(
             is_page = (known > 0) & (known < num_blocks)
             tl.store(physical_to_logical + known, -1, mask=is_page)
             tl.atomic_add(page_users + known, -1, mask=is_page, sem="relaxed")
-    # A thread sets below what other threads have cleared above.
+    # Below, a thread sets what other threads have cleared above.
     tl.debug_barrier()
     for first in range(num_kept, num_pages, TILE):
         place = first + tile
         block = tl.load(block_table + place, mask=place < num_pages, other=0)
         is_page = (block > 0) & (block < num_blocks)
-        # Of several entries of one block the last one wins, whichever thread comes first.
+        # If several entries point to one block, the last one wins, in whatever order threads come.
         tl.atomic_max(physical_to_logical + block, place, mask=is_page, sem="relaxed")
         tl.atomic_add(page_users + block, 1, mask=is_page, sem="relaxed")
         tl.store(known_pages + place, block, mask=place < num_pages)

@@ -1,4 +1,5 @@
-"""Metadata that is made anew in each step, and a block mask that waits for its first reader."""
+"""Metadata in new tensors for each step, and a block mask that is made when a layer first reads
+it."""
 
 from __future__ import annotations
 
@@ -19,18 +20,19 @@ from .direct_build import is_page_of, physical_to_logical_mapping
 
 @dataclass(frozen=True)
 class FlexAttentionMetadata:
-    """What layers read of one step, in tensors of its own."""
+    """The data of one step that layers read, in tensors of its own."""
 
     make_block_mask: Callable[[], BlockMask]
     num_tokens: int
-    """Tokens of the step, with those that fill a captured size."""
+    """Tokens of the step, those that pad it to a captured size included."""
     max_seq_len: int
-    """No page of a request behind so many tokens is listed."""
+    """Length of a request after which no page is listed."""
     buffers: StepTables
 
     @cached_property
     def block_mask(self) -> BlockMask:
-        """Made when the first layer asks for it, in its forward, and then kept."""
+        """The step's block mask: made when the first layer reads it, in its forward, and then
+        kept."""
         return self.make_block_mask()
 
     @property
@@ -43,20 +45,21 @@ class ListedPages(NamedTuple):
     """The pages that each of a step's G groups of q_block tokens reads."""
 
     kv_num_blocks: torch.Tensor
-    """[G] int32: how many."""
+    """[G] int32: how many pages each group reads."""
     kv_indices: torch.Tensor
-    """[G, num_gpu_blocks + 1] int32: which, ascending, then -1."""
+    """[G, num_gpu_blocks + 1] int32: the pages that each group reads, ascending, then -1."""
 
 
 class StepTables:
-    """What a mask looks up in a step of R requests with T tokens: int32 on the device."""
+    """The tables that a mask reads in a step of R requests with T tokens: int32 on the device."""
 
     doc_ids: torch.Tensor
-    """[T]: the request of each token; 0 for tokens that fill a captured size."""
+    """[T]: the request of each token; 0 for tokens that pad the batch to a captured size."""
     decode_offset: torch.Tensor
     """[R]: tokens of each request that were computed before."""
     physical_to_logical: torch.Tensor
-    """[R, num_gpu_blocks]: which of a request's pages a block is, -1 for the blocks of others."""
+    """[R, num_gpu_blocks]: the index of each block among the request's pages; -1 for blocks that
+    aren't its own."""
 
     def __init__(
         self,
@@ -65,8 +68,8 @@ class StepTables:
         query_lens: torch.Tensor,
         doc_ids: torch.Tensor,
     ) -> None:
-        """`query_lens` [R] and `doc_ids` [tokens of all requests], int32: without the tokens that
-        fill a captured size."""
+        """Makes the tables. `query_lens` [R] and `doc_ids` [tokens of all requests] are int32,
+        without the tokens that pad the batch to a captured size."""
         self.common, self.limits = common, limits
         self.query_start_loc, self.seq_lens = common.query_start_loc, common.seq_lens
         padding = common.num_actual_tokens - len(doc_ids)
@@ -77,7 +80,8 @@ class StepTables:
         )
 
     def block_mask(self, mask: Mask) -> BlockMask:
-        """What FlexAttention is told of this step. The host waits for the number of used pages."""
+        """Returns the argument for FlexAttention in this step. The host waits for the number of
+        used pages."""
         mask_mod = paged_mask_mod(mask, self, self.limits)
         num_tokens = self.common.num_actual_tokens
         return block_mask_over(self._page_lists(), self.limits, mask_mod, num_tokens)
@@ -92,8 +96,8 @@ class StepTables:
         return ListedPages(used.sum(1, dtype=torch.int32), kv_indices)
 
     def _used_pages(self) -> torch.Tensor:
-        """[G, num_gpu_blocks] bool: whether a token of the group belongs to a request that has
-        this page. What stands in a block table behind the request's last page is garbage."""
+        """Returns [G, num_gpu_blocks] bool: True if a token of the group belongs to a request that
+        has this page. Entries of a block table after the request's last page are garbage."""
         table, num_blocks = self.common.block_table, self.limits.num_gpu_blocks
         table = table[:, : self.limits.pages_of(self.common.max_seq_len)]
         is_page = is_page_of(table, self.seq_lens, self.limits.block_size, num_blocks)

@@ -1,4 +1,4 @@
-"""Sizes by the longest request, as if a step were one of them."""
+"""Sizes that follow from the longest request, as if a step were one request."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ...steps.limits import Limits
 
 
 def buffer_shapes(limits: Limits) -> dict[str, tuple[int, ...]]:
-    """By name, large enough for a few short requests."""
+    """Returns the sizes by name: large enough for a few short requests."""
     seqs, tokens, pages = limits.max_num_seqs, limits.max_model_len, limits.pages_per_seq
     groups = limits.groups_of(tokens)
     return {

@@ -1,4 +1,4 @@
-"""The step's own tensor, at its own address: what a graph has captured is another one."""
+"""The step's own tensor, at its own address, which is not the address that a graph has captured."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import torch
 
 
 def copy_to_persistent(dst: torch.Tensor, src: torch.Tensor) -> torch.Tensor:
-    """`src` itself, which is right until a graph is replayed."""
+    """Returns `src` itself, which is right until a graph is replayed."""
     return src

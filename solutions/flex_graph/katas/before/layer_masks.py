@@ -8,17 +8,17 @@ from ..layer_masks import LayerMask, PageLists, StepTensors, mask_mod_of, needed
 
 
 class LayerMasks:
-    """Knows what a layer sees when the layer asks."""
+    """The page lists of layers, made only when a layer calls for them."""
 
     def __init__(self, masks: dict[str, LayerMask], step: StepTensors) -> None:
         self.masks, self.step = masks, step
 
     def build(self, num_tokens: int) -> None:
-        """Only remembers how many tokens there are."""
+        """Only stores the number of tokens."""
         self.num_tokens = num_tokens
 
     def lists_of(self, layer: str) -> PageLists:
-        """New lists for each layer."""
+        """Makes new lists for each layer."""
         mask = self.masks[layer]
         needed = needed_pages(mask, self.step, self.num_tokens)
         num_groups, num_pages = needed.shape

@@ -1,4 +1,4 @@
-"""A step's arrays as tensors of its own, at addresses that no graph knows of."""
+"""A step's arrays as new tensors, at addresses that no graph has captured."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 class PersistentArrays:
-    """Gives each name another tensor in every step."""
+    """Arrays by name. Every step replaces each of them with a new tensor."""
 
     def __init__(
         self, sizes: Mapping[str, int], device: torch.device, steps_in_flight: int = 2

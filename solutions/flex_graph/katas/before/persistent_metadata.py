@@ -1,4 +1,4 @@
-"""Metadata at addresses that stay, in sizes that don't."""
+"""Metadata at fixed addresses, in sizes that change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def persistent_metadata(
     seq_lens: torch.Tensor,
     pages: torch.Tensor,
 ) -> MetadataTensors:
-    """Slices of `buffers`, of this step's sizes."""
+    """Returns slices of `buffers` with this step's sizes."""
     query_lens = query_start_loc.diff()
     request = torch.arange(len(seq_lens), dtype=torch.int32, device=seq_lens.device)
     step = MetadataTensors(

@@ -1,4 +1,5 @@
-"""The way back by a loop over what the block tables say, which the host has to read for it."""
+"""The inverse of the block tables by a loop over their entries, which the host has to read
+first."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import torch
 def physical_to_logical_mapping(
     block_table: torch.Tensor, seq_lens: torch.Tensor, block_size: int, num_gpu_blocks: int
 ) -> torch.Tensor:
-    """[R, num_gpu_blocks] int32: one page after the other."""
+    """Returns [R, num_gpu_blocks] int32, filled one page at a time."""
     mapping = torch.full((len(block_table), num_gpu_blocks), -1, dtype=torch.int32)
     tables = zip(block_table.tolist(), seq_lens.tolist(), strict=True)
     for request, (blocks, length) in enumerate(tables):

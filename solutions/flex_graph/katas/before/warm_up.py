@@ -17,7 +17,7 @@ def warm_up_and_capture(
     capture_sizes: Iterable[int],
     max_model_len: int,
 ) -> dict[int, Captured]:
-    """A graph for each size."""
+    """Captures a graph for each size."""
     slot_mapping.fill_(-1)  # writes no keys: the cache may hold requests
     captured = {}
     for num_tokens in sorted(set(capture_sizes), reverse=True):
