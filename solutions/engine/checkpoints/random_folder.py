@@ -157,7 +157,7 @@ def _write_file(
 
 def _values(shape: tuple[int, ...], block: torch.Tensor, number: int) -> torch.Tensor:
     """Returns random numbers, cut from the block at a different place for each tensor; the caller
-    repeats them to fill it. Products keep their size; norms are around 1."""
+    repeats them to fill the tensor. Products keep their size; norms are around 1."""
     if len(shape) == 1:
         return 1.0 + 0.1 * block[number * 64 % (BLOCK // 2) :][: shape[0]]
     first = number * 999_983 % (BLOCK // 2)

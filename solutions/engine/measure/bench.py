@@ -1,6 +1,5 @@
 """Measures what an engine's steps, batches and requests cost, with and without each optimisation:
-`python -m solutions.engine.bench`.
-"""
+`python -m solutions.engine.bench`."""
 
 from __future__ import annotations
 

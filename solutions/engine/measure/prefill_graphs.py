@@ -1,6 +1,5 @@
-"""Measures a prefill step of the hybrid model, kernel by kernel and as a graph: `python -m
-solutions.engine.measure.prefill_graphs`.
-"""
+"""Measures a prefill step of the hybrid model, kernel by kernel and as a graph:
+`python -m solutions.engine.measure.prefill_graphs`."""
 
 from __future__ import annotations
 

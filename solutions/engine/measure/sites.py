@@ -1,6 +1,5 @@
 """Lists where each of the eight sites of sync_free runs in the engine, and how often the host waits
-there: `python -m solutions.engine.measure.sites`.
-"""
+there: `python -m solutions.engine.measure.sites`."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ KINDS = get_args(LayerKind)
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(FlexConfig):
-    """A FlexConfig with layers of several kinds. Raises ValueError for an unknown kind or a
-    negative size."""
+    """A FlexConfig with layers of several kinds. Raises ValueError for an unknown kind, for a
+    negative image_vocab_size, and for the errors of FlexConfig."""
 
     pattern: tuple[LayerKind, ...] = ("flex",)
     """Layer i is of kind pattern[i % len(pattern)]."""
@@ -102,7 +102,8 @@ class ModelConfig(FlexConfig):
 @dataclass(frozen=True, kw_only=True)
 class EngineConfig:
     """A model, and the sizes of an engine that serves it. Raises ValueError for a count below 1
-    (`num_cpu_blocks`: below 0), and for `capture_sizes` that no step has."""
+    (`num_cpu_blocks`, `num_drafts`: below 0), for `capture_sizes` that no step has, and for drafts
+    that the model or the limits don't allow."""
 
     model: ModelConfig
     limits: Limits
@@ -238,8 +239,8 @@ while the host launches its kernels one by one."""
 
 
 def default_prefill_sizes(limits: Limits) -> tuple[int, ...]:
-    """Returns 64, 128, 256 and 512, or the most tokens of a step if that is less. Padding to these
-    sizes at most doubles a step's tokens."""
+    """Returns 64, 128, 256 and 512, or the most tokens of a step if that is less. Padding a step of
+    64 tokens or more to these sizes at most doubles its tokens."""
     most = min(limits.max_num_batched_tokens, LARGEST_PREFILL)
     doubled = (SMALLEST_PREFILL << number for number in range(most.bit_length()))
     return (*(size for size in doubled if size < most), most)

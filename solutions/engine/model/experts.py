@@ -93,9 +93,9 @@ def expert_linear(
 ) -> torch.Tensor:
     """Returns [T * k, N]: each row times the weight of its expert, in one launch.
 
-    `weight` is [num_experts * N, K]. With `gathers`, x is [T, K] and a row reads its token's.
-    Without, x is [T * k, K], and the result is multiplied by the row's weight. Raises ValueError
-    for other shapes or different dtypes.
+    `weight` is [num_experts * N, K]. With `gathers`, x is [T, K] and each row of the result reads
+    its token's row of x. Without, x is [T * k, K], and the result is multiplied by the row's
+    weight. Raises ValueError for other shapes or different dtypes.
     """
     num_rows, num_experts = len(routes.rows), len(routes.tile_ends)
     tokens_of = num_rows // len(x) if gathers and len(x) else 1

@@ -52,8 +52,9 @@ class StepView:
     @classmethod
     def of_prefills(cls, num_tokens: int, num_rows: int, limits: Limits) -> StepView:
         """Returns the view of a prefill step for a capture. Its tokens are spread evenly over the
-        rows, and none continues a sequence. Only `positions` gives the first row as many tokens as
-        a request may have. `max_seq_len` is the longest context that a request may have."""
+        rows, and none continues a sequence. Only `positions` gives the first row as many of the
+        tokens as a request may have. `max_seq_len` is the longest context that a request may
+        have."""
         lengths = np.full(num_rows, num_tokens // num_rows, np.int32)
         lengths[: num_tokens % num_rows] += 1
         longest = range(min(num_tokens, limits.max_model_len))

@@ -1,5 +1,5 @@
-"""Measures the same checkpoint under this engine and under transformers: `python -m
-solutions.engine.measure.peers.bench SHAPE_OR_FOLDER`.
+"""Measures the same checkpoint under this engine and under transformers:
+`python -m solutions.engine.measure.peers.bench SHAPE_OR_FOLDER`.
 
 A shape, such as qwen3_0.6b or llama_3_8b, is written to disk with random weights first. Each
 contender has a process of its own, so that none shares memory, caches or a compiler with another.
