@@ -63,12 +63,13 @@ def buffer_shapes(limits: Limits) -> dict[str, tuple[int, ...]]:
 
 
 def is_integer(value: object) -> bool:
-    """True for integers of Python and numpy, but not for True and False."""
+    """Returns True for integers of Python and numpy, but not for True and False."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def check_counts(config: object, names: Iterable[str]) -> None:
-    """ValueError for the first of the fields `names` of `config` that is no integer, or below 1."""
+    """Raises ValueError for the first of the fields `names` of `config` that is no integer, or
+    below 1."""
     for name in names:
         value = getattr(config, name)
         if not is_integer(value):

@@ -32,13 +32,14 @@ import torch
 # Yours to edit, from here on.
 class PersistentArrays:
     """int32 arrays on the device, each as long as any step needs it. A captured graph may keep
-    their addresses: every step is written to the same ones (vLLM #36298)."""
+    their addresses, since every step is written to the same ones (vLLM #36298)."""
 
     def __init__(
         self, sizes: Mapping[str, int], device: torch.device, steps_in_flight: int = 2
     ) -> None:
-        """`sizes`: how many numbers each array has, by its name; zeros at first. As many steps as
-        `steps_in_flight` may be queued before an upload waits for the first of them."""
+        """Allocates the arrays, filled with zeros. `sizes` is the length of each array, by its
+        name. Up to `steps_in_flight` steps may be queued before an upload waits for the first of
+        them."""
         self.device = device
         self.arrays = {
             name: torch.zeros(size, dtype=torch.int32, device=device)
@@ -46,15 +47,15 @@ class PersistentArrays:
         }
 
     def __getitem__(self, name: str) -> torch.Tensor:
-        """The whole array: a view, the same for all steps."""
+        """Returns the whole array: a view, the same for all steps."""
         return self.arrays[name]
 
     def upload(self, step: Mapping[str, tuple[np.ndarray, int | None]]) -> None:
-        """Writes a step to the arrays by one pinned upload that nobody waits for.
+        """Writes a step to the arrays, by one pinned upload without a wait.
 
-        `step` has for each array its first numbers, at most all of them, as integers on the host
-        that may be changed at once; and what the rest of it is filled with, every time: None where
-        nobody reads the rest.
+        `step` has two things for each array: its first numbers, integers on the host that the
+        caller may change at once, and at most as many as the array has; and the number that fills
+        the rest, in every step. None leaves the rest undefined, for arrays whose rest is not read.
         """
         for name, (values, _) in step.items():
             self.arrays[name] = torch.tensor(values, dtype=torch.int32).to(self.device)

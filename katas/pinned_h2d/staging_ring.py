@@ -27,13 +27,13 @@ import torch
 
 # Yours to edit, from here on.
 class StagingRing:
-    """`depth` pinned buffers of one shape, used in turn. One for each step in flight: no wait."""
+    """`depth` pinned buffers of one shape, used in turn. With a buffer for each step in flight, no
+    upload waits."""
 
     def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, depth: int) -> None:
         self.shape, self.dtype, self.depth = shape, dtype, depth
 
     def upload(self, values: torch.Tensor, destination: torch.Tensor) -> None:
-        """Copies host `values` to `destination` on the current stream: both of the ring's shape, or
-        of fewer rows. `values` may be changed or dropped at once.
-        """
+        """Copies host `values` to `destination` on the current stream. Both have the ring's shape,
+        or fewer rows. The caller may change or drop `values` at once."""
         destination.copy_(values)

@@ -67,7 +67,7 @@ class ChosenTokens(NamedTuple):
 
 
 def is_integer(value: object) -> bool:
-    """True for integers of Python and numpy, but not for True and False."""
+    """Returns True for integers of Python and numpy, but not for True and False."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
@@ -79,8 +79,8 @@ def _short(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """A number, a flag or a word itself; of all else what it is, since to print a tensor is to read
-    it."""
+    """Returns a number, a flag or a word itself, and a description of any other value, since
+    printing a tensor reads it from the device."""
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         return _short(value)
     if isinstance(value, torch.Tensor):

@@ -47,8 +47,8 @@ def clear_rows(rows: Integers, tables: Sequence[torch.Tensor]) -> None:
 
 
 def host_integers(name: str, numbers: HostIntegers) -> np.ndarray:
-    """`numbers` as int64 [n] in numpy. ValueError, which calls them `name`, for a tensor on the
-    device, and for what is no row of integers."""
+    """Returns `numbers` as a numpy array, int64 [n]. Raises ValueError, which calls them `name`,
+    for a tensor on the device, and for anything but a row of integers."""
     if isinstance(numbers, torch.Tensor):
         if numbers.device.type != "cpu":
             raise ValueError(
@@ -70,8 +70,8 @@ def _short(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """A number, a flag or a word itself; of all else what it is, since to print a tensor is to read
-    it."""
+    """Returns a number, a flag or a word itself, and a description of any other value, since
+    printing a tensor reads it from the device."""
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         return _short(value)
     if isinstance(value, torch.Tensor):

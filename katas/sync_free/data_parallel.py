@@ -31,13 +31,15 @@ from debubble.accelerator import Stream, current
 
 # Yours to edit, from here on.
 class ReadBack:
-    """A device tensor on its way to the host, on the stream on which this was made."""
+    """A device tensor in flight to the host, on the current stream of the moment at which this was
+    made."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.values = tensor.cpu()
 
     def read(self) -> torch.Tensor:
-        """The tensor on the host, the caller's to keep. Waits only if it is not there yet."""
+        """Returns the tensor on the host, which the caller may keep. Waits only if it has not
+        arrived yet."""
         return self.values
 
 

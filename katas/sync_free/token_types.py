@@ -59,8 +59,8 @@ def _init_model_kwargs(
 
 
 def host_integers(name: str, numbers: HostIntegers) -> np.ndarray:
-    """`numbers` as int64 [n] in numpy. ValueError, which calls them `name`, for a tensor on the
-    device, and for what is no row of integers."""
+    """Returns `numbers` as a numpy array, int64 [n]. Raises ValueError, which calls them `name`,
+    for a tensor on the device, and for anything but a row of integers."""
     if isinstance(numbers, torch.Tensor):
         if numbers.device.type != "cpu":
             raise ValueError(
@@ -75,7 +75,7 @@ def host_integers(name: str, numbers: HostIntegers) -> np.ndarray:
 
 
 def is_integer(value: object) -> bool:
-    """True for integers of Python and numpy, but not for True and False."""
+    """Returns True for integers of Python and numpy, but not for True and False."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
@@ -87,8 +87,8 @@ def _short(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """A number, a flag or a word itself; of all else what it is, since to print a tensor is to read
-    it."""
+    """Returns a number, a flag or a word itself, and a description of any other value, since
+    printing a tensor reads it from the device."""
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         return _short(value)
     if isinstance(value, torch.Tensor):
