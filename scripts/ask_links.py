@@ -1,7 +1,8 @@
-"""Asks every page elsewhere that our pages and notebooks link to whether it is there.
+"""Requests every external page that our pages and notebooks link to, and reports those that are
+gone.
 
-scripts/ask_links.py          exit status 1 if one is not there, with the places that link to it
-scripts/ask_links.py --list   only lists them, and asks nobody
+scripts/ask_links.py          exit status 1 if one is gone, with the places that link to it
+scripts/ask_links.py --list   only lists them, and requests none
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def main() -> int:
 
 
 def links(root: Path) -> dict[str, set[str]]:
-    """Of each link, the files that have it."""
+    """Returns for each link the files that have it."""
     found = defaultdict(set)
     for pattern in (*PATTERNS, *NOTEBOOKS):
         for path in root.glob(pattern):
@@ -55,8 +56,8 @@ def links(root: Path) -> dict[str, set[str]]:
 
 
 def ask(link: str) -> str:
-    """Why it leads nowhere; "" if it leads somewhere, or if nobody can say: a server that refuses
-    programs has not lost its page."""
+    """Returns why a link is lost; "" if its page is there, or if that can't be known: a server that
+    refuses programs has not lost its page."""
     why = ""
     for attempt in range(TRIES):
         request = urllib.request.Request(link, headers={"User-Agent": "debubble's links"})

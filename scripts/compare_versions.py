@@ -1,10 +1,10 @@
-"""Whether sim counts the same with other versions of PyTorch and Python, as a table.
+"""Compares the counts of sim with other versions of PyTorch and Python, as a table.
 
     python scripts/compare_versions.py [--as-cuda] PYTHON [PYTHON ...]
 
-Each PYTHON is an interpreter with torch, NumPy, rich and typer. With each of them the ordinary
-programs of tests/snapshot are recorded on sim, and held to the counts that the snapshot keeps; and
-so many operators of a fixed list are held to the CPU's.
+Each PYTHON is an interpreter with torch, NumPy, rich and typer. Each of them records the ordinary
+programs of tests/snapshot on sim, whose counts are compared with the snapshot's, and runs a fixed
+list of operators, whose results are compared with the CPU's.
 
 With --as-cuda each PYTHON runs its own installed debubble from an empty folder: the examples of
 docs/find_your_waits.md, which must print what that page shows, and the scripts of
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def what_it_counts() -> dict[str, object]:
-    """In the interpreter that is running."""
+    """Returns the versions, counts and operators of the running interpreter."""
     import torch
 
     import debubble
@@ -52,7 +52,7 @@ def what_it_counts() -> dict[str, object]:
 
 
 def same_operators() -> tuple[int, int]:
-    """(how many unary operators give the CPU's numbers, how many there are)"""
+    """Returns how many unary operators give the CPU's numbers, and how many were tried."""
     import torch
 
     data = torch.linspace(0.1, 0.9, 12).view(3, 4)
@@ -93,7 +93,7 @@ def row(python: str) -> str:
 
 
 def row_as_cuda(python: str) -> tuple[str, bool]:
-    """The row of one interpreter, and whether everything in it is as documented."""
+    """Returns the row of one interpreter, and True if everything in it is as documented."""
     sys.path.insert(0, str(ROOT))
     from tests.as_cuda.waits import expected
 

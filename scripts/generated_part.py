@@ -1,4 +1,4 @@
-"""What scripts write into pages, between `<!-- NAME: begin -->` and `<!-- NAME: end -->`."""
+"""Writes generated parts of pages, between `<!-- NAME: begin -->` and `<!-- NAME: end -->`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class GeneratedPart:
     name: str
     text: str
     may_be_old: bool = False
-    """Whether it ages without anybody's fault: checking lets that pass."""
+    """True if the part ages by itself, so that checking ignores its age."""
 
     def is_current(self) -> bool:
         return self.page.read_text(encoding="utf-8") == self._page_with_it()
@@ -34,15 +34,15 @@ class GeneratedPart:
 
 
 def only_check(description: str | None) -> bool:
-    """Whether the script was called with `--check`."""
+    """Returns True if the script was called with `--check`."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--check", action="store_true", help="write nothing, name what is stale")
     return parser.parse_args().check
 
 
 def write_or_check(parts: Iterable[GeneratedPart], checking: bool) -> int:
-    """The exit status. Where it only checks, it names the parts that are not current, and that is 1
-    if there are any."""
+    """Writes the parts and returns the exit status. With `checking` it writes nothing, names the
+    parts that are not current, and returns 1 if there are any."""
     stale = [part for part in parts if not (part.is_current() or (checking and part.may_be_old))]
     if not checking:
         for part in stale:

@@ -21,7 +21,7 @@ from debubble.workshop.kata_files.catalogue import Catalogue, Kata
 ROOT = Path(__file__).resolve().parents[1]
 UPSTREAM = "https://github.com/vllm-project/vllm/pull/"
 MINUTES_PER_CELL, MINUTES_PER_KATA = 1, 10
-"""To plan a day with; nobody measured them. A kata may have minutes of its own in katas.toml."""
+"""Minutes to plan a day with, not measured. A kata may have minutes of its own in katas.toml."""
 
 
 def main() -> int:
@@ -46,8 +46,8 @@ class Chapter:
 
     @classmethod
     def read(cls, path: Path) -> Chapter:
-        """The first cell begins with `# NN · Title`. The headline is the sentence below it that
-        names a pull request, or else the first one."""
+        """Reads a chapter, whose first cell begins with `# NN · Title`. The headline is the first
+        sentence below it that names a pull request, or else the first sentence."""
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         first, _, story = "".join(cells[0]["source"]).partition("\n")
         heading = re.fullmatch(r"# (\d\d) · (.+)", first)
@@ -75,7 +75,8 @@ def index_of_chapters(chapters: list[Chapter], katas: tuple[Kata, ...]) -> str:
 
 
 def index_of_katas(chapters: list[Chapter], katas: tuple[Kata, ...]) -> str:
-    """A section for each system, in the order of teaching. Its chapter may still be unwritten."""
+    """Returns a section for each system, in the order of teaching. Its chapter may still be
+    unwritten."""
     links = {chapter.number: chapter.link("../") for chapter in chapters}
     sections = []
     for (system, number), group in groupby(katas, key=lambda kata: (kata.system, kata.chapter)):

@@ -35,7 +35,8 @@ def main() -> int:
 
 
 def check(root: Path) -> int:
-    """A package of another system or of CUDA need not be listed: it can't be looked at here."""
+    """Checks the list and returns the exit status. Packages of another system or of CUDA need not
+    be listed: they can't be looked at here."""
     listed = dict(
         re.findall(r"^\| \[([^\]]+)\]\([^)]*\) \| (\S+) \|", (root / PAGE.name).read_text(), re.M)
     )
@@ -55,7 +56,7 @@ def pinned(root: Path) -> list[tuple[str, str]]:
 
 
 def licence(of: Distribution) -> str:
-    """As an SPDX expression where the package has one, else in its own words."""
+    """Returns the licence as an SPDX expression if the package has one, else in its own words."""
     said = of.metadata.get("License-Expression")
     if said:
         return said

@@ -1,13 +1,13 @@
 """Writes pins/: the versions of constraints.txt with their hashes, for every platform.
 
-    scripts/renew_pins.py            the hashes of what constraints.txt says; a package that is new
-                                     in pyproject.toml is added there
+    scripts/renew_pins.py            the hashes of the versions in constraints.txt; adds a package
+                                     that is new in pyproject.toml to it
     scripts/renew_pins.py --newest   the newest versions that go together, into constraints.txt too;
                                      torch and triton stay, since they move with a GPU's validation
-    scripts/renew_pins.py --check    writes nothing and asks no network: does pins/ say what
-                                     constraints.txt says, and has every pin its hashes?
+    scripts/renew_pins.py --check    writes nothing and uses no network: checks that pins/ agrees
+                                     with constraints.txt, and that every pin has hashes
 
-It needs uv, and the index that hashes are taken from is PyPI.
+It needs uv, and takes the hashes from PyPI.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def faults(root: Path) -> list[str]:
-    """A sentence for each pin that is not what constraints.txt says, or has no hash."""
+    """Returns a sentence for each pin that differs from constraints.txt, or has no hash."""
     asked = {(name, version) for name, version, _ in _pins(root / "constraints.txt")}
     names = {name for name, _ in asked}
     found = []
@@ -87,8 +87,9 @@ def versions(constraints: Path) -> dict[str, str]:
 
 
 def write_versions(uv: str, constraints: Path, staying: dict[str, str]) -> None:
-    """All that any extra asks for, with the versions that stay. What only another system or CUDA
-    asks for is pinned by its hashes alone."""
+    """Writes constraints.txt with all packages of all extras, keeping the versions in `staying`.
+    Packages that only another system or CUDA needs are not listed there: pins/ has them with their
+    hashes."""
     comments = [line for line in constraints.read_text().splitlines() if line.startswith("#")]
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write("\n".join(staying.values()) + "\n")
@@ -103,7 +104,8 @@ def write_versions(uv: str, constraints: Path, staying: dict[str, str]) -> None:
 
 
 def write_uv(uv: str, newest: bool) -> None:
-    """The version of uv that installs, which is no part of an environment, with its hashes."""
+    """Writes the version of uv that installs the packages, which is no part of an environment, with
+    its hashes."""
     path = ROOT / "pins" / "uv.txt"
     (pinned,) = [f"{name}=={version}" for name, version, _ in _pins(path)]
     command = [uv, "pip", "compile", "-", "--quiet", "--universal", "--no-header", "--no-annotate"]

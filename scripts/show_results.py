@@ -22,7 +22,7 @@ from solutions.measure.stored import STEPS, recording
 ROOT = ASSETS.parent
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "results.md"
 HEADLINES_OF = "nvidia-h100-80gb-hbm3"
-sys.path.insert(0, str(ROOT))  # Our tests are nowhere installed.
+sys.path.insert(0, str(ROOT))  # Our tests are not installed as a package.
 
 
 def main() -> int:
@@ -183,7 +183,8 @@ def relative(path: Path, page: Path) -> str:
 
 
 def headlines_table(gpu: Path) -> str:
-    """A row for each system that has a headline, on one GPU: a small model and a large one."""
+    """Returns a row for each system that has a headline, on one GPU: a small model and a large
+    one."""
     rows, name = [], ""
     for system, results in SYSTEMS.items():
         headline = results.headline
@@ -201,7 +202,7 @@ def headlines_table(gpu: Path) -> str:
 
 
 def size_of(config: dict) -> str:
-    """The size of a preset's model, and of its requests where the preset says it."""
+    """Returns the size of a preset's model, and of its requests if the preset has it."""
     size = f"{config['num_layers']} layers of {config['hidden_size']}"
     if lengths := config.get("prompt_lens"):
         return f"{size}, {sum(lengths)} tokens"
@@ -248,7 +249,8 @@ def results_table(benchmarks: Path) -> str:
 
 
 def engine_table(benchmarks: Path) -> str:
-    """The engine's decode steps in a row: a line for each variant, a column for each model."""
+    """Returns the engine's decode steps in a row: a line for each variant, a column for each
+    model."""
     engine, rows = SYSTEMS["engine"], []
     for path in sorted(benchmarks.glob("*/engine.json")):
         record = json.loads(path.read_text())

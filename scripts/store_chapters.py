@@ -1,11 +1,11 @@
-"""Runs chapters from top to bottom and stores what they show: store_chapters.py NOTEBOOK...
+"""Runs chapters from top to bottom and stores their outputs: store_chapters.py NOTEBOOK...
 
-Of each chapter there are two files with the same cells. The reference in tests/chapters/ holds all
-that was shown, and a run is compared with it. The reader's, in chapters/, holds what is shown above
-its first question and nothing below: a stored output would be an answer.
+Each chapter has two files with the same cells. The reference in tests/chapters/ holds all outputs,
+and a run is compared with it. The reader's file, in chapters/, holds the outputs above its first
+question and none below: a stored output would be an answer.
 
-What would differ from one run to the next (widget state, run times) is left out. Of a notebook
-whose cell fails neither file changes.
+Output that would differ from one run to the next (widget state, run times) is left out. If a cell
+of a notebook fails, neither file changes.
 """
 
 import os
@@ -20,7 +20,7 @@ REFERENCES = ROOT / "tests/chapters"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 SECONDS_PER_CELL = 120
 QUESTION = "Predict: "
-"""What the text of a question begins with."""
+"""The beginning of a question's text."""
 
 
 def store(path: Path) -> None:
@@ -62,9 +62,9 @@ def clear(cells: list[nbformat.NotebookNode]) -> None:
 
 
 if __name__ == "__main__":
-    os.environ["DEBUBBLE_STORING"] = "1"  # With what the site needs to show views without a kernel.
+    os.environ["DEBUBBLE_STORING"] = "1"  # The site needs it to show views without a kernel.
     os.environ["DEBUBBLE_PROGRESS"] = "off"  # A bar would leave an empty output behind.
-    os.environ["DEBUBBLE_ANSWERS"] = "at once"  # Nobody is there to commit.
+    os.environ["DEBUBBLE_ANSWERS"] = "at once"  # There is no reader to commit.
     for argument in sys.argv[1:]:
         print(f"running {argument}", flush=True)
         store(Path(argument))

@@ -1,9 +1,9 @@
 """Makes the environment of this checkout, for `scripts/make-environment` and so for every `make`.
 
-VENV names the folder, `.venv` without it. A folder elsewhere is shared: whoever comes first fills
-it, and each checkout gets a small `.venv` of its own in front of it (`places`). What goes in is
-`requirements`, who puts it there is `installer`, and `checkout` makes the packages and commands of
-this checkout part of it. Nothing here needs more than Python itself.
+VENV names the folder, which is `.venv` by default. A folder outside the checkout is shared: its
+first user fills it, and each checkout gets a small `.venv` of its own in front of it (`places`).
+`requirements` chooses the packages, `installer` installs them, and `checkout` adds the packages and
+commands of this checkout. This code needs only Python itself.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def make(where: places.Places, torch: Torch, extra: str) -> None:
-    """Brings the packages up to date; whatever is so already costs a look at a file."""
+    """Installs the missing packages. If everything is current, it only reads one file."""
     stamp = where.stamp()
     if not stamp.holds(fingerprint(ROOT), extra, asked_python()):
         if not where.may_write_base():
@@ -93,7 +93,8 @@ def fill(where: places.Places, torch: Torch, extra: str, stamp: places.Stamp) ->
 
 
 def asked_python() -> str:
-    """`3.13`, of the interpreter that PYTHON asks for; "" where nobody did."""
+    """Returns the version of the interpreter that PYTHON names, such as `3.13`; "" without
+    PYTHON."""
     if not os.environ.get("PYTHON"):
         return ""
     return f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -1,7 +1,7 @@
-"""Makes a checkout part of an environment: its modules, its commands, and what it is called.
+"""Makes a checkout part of an environment: its modules, its commands, and its metadata.
 
-That is what an editable install does, without building anything and without writing into the
-checkout, which may be somebody else's or read-only.
+An editable install does the same, but this builds nothing and writes nothing into the checkout,
+which may be another user's or read-only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if __name__ == "__main__":
 
 
 def link(root: Path, front: Path) -> None:
-    """Does nothing where it is so already."""
+    """Links the checkout, unless it is linked already."""
     packages = packages_of(front)
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = _files(root, front, packages, project)

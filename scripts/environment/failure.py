@@ -1,5 +1,5 @@
-"""What ends the set-up: a sentence for whoever called `make`, and no traceback."""
+"""The error that ends the set-up: a sentence for the user of `make`, and no traceback."""
 
 
 class Failure(Exception):
-    """Its text says what is wrong, and the way out."""
+    """An error of the set-up; its text says what is wrong, and the way out."""

@@ -1,4 +1,4 @@
-"""Where pip is told to look for packages, said to uv, which reads none of pip's settings.
+"""Passes pip's package indexes on to uv, which reads none of pip's settings.
 
 A company's mirror is configured once, in pip.conf or by PIP_… variables, and both tools use it.
 """
@@ -16,14 +16,15 @@ SETTINGS = ("index-url", "extra-index-url", "find-links", "cert", "trusted-host"
 
 
 def pip_settings() -> dict[str, str]:
-    """Later files win over earlier ones, and variables over files, as pip has it."""
+    """Returns pip's settings. Later files win over earlier ones, and variables over files, as in
+    pip."""
     found: dict[str, str] = {}
     for path in _files():
         parser = configparser.RawConfigParser()
         try:
             parser.read(path, encoding="utf-8")
         except (configparser.Error, OSError, UnicodeDecodeError):
-            continue  # pip itself says what is wrong with it, if it comes to that.
+            continue  # pip itself reports what is wrong with the file, if pip is used.
         for section in ("global", "install"):
             if parser.has_section(section):
                 found |= {key: text for key, text in parser.items(section) if key in SETTINGS}
@@ -35,7 +36,7 @@ def pip_settings() -> dict[str, str]:
 
 
 def for_uv(settings: dict[str, str]) -> tuple[list[str], dict[str, str]]:
-    """Options of `uv pip install`, and variables of its environment."""
+    """Returns options of `uv pip install`, and variables of its environment."""
     options = []
     if settings.get("index-url"):
         options += ["--default-index", settings["index-url"]]
@@ -43,7 +44,8 @@ def for_uv(settings: dict[str, str]) -> tuple[list[str], dict[str, str]]:
         for place in settings.get(key, "").split():
             options += [option, place]
     if settings.get("extra-index-url"):
-        # pip takes the best of all indexes, uv by itself whatever the first one has.
+        # pip takes the best version of all indexes, uv by default any version of the first index
+        # that has the package.
         options += ["--index-strategy", "unsafe-best-match"]
     for host in settings.get("trusted-host", "").split():
         options += ["--allow-insecure-host", host]

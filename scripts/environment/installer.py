@@ -1,7 +1,7 @@
-"""Who puts packages into an environment: uv, which takes seconds where pip takes minutes.
+"""Installs packages into an environment by uv, which takes seconds where pip takes minutes.
 
-uv is taken from UV or the path, or brought from the index that pip is told to use, once for all
-checkouts of this user. Where it can't be had, pip does the same work.
+uv is taken from UV or the path, or installed from pip's index, once for all checkouts of this user.
+If uv can't be installed, pip does the same work.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ PATIENCE_SECONDS = 6
 
 class Installer:
     def __init__(self, base: Path, root: Path, compiles: bool = False) -> None:
-        """`compiles`: bytecode is written now, where those who use it can't do so later."""
+        """Takes `compiles`, True if bytecode is written now, because the users of the base can't
+        write it later."""
         self.base, self.root, self.compiles = base, root, compiles
         self.python = base / "bin" / "python"
         wheels = os.environ.get("WHEELS", "")
@@ -45,7 +46,7 @@ class Installer:
         self.uv = self._find_uv()
 
     def python_fits(self, asked: str) -> bool:
-        """Whether the base has a Python that runs, and of the version that was asked for."""
+        """Returns True if the base has a Python that runs, and of the requested version."""
         look = [self.python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
         try:
             done = subprocess.run(look, capture_output=True, text=True, check=True)
@@ -71,7 +72,7 @@ class Installer:
         run([sys.executable, "-m", "venv", self.base])
 
     def install(self, torch: Torch, extra: str) -> None:
-        """What an extra asks for, torch first: it is the largest."""
+        """Installs the packages of an extra, torch first because it is the largest."""
         wanted = pins(self.root, extra)
         if torch.kind == "cpu" and not cpu_torch_is_pinned():
             wanted = beside_cpu_torch(wanted)
@@ -110,7 +111,7 @@ class Installer:
         if self.uv:
             asked, environment = indexes.for_uv(indexes.pip_settings())
             options = options or (asked if settings else [])
-            # A host that is busy is slow, and no failure.
+            # A busy host is slow, which is no failure.
             environment["UV_COMPILE_BYTECODE_TIMEOUT"] = "900"
             # Hard links need the cache on the disk of the environment.
             if not self._shares_disk_with_cache():
@@ -159,7 +160,8 @@ class Installer:
 
 
 def bring_uv(folder: Path, wheels: Path | None = None) -> bool:
-    """Into an environment of its own, with pip, which is told where to look by its settings."""
+    """Installs uv into an environment of its own, by pip and its settings. Returns True on
+    success."""
     refuse_without_venv()
     offline = ["--no-index", "--find-links", str(wheels)] if wheels else []
     pip = [folder / "bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
@@ -181,7 +183,8 @@ def refuse_without_venv() -> None:
 
 
 def reaches(index: str) -> bool:
-    """Whether it answers, within seconds: a host offline is not to wait for minutes."""
+    """Returns True if the index answers within seconds: a host without network must not wait for
+    minutes."""
     if index.startswith(("file:", "/")):
         return Path(index.removeprefix("file://")).exists()
     try:

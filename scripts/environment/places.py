@@ -1,9 +1,9 @@
-"""Where an environment lies: the base that holds the packages, and the front of one checkout.
+"""The folders of an environment: the base that holds the packages, and the front of one checkout.
 
-Without VENV both are `.venv`. With VENV=/srv/debubble the packages lie there, once for everybody,
+Without VENV both are `.venv`. With VENV=/srv/debubble the packages lie there, once for all users,
 and each checkout's `.venv` is a front of some hundred KB: its own Python and commands, which see
-the packages of the base and the modules of the checkout. In a checkout that can't be written to,
-the front lies in the cache folder.
+the packages of the base and the modules of the checkout. If a checkout can't be written to, its
+front lies in the cache folder.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OVERRIDES = """{
 
 @dataclass(frozen=True)
 class Stamp:
-    """What a base was filled with; empty where that never ended."""
+    """The pins, extras, path and Python of a base; empty if filling it never finished."""
 
     fingerprint: str = ""
     extras: tuple[str, ...] = ()
@@ -63,7 +63,8 @@ class Places:
         return self.base != self.front
 
     def stamp(self) -> Stamp:
-        """Empty too where the folder was moved since: its commands name the old place."""
+        """Returns the stamp of the base. It is also empty if the folder was moved, because its
+        commands name the old place."""
         try:
             found = json.loads((self.base / STAMP).read_text())
             stamp = Stamp(
@@ -94,7 +95,7 @@ class Places:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else fills the base meanwhile; whoever comes second waits, and is told so."""
+        """Locks the base, so that only one process fills it. A second process says so and waits."""
         if self.is_shared:
             os.umask(0o022)
         self.base.mkdir(parents=True, exist_ok=True)
@@ -112,8 +113,8 @@ class Places:
             os.close(folder)
 
     def clear(self) -> None:
-        """Removes what an earlier set-up left in the base. Failure if somebody else's things lie
-        there. The folder itself stays: a lock is on it."""
+        """Removes what an earlier set-up left in the base, but not the folder, which is locked.
+        Raises Failure if the folder holds anything else."""
         entries = list(self.base.iterdir())
         if entries and not (self.base / "pyvenv.cfg").is_file():
             raise Failure(
@@ -127,7 +128,7 @@ class Places:
                 entry.unlink()
 
     def front_is_current(self) -> bool:
-        """Whether it was made for this base as it is now, and has not been moved."""
+        """Returns True if the front was made for this base as it is now, and has not been moved."""
         try:
             noted = json.loads((self.front / STAMP).read_text())
         except (OSError, ValueError):
@@ -144,7 +145,7 @@ class Places:
 
 
 def find(root: Path, venv: str) -> Places:
-    """For the checkout in `root` and what VENV names, which may be relative to it."""
+    """Returns the places for the checkout in `root` and for VENV, which may be relative to it."""
     own = root / ".venv"
     base = Path(os.path.normpath(root / Path(venv).expanduser())) if venv else own
     if base == own:
@@ -162,7 +163,8 @@ def find(root: Path, venv: str) -> Places:
 
 
 def home() -> Path:
-    """The user's, or a folder of theirs below the temporary one where they have none."""
+    """Returns the user's home, or a folder of theirs below the temporary folder if they have
+    none."""
     with contextlib.suppress(RuntimeError):
         found = Path.home()
         if os.access(_nearest(found), os.W_OK):
@@ -175,13 +177,13 @@ def user_cache() -> Path:
 
 
 def cache() -> Path:
-    """Ours, below the user's."""
+    """Returns our folder below the user's cache."""
     return user_cache() / "debubble"
 
 
 def make_front(where: Places) -> None:
-    """A front is made in a second, and made anew when the base has changed. Failure where something
-    else lies there, such as a whole environment."""
+    """Makes a front, in about a second, and again when the base has changed. Raises Failure if
+    another environment lies in its place."""
     if where.front.exists():
         if not (where.front / "pyvenv.cfg").is_file() or _is_base(where.front):
             raise Failure(
@@ -210,7 +212,7 @@ def _is_base(folder: Path) -> bool:
 
 
 def packages_of(folder: Path) -> Path:
-    """Its site-packages, whichever Python it has."""
+    """Returns the folder's site-packages, for any version of Python."""
     found = sorted((folder / "lib").glob("python3.*/site-packages"))
     if found:
         return found[0]
@@ -219,8 +221,8 @@ def packages_of(folder: Path) -> Path:
 
 
 def shebang(python: Path) -> bytes:
-    """The first lines of a script that `python` runs, wherever that lies: the kernel takes no
-    spaces, and not more than 127 bytes."""
+    """Returns the first lines of a script that `python` runs, at any path: the operating system
+    takes no spaces, and no more than 127 bytes."""
     line = f"#!{python}\n"
     if " " not in line and len(line.encode()) < 127:
         return line.encode()
@@ -229,8 +231,9 @@ def shebang(python: Path) -> bytes:
 
 
 def line_of_pth(folder: Path) -> bytes:
-    """What a .pth file says to have a folder on Python's path. Such a file is read in the locale's
-    encoding, and with LC_ALL=C Python doesn't even start over a letter that is not ASCII."""
+    """Returns the line of a .pth file that puts a folder on Python's path. Python reads the file in
+    the locale's encoding, and with LC_ALL=C it doesn't even start if the file has a non-ASCII
+    letter."""
     path = os.fsencode(folder)
     if path.isascii():
         return path + b"\n"
@@ -238,14 +241,15 @@ def line_of_pth(folder: Path) -> bytes:
 
 
 def quiet_jupyterlab(base: Path) -> None:
-    """It would otherwise ask about news on its first start, and look for updates on the network."""
+    """Turns off JupyterLab's question about news on its first start, and its look for updates on
+    the network."""
     settings = base / "share" / "jupyter" / "lab" / "settings"
     settings.mkdir(parents=True, exist_ok=True)
     (settings / "overrides.json").write_text(OVERRIDES)
 
 
 def _copy_script(script: Path, where: Places) -> None:
-    """Of the base's commands: those that run on its Python, to run on the front's."""
+    """Copies one command of the base if it runs on the base's Python, to run on the front's."""
     copy = where.front / "bin" / script.name
     if copy.exists() or script.is_symlink() or not script.is_file():
         return
@@ -258,5 +262,5 @@ def _copy_script(script: Path, where: Places) -> None:
 
 
 def _nearest(path: Path) -> Path:
-    """It, or the nearest folder above that is there."""
+    """Returns the path, or its nearest parent folder that exists."""
     return next(folder for folder in (path, *path.parents) if folder.exists())

@@ -1,4 +1,4 @@
-"""Runs a command that takes long: its own bars on a terminal, and lines where there is none."""
+"""Runs a command that takes long: with its own bars on a terminal, and with lines in a log."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pathlib import Path
 from failure import Failure
 
 SILENCE_SECONDS = 10
-"""So long a log stays quiet at most."""
+"""The most seconds without a line in a log."""
 DULL = (" + ", " - ", " ~ ")
-"""Lines of uv that name one package each."""
+"""Prefixes of uv's lines that name one package each."""
 
 
 def run(command: Sequence[str | Path], environment: dict[str, str] | None = None) -> None:
-    """Failure if the command fails, after whatever it said itself."""
+    """Runs a command, with its output. Raises Failure if it fails."""
     words = [str(word) for word in command]
     around = {name: text for name, text in os.environ.items() if not name.startswith("MAKE")}
     around.pop("VIRTUAL_ENV", None)
@@ -72,7 +72,7 @@ def _run_in_lines(words: list[str], around: dict[str, str]) -> int:
 
 
 def _there(words: list[str]) -> Path:
-    """A folder on the disk that is filled: where the command's Python lies."""
+    """Returns a folder on the disk that is filled: the folder of the command's Python."""
     named = Path(
         words[words.index("--python") + 1] if "pip" in words and "--python" in words else words[0]
     )

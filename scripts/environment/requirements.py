@@ -1,8 +1,8 @@
-"""What goes into an environment: the pins of an extra with their hashes, and the torch that fits.
+"""The packages of an environment: the pins of an extra with their hashes, and the torch that fits.
 
-pins/EXTRA.txt lists whatever `.[lab]` and the like need, on every platform. Torch's wheel for the
-CPU is not PyPI's, and so has other hashes: that one is asked for by its version alone, and the
-NVIDIA libraries of PyPI's are left out.
+pins/EXTRA.txt lists all packages that `.[lab]` and the like need, on every platform. Torch's wheel
+for the CPU is not PyPI's, and so has other hashes: it is installed by its version alone, and PyPI's
+NVIDIA libraries are left out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ EXTRAS = ("lab", "test", "hub")
 CPU_INDEX = os.environ.get("DEBUBBLE_CPU_INDEX", "https://download.pytorch.org/whl/cpu")
 ONLY_FOR_CUDA = re.compile(r"(nvidia|cuda)-")
 SIZES = {"cpu": ("0.5 GB", "1.9 GB"), "cuda": ("3.2 GB", "8 GB")}
-"""Downloaded where nothing is cached, and on disk, for `lab` on Linux x86-64."""
+"""The size of the downloads with an empty cache, and the size on disk, for `lab` on Linux
+x86-64."""
 DRIVER = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/usr/lib/wsl/lib/nvidia-smi")
 
 
@@ -38,11 +39,11 @@ class Pin:
     name: str
     version: str
     text: str
-    """With its marker and hashes, as pip and uv read it."""
+    """The pin with its marker and hashes, as pip and uv read it."""
 
 
 def choose_torch(asked: str) -> Torch:
-    """CUDA's where an NVIDIA driver is, unless TORCH asks for one of them."""
+    """Returns the torch for CUDA if there is an NVIDIA driver, unless TORCH names one."""
     if asked not in ("", "cpu", "cuda"):
         raise Failure(f"TORCH={asked} is unknown: write TORCH=cpu or TORCH=cuda, or leave it out")
     if asked:
@@ -74,12 +75,13 @@ def beside_cpu_torch(of: list[Pin]) -> list[Pin]:
 
 
 def cpu_torch_is_pinned() -> bool:
-    """Whether PyPI's torch is the one for the CPU, with hashes: everywhere but on Linux."""
+    """Returns True if PyPI's torch is the one for the CPU, with hashes: on every system but
+    Linux."""
     return not sys.platform.startswith("linux")
 
 
 def fingerprint(root: Path) -> str:
-    """Of all pins: an environment made of the same ones is current."""
+    """Returns a hash of all pins: an environment made from the same pins is current."""
     digest = hashlib.sha256()
     for extra in EXTRAS:
         digest.update((root / "pins" / f"{extra}.txt").read_bytes())
@@ -87,7 +89,7 @@ def fingerprint(root: Path) -> str:
 
 
 def summary(root: Path, base: Path, torch: Torch) -> str:
-    """Before anything happens: what comes, how large it is, and how to have it otherwise."""
+    """Returns the text before the set-up: what comes, how large it is, and how to change it."""
     download, disk = SIZES[torch.kind]
     other = "cuda" if torch.kind == "cpu" else "cpu"
     python = "{}.{}.{}".format(*sys.version_info[:3])

@@ -1,4 +1,5 @@
-"""`make wheelhouse`: everything that `make lab WHEELS=folder` needs, for hosts without network."""
+"""`make wheelhouse`: downloads everything that `make lab WHEELS=folder` needs, for hosts without
+network."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from requirements import CPU_INDEX, Torch, beside_cpu_torch, pins, torch_version
 
 
 def fill(root: Path, torch: Torch, extra: str) -> None:
-    """The wheels are for this Python and this machine's kind: fill it on one like the other."""
+    """Downloads the wheels for this Python and this kind of machine: the host without network must
+    be alike."""
     folder = (root / Path(os.environ.get("WHEELS") or "wheels").expanduser()).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     tools = places.cache() / "uv"

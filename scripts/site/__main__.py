@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def build(folder: Path, root: Path = ROOT) -> int:
-    """Writes the whole site; gives the number of its pages."""
+    """Writes the whole site and returns the number of its pages."""
     of_chapters = chapters.pages(root)
     of_katas = katas.pages(root)
     others = [*glossary.pages(root), *reference.pages()]
@@ -36,7 +36,7 @@ def build(folder: Path, root: Path = ROOT) -> int:
 
 
 def index(root: Path, of_chapters: list[Page], others: list[Page]) -> Page:
-    """README.md's first paragraphs, and what there is to read."""
+    """Returns the index: README.md's first paragraphs, and links to all pages."""
     _, title, story = (root / "README.md").read_text().split("\n## ")[0].partition("# debubble\n")
     paragraphs = [part for part in story.strip().split("\n\n") if part[0] not in "!*`["]
     lines = [f"# {title.strip().removeprefix('# ')}", paragraphs[0], "## Chapters"]

@@ -1,4 +1,4 @@
-"""Chapters: their notebooks with all that they showed, cut where a reader has to predict first."""
+"""Chapters: their notebooks with all outputs, cut where a reader has to predict first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHOICE = re.compile(r"^  \( \) (.*)$", re.MULTILINE)
 
 
 def folder_of(root: Path) -> Path:
-    """Where chapters are stored whole."""
+    """Returns the folder in which chapters are stored with all outputs."""
     references = root / "tests/chapters"
     return references if list(references.glob("*.ipynb")) else root / "chapters"
 
@@ -38,7 +38,8 @@ def page_of(path: Path) -> Page:
 
 
 def stills(page: Page) -> int:
-    """How many live views of a chapter were stored without their data, and so stand still."""
+    """Returns how many live views of a chapter were stored without their data, and so stand
+    still."""
     return sum(
         {"image/png", WIDGET} <= set(output.get("data", ())) and MIME not in output.data
         for cell in page.notebook.cells
@@ -47,7 +48,7 @@ def stills(page: Page) -> int:
 
 
 def mark_questions(cells: list[NotebookNode]) -> int:
-    """Tells the template which cell asks, which one answers, and which one sums up. Gives the
+    """Tells the template which cell asks, which one answers, and which one sums up. Returns the
     number of questions."""
     named: dict[str, str] = {}
     asked = 0
@@ -75,7 +76,7 @@ def mark_questions(cells: list[NotebookNode]) -> int:
 
 
 def words_of(cell: NotebookNode) -> str:
-    """The text of a cell's last output, for whoever has no live widget."""
+    """Returns the text of a cell's last output, as for readers without a live widget."""
     for output in reversed(cell.outputs):
         if output.output_type == "stream":
             return output.text.strip()
@@ -85,14 +86,15 @@ def words_of(cell: NotebookNode) -> str:
 
 
 def shown_names(source: str) -> list[str]:
-    """`q = predict("…")` and the `q` below it, or whatever name the last line shows."""
+    """Returns the name that the last line shows: the `q` below `q = predict("…")`."""
     body = ast.parse(clean(source)).body
     last = body[-1].value if body and isinstance(body[-1], ast.Expr) else None
     return [last.id] if isinstance(last, ast.Name) else []
 
 
 def compared(source: str) -> list[tuple[str, str]]:
-    """Names on which `.compare(` is called with an answer, and what the answer is called."""
+    """Returns the names on which `.compare(` is called with an answer, each with the answer's
+    expression."""
     return [
         (call.func.value.id, ast.unparse(call.args[0]))
         for call in ast.walk(ast.parse(clean(source)))
@@ -105,5 +107,5 @@ def compared(source: str) -> list[tuple[str, str]]:
 
 
 def clean(source: str) -> str:
-    """Without what only IPython understands."""
+    """Returns the source without lines that only IPython understands."""
     return "\n".join("" if line.startswith(("%", "!")) else line for line in source.splitlines())

@@ -1,4 +1,5 @@
-"""The two files that all pages share: one script and one style sheet, nothing from elsewhere."""
+"""The two files that all pages share: one script and one style sheet, without files from
+elsewhere."""
 
 from __future__ import annotations
 
@@ -26,13 +27,13 @@ def write_static(folder: Path) -> None:
 
 
 def script() -> str:
-    """A classic script: a browser that opened a page from a file refuses to load modules."""
+    """Returns a classic script: a browser that opens a page from a file refuses to load modules."""
     widgets = ",\n".join(f"{name}: {as_value(source)}" for name, source in WIDGETS.items())
     own = one_module(HERE / "browser/site.js")
     return f"(() => {{\nconst WIDGETS = {{\n{widgets}\n}};\n{own}\n}})();\n"
 
 
 def as_value(module: str) -> str:
-    """What a module exports, as an expression."""
+    """Returns a module's export as an expression."""
     body = module.replace("export default {", "const WIDGET = {")
     return f"(() => {{\n{body}\nreturn WIDGET;\n}})()"

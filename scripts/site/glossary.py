@@ -1,4 +1,4 @@
-"""The glossary, which `docs/glossary.md` holds."""
+"""The glossary page, made from `docs/glossary.md`."""
 
 from __future__ import annotations
 

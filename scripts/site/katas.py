@@ -22,7 +22,7 @@ def pages(root: Path) -> list[Page]:
 
 
 def by_chapter(root: Path, chapters: list[Page]) -> str:
-    """Links to all of them, below the chapter after which each is to be solved."""
+    """Returns links to all katas, below the chapter after which each is to be solved."""
     katas = Catalogue(root).katas
     parts = []
     for chapter in chapters:

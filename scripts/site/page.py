@@ -1,4 +1,4 @@
-"""A page of the site: a notebook, and where it goes."""
+"""A page of the site: a notebook, and its place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nbconvert import HTMLExporter
 from traitlets.config import Config
 
 HERE = Path(__file__).parent
-# A live widget's own entry is for a kernel; what is embedded beside it, the template shows.
+# A live widget's own entry is for a kernel; the template shows the data embedded beside it.
 SHOWN = ["text/html", "text/markdown", "image/svg+xml", "image/png", "image/jpeg", "text/plain"]
 LINK = re.compile(r'<a href="(?!https?:|#|mailto:)([^"#]*)(#[^"]*)?">(.*?)</a>', re.DOTALL)
 
@@ -24,15 +24,15 @@ EMPTY_HEADING = re.compile(r"<th([^>]*)></th>")
 
 @dataclass
 class Page:
-    """path: from the site's folder, with slashes. source: the file that it is of, from the
-    repository's folder, as links in it are meant."""
+    """A page of the site. path: from the site's folder, with slashes. source: the file that it is
+    made from, from the repository's folder; links in the page are relative to it."""
 
     path: str
     title: str
     notebook: nbformat.NotebookNode
     source: str = ""
     about: dict[str, Any] = field(default_factory=dict)
-    """What else the template has to know."""
+    """Further values for the template."""
 
     @classmethod
     def of_markdown(cls, path: str, title: str, text: str, source: str = "") -> Page:
@@ -45,7 +45,7 @@ class Page:
 
 
 def write_all(pages: Sequence[Page], folder: Path) -> None:
-    """Each page knows its neighbours: links lead from one to the next."""
+    """Writes all pages. Each gets the list of pages, for links to its neighbours."""
     exporter = HTMLExporter(
         template_name="template",
         extra_template_basedirs=[str(HERE)],
@@ -61,14 +61,16 @@ def write_all(pages: Sequence[Page], folder: Path) -> None:
 
 
 def finder(pages: Sequence[Page]) -> Callable[[str], Page | None]:
-    """find(path from the site's or the repository's folder)"""
+    """Returns a function that finds a page by its path from the site's or the repository's
+    folder."""
     known = {page.path: page for page in pages}
     known |= {page.source: page for page in pages if page.source}
     return known.get
 
 
 def relinked(html: str, page: Page, find: Callable[[str], Page | None]) -> str:
-    """Links between files of the repository lead to their pages, or else are words alone."""
+    """Returns the page with links to files of the repository led to their pages, or replaced by
+    their words."""
 
     def link(match: re.Match[str]) -> str:
         target, anchor, words = match[1], match[2] or "", match[3]

@@ -34,7 +34,7 @@ def page_of(module_name: str) -> Page:
 
 
 def entry(name: str, value: object, heading: str) -> list[str]:
-    """A constant has a value and no docstring of its own."""
+    """Returns the paragraphs of one name. A constant has a value and no docstring of its own."""
     if not (callable(value) or isinstance(value, (property, classmethod, staticmethod))):
         return [f"{heading} {name}", f"```python\n{name} = {value!r}\n```"]
     return [
@@ -45,7 +45,7 @@ def entry(name: str, value: object, heading: str) -> list[str]:
 
 
 def members(owner: type) -> Iterator[tuple[str, object]]:
-    """Its public methods and properties, in the order in which they stand, its own first."""
+    """Yields the public methods and properties of a class in source order, its own first."""
     seen: set[str] = set()
     for part in owner.__mro__:
         if part.__module__.partition(".")[0] not in ("debubble", "solutions"):
@@ -68,7 +68,8 @@ def signature(value: object) -> str:
 
 
 def as_markdown(text: str) -> str:
-    """A docstring's paragraphs; what is indented in it stays as it is. `<` is no markup there."""
+    """Returns a docstring's paragraphs as markdown; indented paragraphs stay as they are, and `<`
+    is escaped."""
     paragraphs = []
     for paragraph in text.split("\n\n"):
         code = all(line.startswith("    ") for line in paragraph.splitlines())

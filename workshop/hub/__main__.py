@@ -1,5 +1,4 @@
-"""`make hub`: looks whether everything is as it must be, says how learners come in, starts
-JupyterHub."""
+"""`make hub`: checks the set-up, prints how learners come in, and starts JupyterHub."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from .workspaces import Learner, Workspaces, end_processes_of, end_servers_of
 TRIES = 6
 LOCAL = ("127.0.0.1", "::1", "localhost")
 LEARNER_GB = 1.0
-"""What a learner takes at most who runs a chapter and a kata on sim, as measured."""
+"""The most gigabytes, as measured, for a learner who runs a chapter and a kata on sim."""
 
 
 def main() -> None:
@@ -70,20 +69,21 @@ def start(ours: Settings) -> None:
 
 
 def forget(ours: Settings, names: list[str]) -> None:
-    """`python -m workshop.hub forget ada`: they choose a new password, with the class password."""
+    """Forgets passwords: `python -m workshop.hub forget ada`. The learners choose new ones, with
+    the class password."""
     for name in names:
         known = Passwords(ours.state).forget(name)
         print(f"{name} {'chooses a new password' if known else 'had no password'}.")
 
 
 def end(ours: Settings) -> None:
-    """`make hub-end`: everything of the learners', then the proxy, whose port one of them could
-    take. Their workspaces stay."""
+    """Ends the workshop (`make hub-end`): all processes of the learners, then the proxy, whose port
+    a learner could take otherwise. Their workspaces stay."""
     known = Workspaces(ours).everybody()
     ended = sum(
         (end_servers_of if ours.host_users else end_processes_of)(learner.uid) for learner in known
     )
-    for learner in known:  # The next group's first learner gets the number of this one's.
+    for learner in known:  # The first learner of the next group gets the same number.
         shutil.rmtree(ours.runtime / str(learner.uid), ignore_errors=True)
         (ours.private / f"server-{learner.uid}.sock").unlink(missing_ok=True)
         Cgroups().remove(learner.name)
@@ -96,14 +96,16 @@ def asked_password() -> str:
 
 
 def note_passwords(ours: Settings, new: dict[str, str]) -> None:
-    """Keeps new passwords where root alone can read them: the screen goes on with the hub's log."""
+    """Writes new passwords to a file that only root can read: the screen goes on with the hub's
+    log."""
     ours.noted_passwords.touch(mode=0o600)
     with ours.noted_passwords.open("a") as file:
         file.writelines(f"{who}: {word}\n" for who, word in new.items())
 
 
 def refuse_beside_another(ours: Settings) -> None:
-    """Both would number their learners from the same user id on."""
+    """Refuses to start beside another hub: both would number their learners from the same user id
+    on."""
     if is_answered(ours.hub_socket):
         raise Refusal(f"The hub of {ours.folder} runs already: Ctrl-C in its terminal ends it")
     note = ours.runtime / "hub"
@@ -116,7 +118,7 @@ def refuse_beside_another(ours: Settings) -> None:
 
 
 def is_answered(path: Path) -> bool:
-    """True if a process listens on a socket. One that was killed leaves its file."""
+    """Returns True if a process listens on a socket. A process that was killed leaves its file."""
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(str(path)) == 0
 
@@ -130,7 +132,8 @@ def refuse_a_taken_port(ours: Settings) -> None:
 
 
 def why_taken(address: str, port: int) -> str:
-    """ "" where it is free, or becomes so: a hub that has just ended may still let go of it."""
+    """Returns why the port is taken, or "" if it is free or becomes free: a hub that has just ended
+    may not have released it yet."""
     reason = ""
     for _ in range(TRIES):
         with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
@@ -168,7 +171,7 @@ def refuse_python_that_learners_cannot_run(ours: Settings, learner: Learner) -> 
 
 
 def welcome(ours: Settings, names: list[str], new: dict[str, str]) -> str:
-    """What a team lead wants to know before the first learner comes."""
+    """Returns the information for a team lead before the first learner comes."""
     host = f"[{ours.address}]" if ":" in ours.address else ours.address
     address = f"{'https' if ours.certificate else 'http'}://{host}:{ours.port}"
     memory = int(Path("/proc/meminfo").read_text().split()[1]) / 1e6
@@ -194,7 +197,7 @@ def welcome(ours: Settings, names: list[str], new: dict[str, str]) -> str:
 
 
 def reach(ours: Settings) -> str:
-    """Says in one sentence on what the hub listens, and so who can reach it."""
+    """Returns one sentence on the address on which the hub listens, and so who can reach it."""
     if ours.address in LOCAL:
         return (
             f"It listens on {ours.address} port {ours.port} alone: learners reach it by "

@@ -1,4 +1,4 @@
-"""The board as a service of the hub: learners see it, and whoever teaches reveals answers."""
+"""The board as a service of the hub: learners see it, and the teacher reveals answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .workspaces import Workspaces
 
 
 class OfTheHub(HubOAuthenticated, Handler):
-    """Each answer is for somebody whom the hub knows; its administrators teach."""
+    """A handler that answers only users of the hub; its administrators teach."""
 
     @web.authenticated
     def prepare(self) -> None:
@@ -31,7 +31,7 @@ class OfTheHub(HubOAuthenticated, Handler):
 
 
 class LearnersOfTheHub(Group):
-    """Their files must be theirs, and are looked for where their homes are."""
+    """A group whose files must belong to the learners, and are looked for in their homes."""
 
     def __init__(self, ours: Settings) -> None:
         super().__init__(ours.workspaces, Catalogue(CHECKOUT).katas)

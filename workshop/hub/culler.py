@@ -1,4 +1,4 @@
-"""JupyterHub's idle culler, led to the hub's socket: by itself it knows only ports."""
+"""Runs JupyterHub's idle culler on the hub's socket: the culler itself only knows ports."""
 
 from __future__ import annotations
 

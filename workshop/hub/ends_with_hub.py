@@ -1,7 +1,6 @@
-"""Runs a command that ends when the hub does, however that ends: `ends_with_hub COMMAND ...`.
+"""Runs a command that ends when the hub ends, in whatever way: `ends_with_hub COMMAND ...`.
 
-Services of a hub that was killed would otherwise keep their ports, and the next hub could not
-start.
+Otherwise services of a killed hub would keep their ports, and the next hub could not start.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import signal
 import sys
 
 DEATH_OF_PARENT = 1
-"""Of prctl: which signal to get when the parent is gone. It outlasts `exec`."""
+"""The option of prctl for the signal to get when the parent is gone. It outlasts `exec`."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What JupyterHub is told: `python -m workshop.hub` starts it with this file."""
+"""The configuration of JupyterHub: `python -m workshop.hub` starts it with this file."""
 
 import sys
 
@@ -19,7 +19,8 @@ CALLBACK = f"{BOARD}oauth_callback"
 
 
 class ProxyOfSockets(ConfigurableHTTPProxy):
-    """Leads to the board's socket too: JupyterHub itself would only allow it an address."""
+    """The proxy, which may also lead to the board's socket: JupyterHub itself would only allow an
+    address."""
 
     @validate("extra_routes")
     def _validate_extra_routes(self, proposal):
@@ -31,7 +32,7 @@ ours = settings()
 names = read_names(ours.names, host_users=ours.host_users)
 scheme = "https" if ours.certificate else "http"
 
-# Who comes in.
+# The users.
 if ours.host_users:
     c.JupyterHub.authenticator_class = "pam"
 else:
@@ -41,24 +42,24 @@ c.Authenticator.allowed_users = set(names)
 c.Authenticator.admin_users = {TEACHER}
 c.JupyterHub.admin_access = False
 
-# Where it listens.
+# The addresses and sockets.
 c.JupyterHub.bind_url = f"{scheme}://{ours.address}:{ours.port}"
 c.JupyterHub.hub_bind_url = c.JupyterHub.hub_connect_url = socket_url(ours.hub_socket)
 c.JupyterHub.hub_socket_mode = 0o666  # Learners' servers connect to it, as themselves.
 c.JupyterHub.trusted_downstream_ips = list(ours.trusted_proxies)
 c.JupyterHub.ssl_cert, c.JupyterHub.ssl_key = ours.certificate, ours.key
 c.JupyterHub.proxy_class = ProxyOfSockets
-c.ProxyOfSockets.should_start = False  # It goes on while the hub is started again.
+c.ProxyOfSockets.should_start = False  # It keeps running while the hub is restarted.
 c.ProxyOfSockets.api_url = socket_url(ours.proxy_socket)
 c.ProxyOfSockets.extra_routes = {BOARD: socket_url(ours.board_socket)}
 c.ProxyOfSockets.auth_token = ours.proxy_token.read_text()
 
-# What a restart of the hub must not lose: servers go on, and are found again.
+# State that must survive a restart of the hub: servers keep running, and are found again.
 c.JupyterHub.cleanup_servers = False
 c.JupyterHub.db_url = f"sqlite:///{ours.state}/hub.sqlite"
 c.JupyterHub.cookie_secret_file = str(ours.state / "cookie_secret")
 
-# What a learner gets.
+# A learner's server.
 c.JupyterHub.spawner_class = LearnerSpawner
 c.LearnerSpawner.workspaces = Workspaces(ours)
 c.LearnerSpawner.limits = Limits(ours.memory_gb, ours.processes, ours.cores)
@@ -66,14 +67,14 @@ c.Spawner.env_keep = list(KEPT)
 c.Spawner.default_url = "/lab/tree/my/chapters/00_reading_a_timeline.ipynb"
 c.Spawner.start_timeout = c.Spawner.http_timeout = 600
 c.Spawner.args = [
-    # A kernel's sockets are files that nobody else can open, instead of ports that everybody can.
+    # A kernel's sockets are files that only its learner can open, instead of ports that all can.
     "--KernelManager.transport=ipc",
     f"--ServerApp.terminado_settings={TERMINALS}",
 ]
 c.Spawner.environment = {"OMP_NUM_THREADS": "1"}
-c.JupyterHub.concurrent_spawn_limit = 0  # A whole class comes at once: nobody is sent away.
+c.JupyterHub.concurrent_spawn_limit = 0  # A whole class comes at once, so no spawn is rejected.
 
-# What else runs beside it.
+# The services beside the hub.
 c.JupyterHub.load_roles = [
     {
         "name": "culler",

@@ -1,9 +1,9 @@
-"""What one learner may take of the host, so that nobody else is affected.
+"""Limits what one learner may take of the host, so that the others are not affected.
 
-Where the host has cgroups that root may make (version 2, or version 1 as here and there), all
-processes of a learner share one limit of memory and of processes, and get the same share of the
-cores as everybody who wants one. Where it has none, rlimits hold for each process, and the number
-of processes for the user.
+If the host has cgroups that root may make (version 2, or version 1 with its folders), all processes
+of a learner share one limit of memory and of processes, and get the same share of the cores as each
+other learner who needs them. Without cgroups, rlimits limit the memory of each process, and the
+number of processes of the user.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ GIB = 2**30
 LARGEST_FILE = 4 * GIB
 OPEN_FILES = 4096
 NO_NEW_PRIVILEGES = 38
-"""Of prctl: no program that these processes start gets more rights than they have."""
+"""The option of prctl that keeps these processes, and the programs they start, from gaining
+rights."""
 
 
 @dataclass(frozen=True)
@@ -30,18 +31,19 @@ class Limits:
     memory_gb: float
     processes: int
     cores: float
-    """0: as many as are free."""
+    """The cores that a learner may use at once; 0 means no limit."""
 
 
 class Cgroups:
-    """Of the host, as far as root may make them; `kind` is "v2", "v1" or ""."""
+    """The cgroups of the host that root may make; `kind` is "v2", "v1" or ""."""
 
     def __init__(self, root: Path = ROOT) -> None:
         self.root = root
         self.kind = self._find()
 
     def make(self, name: str, limits: Limits) -> list[Path]:
-        """The files of which a process writes its own number to be held by the limits."""
+        """Makes the learner's groups and returns the files into which a process writes its own
+        number to be limited."""
         memory, processes = int(limits.memory_gb * GIB), limits.processes
         if self.kind == "v2":
             group = self.root / NAME / name
@@ -65,14 +67,16 @@ class Cgroups:
         return []
 
     def remove(self, name: str) -> None:
-        """Once nothing of the learner runs: what the group counted is not the next one's."""
+        """Removes the learner's groups, once none of their processes runs, so that the next group
+        counts from zero."""
         kinds = {"v2": [""], "v1": ["memory", "pids", "cpu"]}.get(self.kind, [])
         for kind in kinds:
             with contextlib.suppress(OSError):
                 (self.root / kind / NAME / name).rmdir()
 
     def memory_of(self, name: str) -> int | None:
-        """Bytes that a learner has taken at most so far; None where nobody counts."""
+        """Returns the most bytes that a learner has taken so far, or None without cgroups that
+        count them."""
         at = {
             "v2": self.root / NAME / name / "memory.peak",
             "v1": self.root / "memory" / NAME / name / "memory.max_usage_in_bytes",
@@ -100,8 +104,8 @@ class Cgroups:
 
 
 def become(uid: int, gid: int, limits: Limits, groups: list[Path]) -> Callable[[], None]:
-    """What a new process does before it runs anything of the learner's: it joins their limits, and
-    then gives up every right that it had."""
+    """Returns a function that a new process calls before it runs the learner's programs: it joins
+    the learner's limits, and then gives up all rights of root."""
     library = ctypes.CDLL(None)
 
     def become_the_learner() -> None:
@@ -134,6 +138,6 @@ def _rlimits(limits: Limits, *, counted: bool) -> dict[int, int]:
 
 
 def _write(path: Path, value: object) -> None:
-    """A limit that this kernel does not know is left out."""
+    """Writes a limit; one that this kernel does not know is left out."""
     with contextlib.suppress(FileNotFoundError):
         path.write_text(f"{value}")

@@ -1,4 +1,5 @@
-"""How learners log in: a name of the list, the class password once, and from then on their own."""
+"""Logs learners in: by a name of the list, with the class password once, and then with their
+own."""
 
 from __future__ import annotations
 
@@ -40,22 +41,22 @@ FORM = """
 
 
 COOKIE = "debubble-came-in"
-"""Names the learner who last came in by this browser."""
+"""The cookie that names the learner who last logged in with this browser."""
 
 
 def browser_of(handler, name: str) -> str:
-    """Returns a key of the browser if this learner came in by it before, else "": guesses that
-    others make from the same address don't delay it."""
+    """Returns a key of the browser if this learner has logged in with it before, else "": then
+    guesses that others make from the same address don't delay them."""
     if handler.get_signed_cookie(COOKIE) != name.encode():
         return ""
     return "browser " + hashlib.sha256(handler.get_cookie(COOKIE).encode()).hexdigest()
 
 
 def address_of(request) -> str:
-    """Returns where a request comes from, so that one person can't be at many places.
+    """Returns the origin of a request, in a form that one person can't multiply.
 
-    The proxy is root's, and its word is believed. A learner's own program can reach the hub's
-    socket too: the kernel says who that is, whatever the headers say.
+    The proxy is root's, so its statement is trusted. A learner's own program can reach the hub's
+    socket too: the kernel gives its user id, whatever the headers say.
     """
     connection = request.connection.stream.socket
     if connection.family == socket.AF_UNIX:
@@ -70,7 +71,7 @@ def address_of(request) -> str:
     address = getattr(address, "ipv4_mapped", None) or address
     if address.is_loopback:
         return "this host"
-    if address.version == 6:  # A home has all of these.
+    if address.version == 6:  # A home has all of these addresses.
         return str(ipaddress.ip_network((address, 64), strict=False))
     return str(address)
 
@@ -89,16 +90,17 @@ class ClassAuthenticator(Authenticator):
         return login_name(username)
 
     async def authenticate(self, handler, data: dict) -> str | None:
-        """The name, or None. An error with a sentence where they have to wait or to choose."""
+        """Returns the name, or None for a wrong password. Raises an error with a sentence if the
+        learner has to wait or to choose a password."""
         name = login_name(data.get("username", ""))
-        # Made-up names share one count, or they would push the others out of memory.
+        # All unknown names share one count, or they would push known names out of memory.
         known = name if name == TEACHER or name in self.allowed_users else ""
         who = browser_of(handler, name) or address_of(handler.request)
         wait = self.patience.begin(known, who)
         if wait is None:
             raise tell(429, "Too many wrong passwords: wait a minute.")
         await asyncio.sleep(wait)
-        # Hashing takes 50 ms, in which the hub goes on serving others.
+        # Hashing takes 50 ms, in which the hub keeps serving other requests.
         said = await asyncio.to_thread(
             self._check, name, data.get("password", ""), data.get("own", "")
         )
@@ -117,7 +119,8 @@ class ClassAuthenticator(Authenticator):
         return name
 
     def _check(self, name: str, password: str, own: str) -> str | None:
-        """ "" if they may come in, None if not, or what they have to do first."""
+        """Returns "" if they may log in, None if not, or a sentence with what they have to do
+        first."""
         passwords = Passwords(Path(self.state))
         if passwords.is_own(name, password):
             return ""

@@ -1,4 +1,4 @@
-"""The list of names: a line each, `#` begins a comment. A learner logs in by theirs."""
+"""The list of names: one on each line, `#` begins a comment. A learner logs in with theirs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ TEACHER = "teacher"
 
 
 def read_names(path: Path, *, host_users: bool = False) -> list[str]:
-    """The names by which learners log in, in the list's order; users of the host do by the names
-    that they have there. Refusal where two are the same, or one has no letter in it."""
+    """Returns the names by which learners log in, in the list's order; with `host_users` they are
+    the names of users of the host. Raises Refusal if two are the same, or one has no letter."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except FileNotFoundError:
@@ -43,8 +43,8 @@ def read_names(path: Path, *, host_users: bool = False) -> list[str]:
 
 
 def login_name(written: str) -> str:
-    """`Zoë van Dyk` is `zoe-van-dyk`: lower case, no accents, no spaces; "" where nothing is
-    left."""
+    """Returns the login name: `zoe-van-dyk` for `Zoë van Dyk`, in lower case without accents and
+    spaces; "" if no letter is left."""
     plain = unicodedata.normalize("NFKD", written).encode("ascii", "ignore").decode().lower()
     joined = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:MOST_LETTERS].strip("-")
     return joined if re.search("[a-z]", joined) else ""

@@ -1,7 +1,8 @@
 """Passwords: one for the class, one for the teacher, and each learner's own.
 
-The class password lets somebody in for the first time, and then they choose their own, so that
-nobody who knows the first can be somebody else afterwards. Only a salted hash of each is kept.
+The class password lets a learner in once, and then they choose their own, so that a person who
+knows the class password can't log in as someone else afterwards. Only a salted hash of each is
+stored.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from .refusal import Refusal
 LEAST_LETTERS = 8
 MOST_LETTERS = 200
 FREE_TRIES = 5
-"""Tries that are answered at once; before each later one the pause doubles."""
+"""The tries that are answered at once; before each later one the pause doubles."""
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 5.0
 LONGEST_LINE = 60.0
-"""Seconds of tries that may stand in line. A try beyond them is refused unread."""
+"""Seconds of pending tries. A try beyond them is refused unread."""
 FORGOTTEN_AFTER = 900.0
 MOST_REMEMBERED = 10_000
 
@@ -37,8 +38,8 @@ class Passwords:
         self.file = state / "passwords.json"
 
     def prepare(self, teacher: str, asked: str) -> dict[str, str]:
-        """Sets the class password, `asked` or one of ours, and the teacher's, where there is none.
-        Returns what was set now: it can't be read again."""
+        """Sets the class password, to `asked` or a generated one, and the teacher's, if they are
+        missing. Returns the new passwords, which can't be read again."""
         if asked and len(asked) < LEAST_LETTERS:
             raise Refusal(f"HUB_PASSWORD has {len(asked)} letters: it needs {LEAST_LETTERS}")
         new = {}
@@ -64,7 +65,8 @@ class Passwords:
         return _fits(password, self._read()["shared"].get("class", ""))
 
     def choose(self, name: str, password: str) -> bool:
-        """False where they have one already: a whole class chooses at once, each in a thread."""
+        """Stores a learner's own password. Returns False if they have one already: a whole class
+        chooses at once, each in a thread."""
         hashed = _hashed(password)
         with self._alone():
             known = self._read()
@@ -75,7 +77,8 @@ class Passwords:
             return True
 
     def forget(self, name: str) -> bool:
-        """They choose anew with the class password; False where they have none."""
+        """Removes a learner's password, so that they choose again with the class password. Returns
+        False if they have none."""
         with self._alone():
             known = self._read()
             had = known["own"].pop(name, None)
@@ -84,8 +87,8 @@ class Passwords:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Held while the file is read and written, against other threads and against `forget`,
-        which is a process of its own."""
+        """Locks the file while it is read and written, against other threads and against the
+        process of `forget`."""
         with self.file.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -97,7 +100,7 @@ class Passwords:
             return {"shared": {}, "own": {}}
 
     def _write(self, known: dict) -> None:
-        """Whole or not at all: a full disk loses nobody's password."""
+        """Writes the file atomically: a full disk loses no password."""
         beside = self.file.with_suffix(".new")
         with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             json.dump(known, file, indent=1)
@@ -107,10 +110,10 @@ class Passwords:
 
 
 class Patience:
-    """Slows down guessing, by name and address together: whoever guesses delays nobody else.
+    """Slows down guessing, by name and address together, so that a guesser delays only themselves.
 
-    A try is never refused because of the wrong ones before it: it is read later. So the right
-    password always lets in, and a guesser gets one answer in `LONGEST_PAUSE` seconds. Tries are
+    A try is never refused because of the wrong tries before it: it is read later. So the right
+    password always works, and a guesser gets one answer in `LONGEST_PAUSE` seconds. Tries are
     counted when they begin, so that a hundred at once gain nothing.
     """
 
@@ -119,7 +122,8 @@ class Patience:
         self.tries: OrderedDict[tuple[str, str], tuple[int, float]] = OrderedDict()
 
     def begin(self, name: str, address: str) -> float | None:
-        """Counts a try, and returns in how many seconds it is to be read; None if too many wait."""
+        """Counts a try, and returns in how many seconds it will be read; None if too many are
+        pending."""
         key, now = (name, address), self.clock()
         count, last = self._known(key)
         at = max(now, last + _pause(count))
@@ -151,7 +155,7 @@ def _pause(count: int) -> float:
 
 
 def _words(count: int = 3) -> str:
-    """Easy to read aloud, and `count` times 23 bits."""
+    """Returns a password of `count` words that is easy to read aloud. Each word has 24.5 bits."""
     syllables = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
     return "-".join("".join(secrets.choice(syllables) for _ in range(4)) for _ in range(count))
 
@@ -162,7 +166,8 @@ def _hashed(password: str) -> str:
 
 
 def _fits(password: str, hashed: str) -> bool:
-    """An empty hash takes as long, so that nobody learns from the time who has a password."""
+    """Compares a password with a hash. An empty hash takes as long, so that the time doesn't reveal
+    who has a password."""
     salt, _, wanted = hashed.partition(":")
     found = _scrypt(password[:MOST_LETTERS], bytes.fromhex(salt or "00" * 16)).hex()
     return hmac.compare_digest(found, wanted)

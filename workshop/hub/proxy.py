@@ -1,4 +1,4 @@
-"""JupyterHub's proxy, a process of its own: the hub can be started anew while learners go on
+"""JupyterHub's proxy in a process of its own: the hub can be restarted while learners keep
 working."""
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from .settings import Settings, socket_url
 
 OLDEST_NODE = 20
 LISTS = Path(__file__).with_name("node")
-"""package.json and package-lock.json: the proxy and all that it needs, with their hashes."""
+"""The folder of package.json and package-lock.json: the proxy and its dependencies, with their
+hashes."""
 HEADERS = Path(__file__).with_name("headers.mjs")
 BINARY = "node_modules/.bin/configurable-http-proxy"
 
 
 def bring(folder: Path) -> None:
     """Installs JupyterHub's own proxy from npm, once for each lock file. No package runs a script.
-    Refusal, a sentence, if it can't."""
+    Raises Refusal, with one sentence, if that fails."""
     lists = [LISTS / name for name in ("package.json", "package-lock.json")]
     if (folder / BINARY).exists() and all(
         (folder / path.name).exists() and (folder / path.name).read_bytes() == path.read_bytes()
@@ -50,14 +51,15 @@ def bring(folder: Path) -> None:
 
 
 def start(ours: Settings) -> None:
-    """Does nothing if it runs as it is asked for; one with other settings is ended first."""
+    """Starts the proxy. Keeps one that runs with these settings, and ends one with other settings
+    first."""
     if not stop_if_it_differs(ours):
         return
     token = secrets.token_hex(32)
     file = os.open(ours.proxy_token, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(file, "w") as written:
         written.write(token)
-    ours.proxy_socket.unlink(missing_ok=True)  # One that was killed leaves its own.
+    ours.proxy_socket.unlink(missing_ok=True)  # A proxy that was killed leaves its socket.
     with (ours.state / "proxy.log").open("ab") as log:
         process = subprocess.Popen(
             _command(ours),
@@ -93,7 +95,8 @@ def is_running(ours: Settings) -> bool:
 
 
 def _running(ours: Settings) -> list[str]:
-    """Returns the command of the noted process, or []. Its number may be a learner's by now."""
+    """Returns the command of the noted process, or []. Its number may now be a learner's
+    process."""
     try:
         process = Path(f"/proc/{int(_note(ours).read_text())}")
         if process.stat().st_uid != os.geteuid():

@@ -1,4 +1,4 @@
-"""What ends `make hub`, and what stops a learner: one sentence."""
+"""The errors of the hub: one sentence that ends `make hub`, or one that a learner reads."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from tornado import web
 
 
 class Refusal(Exception):
-    """Its text says what is wrong, and the way out."""
+    """An error that ends `make hub`; its text says what is wrong, and the way out."""
 
 
 def tell(status: int, sentence: str) -> web.HTTPError:
-    """An error page of the hub with this sentence on it; an API's answer has it too."""
+    """Returns an error page of the hub with this sentence on it; an API's answer has it too."""
     error = web.HTTPError(status, sentence.replace("%", "%%"))
     error.jupyterhub_message = sentence
     return error

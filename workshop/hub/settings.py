@@ -1,4 +1,4 @@
-"""What a team lead may choose, by environment variables that `make hub` hands on."""
+"""The settings of a team lead, from environment variables that `make hub` passes on."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ READ = ("HUB", "NAMES", "PORT", "USERS", "VENV")
 @dataclass(frozen=True)
 class Settings:
     folder: Path
-    """Holds state/, workspaces/ and, unless VENV names another one, environment/."""
+    """The folder with state/, workspaces/ and, unless VENV names another one, environment/."""
     names: Path
     host_users: bool
-    """Whether the names are users of this host, who log in by their own passwords."""
+    """True if the names are users of this host, who log in by their own passwords."""
     port: int
     address: str
     memory_gb: float
-    """Of each learner, all their processes together where the host has cgroups, else of each."""
+    """The limit of each learner, for all their processes together if the host has cgroups, else for
+    each process."""
     processes: int
     cores: float
     idle_minutes: int
@@ -39,9 +40,10 @@ class Settings:
     gpu_memory_gib: float
     """GiB of the GPU that each process may take, or 0: then only one at a time has the GPU."""
     first_uid: int
-    """Learners get the first user ids from here on that nothing on this host uses."""
+    """The lowest user id for learners. They get the first ids from here on that this host does not
+    use."""
     trusted_proxies: tuple[str, ...]
-    """Addresses of reverse proxies, whose word on where a request comes from is believed."""
+    """Addresses of reverse proxies, whose statement of a request's origin is trusted."""
 
     @property
     def state(self) -> Path:
@@ -53,7 +55,7 @@ class Settings:
 
     @property
     def scripts(self) -> Path:
-        """A copy of the checkout's, which every learner may read."""
+        """A copy of the checkout's scripts, which every learner may read."""
         return self.folder / "scripts"
 
     @property
@@ -62,22 +64,24 @@ class Settings:
 
     @property
     def noted_passwords(self) -> Path:
-        """New passwords of the class and the teacher, for a team lead to read and remove."""
+        """The file with new passwords of the class and the teacher, for a team lead to read and
+        remove."""
         return self.state / "passwords.txt"
 
     @property
     def runtime(self) -> Path:
-        """Sockets lie here: their paths must be short."""
+        """The folder of the sockets, whose paths must be short."""
         return _path("HUB_RUN", "/run/debubble")
 
     @property
     def private(self) -> Path:
-        """Root's sockets, in a folder that learners can't enter."""
+        """The folder of root's sockets, which learners can't enter."""
         return self.runtime / "private"
 
     @property
     def hub_socket(self) -> Path:
-        """Learners' servers connect to it. Its folder is root's, so no learner can replace it."""
+        """The socket to which learners' servers connect. Its folder is root's, so no learner can
+        replace it."""
         return self.runtime / "hub.sock"
 
     @property
@@ -98,7 +102,7 @@ class Settings:
 
 
 def settings() -> Settings:
-    """Refusal for a variable that can't be what it says."""
+    """Returns the settings. Raises Refusal for a variable with an invalid value."""
     users = os.environ.get("USERS") or "list"
     if users not in ("list", "host"):
         raise Refusal(f"USERS={users} is unknown: write USERS=list or USERS=host")
@@ -130,12 +134,12 @@ def settings() -> Settings:
 
 
 def socket_url(path: Path) -> str:
-    """The form in which JupyterHub and its proxy name a Unix socket."""
+    """Returns the form in which JupyterHub and its proxy name a Unix socket."""
     return f"http+unix://{quote(str(path), safe='')}"
 
 
 def dropped_by_sudo() -> dict[str, str]:
-    """Returns the hub's variables that stood before `sudo`, which hands none of them on."""
+    """Returns the hub's variables that stood before `sudo`, which drops them."""
     number = os.getpid()
     while number > 1:
         process = Path(f"/proc/{number}")
@@ -155,8 +159,8 @@ def dropped_by_sudo() -> dict[str, str]:
 
 
 def handed_on() -> dict[str, str]:
-    """What the hub's services need to have the same settings: JupyterHub gives them no other
-    variables."""
+    """Returns the variables with which the hub's services have the same settings: JupyterHub passes
+    them no other variables."""
     return {
         name: text
         for name, text in os.environ.items()
@@ -165,7 +169,8 @@ def handed_on() -> dict[str, str]:
 
 
 def _path(name: str, otherwise: Path | str) -> Path:
-    """From the checkout on, wherever the process stands: the hub itself stands elsewhere."""
+    """Returns a path, relative to the checkout whatever the process's folder: the hub runs in
+    another folder."""
     return CHECKOUT / (os.environ.get(name) or otherwise)
 
 

@@ -16,13 +16,13 @@ from .settings import socket_url
 from .workspaces import Learner, Workspaces, end_processes_of, owner_of
 
 KEPT = ("LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "LD_LIBRARY_PATH")
-"""Variables of the host that a server sees too; a token of the hub's is never among them."""
+"""Variables of the host that a server gets too; a token of the hub is never among them."""
 
 UNUSED_PORT = 8888
-"""Jupyter Server's own default: it wants no other one beside a socket."""
+"""Jupyter Server's own default, the only port that it accepts beside a socket."""
 
 FEW_AT_ONCE = asyncio.Semaphore(os.cpu_count() or 2)
-"""Clones that are made side by side; the others wait for their turn."""
+"""Limits how many clones are made at once; further ones wait."""
 
 
 class LearnerSpawner(LocalProcessSpawner):
@@ -40,13 +40,13 @@ class LearnerSpawner(LocalProcessSpawner):
 
     @property
     def linked(self) -> Path:
-        """The same socket, at a path that only root can change: the proxy connects to this one."""
+        """The same socket, at a path that only root can change: the proxy connects to this path."""
         return self.workspaces.settings.private / f"server-{self.learner.uid}.sock"
 
     @property
     def server(self):
-        """JupyterHub's record of the server. A port is all that its database keeps of an
-        address."""
+        """JupyterHub's record of the server, with the socket as its address: the database stores
+        only a port."""
         record = LocalProcessSpawner.server.fget(self)
         if record is not None:
             record.connect_url = socket_url(self.linked)
@@ -68,8 +68,9 @@ class LearnerSpawner(LocalProcessSpawner):
         return env | self.workspaces.environment_of(self.learner)
 
     async def start(self):
-        """A server's log is the learner's own, so that one that never ends fills nobody's disk but
-        up to the largest file that they may write."""
+        """Makes the workspace, starts the server and returns its URL. The server's log belongs to
+        the learner, so an endless log fills the disk only up to the largest file that they may
+        write."""
         try:
             learner = self.learner
             async with FEW_AT_ONCE:
@@ -88,8 +89,9 @@ class LearnerSpawner(LocalProcessSpawner):
         return socket_url(self.linked)
 
     async def _link(self, learner: Learner) -> None:
-        """Waits for the server's socket. In its place a learner could put a link that leads to
-        another service of this host, and the proxy is root: only a socket of theirs will do."""
+        """Waits for the server's socket and links it. A learner could put a link to another service
+        of this host in its place, and the proxy is root: so only a socket that the learner owns is
+        accepted."""
         while await self.poll() is None:
             try:
                 os.link(self.bound, self.linked, follow_symlinks=False)
@@ -104,13 +106,15 @@ class LearnerSpawner(LocalProcessSpawner):
         raise tell(500, f"The server of {learner.name} ended before it listened: see the hub's log")
 
     async def _signal(self, sig: int) -> bool:
-        """Signals the server alone: after a reboot its number may be another process's."""
+        """Signals the server only if it is still the learner's process: after a reboot its number
+        may belong to another process."""
         if owner_of(self.pid) != self.learner.uid:
             return False
         return await super()._signal(sig)
 
     async def stop(self, now: bool = False) -> None:
-        """With everything that the server has started, and whatever that has left behind."""
+        """Stops the server and, unless learners are users of the host, every process that it has
+        started or left running."""
         await super().stop(now)
         self.linked.unlink(missing_ok=True)
         if not self.workspaces.settings.host_users:

@@ -1,7 +1,7 @@
 """Each learner's home: a user id of their own, a checkout to work in, and a front of the
 environment.
 
-    workspaces/NAME/            their home, which nobody else can look into
+    workspaces/NAME/            their home, which only they can look into
     workspaces/NAME/debubble/   the checkout, as it was when they came first
 
 No user is added to the host: a number is enough to keep files and processes apart.
@@ -52,8 +52,8 @@ class Workspaces:
         self.numbers = settings.state / "learners.json"
 
     def prepare(self, names: Iterable[str]) -> None:
-        """The folders, everybody's number, and the checkout as it is committed, for all to
-        clone."""
+        """Makes the folders, every learner's number, and a bundle of the committed checkout that
+        all learners clone."""
         for folder, mode in (
             (self.settings.folder, 0o755),
             (self.settings.state, 0o700),
@@ -70,7 +70,7 @@ class Workspaces:
                 )
             folder.chmod(mode)
         self._number(names)
-        # It may be anybody's folder: git is to trust it for this command alone.
+        # The checkout may belong to any user: git is to trust it for this command alone.
         git = ["git", "-c", "safe.directory=*", "-C", str(CHECKOUT)]
         made = subprocess.run(
             [*git, "bundle", "create", "--quiet", str(self.bundle), "HEAD"],
@@ -84,7 +84,7 @@ class Workspaces:
                 "repository, and run `make hub` there"
             )
         self.bundle.chmod(0o644)
-        # Learners' own copies of these may be of an older version, or theirs.
+        # Learners' own copies of these may be older, or changed.
         shutil.rmtree(self.settings.scripts, ignore_errors=True)
         shutil.copytree(CHECKOUT / "scripts", self.settings.scripts)
         for path in (self.settings.scripts, *self.settings.scripts.rglob("*")):
@@ -113,7 +113,8 @@ class Workspaces:
         return Learner(name, uid, uid, self.settings.workspaces / name)
 
     def everybody(self) -> list[Learner]:
-        """All who ever could come, and whoever teaches. A user who left the host is left out."""
+        """Returns all learners who were ever on the list, and the teacher. A user who left the host
+        is left out."""
         known, found = self._known(), []
         for name in known:
             with contextlib.suppress(Refusal):
@@ -121,13 +122,14 @@ class Workspaces:
         return found
 
     def learners(self) -> list[Learner]:
-        """Everybody but whoever teaches."""
+        """Returns everybody except the teacher."""
         return [one for one in self.everybody() if one.name != TEACHER]
 
     def make(self, learner: Learner) -> None:
-        """Their home and checkout, as far as they are not there. What is theirs stays as it is.
+        """Makes the missing parts of a learner's home and checkout. Existing files stay as they
+        are.
 
-        Refusal, a sentence, where it can't be made: the disk may be full.
+        Raises Refusal, with one sentence, if they can't be made: the disk may be full.
         """
         if not self.settings.host_users:
             learner.home.mkdir(exist_ok=True)
@@ -139,25 +141,26 @@ class Workspaces:
         runtime.chmod(0o700)
         whole = learner.checkout / "Makefile"
         if not self._as(learner, "test", "-f", str(whole)):
-            # Beside it first, so that a clone that was cut short is never taken for a whole one.
+            # The clone is made beside its place first, so that an interrupted one is never taken
+            # for complete.
             half = learner.home / ".debubble-half"
             self._as(learner, "rm", "-rf", str(half))
             self._must(learner, "git", "clone", "--quiet", str(self.bundle), str(half))
             self._as(learner, "git", "-C", str(half), "remote", "remove", "origin")
             if not self._as(learner, "mv", "-T", str(half), str(learner.checkout)):
-                # They deleted the better part of it: what is left is kept beside.
+                # They deleted most of it: the rest is kept beside the new one.
                 kept = f"{learner.checkout}-{time.strftime('%Y%m%d-%H%M%S')}"
                 self._must(learner, "mv", "-T", str(learner.checkout), kept)
                 self._must(learner, "mv", "-T", str(half), str(learner.checkout))
         python = str(self.settings.environment / "bin" / "python")
         front = ["--front-of", str(learner.checkout)]
         self._must(learner, python, "-B", str(self.settings.scripts / "environment"), *front)
-        # Their copies of the chapters, which is where predictions are kept.
+        # Their copies of the chapters, beside which predictions are stored.
         command = str(learner.command / "debubble")
         self._must(learner, "env", "-C", str(learner.checkout), command, "chapters")
 
     def environment_of(self, learner: Learner) -> dict[str, str]:
-        """Variables of everything that runs as this learner."""
+        """Returns the variables of all processes that run as this learner."""
         return {
             "HOME": str(learner.home),
             "USER": learner.name,
@@ -185,8 +188,8 @@ class Workspaces:
         shutil.rmtree(learner.home, ignore_errors=True)
 
     def _number(self, names: Iterable[str]) -> None:
-        """All at once and before anybody comes. A number is given once and never again: files of
-        somebody who left stay nobody else's."""
+        """Numbers all learners at once before the first of them comes. A number is never given
+        again: the files of someone who left stay out of others' reach."""
         known = self._known()
         free = free_uids(self.settings.first_uid, {*known.values()})
         for name in names:
@@ -218,7 +221,7 @@ class Workspaces:
             raise Refusal(f"The workspace of {learner.name} can't be made: {said[-1]}{full}")
 
     def _run(self, learner: Learner, command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-        """As the learner, never as root: what lies in their home may be links that lead
+        """Runs a command as the learner, never as root: their home may contain links that lead
         elsewhere."""
         apart = os.geteuid() == 0
         return subprocess.run(
@@ -268,8 +271,8 @@ def _lent(path: str) -> list[range]:
 
 
 def end_servers_of(uid: int) -> int:
-    """Of a user of the host, who may do other things there too; returns how many there were. A
-    server ends its kernels and terminals itself."""
+    """Ends the servers of a user of the host, who may do other things there too, and returns how
+    many there were. A server ends its kernels and terminals itself."""
     servers = [
         path
         for path in Path("/proc").glob("[0-9]*")
@@ -282,8 +285,8 @@ def end_servers_of(uid: int) -> int:
 
 
 def end_processes_of(uid: int) -> int:
-    """All of them, however they were started; returns how many there were. A user of the host keeps
-    theirs."""
+    """Ends all processes of a user id, however they were started, and returns how many there were.
+    Leaves the processes of a user of the host alone."""
     if uid < 1000 or host_user_of(uid):
         return 0
     ended = 0
@@ -312,7 +315,7 @@ def owner_of(process: int | str) -> int:
 
 
 def _has_ended(path: Path) -> bool:
-    """Whether it is only there until its parent asks how it ended."""
+    """Returns True if the process has ended and only waits for its parent to read its status."""
     try:
         return (path / "stat").read_text().rpartition(") ")[2].startswith(("Z", "X"))
     except OSError:

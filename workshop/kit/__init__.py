@@ -1,1 +1,1 @@
-"""What whoever teaches takes along: `make kit` makes it of the chapters and katas, offline."""
+"""The material for a teacher: `make kit` makes it from the chapters and katas, offline."""

@@ -1,11 +1,11 @@
-"""`make kit`: slides, usual mistakes, questions and papers of a workshop, made of the workbook.
+"""`make kit`: slides, usual mistakes, questions and papers of a workshop, made from the workbook.
 
-    build/kit/slides/NN_….html   a chapter as slides, with nothing from elsewhere
+    build/kit/slides/NN_….html   a chapter as slides, without files from the network
     build/kit/mistakes.md        what learners write in each kata, and what they are told
     build/kit/questions.md       each prediction, where it stands, and what to say around it
     build/kit/certificate.html, feedback.html   to print, or to fill in
 
-They are made anew at each call: what a chapter says today is what the slides say.
+They are made again at each call, so that the slides match the chapters.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The usual mistakes of each kata, as the workbook's own wrong attempts have them.
+"""The usual mistakes of each kata, from the workbook's own wrong attempts.
 
-Each attempt is code that somebody could write, with what is wrong about it; `debubble check` proves
-that its failing test says so. So whoever teaches knows before the class what they will be asked.
+Each attempt is code that a learner could write, with a description of its mistake; `debubble check`
+proves that its failing test says so. So a teacher knows before the class which questions will come.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _row(attempt: WrongAttempt) -> str:
 
 
 def what_it_does(attempt: WrongAttempt) -> str:
-    """The header's first paragraph."""
+    """Returns the header's first paragraph."""
     text = attempt.path.read_text(encoding="utf-8").lstrip('"\n')
     return " ".join(text.partition("\n\n")[0].split()).rstrip('"')
 

@@ -1,4 +1,4 @@
-"""Each question that a chapter asks before it answers, in the order in which a class meets them."""
+"""The questions that chapters ask before they answer them, in the order of a class."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ what the answer rests on. A question for which nobody was wrong needs no discuss
 @dataclass(frozen=True)
 class Question:
     cell: int
-    """As JupyterLab counts them from the top, from 1 on."""
+    """The number of the cell, as JupyterLab counts them, from 1."""
     section: str
     text: str
 
@@ -50,7 +50,8 @@ def questions_of(cells: Sequence[dict]) -> Iterator[Question]:
 
 
 def _asked(source: str) -> Iterator[str]:
-    """The first argument of each call of `predict` and its like; a cell with a magic has none."""
+    """Yields the first argument of each call of `predict` and similar functions; a cell with a
+    magic has none."""
     try:
         tree = ast.parse(source)
     except SyntaxError:

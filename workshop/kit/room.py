@@ -1,6 +1,6 @@
-"""`make check-room`: whether a machine is ready for a workshop. Each line says ok, or what to do.
+"""`make check-room`: checks if a machine is ready for a workshop. Each line says ok, or what to do.
 
-It runs what a learner will run, as they will: a kata of chapter 00 on our solution, a kernel's
+It runs what a learner will run, in the same way: a kata of chapter 00 on our solution, a kernel's
 first cells, and JupyterLab's own start. A machine that says ok now needs no network in the room.
 """
 

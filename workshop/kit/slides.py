@@ -1,8 +1,7 @@
 """A chapter as slides: one file that needs no network, with the arrow keys to go on.
 
-A heading begins a slide, and so does a cell of code with what it shows: the text beside it is what
-you say. Pictures are those that are stored in the notebook; whatever is live you show in
-JupyterLab.
+A heading begins a slide, and so does a cell of code with its output: the text beside it is for the
+speaker. Pictures are those stored in the notebook; live views are shown in JupyterLab.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import mistune
 
 PAGE = Path(__file__).with_name("slides.html")
 LONGEST_OUTPUT = 24
-"""Lines of a text; more does not fit on a slide."""
+"""The most lines of an output; more do not fit on a slide."""
 LONGEST_CODE = 26
 
 
@@ -30,7 +29,8 @@ def slides(chapter: Path) -> str:
 
 
 def _slides(cells: list[dict]) -> Iterator[str]:
-    """Text goes onto the slide of the code below it, until a heading begins another one."""
+    """Yields the slides. Text goes onto the slide of the code below it, until a heading begins
+    another slide."""
     words: list[str] = []
     for cell in cells:
         source = "".join(cell["source"]).strip()
@@ -49,7 +49,7 @@ def _slides(cells: list[dict]) -> Iterator[str]:
 
 
 def _markdown(source: str) -> str:
-    """HTML in a cell is shown as what it is: text."""
+    """Returns HTML. Tags in a cell are shown as text."""
     return str(mistune.html(source)) if "<" not in source else str(_ESCAPING(source))
 
 
