@@ -1,8 +1,11 @@
-"""KV blocks between host and device memory, the small ones by a kernel instead of the copy engine
-(vLLM #42212). README.md tells the story, and says in which order to read the files.
+"""KV blocks between host and device memory: a kernel copies the small ones instead of the copy
+engine (vLLM #42212).
+
+README.md tells the story, and says in which order to read the files.
 """
 
-# First, since it settles whether Triton compiles or interprets: it must know before its import.
+# Imported first: it settles whether Triton compiles or interprets, which Triton reads when it is
+# imported.
 from debubble.contract.triton_mode import missing_triton
 from solutions.common.refusals import refuse_wrong_types
 
@@ -59,7 +62,8 @@ refuse_wrong_types(globals(), {*__all__} - {"Descriptors", "Transfer"})
 
 
 def __getattr__(name: str) -> object:
-    """Without Triton the copy engine still copies, and the katas without kernels pass."""
+    """Raises ImportError, with the way to get Triton, for a name that needs it. Without Triton the
+    copy engine still copies, and the katas without kernels pass."""
     if name in {*__all__, "_swap_blocks_kernel"}:
         raise ImportError(missing_triton(f"solutions.offload.{name}"))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,8 +1,9 @@
-"""KV blocks between GPU and CPU memory, as it was: by the copy engine, however small they are.
+"""The version before the change: the copy engine moves KV blocks of any size between GPU and CPU
+memory.
 
-Each block of each tensor is a piece, described in lists that are made for this one transfer, and
-the driver is handed all of them. That is as fast as the link where blocks are large. Where they are
-small, the host takes longer to describe them to the driver than the link takes to move them.
+Each block of each tensor is a piece. The pieces are described in lists that are made for this one
+transfer, and the driver gets all of them. That is as fast as the link if blocks are large. If they
+are small, the host takes longer to describe them to the driver than the link takes to move them.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from .transfers import Swap, Transfer, TransferQueue
 
 
 class SingleDirectionOffloadingHandler(TransferQueue):
-    """Loads or stores KV blocks; `TransferQueue` says what it takes and raises (vLLM #42212)."""
+    """Loads or stores KV blocks; `TransferQueue` has the arguments and errors (vLLM #42212)."""
 
     def _select_swap(self) -> Swap:
-        """The copy engine."""
+        """Returns the copy engine's swap."""
         return DmaSwap(any_order=not self.gpu_to_cpu)
 
     def _plan(self, blocks: Sequence[GroupBlocks]) -> list[Pieces]:
-        """A piece for each block of each tensor."""
+        """Returns a piece for each block of each tensor."""
         return pieces_of_all(self.groups, blocks, merge=False)
 
     def _submit(self, job_id: Hashable, pieces: Sequence[Pieces]) -> Transfer:
-        """In new lists: the driver has read them when it returns."""
+        """Queues the copies with new lists: the driver has read them when it returns."""
         buffers = torch.empty((3, num_descriptors(pieces)), dtype=torch.int64)
         return self._queue(job_id, pieces, buffers, self._event())
 
 
 def loading_handler(groups: Sequence[KVGroup]) -> TransferQueue:
-    """For CPU to GPU, as serving loops ask for one."""
+    """Makes the handler for CPU to GPU that a serving loop needs."""
     return SingleDirectionOffloadingHandler(groups, gpu_to_cpu=False)

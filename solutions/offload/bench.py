@@ -1,4 +1,4 @@
-"""What it costs to bring KV blocks back from CPU memory: `python -m solutions.offload.bench`."""
+"""Measures loads of KV blocks from CPU memory: `python -m solutions.offload.bench`."""
 
 from solutions.measure.command import run_as_command
 

@@ -1,4 +1,4 @@
-"""The DMA batch: a list of copies for the copy engine, handed to the driver in one call."""
+"""The DMA batch: a list of copies that the copy engine gets in one call of the driver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .paths.descriptors import Descriptors
 from .paths.reach import check_copy
 
 MOST_DESCRIPTORS = 32_768
-"""In one call of the driver. One of its versions crashed at 51,828."""
+"""The most descriptors in one call of the driver. One driver version crashed at 51,828."""
 
 
 def copy_batch(
@@ -22,14 +22,15 @@ def copy_batch(
 ) -> None:
     """Copies sizes[i] bytes from address src_addrs[i] to dst_addrs[i], each a CPU int64 tensor [N].
 
-    On the current stream, which can't be the default one. Any sizes and alignments; the host's side
-    may be pageable memory, though the copies are slower then. The descriptors may be changed at
-    once. `is_src_access_order_any` lets the engine read sources before earlier work of the stream
-    is done; it is heeded only if all of them are in host memory.
+    The copies run on the current stream, which can't be the default one. Any sizes and alignments
+    are allowed. The host's side may be pageable memory, though the copies are slower then. The
+    descriptors may be changed at once. `is_src_access_order_any` lets the engine read sources
+    before earlier work of the stream is done; it only has an effect if all sources are in host
+    memory.
 
-    ValueError, naming the descriptor, before anything is copied: for tensors that don't fit, sizes
-    below 0, targets that overlap, addresses that lead nowhere. RuntimeError for the default stream
-    and for what the driver refuses.
+    Raises ValueError, naming the descriptor, before anything is copied, for tensors that don't fit,
+    sizes below 0, targets that overlap, and addresses outside of any memory. Raises RuntimeError
+    for the default stream and for anything that the driver refuses.
     """
     descriptors = Descriptors.of(src_addrs, dst_addrs, sizes)
     descriptors.check()
@@ -40,8 +41,9 @@ def copy_batch(
 def submit_copies(
     accelerator: Accelerator, descriptors: Descriptors, *, any_order: bool = False
 ) -> None:
-    """Queues copies as `copy_batch` does, unchecked: for descriptors that are known to be right.
-    `any_order` is for sources in host memory alone. RuntimeError for what the driver refuses."""
+    """Queues copies as `copy_batch` does, without checks: only for descriptors that are known to be
+    right. `any_order` is only for sources in host memory. Raises RuntimeError for anything that the
+    driver refuses."""
     if np.minimum.reduce(descriptors.sizes, initial=1) <= 0:
         descriptors = descriptors[descriptors.sizes > 0]
     if not accelerator.has_copy_batch:

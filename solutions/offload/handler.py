@@ -1,8 +1,8 @@
-"""KV blocks between GPU and CPU memory: small ones by a kernel, and the host launches it once.
+"""The version after the change: a kernel copies small KV blocks, and the host launches it once.
 
-Blocks that lie side by side become one piece. Who copies the pieces was measured on this GPU: a
-kernel, or for few and large ones the copy engine. A kernel reads the descriptors where they are, in
-pinned memory, when its turn comes: so they come from a pool, and stay until the copy is done.
+Blocks that lie side by side become one piece. The path was measured on this GPU: a kernel, or the
+copy engine for few and large pieces. A kernel reads the descriptors in place, in pinned memory,
+when it runs. So they come from a pool, and stay unchanged until the copy is done.
 """
 
 from __future__ import annotations
@@ -16,20 +16,22 @@ from .transfers import Swap, Transfer, TransferQueue
 
 
 class SingleDirectionOffloadingHandler(TransferQueue):
-    """Loads or stores KV blocks; `TransferQueue` says what it takes and raises (vLLM #42212)."""
+    """Loads or stores KV blocks; `TransferQueue` has the arguments and errors (vLLM #42212)."""
 
     def _select_swap(self) -> Swap:
-        """Whoever is the fastest: a kernel, which is compiled here, or the copy engine."""
+        """Returns the fastest swap: a kernel, which is compiled here, or the copy engine."""
         swap = _select_swap_blocks_fn(copied_sizes(self.groups), gpu_to_cpu=self.gpu_to_cpu)
         swap.warm_up()
         return swap
 
     def _plan(self, blocks: Sequence[GroupBlocks]) -> list[Pieces]:
-        """A piece for blocks of a tensor that lie side by side on both sides."""
+        """Returns a piece for each run of blocks of a tensor that lie side by side in both
+        memories."""
         return pieces_of_all(self.groups, blocks, merge=self.merge)
 
     def _submit(self, job_id: Hashable, pieces: Sequence[Pieces]) -> Transfer:
-        """In a buffer of the pool: a kernel reads it while it copies."""
+        """Queues the copies with descriptors in a buffer of the pool: a kernel reads it while it
+        copies."""
         buffers = self.pool.take(num_descriptors(pieces))
         end_event = self._event()
         try:
@@ -39,5 +41,5 @@ class SingleDirectionOffloadingHandler(TransferQueue):
 
 
 def loading_handler(groups: Sequence[KVGroup]) -> TransferQueue:
-    """For CPU to GPU, as serving loops ask for one."""
+    """Makes the handler for CPU to GPU that a serving loop needs."""
     return SingleDirectionOffloadingHandler(groups, gpu_to_cpu=False)

@@ -1,4 +1,5 @@
-"""Who copies a list of pieces: the DMA engine or a kernel, by what was measured on this GPU."""
+"""Selects who copies a list of pieces, the DMA engine or a kernel, by times measured on this
+GPU."""
 
 from __future__ import annotations
 
@@ -34,18 +35,19 @@ class SwapBlocks(Protocol):
         self, src_addrs: torch.Tensor, dst_addrs: torch.Tensor, sizes: torch.Tensor
     ) -> None:
         """Copies sizes[i] bytes from address src_addrs[i] to dst_addrs[i], each a CPU int64 tensor
-        [N], on the current stream, which can't be the default one. Leave pinned descriptors as they
-        are until the copies are done.
+        [N], on the current stream, which can't be the default one. Leave pinned descriptors
+        unchanged until the copies are done.
 
-        Whoever made them knows that they are right: here nobody looks, since at each copy that
-        would take the host longer than all else. `swap_blocks_batch` and `copy_batch` do look.
+        Nothing is checked, since checking each copy would take the host longer than everything
+        else. The caller made the descriptors and ensures that they are right; `swap_blocks_batch`
+        and `copy_batch` do check them.
         """
 
     def path_for(self, sizes: Sizes) -> str:
-        """Who would copy pieces of such sizes, in bytes, that lie apart."""
+        """Returns the path for pieces of these sizes, in bytes, that aren't side by side."""
 
     def warm_up(self) -> None:
-        """Compiles what a call may need, and waits for it; nobody's memory is touched."""
+        """Compiles what a call may need, and waits for it; no memory of the caller is touched."""
 
 
 def _select_swap_blocks_fn(
@@ -55,12 +57,14 @@ def _select_swap_blocks_fn(
     crossover: Crossover | None = None,
     preset: Preset | None = None,
 ) -> SwapBlocks:
-    """Who copies blocks that have pages of such sizes, in bytes: asked once (vLLM #42212).
+    """Selects the swap for blocks with pages of these sizes, in bytes; called once per handler
+    (vLLM #42212).
 
-    The DMA engine does where no kernel can: from GPU to CPU, without Triton or pinned memory, and
-    for a page that is no multiple of 8 bytes. With a `preset` its threshold decides. Otherwise each
-    call goes the way that was the fastest for as many pieces of their mean size, according to
-    `crossover`, by default that of this GPU. ValueError for no pages and for pages without bytes.
+    The DMA engine copies if no kernel can: from GPU to CPU, without Triton or pinned memory, and if
+    a page is no multiple of 8 bytes. With a `preset` its threshold decides. Otherwise each call
+    takes the path that was the fastest for as many pieces of their mean size, according to
+    `crossover`, by default that of this GPU. Raises ValueError for no pages and for pages without
+    bytes.
     """
     if not page_sizes or min(page_sizes) < 1:
         raise ValueError(f"pages of {list(page_sizes)} bytes: there has to be one, none without")
@@ -79,10 +83,10 @@ def _select_swap_blocks_fn(
 
 @dataclass(frozen=True)
 class DmaSwap:
-    """All lists are batches of the copy engine."""
+    """A swap that copies every list as a batch of the copy engine."""
 
     any_order: bool
-    """Whether sources may be read before earlier work of the stream is done."""
+    """True if sources may be read before earlier work of the stream is done."""
     name = "dma"
 
     def __call__(
@@ -100,7 +104,8 @@ class DmaSwap:
 
 @dataclass(frozen=True)
 class PresetSwap:
-    """Upstream's way: a page's size has decided, and of a call only the number of pieces counts."""
+    """Upstream's swap: the page's size was decided on before, and only the number of pieces of a
+    call counts."""
 
     preset: Preset
     name = "preset"
@@ -120,8 +125,8 @@ class PresetSwap:
 
 @dataclass(frozen=True)
 class CalibratedSwap:
-    """Each list goes the way that was measured to be the fastest for as many pieces of their mean
-    size: by the copy engine, or by the kernel, launched as `launch` says."""
+    """A swap that copies each list by the path that was measured to be the fastest for as many
+    pieces of their mean size: by the copy engine, or by the kernel, launched as `launch` says."""
 
     crossover: Crossover
     launch: Launch
@@ -138,7 +143,8 @@ class CalibratedSwap:
 
     @cached_property
     def _best(self) -> Callable[[float, int], str]:
-        """`crossover.best`, with its answers kept: loads of one kind come again and again."""
+        """`crossover.best` with a cache of its results, since loads of one kind come again and
+        again."""
         return lru_cache(maxsize=4096)(self.crossover.best)
 
     def path_for(self, sizes: Sizes) -> str:
@@ -152,9 +158,9 @@ class CalibratedSwap:
 
 
 def copy_along(path: str, columns: Columns, descriptors: Descriptors, how: Launch) -> None:
-    """By one of PATHS, from pinned host memory to the device; `columns` is where the descriptors
-    lie. What no kernel can copy, for a size or an address that is no multiple of 8, the DMA engine
-    does."""
+    """Copies by one of PATHS, from pinned host memory to the device; `columns` has the descriptors'
+    tensors. The DMA engine copies lists that no kernel can, with a size or an address that is no
+    multiple of 8."""
     if path == "dma" or not descriptors.are_multiples(WORD):
         submit_copies(current(), descriptors, any_order=True)
     else:

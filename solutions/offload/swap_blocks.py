@@ -1,8 +1,8 @@
-"""The swap kernel: many pieces of memory, from addresses to addresses, in one launch.
+"""The swap kernel: copies many pieces of memory, from addresses to addresses, in one launch.
 
-Pieces and their parts are one flat list, shared out among the programs in turn, so that short lists
-of long pieces and long lists of short ones keep every program busy. A program asks for the next
-parts before the last one has arrived: without that it would wait for the link at every turn.
+Pieces and their parts form one flat list, which the programs share in turn, so that short lists of
+long pieces and long lists of short ones keep every program busy. A program loads the next parts
+before the last one has arrived; otherwise it would wait for the link at every turn.
 """
 
 from __future__ import annotations
@@ -30,40 +30,42 @@ from .paths.reach import check_reach
 from .paths.uploads import staged, table_of, uploaded
 
 MOST_CHUNKS = 1 << 30
-"""In one launch: the kernel counts them in 32 bits, and steps beyond the last one."""
+"""The most chunks in one launch: the kernel counts them in 32 bits, and steps beyond the last
+one."""
 SMALLEST_CHUNK = 16
-"""Bytes."""
+"""The smallest chunk, in bytes."""
 LARGEST_CHUNK = 8192
 
 
 @triton.jit(
-    # However many pieces a call has, and wherever their list lies, it is the same compiled kernel.
+    # One compiled kernel serves any number of pieces, and lists at any address.
     do_not_specialize=["num_jobs", "stride", "chunks_per_job"],
     do_not_specialize_on_alignment=["src_addrs", "dst_addrs", "sizes"],
 )
 def _swap_blocks_kernel(
-    src_addrs,  # [num_jobs] int64, in device memory or in pinned host memory, as are the next two
+    src_addrs,  # [num_jobs] int64, in device or pinned host memory, as are dst_addrs and sizes
     dst_addrs,  # [num_jobs] int64
     sizes,  # [num_jobs] int64, bytes: multiples of 8
     num_jobs,
     stride,  # from one number of a list to the next
-    chunks_per_job,  # of the largest job
-    WORDS: tl.constexpr,  # of 8 bytes, in a chunk
+    chunks_per_job,  # chunks of the largest job
+    WORDS: tl.constexpr,  # words of 8 bytes in a chunk
     VECTOR: tl.constexpr,  # all addresses and sizes are multiples of 16
-    STAGES: tl.constexpr,  # chunks that a program has under way
+    STAGES: tl.constexpr,  # chunks that a program has in flight
 ):
-    """One program: every num_programs-th chunk. num_jobs * chunks_per_job fits into an int32."""
+    """Copies every num_programs-th chunk. num_jobs * chunks_per_job fits into an int32."""
     lane = tl.arange(0, WORDS)
     first_item, num_items = tl.program_id(0), num_jobs * chunks_per_job
     for item in tl.range(first_item, num_items, tl.num_programs(0), num_stages=STAGES):
         job = item // chunks_per_job
-        # Of a job beyond 16 GiB: its words don't fit into an int32.
+        # int64 for jobs beyond 16 GiB, whose words an int32 can't count.
         first = (item - job * chunks_per_job).to(tl.int64) * WORDS
         source = tl.load(src_addrs + job * stride).to(tl.pointer_type(tl.int64)) + first + lane
         target = tl.load(dst_addrs + job * stride).to(tl.pointer_type(tl.int64)) + first + lane
         exists = lane < tl.load(sizes + job * stride) // 8 - first
         if VECTOR:
-            # Said of the pointers and the mask: of an address as a number the compiler forgets it.
+            # Set on the pointers and the mask: on an address as a number the compiler would forget
+            # it.
             source = tl.multiple_of(tl.max_contiguous(source, 2), 16)
             target = tl.multiple_of(tl.max_contiguous(target, 2), 16)
             exists = tl.max_constancy(exists, 2)
@@ -75,16 +77,17 @@ COMPILED = compiled_once(_swap_blocks_kernel)
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How the kernel is launched. As it is, no launch was faster on an H200 at most sizes."""
+    """The settings of a launch of the kernel. On an H200 the defaults were the fastest at most
+    sizes."""
 
     bytes_per_chunk: int = LARGEST_CHUNK
-    """What a program moves at a time: a power of two, at least 8."""
+    """Bytes that a program moves at a time: a power of two, at least 8."""
     num_programs: int = 16
-    """So many fill the link as well as 64 do, and take less from the steps beside them: the
-    benchmark's loads beside steps."""
+    """Number of programs. 16 fill the link as well as 64 do, and slow down the steps beside them
+    less: see the benchmark's loads beside steps."""
     num_stages: int = 3
     upload: bool = False
-    """Whether pinned descriptors are uploaded too, and not read in place, over the link."""
+    """True if pinned descriptors are uploaded too, and not read in place over the link."""
 
     def __post_init__(self) -> None:
         nbytes = self.bytes_per_chunk
@@ -95,7 +98,8 @@ class Launch:
 
     @classmethod
     def for_pieces(cls, nbytes: int, upload: bool = False) -> Launch:
-        """For pieces of so many bytes, or up to so many: no chunk much larger than a piece."""
+        """Returns the settings for pieces of up to `nbytes` bytes: no chunk is much larger than a
+        piece."""
         chunk = max(next_power_of_2(nbytes), SMALLEST_CHUNK)
         return cls(min(chunk, LARGEST_CHUNK), upload=upload)
 
@@ -116,16 +120,18 @@ def swap_blocks_batch(
     """Copies sizes[i] bytes from address src_addrs[i] to dst_addrs[i], each a CPU int64 tensor [N],
     on the current stream, and the host never waits (vLLM #42212).
 
-    Fewer than `min_n` pieces are a DMA batch: not on the default stream, and for it alone
-    `is_src_access_order_any`. More are one launch of a kernel, which moves `bytes_per_chunk` bytes
-    at a time, a power of two of at least 8. Pinned descriptors it reads in place: leave them as
-    they are until the copies are done. Others are uploaded at once, and may be changed at once.
+    Fewer than `min_n` pieces are a DMA batch, which can't run on the default stream;
+    `is_src_access_order_any` applies only to it. More are one launch of a kernel, which moves
+    `bytes_per_chunk` bytes at a time, a power of two of at least 8. The kernel reads pinned
+    descriptors in place: leave them unchanged until the copies are done. All other descriptors are
+    uploaded at once, and may be changed at once.
 
-    ValueError, naming the descriptor, before anything is copied: for tensors that don't fit, sizes
-    below 0, sizes or addresses that are no multiples of 8, targets that overlap, and memory that
-    is neither on the device nor pinned (of which a DMA batch still takes pageable host memory).
+    Raises ValueError, naming the descriptor, before anything is copied, for tensors that don't fit,
+    sizes below 0, sizes or addresses that are no multiples of 8, targets that overlap, and memory
+    that is neither on the device nor pinned (a DMA batch still accepts pageable host memory).
     """
-    Launch(bytes_per_chunk)  # Or it would be wrong for long lists alone.
+    # Checked for short lists too, so that a wrong value doesn't fail for long lists only.
+    Launch(bytes_per_chunk)
     if sizes.numel() < min_n:
         Descriptors.of(src_addrs, dst_addrs, sizes).check_for_kernel()
         copy_batch(src_addrs, dst_addrs, sizes, is_src_access_order_any)
@@ -166,8 +172,8 @@ def launch_swap(
     sizes: torch.Tensor,
     how: Launch = DEFAULT,
 ) -> None:
-    """Copies by the kernel alone what three CPU int64 tensors [N] describe, as swap_blocks_batch
-    takes them. Nothing is checked: a wrong address ends the work of the process on a GPU."""
+    """Copies by the kernel what three CPU int64 tensors [N] describe, as in swap_blocks_batch.
+    Nothing is checked: a wrong address ends the work of the process on a GPU."""
     columns = (src_addrs, dst_addrs, sizes)
     copy_by_kernel(accelerator, columns, Descriptors.of(*columns), how)
 
@@ -175,11 +181,12 @@ def launch_swap(
 def copy_by_kernel(
     accelerator: Accelerator, columns: Columns, descriptors: Descriptors, how: Launch
 ) -> None:
-    """Launches the kernel, unchecked; `columns`, int64 [N] each, is where `descriptors` lie.
+    """Launches the kernel without checks. `columns`, int64 [N] each, are the tensors of
+    `descriptors`.
 
-    Uneven sizes that take more than a chunk are cut into chunks first, since a short job would
-    keep as many programs busy as the longest. They are then uploaded, even from pinned memory:
-    hand in pieces of at most `how.bytes_per_chunk` bytes to have them read in place.
+    Uneven sizes that take more than a chunk are cut into chunks first, since a short job would keep
+    as many programs busy as the longest. They are then uploaded, even from pinned memory: pass
+    pieces of at most `how.bytes_per_chunk` bytes to have them read in place.
     """
     longest = descriptors.longest
     if longest == 0:
@@ -201,7 +208,7 @@ def _can_be_read_in_place(columns: Columns) -> bool:
     first, second, third = columns
     if not first.stride() == second.stride() == third.stride():
         return False
-    # Whether memory is pinned the driver has to say: of rows of a table it is asked once.
+    # Only the driver knows whether memory is pinned. For rows of a table it is called once.
     return first.is_pinned() and (
         are_side_by_side(columns) or (second.is_pinned() and third.is_pinned())
     )

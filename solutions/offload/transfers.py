@@ -1,13 +1,13 @@
-"""Transfers of one direction: asked for, under way one behind the other, and reported at their end.
+"""Transfers of one direction: queued, in flight one after the other, and reported at their end.
 
-What holds by itself: the transfers of one queue run one after another, in the order in which they
-were asked for, and each of them behind all that its compute stream had to do at that moment. The
-host never waits for one.
+The queue ensures that its transfers run one after another, in the order in which they were queued,
+and each after all the work that its compute stream had at that moment. The host never waits for a
+transfer.
 
-What the caller sees to: compute that reads what a load brings, or that writes to a GPU block which
-a store still reads, waits for it by `make_stream_wait`. And a CPU block may be loaded or written to
-again once `get_finished` of the queue of the stores has reported it: two queues know nothing of one
-another. `LRUBlockManager` finds no block, and gives none away, earlier than that.
+The caller ensures two things. Compute that reads the blocks of a load, or that writes to a GPU
+block that a store still reads, waits for it by `make_stream_wait`. And a CPU block is loaded or
+written to again only after the stores' queue has reported it by `get_finished`, since two queues
+don't know of one another. `LRUBlockManager` neither finds nor allocates a block before that.
 """
 
 from __future__ import annotations
@@ -37,44 +37,45 @@ from .memory.kv_tensors import KVGroup, check_memory, may_overlap
 from .paths.descriptors import DescriptorPool
 
 NUM_STREAMS = 4
-"""The transfers of a queue take turns on them."""
+"""Number of streams that the transfers of a queue use in turn."""
 
 Swap = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]
-"""Copies what three CPU tensors int64 [N] describe: addresses of sources and of destinations, and
-sizes in bytes. On the current stream; the tensors stay as they are until that is done."""
+"""A function that copies what three CPU tensors int64 [N] describe: addresses of sources and of
+destinations, and sizes in bytes. The copies run on the current stream, and the tensors stay
+unchanged until they are done."""
 
 
 class TransferResult(NamedTuple):
     job_id: Hashable
     success: bool
     num_bytes: int
-    """Bytes that were copied; 0 if the transfer failed, since nobody knows how far it came."""
+    """Bytes that were copied; 0 if the transfer failed, since it may have stopped anywhere."""
     error: str | None
     """Why the transfer failed; None if all its bytes have arrived."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transfer:
-    """Copies that are queued on `stream` between two events. Until the second one has passed, their
-    descriptors may still be read."""
+    """Copies that are queued on `stream` between two events. Their descriptors may be read until
+    the second event has passed."""
 
     job_id: Hashable
     stream: Stream
     start_event: Event
     end_event: Event
     batch_src: torch.Tensor
-    """CPU int64 [N]: addresses that are copied from; pinned, where a kernel reads them."""
+    """CPU int64 [N]: addresses to copy from; in pinned memory if a kernel reads them."""
     batch_dst: torch.Tensor
-    """CPU int64 [N]: addresses that are copied to."""
+    """CPU int64 [N]: addresses to copy to."""
     batch_sizes: torch.Tensor
     """CPU int64 [N]: bytes of each piece."""
     num_bytes: int
-    """Of all pieces together."""
+    """Bytes of all pieces together."""
     error: str | None = None
-    """Why not all of the copies could be queued; None if they could."""
+    """The reason why not all of the copies could be queued; None if they could."""
 
     def result(self) -> TransferResult:
-        """What is reported of the transfer, once `end_event` has passed."""
+        """Returns the result to report of the transfer, once `end_event` has passed."""
         success = self.error is None
         return TransferResult(self.job_id, success, self.num_bytes if success else 0, self.error)
 
@@ -82,13 +83,13 @@ class Transfer:
 class TransferQueue(ABC):
     """Loads (CPU to GPU) or stores (`gpu_to_cpu`) of blocks of all `groups`.
 
-    `swap` copies; by default the handler selects who does, once, when it is made. Transfers wait
-    for `compute_stream`, by default for the stream that is current when they are asked for. `merge`
-    lets a handler make one piece of blocks that lie side by side on both sides, and `pool` is where
-    it may write descriptors. Whoever drops a handler waits for the transfers that are under way:
-    the memory that they use may be freed with it.
+    `swap` copies; by default the handler selects one when it is made. Transfers wait for
+    `compute_stream`, by default for the stream that is current when they are queued. `merge` lets a
+    handler make one piece of blocks that lie side by side in both memories, and `pool` provides
+    memory for its descriptors. Dropping a handler waits for its transfers in flight, since the
+    memory that they use may be freed with it.
 
-    ValueError, naming the tensor, for one that is not on the device, or not in host memory that is
+    Raises ValueError, naming the tensor, if one is not on the device, or not in host memory that is
     pinned or registered.
     """
 
@@ -125,11 +126,12 @@ class TransferQueue(ABC):
     ) -> None:
         """Queues one transfer and returns at once; `get_finished` reports it, also if it fails.
 
-        For each group ids of GPU blocks, and of the CPU blocks that they are part of: a CPU block
-        holds `block_size_factor` GPU blocks, of the first one `skip` are left out (for all groups
-        the same, or one for each), and the last one may be filled in part.
+        For each group, `gpu_blocks` has ids of GPU blocks and `cpu_blocks` those of the CPU blocks
+        that they are part of. A CPU block holds `block_size_factor` GPU blocks. `skip` GPU blocks
+        of the first CPU block are left out (one number for all groups, or one for each), and the
+        last CPU block may be filled in part.
 
-        ValueError, with nothing queued and nothing changed, for a `job_id` that has not been
+        Raises ValueError, with nothing queued and nothing changed, for a `job_id` that has not been
         reported yet, block ids out of range, lists that don't fit together, and destinations that
         would be written to twice.
         """
@@ -146,28 +148,30 @@ class TransferQueue(ABC):
         try:
             self._in_flight[job_id] = self._submit(job_id, pieces)
         except BaseException:
-            current().synchronize()  # Nobody will know what of it is under way.
+            current().synchronize()  # It is unknown which copies are in flight.
             raise
 
     def get_finished(self) -> list[TransferResult]:
-        """The transfers that have ended since the last call, in their order. Never waits."""
+        """Returns the transfers that have ended since the last call, in their order. Never
+        waits."""
         self._retire()
         finished = list(self._finished.values())
         self._finished = {}
         return finished
 
     def wait(self, job_ids: Iterable[Hashable]) -> None:
-        """Lets the host wait until these have ended, and for nothing that was asked for later.
+        """Makes the host wait until these transfers have ended, and for none that was queued later.
 
-        `get_finished` reports them as ever. Jobs that are not under way are done.
+        `get_finished` reports them as usual. Jobs that are not in flight count as done.
         """
         for transfer in self._under_way(job_ids):
             transfer.end_event.synchronize()
 
     def make_stream_wait(self, job_ids: Iterable[Hashable], stream: Stream | None = None) -> None:
-        """Lets what is queued on `stream` from now on wait until these have ended; not the host.
+        """Makes work that is queued on `stream` from now on wait until these transfers have ended.
+        The host doesn't wait.
 
-        `stream` is the current one by default. Jobs that are not under way are done.
+        `stream` is by default the current one. Jobs that are not in flight count as done.
         """
         stream = stream or current().current_stream()
         for transfer in self._under_way(job_ids):
@@ -175,11 +179,12 @@ class TransferQueue(ABC):
 
     @abstractmethod
     def _select_swap(self) -> Swap:
-        """Who copies the blocks of these groups. Each handler has its own way."""
+        """Returns the swap for the blocks of these groups. Each handler has its own way."""
 
     @abstractmethod
     def _plan(self, blocks: Sequence[GroupBlocks]) -> list[Pieces]:
-        """The pieces to copy, of the blocks of each group. Each handler has its own way."""
+        """Returns the pieces to copy, for the blocks of each group. Each handler has its own
+        way."""
 
     @abstractmethod
     def _submit(self, job_id: Hashable, pieces: Sequence[Pieces]) -> Transfer:
@@ -189,8 +194,8 @@ class TransferQueue(ABC):
         self, job_id: Hashable, pieces: Sequence[Pieces], buffers: torch.Tensor, end_event: Event
     ) -> Transfer:
         """Writes descriptors into `buffers`, a CPU tensor int64 [3, at least as many as there are],
-        and queues their copies on a stream of the queue, with `end_event` behind them. The buffers
-        have to stay as they are until it has passed, or until `transfer_async` has raised."""
+        and queues their copies on a stream of the queue, followed by `end_event`. The buffers have
+        to stay unchanged until that event has passed, or until `transfer_async` has raised."""
         count = num_descriptors(pieces)
         write_descriptors(pieces, buffers.numpy()[:, :count], self.gpu_to_cpu)
         src, dst, sizes = buffers[:, :count].unbind()
@@ -205,8 +210,8 @@ class TransferQueue(ABC):
         return Transfer(job_id, stream, start_event, end_event, src, dst, sizes, num_bytes, error)
 
     def _swap(self, src: torch.Tensor, dst: torch.Tensor, sizes: torch.Tensor) -> str | None:
-        """Copies what is described; the text of what went wrong, or None. After an error some of
-        the pieces may be queued all the same, and read their descriptors later."""
+        """Copies what the tensors describe. Returns the error's text, or None. After an error some
+        of the pieces may still be queued, and read their descriptors later."""
         try:
             self.swap(src, dst, sizes)
         except Exception as error:
@@ -214,12 +219,12 @@ class TransferQueue(ABC):
         return None
 
     def _retire(self) -> None:
-        """Turns transfers that have ended into results, and their events into free ones."""
+        """Turns transfers that have ended into results, and frees their events."""
         while self._in_flight:
             oldest = next(iter(self._in_flight.values()))
             if not oldest.end_event.query():
                 break
-            # In this order: stopped between any two, it loses an event at most.
+            # In this order, so that an interruption between any two lines loses at most an event.
             self._finished[oldest.job_id] = oldest.result()
             del self._in_flight[oldest.job_id]
             self._free_events += (oldest.start_event, oldest.end_event)
@@ -236,21 +241,21 @@ class TransferQueue(ABC):
 
 
 LoadingHandler = Callable[[Sequence[KVGroup]], TransferQueue]
-"""Makes the handler of the loads: what the variants of a serving loop differ in."""
+"""A function that makes the handler of the loads: the variants of a serving loop differ in it."""
 
 
 def order_transfer(
     stream: Stream, compute_stream: Stream, computed: Event, previous_end: Event | None
 ) -> None:
-    """Makes `stream` wait for all that `compute_stream` has to do by now, and for the transfer
-    before this one; the host does not wait.
+    """Makes `stream` wait for all work that `compute_stream` has by now, and for the transfer
+    before this one. The host doesn't wait.
 
     A store must not read a block that is still being computed. A load must not overtake the zeroing
-    of the block that it fills, or the last reader of what was in it. And the transfers of one
-    direction end in the order in which they were asked for, each on a stream of its own.
+    of the block that it fills, or the last reader of the block's old contents. And the transfers of
+    one direction end in the order in which they were queued, each on a stream of its own.
 
-    `computed` is an event of the caller's, used again for each transfer: a wait means what it was
-    last recorded behind, also when it is recorded anew while that wait is under way.
+    The caller reuses the event `computed` for each transfer. A wait refers to the record before it,
+    even if the event is recorded again while the wait is in flight.
     """
     computed.record(compute_stream)
     stream.wait_event(computed)

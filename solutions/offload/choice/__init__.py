@@ -1,1 +1,1 @@
-"""Which path copies a list of pieces sooner, as measured on a GPU."""
+"""Chooses the path that copies a list of pieces fastest, as measured on a GPU."""

@@ -1,4 +1,5 @@
-"""`debubble calibrate`: which path is the fastest on this GPU, for how many pieces of what size."""
+"""`debubble calibrate`: measures which path is the fastest on this GPU, by number and size of
+pieces."""
 
 from __future__ import annotations
 
@@ -25,12 +26,12 @@ KIB = 1024
 SIZES = tuple(kib * KIB for kib in (4, 8, 16, 24, 28, 32, 64, 128))
 COUNTS = (1, 4, *(1 << power for power in range(4, 13)))
 LETTERS = {"dma": "D", "kernel": "K"}
-"""Of the paths, in a table that has to fit into a terminal."""
+"""Letters of the paths, for a table that has to fit into a terminal."""
 
 
 def calibrate(accelerator: Accelerator, console: Console) -> None:
-    """Measures this GPU, shows what was found, and keeps it for this user. RuntimeError on sim, and
-    where the user's cache can't be written."""
+    """Measures this GPU, prints the result, and stores it for this user. Raises RuntimeError on
+    sim, and if the user's cache can't be written."""
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("copying small pieces", total=len(SIZES) * len(COUNTS))
         crossover = measure_crossover(accelerator, advance=partial(progress.advance, task))
@@ -51,10 +52,11 @@ def measure_crossover(
     rounds: int = ROUNDS,
     advance: Advance = lambda: None,
 ) -> Crossover:
-    """Of pieces of `sizes` bytes, multiples of 8. It takes about half a minute, and wants a GPU
-    that nobody else uses. `advance` is called after each of len(sizes) * len(counts) cells.
+    """Measures copies of pieces of `sizes` bytes, multiples of 8. It takes about half a minute, and
+    needs a GPU that no other process uses. `advance` is called after each of len(sizes) *
+    len(counts) cells.
 
-    RuntimeError on sim, and where the memory for the largest copy is missing.
+    Raises RuntimeError on sim, and if there is too little memory for the largest copy.
     """
     grid = measure_grid(accelerator, ways_for, sizes, counts, rounds=rounds, advance=advance)
     return Crossover(
@@ -71,7 +73,7 @@ def measure_crossover(
 
 
 def ways_for(nbytes: int) -> dict[str, Copy]:
-    """Each of PATHS, as when it is selected for pages of so many bytes."""
+    """Returns each of PATHS as a copy, launched as it would be for pieces of `nbytes` bytes."""
     return {path: partial(_copy, path, Launch.for_pieces(nbytes)) for path in PATHS}
 
 
@@ -87,7 +89,8 @@ def _copy(
 
 
 def table_of(crossover: Crossover) -> Table:
-    """A row for each size, a column for each number of pieces: the fastest path and its GB/s."""
+    """Returns a table of the fastest path and its GB/s: a row for each size, a column for each
+    number of pieces."""
     legend = ", ".join(f"{LETTERS[path]}: {words}" for path, words in PATH_WORDS.items())
     table = Table(
         title=f"{crossover.gpu}: the fastest path, and its GB/s with submission",

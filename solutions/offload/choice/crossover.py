@@ -1,4 +1,4 @@
-"""Which way of copying is the fastest here: measured once on a GPU, and kept as data."""
+"""The table of which path is the fastest: measured once on a GPU, and stored as data."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from debubble.accelerator import Accelerator
 from debubble.assets import slug
 
 PATH_WORDS = {"dma": "DMA batch", "kernel": "kernel in place"}
-"""What a reader sees of them. The kernel reads its descriptors where they are, in pinned memory: a
-list that travelled ahead of it was the slower one for all sizes and numbers on an H200 and an H100.
-"""
+"""Names of the paths for readers. The kernel reads its descriptors in place, in pinned memory:
+uploading the list first was slower for all sizes and numbers of pieces on an H200 and an H100."""
 PATHS = tuple(PATH_WORDS)
 SHIPPED = Path(__file__).with_name("crossovers")
 DEFAULT_GPU = "NVIDIA H200"
-"""What sim goes by, and a GPU that was never calibrated."""
+"""The GPU whose crossover is used on sim, and on a GPU that was never calibrated."""
 LONGEST_US = 1e15
-"""Of one copy: 30 years. What is longer may be too large for Python's floats."""
+"""The longest time of one copy that a file may contain, 30 years. A longer one might be too large
+for Python's floats."""
 LARGEST = 2**63 - 1
-"""Bytes of a piece, and pieces of a copy."""
+"""The most bytes of a piece, and the most pieces of a copy."""
 MEASURE = "debubble calibrate --only crossover"
 
 
@@ -41,17 +41,17 @@ class Crossover:
 
     gpu: str
     sizes: Sequence[int]
-    """[S] bytes a piece, increasing."""
+    """[S] bytes per piece, increasing."""
     counts: Sequence[int]
-    """[C] pieces, increasing."""
+    """[C] numbers of pieces, increasing."""
     times_us: Mapping[str, Sequence[Sequence[float]]]
-    """Of each path in PATHS: [S][C] microseconds."""
+    """[S][C] microseconds for each path in PATHS."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    """Of torch and triton."""
+    """Versions of torch and triton."""
     date: str = ""
 
     def __post_init__(self) -> None:
-        """ValueError that says what is wrong."""
+        """Raises ValueError, with what is wrong, for fields that don't fit together."""
         _check_increasing("sizes", self.sizes)
         _check_increasing("counts", self.counts)
         if not isinstance(self.times_us, Mapping) or set(self.times_us) != set(PATHS):
@@ -65,18 +65,19 @@ class Crossover:
             raise ValueError(f"versions has to be an object, not {self.versions!r}")
 
     def best(self, nbytes: float, count: int) -> str:
-        """The fastest path for `count` pieces of `nbytes` on average."""
+        """Returns the fastest path for `count` pieces of `nbytes` on average."""
         place = self._place_of(nbytes, count)
         return min(PATHS, key=lambda path: self._log_time_at(path, place))
 
     def time_us(self, path: str, nbytes: float, count: float) -> float:
-        """Between what was measured, as a plane over logarithms. Below it the time stays what it
-        was, since what is paid for is the call; above it the bandwidth stays."""
+        """Returns the microseconds of a copy, interpolated between measurements as a plane over
+        logarithms. Below the measured range the time is that of the smallest copy, since the call
+        costs it; above it the bandwidth is that of the largest copy."""
         within = 2.0 ** self._log_time_at(path, self._place_of(nbytes, count))
         return within * max(1.0, nbytes / self.sizes[-1]) * max(1.0, count / self.counts[-1])
 
     def save(self, path: Path) -> None:
-        """All of it or nothing: another process may be reading."""
+        """Writes the whole file or nothing, since another process may be reading it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(f".{os.getpid()}")
         unfinished.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
@@ -84,7 +85,8 @@ class Crossover:
 
     @classmethod
     def load(cls, path: Path) -> Crossover:
-        """ValueError that names the file and what is wrong with it; OSError if it can't be read."""
+        """Reads a crossover. Raises ValueError with the file's name and what is wrong with it, and
+        OSError if it can't be read."""
         try:
             record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_not_a_number)
             return cls(**_check_names(record))
@@ -93,15 +95,17 @@ class Crossover:
 
     @classmethod
     def for_accelerator(cls, accelerator: Accelerator) -> Crossover:
-        """Sim goes by what is shipped, whatever was calibrated here: it is the same everywhere."""
+        """Returns the crossover for this accelerator. Sim uses the shipped one, whatever was
+        calibrated on this machine, so that it is the same everywhere."""
         if accelerator.modelled:
             return cls.load(_shipped(DEFAULT_GPU))
         return cls.for_gpu(accelerator.description)
 
     @classmethod
     def for_gpu(cls, gpu: str) -> Crossover:
-        """As measured by its user, else as shipped, else that of DEFAULT_GPU: every path copies
-        right on every GPU. A warning says once what there is of this GPU and can't be used."""
+        """Returns the crossover that the user measured, else the shipped one, else that of
+        DEFAULT_GPU: every path copies correctly on every GPU. Warns once about each file of this
+        GPU that can't be used."""
         crossover, unusable = cls._find(gpu)
         for reason in unusable:
             _warn_once(f"{reason}; it is ignored, and `{MEASURE}` measures a new one")
@@ -109,7 +113,8 @@ class Crossover:
 
     @classmethod
     def _find(cls, gpu: str) -> tuple[Crossover, list[str]]:
-        """(what copies on this GPU go by, why each file of it that exists can't be used)."""
+        """Returns (the crossover to use on this GPU, a reason for each of its files that can't be
+        used)."""
         unusable: list[str] = []
         for path in (cache_path(gpu), _shipped(gpu)):
             try:
@@ -149,7 +154,8 @@ class Crossover:
 
     @cached_property
     def _log_times(self) -> dict[str, list[list[float]]]:
-        """[S + 1][C + 1]: the last row and column twice, so that the last ones have neighbours."""
+        """[S + 1][C + 1]: the last row and column are repeated, so that the last entries have
+        neighbours."""
         tables = {}
         for path, rows in self.times_us.items():
             table = [[math.log2(time) for time in (*row, row[-1])] for row in rows]
@@ -158,7 +164,7 @@ class Crossover:
 
 
 def used_for(gpu: str) -> str:
-    """Whose crossover the copies on a GPU go by, in a sentence for `debubble doctor`."""
+    """Returns a sentence for `debubble doctor` that says whose crossover is used on a GPU."""
     crossover, unusable = Crossover._find(gpu)
     if crossover.gpu == gpu:
         words = "measured on this GPU"
@@ -168,7 +174,7 @@ def used_for(gpu: str) -> str:
 
 
 def cache_path(gpu: str) -> Path:
-    """Where `debubble calibrate` keeps what it measured on a GPU."""
+    """Returns the file in which `debubble calibrate` stores the measurements of a GPU."""
     return platformdirs.user_cache_path("debubble") / "crossover" / f"{slug(gpu)}.json"
 
 
@@ -177,7 +183,8 @@ def _shipped(gpu: str) -> Path:
 
 
 def _between(logs: list[float], value: float) -> tuple[int, float]:
-    """(index of the last one that is not larger, how far it is to the next one: 0 to 1)."""
+    """Returns (index of the last entry that is not larger, how far the value is to the next one: 0
+    to 1)."""
     log = math.log2(value) if value > 0 else logs[0]
     if log <= logs[0]:
         return 0, 0.0
@@ -236,5 +243,6 @@ def _not_a_number(name: str) -> NoReturn:
 
 @cache
 def _warn_once(sentence: str) -> None:
-    """Python by itself says it again whenever somebody has changed its filters in between."""
+    """Warns once per sentence. Python by itself would repeat a warning whenever its filters have
+    changed in between."""
     warnings.warn(sentence, stacklevel=3)

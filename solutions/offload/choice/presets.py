@@ -1,4 +1,4 @@
-"""Numbers chosen once, on somebody's GPU."""
+"""Constants that were chosen once, on one GPU."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """When a kernel copies instead of the DMA engine, and how."""
+    """Constants that say when a kernel copies instead of the DMA engine, and how."""
 
     num_programs: int
     threshold_bytes: int
-    """From pieces of this size on the DMA engine copies."""
+    """Size of a piece from which on the DMA engine copies."""
     min_n: int
-    """So does it a list of fewer pieces."""
+    """Number of pieces below which the DMA engine copies."""
     bytes_per_chunk: int
-    """What a program moves at a time; of smaller pieces the next power of two."""
+    """Bytes that a program moves at a time; for smaller pieces the next power of two."""
 
 
 NUM_SMS = 12
-"""Programs of upstream's kernel: so many multiprocessors are busy with it."""
+"""Programs of upstream's kernel, which is the number of multiprocessors that it keeps busy."""
 THRESHOLD_BYTES = 28 * 1024
-"""Bytes of a page from which on upstream leaves all copies to the DMA engine."""
+"""Bytes of a page from which on upstream uses the DMA engine for all copies."""
 MIN_N = 16
-"""Pieces from which on upstream launches its kernel."""
+"""Number of pieces from which on upstream launches its kernel."""
 UPSTREAM = Preset(NUM_SMS, THRESHOLD_BYTES, MIN_N, bytes_per_chunk=8192)
-"""As vLLM has them (#42212), chosen on an H100."""
+"""The constants in vLLM (#42212), chosen on an H100."""

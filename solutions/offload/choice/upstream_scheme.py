@@ -1,6 +1,6 @@
-"""The scheme that upstream merged, with constants of a preset: what ours is compared with.
+"""The scheme that upstream merged, with a preset's constants: ours is compared with it.
 
-A program copies a whole piece, then its next one; descriptors travel in three uploads.
+A program copies a whole piece, then its next one; the descriptors take three uploads.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ NUM_WARPS = 4
 
 
 @triton.jit(
-    # However many pieces a call has, and wherever their list lies, it is the same compiled kernel.
+    # One compiled kernel serves any number of pieces, and lists at any address.
     do_not_specialize=["num_jobs"],
     do_not_specialize_on_alignment=["src_addrs", "dst_addrs", "sizes"],
 )
 def swap_jobs_kernel(
-    src_addrs,  # [num_jobs] int64, in device memory or in pinned host memory, as are the next two
+    src_addrs,  # [num_jobs] int64, in device or pinned host memory, as are dst_addrs and sizes
     dst_addrs,  # [num_jobs] int64
     sizes,  # [num_jobs] int64, bytes: multiples of 8
     num_jobs,
-    WORDS: tl.constexpr,  # of 8 bytes, in a chunk
+    WORDS: tl.constexpr,  # words of 8 bytes in a chunk
 ):
-    """One program: every num_programs-th job, from its first chunk to its last."""
+    """Copies every num_programs-th job, from its first chunk to its last."""
     lane = tl.arange(0, WORDS)
     for job in range(tl.program_id(0), num_jobs, tl.num_programs(0)):
         source = tl.load(src_addrs + job).to(tl.pointer_type(tl.int64))
@@ -51,10 +51,10 @@ def swap_with_preset(
     """Copies sizes[i] bytes from address src_addrs[i] to dst_addrs[i], each a CPU int64 tensor [N],
     on the current stream.
 
-    Fewer pieces than the preset's `min_n` are a DMA batch. For more, the descriptors travel in
-    three uploads, and each of the preset's programs copies whole pieces in turn. Pinned descriptors
-    must stay as they are until they are uploaded. What they say is not looked at: that the sizes
-    are multiples of 8, and that a kernel reaches the memory, the caller knows.
+    Fewer pieces than the preset's `min_n` are a DMA batch. For more, the descriptors take three
+    uploads, and each of the preset's programs copies whole pieces in turn. Pinned descriptors must
+    stay unchanged until they are uploaded. Descriptors are not checked: the caller ensures that
+    sizes are multiples of 8, and that a kernel can reach the memory.
     """
     descriptors = Descriptors.of(src_addrs, dst_addrs, sizes)
     if len(descriptors) < preset.min_n:
@@ -74,7 +74,7 @@ def swap_with_preset(
 def _uploaded(column: torch.Tensor) -> torch.Tensor:
     accelerator = current()
     if accelerator.pin_memory:
-        # From pageable memory the host would have to wait, and a list with gaps becomes a pageable
-        # copy first. What is dense and pinned stays where it is.
+        # An upload from pageable memory would make the host wait, and a list with gaps first
+        # becomes a pageable copy. A list that is dense and pinned is used as it is.
         column = column.contiguous().pin_memory()
     return column.to(accelerator.device, non_blocking=True)

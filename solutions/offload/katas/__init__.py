@@ -1,1 +1,2 @@
-"""What only exercises need: two solutions that no system runs, and what all five were before."""
+"""Code that only katas need: two solutions that no system runs, and the starting points of all
+five."""

@@ -1,7 +1,7 @@
-"""Blocks on their way while the device computes: the order of streams by itself.
+"""Block transfers while the device computes: the order of streams, without anything else.
 
-No system runs it. `TransferQueue` waits for the same things, but moves many tensors in one
-direction by lists of addresses; here are two tensors, both directions, and nothing but the waiting.
+No system runs this. `TransferQueue` waits for the same events, but moves many tensors in one
+direction by lists of addresses. This has two tensors and both directions, and only the waits.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The path that a list of pieces takes, by what was measured: the choice by itself.
+"""Selects the path of a list of pieces by measured times, without anything else.
 
-No system runs it. Ours merges when a transfer is planned, and chooses when its lists are pinned
-tensors already, in two files; the exercise is about both at once, and what one has to do with the
-other.
+No system runs this. Ours merges when a transfer is planned, and selects when its lists are pinned
+tensors already, in two files. The kata is about both together, and how one affects the other.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ import numpy as np
 from ..paths.descriptors import WORD, merge_adjacent
 
 CopyPieces = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
-"""Copies sizes[i] bytes from address src[i] to address dst[i]; each is int64 [N]."""
+"""A function that copies sizes[i] bytes from address src[i] to address dst[i]; each is int64
+[N]."""
 
 
 def select_path(

@@ -1,1 +1,1 @@
-"""How long loads of KV blocks take: of one prefix, over a grid of copies, and in a serving loop."""
+"""Measures loads of KV blocks: of one prefix, over a grid of copies, and in a serving loop."""

@@ -1,5 +1,5 @@
-"""What it costs to bring KV blocks back from CPU memory, one DMA batch against the chosen path:
-`python -m solutions.offload.bench`."""
+"""Measures loads of KV blocks from CPU memory, by one DMA batch and by the chosen path: `python -m
+solutions.offload.bench`."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ FEW = replace(
     new_tokens=4,
     max_running=2,
 )
-"""What is recorded on a GPU: a picture has room for a few requests and steps."""
+"""The workload that is recorded on a GPU: a picture has room for a few requests and steps."""
 VARIANTS: dict[str, LoadingHandler] = {
     "before": before.loading_handler,
     "after": after.loading_handler,
 }
-"""By name, what makes the handler of the loads."""
+"""Functions that make the handler of the loads, by variant."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -89,8 +89,8 @@ def choose_presets(accelerator: Accelerator, quick: bool) -> dict[str, ServingCo
 def measure(
     accelerator: Accelerator, config: ServingConfig, runs: int, advance: Advance
 ) -> dict[str, dict[str, StepCost]]:
-    """What it costs to load one request's prefix with nothing else to do: by "load", the only
-    kind of step here, and by variant."""
+    """Returns, under "load" and by variant, the cost of loading one request's prefix while nothing
+    else runs."""
     server = Server(config, accelerator.device)
     steps = {name: _load_of(server, handler) for name, handler in VARIANTS.items()}
     costs, _ = benchmark.measure_step(accelerator, steps, runs, advance)
@@ -98,8 +98,8 @@ def measure(
 
 
 def record_serving(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Timeline]]:
-    """Each variant's name, and a recording of a few requests: their loads beside the steps of
-    others."""
+    """Records a few requests in each variant, with their loads beside other requests' steps, and
+    yields its name and timeline."""
     config = ServingConfig.tiny() if accelerator.modelled else FEW
     server = Server(config, accelerator.device)
     for name, handler in VARIANTS.items():
@@ -112,7 +112,7 @@ def record_serving(accelerator: Accelerator) -> Iterator[tuple[str, debubble.Tim
 
 
 def _load_of(server: Server, handler: LoadingHandler) -> Callable[[], benchmark.Step]:
-    """What makes a step ready for `measure_step`. The step queues the load of one prefix, and lets
-    the current stream wait for it."""
+    """Returns a function that prepares a step for `measure_step`. The step queues the load of one
+    prefix, and makes the current stream wait for it."""
     load = handler(server.groups)
     return lambda: lambda: server.load_one(load)

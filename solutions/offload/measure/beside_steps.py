@@ -1,5 +1,5 @@
-"""What loads take from the steps that they run beside, and how fast they are there, by the number
-of programs that copy."""
+"""Measures how much loads slow down the steps beside them, and how fast the loads are, by the
+number of programs that copy."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ PROGRAMS = (8, 12, 16, 20, 32, 64)
 SIZE, COUNT = 8192, 4096
 """Bytes of a piece, and pieces of a load."""
 LOADS_UNDER_WAY = 3
-"""So the link has always something to do, and the loads end with the steps."""
+"""Loads in flight: enough to keep the link busy, and few enough to end with the steps."""
 STEPS = 16
 BATCH, HIDDEN, MLP, QKV, LAYERS = 8, 4096, 14336, 6144, 8
 """The products of a decode step of Llama-3-8B's shape, in bfloat16, with a quarter of its layers:
-3.5 GB of weights that no cache holds."""
+3.5 GB of weights, more than any cache holds."""
 
 
 @dataclass(frozen=True)
 class Beside:
-    """Medians of one way of copying."""
+    """The medians of one way of copying."""
 
     step_us: float
-    """A step with loads beside it."""
+    """Microseconds of a step with loads beside it."""
     rate: float
-    """Bytes a microsecond of these loads."""
+    """Bytes per microsecond of these loads."""
     rate_alone: float
-    """Bytes a microsecond of loads with nothing beside them."""
+    """Bytes per microsecond of loads with nothing beside them."""
 
 
 def report_beside_steps(
     accelerator: Accelerator, console: Console, folder: Path | None, rounds: int = ROUNDS
 ) -> None:
-    """Prints what a GPU measured in `rounds` rounds, and writes it to `folder`. Without a GPU, or
-    where the weights don't fit, it says so."""
+    """Prints the measurements of `rounds` rounds on a GPU, and writes them to `folder`. Without a
+    GPU, or if the weights don't fit, it prints that it measures nothing."""
     if accelerator.modelled:
         console.print("Loads beside steps are measured on a GPU.")
         return
@@ -78,10 +78,10 @@ def report_beside_steps(
 def measure_beside_steps(
     accelerator: Accelerator, *, programs: Sequence[int] = PROGRAMS, rounds: int = ROUNDS
 ) -> tuple[float, Mapping[str, Beside]]:
-    """Microseconds of a step without loads, and what loads by so many programs do to it. "dma" is
-    the copy engine's list of pieces, and "one copy" as many bytes that lie side by side: what the
-    steps lose to any copy at the link's rate. RuntimeError on sim, whose compute units the model
-    doesn't count."""
+    """Returns the microseconds of a step without loads, and for each way of copying its effect on
+    the step. "dma" is the copy engine's list of pieces. "one copy" is as many bytes in one
+    contiguous copy, which shows what steps lose to any copy at the link's rate. Raises RuntimeError
+    on sim, which has no model of how many compute units are busy."""
     if accelerator.modelled:
         raise RuntimeError(
             f"loads beside steps are measured on a real GPU, and this is {accelerator.description}"
@@ -110,13 +110,13 @@ def measure_beside_steps(
 
 
 def shapes() -> tuple[tuple[int, int], ...]:
-    """Of a layer's weights."""
+    """Returns the shapes of a layer's weights."""
     return (QKV, HIDDEN), (HIDDEN, HIDDEN), (2 * MLP, HIDDEN), (HIDDEN, MLP)
 
 
 def num_bytes() -> int:
-    """All that a GPU holds while it measures: the weights, one of them also in float32 while it is
-    made, and what is copied to."""
+    """Returns the most bytes of GPU memory that measuring needs: the weights, the largest one also
+    in float32 while it is made, and the target of the copies."""
     sizes = [rows * columns for rows, columns in shapes()]
     return 2 * LAYERS * sum(sizes) + 4 * max(sizes) + max(MEMORY, SIZE * COUNT)
 
@@ -131,7 +131,7 @@ def by_kernel(num_programs: int) -> Copy:
 
 
 class StepsAndLoads:
-    """Steps of a graph on one stream, loads on another."""
+    """Steps of a graph on one stream, and loads on another."""
 
     def __init__(self, accelerator: Accelerator) -> None:
         self._accelerator = accelerator
@@ -148,8 +148,8 @@ class StepsAndLoads:
         self._memory.device[:nbytes].copy_(self._memory.host[:nbytes], non_blocking=True)
 
     def run(self, copy: Copy | None, steps: int = STEPS) -> tuple[float, float]:
-        """Microseconds a step, and bytes a microsecond of the loads that are begun until the last
-        step has ended; without steps, of 2 * STEPS loads."""
+        """Returns microseconds per step, and bytes per microsecond of the loads that begin before
+        the last step has ended; without steps, of 2 * STEPS loads."""
         first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda.synchronize()
         with torch.cuda.stream(self._compute):
@@ -207,6 +207,6 @@ class StepsAndLoads:
 
 
 def _after(times: int) -> Callable[[], bool]:
-    """Says no so many times, and then yes."""
+    """Returns a function that returns False `times` times, and then True."""
     answers = iter(range(times))
     return lambda: next(answers, None) is None

@@ -1,4 +1,4 @@
-"""Copies of so many pieces of so many bytes each, timed on a GPU by every path in turn."""
+"""Times copies of many numbers and sizes of pieces on a GPU, by every path in turn."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from solutions.measure.benchmark import no_garbage
 from ..paths.descriptors import _new_descriptor_buffers
 
 Copy = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]
-"""Queues a copy on the current stream: (source addresses, target addresses, sizes), int64 [N]
-each, in pinned memory that is left alone until the copy is done."""
+"""A function that queues a copy on the current stream: (source addresses, target addresses, sizes),
+int64 [N] each, in pinned memory that stays unchanged until the copy is done."""
 Ways = Callable[[int], Mapping[str, Copy]]
-"""Ways of copying, by name, for pieces of so many bytes: what a size decides is decided here, as
-where a handler is made, and costs a copy nothing."""
+"""A function from the size of pieces to ways of copying, by name. Whatever depends only on the size
+is decided there, as when a handler is made, and costs a copy nothing."""
 Call = Callable[[], object]
 Advance = Callable[[], object]
 
 MEMORY = 1 << 30
-"""Bytes to copy from and to: far beyond what a GPU's L2 cache holds."""
+"""Bytes to copy from and to: far more than a GPU's L2 cache holds."""
 ROUNDS = 11
-"""How often times on the device are measured; those of the host vary more, and are measured WALLS
-times as often."""
+"""Number of measurements on the device. Times on the host vary more and are measured WALLS times as
+often."""
 WALLS = 3
 DESCRIPTOR_SETS = 3
 LONGER_LOADS = 4
@@ -40,45 +40,45 @@ UNITS = ("B", "KiB", "MiB", "GiB")
 
 @dataclass(frozen=True)
 class CopyTimes:
-    """How long a copy takes, in four ways: medians, in microseconds."""
+    """Times of a copy, measured in four ways: medians, in microseconds."""
 
     device_us: float
-    """From the first piece to the last, all of them submitted before the device gets there."""
+    """Time from the first piece to the last, if all are submitted before the device gets to them."""
     wall_us: float
-    """On an idle device, from the call until all has arrived."""
+    """Time from the call until all bytes have arrived, on an idle device."""
     host_us: float
-    """On an idle device, from the call until it returns."""
+    """Time from the call until it returns, on an idle device."""
     event_us: float
-    """On an idle device, between two of its own events, one before the call and one behind it:
-    submission counts where the device waits for it."""
+    """Time between an event before the call and one after it, on an idle device: includes submission as
+    far as the device waits for it."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """How long copies take, by path, by the size of their pieces and by the number of them."""
+    """Times of copies, by path, by the size of their pieces and by their number."""
 
     sizes: Sequence[int]
-    """[S] bytes a piece."""
+    """[S] bytes per piece."""
     counts: Sequence[int]
-    """[C] pieces of a copy."""
+    """[C] pieces per copy."""
     times: Mapping[str, Sequence[Sequence[CopyTimes]]]
-    """By path, [S][C]."""
+    """[S][C] times of each path."""
 
     def rows(self, path: str, kind: str) -> list[list[float]]:
-        """One path's times in microseconds, [S][C]; `kind` names a field of CopyTimes."""
+        """Returns one path's times in microseconds, [S][C]; `kind` names a field of CopyTimes."""
         return [[getattr(cell, kind) for cell in row] for row in self.times[path]]
 
 
 class Meter(Protocol):
-    """Measures one copy in microseconds, each time as `CopyTimes` explains it. It calls `write`,
-    which is not measured, and then `copy`: the descriptors of a transfer, too, are written a moment
-    before it begins."""
+    """Measures one copy in microseconds, as `CopyTimes` defines it. Calls `write` first, which is
+    not measured, and then `copy`, since the descriptors of a real transfer are also written just
+    before it."""
 
     def wall(self, write: Call, copy: Call) -> tuple[float, float, float]:
-        """The copy's (wall_us, host_us, event_us)."""
+        """Returns the copy's (wall_us, host_us, event_us)."""
 
     def device(self, write: Call, copy: Call, host_us: float) -> float:
-        """The copy's device_us; to submit it takes the host about `host_us`."""
+        """Returns the copy's device_us. The host needs about `host_us` to submit the copy."""
 
 
 def measure_grid(
@@ -91,13 +91,13 @@ def measure_grid(
     advance: Advance = lambda: None,
     dense: Collection[str] = (),
 ) -> Grid:
-    """Times copies by each path for all `sizes`, in bytes a piece, and all `counts` of pieces, on
-    a side stream of a GPU that nobody else uses. `rounds` is how often the device's times are
-    measured, and `advance` is called after each cell. The paths in `dense` get three lists without
-    gaps, the others what a pool hands out.
+    """Times copies by each path for all `sizes`, in bytes per piece, and all `counts` of pieces, on
+    a side stream of a GPU that no other process uses.
 
-    RuntimeError on sim, whose clock would only say what it was told, and where the memory for the
-    largest copy is missing.
+    `rounds` is the number of measurements on the device, and `advance` is called after each cell.
+    Paths in `dense` get three lists without gaps, all other paths a buffer like those of a pool.
+    Raises RuntimeError on sim, whose clock only returns what the model says, and if there is too
+    little memory for the largest copy.
     """
     if accelerator.modelled:
         raise RuntimeError(
@@ -141,8 +141,8 @@ def measure_cell(
     rounds: int,
     dense: Collection[str] = (),
 ) -> dict[str, CopyTimes]:
-    """How long a copy of `count` pieces of `nbytes` bytes takes, by path. The paths take turns, so
-    that a slow moment of the machine is one for all of them."""
+    """Returns the times of a copy of `count` pieces of `nbytes` bytes, by path. The paths take
+    turns, so that a slow moment of the machine affects all of them."""
     sets = [memory.descriptors(nbytes, count) for _ in range(DESCRIPTOR_SETS)]
     lists = {path: _lists(count, path in dense) for path in paths}
     copies = {path: partial(copy, *lists[path]) for path, copy in paths.items()}
@@ -161,18 +161,18 @@ def measure_cell(
 
 
 def fair_orders(names: Sequence[str]) -> list[list[str]]:
-    """Orders in which everybody comes first equally often, and behind everybody else equally often:
-    whoever follows a copy of the same kind is faster."""
+    """Returns orders in which every name comes first equally often, and directly after every other
+    name equally often: a copy that follows one of its own kind is faster."""
     number = len(names)
-    # Each step goes another way round the circle of names: to 0, 1, -1, 2, -2, ...
+    # Each order goes around the circle of names in steps to 0, 1, -1, 2, -2, ...
     zigzag = [(step + 1) // 2 if step % 2 else -(step // 2) for step in range(number)]
     orders = [[names[(start + place) % number] for place in zigzag] for start in range(number)]
-    # Of an odd number the steps one way are others than those the other way.
+    # With an odd number of names the steps in one direction differ from those in the other.
     return orders + [order[::-1] for order in orders] if number % 2 else orders
 
 
 def _lists(count: int, dense: bool) -> torch.Tensor:
-    """A pinned tensor for descriptors, int64 [3, count], dense or as a pool has it. A copy that
+    """Returns a pinned tensor for descriptors, int64 [3, count], dense or as in a pool. A copy that
     reads it has to end before the next descriptors are written."""
     if dense:
         return torch.empty((3, count), dtype=torch.int64, pin_memory=current().pin_memory)
@@ -180,7 +180,8 @@ def _lists(count: int, dense: bool) -> torch.Tensor:
 
 
 class CopiedMemory:
-    """Pinned host memory and device memory of `nbytes` each, cut into blocks anew for each copy."""
+    """Pinned host memory and device memory of `nbytes` each, cut into blocks again for each
+    copy."""
 
     def __init__(self, accelerator: Accelerator, nbytes: int) -> None:
         pin_memory = accelerator.pin_memory
@@ -192,8 +193,8 @@ class CopiedMemory:
     def for_grid(
         cls, accelerator: Accelerator, sizes: Sequence[int], counts: Sequence[int]
     ) -> CopiedMemory:
-        """MEMORY bytes, or fewer where there are not so many, but enough for the largest copy.
-        RuntimeError where even those are missing."""
+        """Allocates MEMORY bytes, or fewer if there is less memory, but enough for the largest
+        copy. Raises RuntimeError if there isn't even that much."""
         largest = max(sizes) * max(counts)
         nbytes = max(MEMORY, largest)
         while True:
@@ -208,8 +209,8 @@ class CopiedMemory:
                 nbytes = max(largest, nbytes // 2)
 
     def descriptors(self, nbytes: int, count: int) -> torch.Tensor:
-        """Source addresses, target addresses and sizes, int64 [3, count], of blocks of `nbytes`
-        bytes in random places, none of them twice."""
+        """Returns source addresses, target addresses and sizes, int64 [3, count], of blocks of
+        `nbytes` bytes in random places, each used once."""
         blocks = np.stack(
             [self._random.choice(len(self.host) // nbytes, count, replace=False) for _ in range(2)]
         )
@@ -241,8 +242,9 @@ class CudaMeter:
         return (arrived - started) * 1e6, (submitted - started) * 1e6, event_us
 
     def device(self, write: Call, copy: Call, host_us: float) -> float:
-        """The copy's device_us, behind a kernel that runs for longer than the host needs to submit
-        the copy. Where no kernel is long enough, the time behind the longest one."""
+        """Returns the copy's device_us, measured after a kernel that runs longer than the host
+        needs to submit the copy. If no kernel is long enough, it is the time after the longest
+        one."""
         load_ms = 0.3 + 1.5e-3 * host_us
         for _ in range(1 + LONGER_LOADS):
             self._stream.synchronize()
@@ -266,6 +268,6 @@ def _medians(walls: Sequence[tuple[float, float, float]], devices: Sequence[floa
 
 
 def short_size(nbytes: int) -> str:
-    """A number of bytes in few letters: `640 B`, `4 KiB`, `1.5 MiB`."""
+    """Returns a number of bytes as a short text: `640 B`, `4 KiB`, `1.5 MiB`."""
     power = min(max(0, nbytes.bit_length() - 1) // 10, len(UNITS) - 1)
     return f"{nbytes / 1024**power:.4g} {UNITS[power]}"

@@ -38,11 +38,11 @@ from .peers import driver_batch
 
 NAME = "offload_grid"
 FEWEST = 16
-"""Copies of fewer pieces are calibrated, and left out of this grid."""
+"""Fewest pieces of a copy in this grid. Smaller copies are only calibrated."""
 LARGE_COPY = 256 << 20
-"""Bytes of the one copy that shows what the link can do."""
+"""Bytes of one large copy, which shows the rate of the link."""
 RUN, RUN_PIECE, RUN_PIECES = 16, 8192, 4096
-"""RUN_PIECES pieces of RUN_PIECE bytes are also copied in runs: RUN of them lie side by side."""
+"""A copy in runs: RUN_PIECES pieces of RUN_PIECE bytes, of which RUN at a time lie side by side."""
 DENSE = ("preset", "preset_kernel", "peer", "driver")
 """Paths that read or upload three lists, one for each column of the descriptors."""
 IN_TABLES = {"D": "dma", "U": "preset_kernel", "K": "kernel", "S": "selected", "P": "peer"}
@@ -51,21 +51,26 @@ KINDS = {"device_us": "on the device alone", "wall_us": "with submission"}
 
 @dataclass(frozen=True)
 class GridReport:
-    """What one GPU needs for copies of many kinds."""
+    """The times of one GPU for copies of many kinds."""
 
     large_copy_us: float
     """Microseconds on the device for one copy of LARGE_COPY bytes."""
     grid: Grid
-    """The times of PATHS; of "kernel_uploaded", whose list travels ahead of it; of "preset", which
-    is upstream's choice; of "preset_kernel", which is upstream's kernel at every size; of
-    "selected", which is ours; of "driver", which is one call of the driver and nothing else; and of
-    "peer", vLLM's own file, where that was at hand."""
+    """The times of PATHS and of these:
+
+    "kernel_uploaded"   our kernel, whose list is uploaded first
+    "preset"            upstream's choice
+    "preset_kernel"     upstream's kernel at every size
+    "selected"          our choice
+    "driver"            one call of the driver and nothing else
+    "peer"              vLLM's own file, if it was given
+    """
     runs_us: Mapping[str, float]
     """Microseconds on the device for RUN_PIECES pieces of RUN_PIECE bytes in runs, by path."""
 
     @property
     def large_copy(self) -> float:
-        """Bytes a microsecond of one large copy."""
+        """Bytes per microsecond of one large copy."""
         return LARGE_COPY / self.large_copy_us
 
 
@@ -77,8 +82,9 @@ def report_grid(
     rounds: int = ROUNDS,
     peer: Callable[[int], Copy] | None = None,
 ) -> None:
-    """Prints what a GPU measured in `rounds` rounds, and writes it to `folder`; with `quick` fewer
-    pieces of fewer sizes, and with a `peer` that one's times as well. Without a GPU it says so."""
+    """Prints the measurements of `rounds` rounds on a GPU, and writes them to `folder`. `quick`
+    measures fewer sizes and numbers of pieces, and a `peer` adds its times. Without a GPU it prints
+    that it measures nothing."""
     if accelerator.modelled:
         console.print("Copies of small pieces are measured on a GPU.")
         return
@@ -103,8 +109,8 @@ def measure_report(
     advance: Advance,
     peer: Callable[[int], Copy] | None = None,
 ) -> GridReport:
-    """Measures copies of `counts` pieces of `sizes` bytes. The selected path goes by a crossover
-    that is measured first, on this very machine."""
+    """Measures copies of `counts` pieces of `sizes` bytes. The selected path follows a crossover
+    that is measured first, on this machine."""
     crossover = measure_crossover(accelerator, sizes, counts, rounds=rounds, advance=advance)
     driver = driver_batch()
 
@@ -121,7 +127,7 @@ def measure_report(
 
 
 def ways_with(crossover: Crossover, nbytes: int) -> dict[str, Copy]:
-    """All ways of copying that are compared, by name, for pieces of so many bytes."""
+    """Returns all ways of copying that are compared, by name, for pieces of `nbytes` bytes."""
     uploading = Launch.for_pieces(nbytes, upload=True)
     return {
         **ways_for(nbytes),
@@ -139,13 +145,13 @@ def _select(
 
 
 def _preset_kernel(size: int) -> SwapBlocks:
-    """Upstream's kernel, also where its constants leave the copy to the DMA engine."""
+    """Returns upstream's kernel, even where its constants leave the copy to the DMA engine."""
     chunk = min(next_power_of_2(size), UPSTREAM.bytes_per_chunk)
     return PresetSwap(replace(UPSTREAM, bytes_per_chunk=chunk))
 
 
 def large_copy_us(accelerator: Accelerator, rounds: int) -> float:
-    """Microseconds on the device for one pinned copy of LARGE_COPY bytes, the median."""
+    """Returns the median microseconds on the device for one pinned copy of LARGE_COPY bytes."""
     memory, meter = CopiedMemory(accelerator, LARGE_COPY), CudaMeter(accelerator)
     copy = partial(memory.device.copy_, memory.host, non_blocking=True)
     nothing_to_write = bool
@@ -154,8 +160,9 @@ def large_copy_us(accelerator: Accelerator, rounds: int) -> float:
 
 
 def runs_us(accelerator: Accelerator, crossover: Crossover, rounds: int) -> dict[str, float]:
-    """Microseconds on the device by path, where RUN pieces at a time lie side by side on both
-    sides. "selected" gets them merged, as from a handler, the others as they are listed."""
+    """Returns microseconds on the device by path for pieces of which RUN at a time lie side by side
+    in both memories. "selected" gets them merged, as from a handler, and all other paths get them
+    as listed."""
     meter, nbytes = CudaMeter(accelerator), RUN_PIECES * RUN_PIECE
     listed = ways_with(crossover, RUN_PIECE)
     del listed["selected"]

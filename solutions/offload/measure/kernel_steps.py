@@ -1,4 +1,5 @@
-"""How a copy by a kernel grew faster, step by step: the chapter tells it, a GPU measures it."""
+"""Steps by which a copy by a kernel became faster: the chapter tells them, and a GPU measures
+them."""
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ from .grid import ROUNDS, Copy, Grid, measure_grid
 
 NAME = "offload_steps"
 SIZE, COUNTS = 8192, (64, 4096)
-"""Bytes of a piece, and pieces of a copy, that the steps are measured with."""
+"""Bytes of a piece, and numbers of pieces, with which the steps are measured."""
 
 
 def by_chunks(num_programs: int, num_stages: int, vectors: bool) -> Copy:
-    """A copy by the list of chunks: 4,096 bytes each, descriptors in one upload."""
+    """Returns a copy by the list of chunks: 4,096 bytes each, descriptors in one upload."""
 
     def copy(src: torch.Tensor, dst: torch.Tensor, sizes: torch.Tensor) -> None:
         chunks_per_piece = -(-int(sizes.max()) // 4096)
@@ -48,7 +49,8 @@ def by_chunks(num_programs: int, num_stages: int, vectors: bool) -> Copy:
 
 
 def by_pieces(num_programs: int) -> Copy:
-    """A copy by so many programs that take whole pieces, descriptors in three uploads."""
+    """Returns a copy by `num_programs` programs that copy whole pieces, with descriptors in three
+    uploads."""
     preset = replace(UPSTREAM, num_programs=num_programs, min_n=0)
     return lambda src, dst, sizes: swap_with_preset(src, dst, sizes, preset)
 
@@ -66,8 +68,8 @@ STEPS: dict[str, Copy] = {
 def report_steps(
     accelerator: Accelerator, console: Console, folder: Path | None, rounds: int = ROUNDS
 ) -> None:
-    """Prints what a GPU measured in `rounds` rounds, and writes it to `folder`. Without a GPU it
-    does nothing."""
+    """Prints the measurements of `rounds` rounds on a GPU, and writes them to `folder`. Does
+    nothing without a GPU."""
     if accelerator.modelled:
         return
     grid = measure_steps(accelerator, rounds=rounds)
@@ -85,8 +87,8 @@ def report_steps(
 
 
 def measure_steps(accelerator: Accelerator, *, rounds: int = ROUNDS) -> Grid:
-    """The times of all STEPS, for copies of COUNTS pieces of SIZE bytes. The device's are measured
-    `rounds` times. RuntimeError on sim."""
+    """Measures all STEPS, for copies of COUNTS pieces of SIZE bytes, `rounds` times on the device.
+    Raises RuntimeError on sim."""
     return measure_grid(accelerator, STEPS, [SIZE], COUNTS, rounds=rounds, dense=STEPS)
 
 

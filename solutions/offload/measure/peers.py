@@ -1,5 +1,5 @@
-"""What our paths are compared with on a GPU: vLLM's own file, and the driver's call with nothing
-around it."""
+"""The peers of our paths on a GPU: vLLM's own file, and the driver's call with nothing around
+it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ SRC_ACCESS_ORDER_ANY = 3
 
 
 def peer_swap(path: Path) -> Callable[[int], Copy]:
-    """For pieces of so many bytes, vLLM's `swap_blocks_batch`, from the file at `path`: of vLLM
-    0.33 it is `vllm/v1/kv_offload/cpu/swap_blocks_triton.py`. vLLM itself need not be installed:
-    lists so short that it copies them otherwise are not asked for (`presets.MIN_N`).
+    """Returns a function from the size of pieces to vLLM's `swap_blocks_batch`, imported from the
+    file at `path`. In vLLM 0.33 the file is `vllm/v1/kv_offload/cpu/swap_blocks_triton.py`. vLLM
+    itself need not be installed, since no list is measured that is so short that the file would
+    call vLLM (`presets.MIN_N`).
 
-    ValueError, in one sentence, for a path without a file, or with one that can't be imported or
-    has no such function.
+    Raises ValueError, in one sentence, for a path without a file, and for a file that can't be
+    imported or has no such function.
     """
     if not path.is_file():
         raise ValueError(f"{path} is no file: --peer takes vLLM's swap_blocks_triton.py")
@@ -56,8 +57,8 @@ def peer_swap(path: Path) -> Callable[[int], Copy]:
 
 @contextmanager
 def _vllm_is_there() -> Iterator[None]:
-    """What the file imports of vLLM, where that isn't installed: Triton, and operators that aren't
-    called."""
+    """Stands in for the modules that the file imports from vLLM, if vLLM isn't installed: Triton,
+    and operators that aren't called."""
     if importlib.util.find_spec("vllm") is not None:
         yield
         return
@@ -79,9 +80,10 @@ def _vllm_is_there() -> Iterator[None]:
 
 
 def driver_batch() -> Copy:
-    """cuMemcpyBatchAsync called through ctypes, of lists that need no preparation and that nobody
-    checks, each of them dense: what a copy engine's batch costs at least. RuntimeError, from a
-    call, where the driver refuses; OSError or AttributeError where it has no such function."""
+    """Returns a copy by cuMemcpyBatchAsync, called through ctypes with dense lists that are neither
+    prepared nor checked: the least that a copy engine's batch can cost. The copy raises
+    RuntimeError if the driver refuses. Raises OSError or AttributeError if the driver has no such
+    function."""
     submit = ctypes.CDLL("libcuda.so.1").cuMemcpyBatchAsync
     pointer, size = ctypes.c_void_p, ctypes.c_size_t
     submit.argtypes = (pointer, pointer, pointer, size, pointer, pointer, size, pointer, pointer)

@@ -1,4 +1,4 @@
-"""Requests a second of a serving loop, by the way in which prefixes are loaded."""
+"""Measures the requests per second of a serving loop, by the way in which prefixes are loaded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..transfers import LoadingHandler
 
 NAME = "offload_serving"
 RUNS = {True: 1, False: 3}
-"""How often a variant is timed, by whether times are modelled, and so always the same."""
+"""Number of timings per variant, by whether times are modelled: modelled times never vary."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class ServingRate:
     runs: int
     requests_per_s: float
     tokens_per_s: float
-    """Generated tokens a second: those of the prefixes don't count."""
+    """Generated tokens per second; tokens of the prefixes don't count."""
 
 
 TABLE = VariantTable(
@@ -49,8 +49,8 @@ def report_serving(
     console: Console,
     folder: Path | None,
 ) -> None:
-    """Measures the variants at each preset, prints a table, and writes it to `folder` if there is
-    one."""
+    """Measures the variants at each preset, prints a table, and writes it to `folder` if one is
+    given."""
     rates = {
         name: {"serving": measure_rates(accelerator, config, variants)}
         for name, config in presets.items()
@@ -64,8 +64,8 @@ def report_serving(
 def measure_rates(
     accelerator: Accelerator, config: ServingConfig, variants: Mapping[str, LoadingHandler]
 ) -> dict[str, ServingRate]:
-    """How fast each variant serves all requests of `config`, from the first to the last.
-    RuntimeError if the variants don't generate the same tokens."""
+    """Measures how fast each variant serves all requests of `config`, from the first to the last.
+    Raises RuntimeError if the variants don't generate the same tokens."""
     server = Server(config, accelerator.device)
     loads = {name: make(server.groups) for name, make in variants.items()}
     tokens = {name: server.serve(load).cpu() for name, load in loads.items()}

@@ -1,1 +1,1 @@
-"""Where KV blocks lie, in device memory and in host memory."""
+"""Layout of KV blocks in device memory and in host memory."""

@@ -1,4 +1,5 @@
-"""From block ids to byte addresses: which blocks a transfer moves, and where their bytes lie."""
+"""Translates block ids to byte addresses: which blocks a transfer moves, and where their bytes
+lie."""
 
 from __future__ import annotations
 
@@ -14,25 +15,26 @@ from ..paths.descriptors import Descriptors, merge_adjacent
 from .kv_tensors import KVGroup, Layout
 
 MERGES = 2
-"""Blocks are merged only if the pieces then hold at least so many of them on average. Otherwise a
-few pieces would be longer than the rest, and a kernel would have to cut them again."""
+"""Blocks are merged only if the merged pieces have at least this many blocks on average. Otherwise
+a few pieces would be longer than the rest, and a kernel would have to cut them again."""
 Blocks = Sequence[int] | np.ndarray
 """Ids of blocks that follow one another in a request."""
 
 
 class GroupBlocks(NamedTuple):
-    """What a transfer moves in one group: GPU block gpu[i] to or from CPU sub-block `skip + i`.
+    """The blocks of one group that a transfer moves: GPU block gpu[i] to or from CPU sub-block
+    `skip + i`.
 
     A CPU block is `factor` sub-blocks, each as large as a GPU block. Sub-blocks are counted through
     all of `cpu`.
     """
 
     gpu: np.ndarray
-    """Ids of GPU blocks: int64 [n]."""
+    """int64 [n] ids of GPU blocks."""
     cpu: np.ndarray
-    """Ids of CPU blocks: int64 [ceil((skip + n) / factor)]."""
+    """int64 [ceil((skip + n) / factor)] ids of CPU blocks."""
     skip: int
-    """Sub-blocks of the first CPU block that take no part."""
+    """Sub-blocks of the first CPU block that are left out."""
 
 
 def checked_blocks(
@@ -42,10 +44,11 @@ def checked_blocks(
     skip: int | Sequence[int],
     gpu_to_cpu: bool,
 ) -> list[GroupBlocks]:
-    """What a transfer moves in each group, from the ids that `transfer_async` was given.
+    """Returns the blocks that a transfer moves in each group, from the ids given to
+    `transfer_async`.
 
-    ValueError, naming the group and the block, for lists whose lengths don't fit, ids out of range,
-    and a destination that is named twice.
+    Raises ValueError, naming the group and the block, for lists whose lengths don't fit, ids out of
+    range, and a destination that is named twice.
     """
     skips = [skip] * len(groups) if isinstance(skip, int | np.integer) else skip
     for name, lists in (("gpu_blocks", gpu_blocks), ("cpu_blocks", cpu_blocks), ("skip", skips)):
@@ -106,13 +109,14 @@ def _expect_no_block_twice(side: str, ids: np.ndarray) -> None:
 
 
 class Pieces(NamedTuple):
-    """What a transfer copies in each tensor of a layout. Arrays are int64 [num_pieces]."""
+    """The pieces that a transfer copies in each tensor of a layout. Arrays are int64
+    [num_pieces]."""
 
     layout: Layout
     gpu_offsets: np.ndarray
-    """Where each piece begins: bytes from the start of the GPU tensor."""
+    """Start of each piece, in bytes from the start of the GPU tensor."""
     cpu_offsets: np.ndarray
-    """Where each piece begins: bytes from the start of the CPU tensor."""
+    """Start of each piece, in bytes from the start of the CPU tensor."""
     sizes: np.ndarray
     """Bytes of each piece."""
 
@@ -134,9 +138,9 @@ class Pieces(NamedTuple):
 
 
 def pieces_of(group: KVGroup, blocks: GroupBlocks, merge: bool = True) -> list[Pieces]:
-    """What to copy of the blocks of one group: a `Pieces` for each of its layouts. With `merge`
-    blocks that follow one another on both sides are one piece, where that leaves at most half as
-    many."""
+    """Returns the pieces of the blocks of one group: a `Pieces` for each of its layouts. With
+    `merge`, blocks that follow one another in both memories become one piece, if that leaves at
+    most half as many pieces."""
     return [_pieces(layout, group.block_size_factor, blocks, merge) for layout in group.layouts]
 
 
@@ -149,7 +153,7 @@ def _pieces(layout: Layout, factor: int, blocks: GroupBlocks, merge: bool) -> Pi
     sizes = np.full(count, layout.copied_bytes, dtype=np.int64)
     pieces = (gpu_offsets, cpu_offsets, sizes)
     if merge:
-        # Within a tensor: what happens to lie behind it may belong to another allocation.
+        # Merged only within a tensor: memory after its end may belong to another allocation.
         merged = merge_adjacent(*pieces)
         if MERGES * len(merged[0]) <= count:
             pieces = merged
@@ -159,9 +163,9 @@ def _pieces(layout: Layout, factor: int, blocks: GroupBlocks, merge: bool) -> Pi
 def sub_block_offsets(
     blocks: np.ndarray, row_stride: int, sub_size: int, factor: int, skip: int, count: int
 ) -> np.ndarray:
-    """Where the sub-blocks `skip` to `skip + count - 1` of `blocks`, int64 [n], begin: int64
-    [count], bytes from the tensor's start. Each block has `factor` of them, `sub_size` bytes from
-    one to the next, and `row_stride` bytes to the next block."""
+    """Returns the starts of the sub-blocks `skip` to `skip + count - 1` of `blocks`, int64 [n]:
+    int64 [count], in bytes from the tensor's start. Each block has `factor` sub-blocks, `sub_size`
+    bytes apart, and blocks are `row_stride` bytes apart."""
     in_a_block = np.arange(factor) * sub_size
     return np.add.outer(blocks * row_stride, in_a_block).ravel()[skip : skip + count]
 
@@ -169,8 +173,8 @@ def sub_block_offsets(
 def pieces_of_all(
     groups: Sequence[KVGroup], blocks: Sequence[GroupBlocks], merge: bool
 ) -> list[Pieces]:
-    """What to copy of all groups, one behind the other, as `pieces_of` says it of each; blocks[i]
-    belongs to groups[i]."""
+    """Returns the pieces of all groups, one after the other, as `pieces_of` returns them for each;
+    blocks[i] belongs to groups[i]."""
     return [
         piece
         for group, of_group in zip(groups, blocks, strict=True)
@@ -179,12 +183,13 @@ def pieces_of_all(
 
 
 def num_descriptors(pieces: Sequence[Pieces]) -> int:
-    """How many copies `pieces` stand for, in all tensors together: each needs a descriptor."""
+    """Returns the number of copies that `pieces` stand for, in all tensors together. Each copy
+    needs a descriptor."""
     return sum(piece.num_descriptors for piece in pieces)
 
 
 def write_descriptors(pieces: Sequence[Pieces], table: np.ndarray, gpu_to_cpu: bool) -> None:
-    """Fills `table`, int64 [3, num_descriptors(pieces)]: addresses of sources, addresses of
+    """Fills `table`, int64 [3, num_descriptors(pieces)], with addresses of sources, addresses of
     destinations, and sizes in bytes. The GPU is the source if `gpu_to_cpu`."""
     first, second, sizes = table
     gpu, cpu = (first, second) if gpu_to_cpu else (second, first)
@@ -196,7 +201,7 @@ def write_descriptors(pieces: Sequence[Pieces], table: np.ndarray, gpu_to_cpu: b
 
 
 def check_targets(pieces: Sequence[Pieces], gpu_to_cpu: bool) -> None:
-    """ValueError, naming the descriptor, for bytes that two of the pieces would write."""
+    """Raises ValueError, naming the descriptor, if two of the pieces would write the same bytes."""
     table = np.empty((3, num_descriptors(pieces)), dtype=np.int64)
     write_descriptors(pieces, table, gpu_to_cpu)
     Descriptors(*table).check()

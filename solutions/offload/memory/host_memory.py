@@ -1,4 +1,4 @@
-"""Page-locked host memory: new, or locked where it is."""
+"""Page-locked host memory: newly allocated, or existing memory that is locked."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from debubble.accelerator import Accelerator, current
 MOST_BYTES = 256 << 30
 """The most bytes that one call page-locks: the driver refuses 512 GiB."""
 ALIGNMENT = 2 << 20
-"""Bytes of the largest common page. One call ends and the next begins at a multiple of it, since no
-two calls may lock the same page."""
+"""Bytes of the largest common page. One call ends and the next begins at a multiple of this, since
+no two calls may lock the same page."""
 
 
 def pinned_blocks(num_blocks: int, row_bytes: int) -> torch.Tensor:
-    """A new tensor of zeros in pinned host memory, int8 [num_blocks, row_bytes].
+    """Allocates a tensor of zeros in pinned host memory, int8 [num_blocks, row_bytes].
 
-    On CUDA PyTorch rounds its bytes up to a power of two. For a large cache that wastes memory, and
-    `registered(torch.zeros(...))` wastes none. RuntimeError where nothing can be pinned.
+    On CUDA PyTorch rounds its bytes up to a power of two. That wastes memory for a large cache,
+    while `registered(torch.zeros(...))` wastes none. Raises RuntimeError if nothing can be pinned.
     """
     if not current().pin_memory:
         raise RuntimeError("host memory can't be pinned here, and KV blocks have to be")
@@ -27,8 +27,8 @@ def pinned_blocks(num_blocks: int, row_bytes: int) -> torch.Tensor:
 class RegisteredMemory:
     """A CPU tensor whose memory is page-locked until `release`, or until its `with` block ends.
 
-    Before that, wait for all transfers from or to it. RuntimeError with the driver's reason, and
-    nothing left locked, if a part can't be.
+    Wait for all transfers from and to it before that. Raises RuntimeError with the driver's reason,
+    and leaves nothing locked, if a part can't be locked.
     """
 
     def __init__(self, tensor: torch.Tensor, accelerator: Accelerator) -> None:
@@ -44,7 +44,7 @@ class RegisteredMemory:
             raise
 
     def release(self) -> None:
-        """Unlocks the memory; does nothing if that has been done."""
+        """Unlocks the memory; does nothing if it is unlocked already."""
         while self._locked:
             self._accelerator.unregister_host_memory(self._locked.pop())
 
@@ -58,8 +58,8 @@ class RegisteredMemory:
 def registered(tensor: torch.Tensor) -> RegisteredMemory:
     """Page-locks the memory of a contiguous CPU tensor, in calls of less than 512 GiB.
 
-    `with registered(tensor) as blocks:` unlocks it at the end. ValueError for other tensors;
-    RuntimeError with the driver's reason, and nothing left locked, if a part can't be.
+    `with registered(tensor) as blocks:` unlocks it at the end. Raises ValueError for other tensors,
+    and RuntimeError with the driver's reason, with nothing left locked, if a part can't be locked.
     """
     if tensor.device.type != "cpu":
         raise ValueError(f"the tensor is on {tensor.device}: only host memory is page-locked")
@@ -72,7 +72,8 @@ def registered(tensor: torch.Tensor) -> RegisteredMemory:
 
 
 def _parts(address: int, nbytes: int) -> list[tuple[int, int]]:
-    """The (address, bytes) that each call page-locks, so that no two of them share a page."""
+    """Returns the (address, bytes) that each call page-locks, chosen so that no two calls share a
+    page."""
     parts, end = [], address + nbytes
     while address < end:
         until = (address + MOST_BYTES) // ALIGNMENT * ALIGNMENT

@@ -1,4 +1,4 @@
-"""Where a KV cache lies: pairs of tensors in GPU and CPU memory, in groups that share block ids."""
+"""The tensors of a KV cache: pairs in GPU and CPU memory, in groups that share block ids."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ..paths.descriptors import WORD
 
 @dataclass(frozen=True, eq=False)
 class KVTensors:
-    """One layer's KV cache in GPU memory, and its room in host memory, as bytes.
+    """One layer's KV cache in GPU memory, and its space in host memory, as bytes.
 
     `gpu` is int8 [num_gpu_blocks, page], `cpu` int8 [num_cpu_blocks, page * factor]. The bytes of a
-    row are dense; behind each row there may be memory of others. Of each page `copied_bytes` are
-    copied, all of them by default: what is behind them is padding. ValueError for other tensors.
+    row are dense; after each row there may be memory of other tensors. `copied_bytes` of each page
+    are copied, by default the whole page; the rest is padding. Raises ValueError for other tensors.
     """
 
     gpu: torch.Tensor
@@ -69,8 +69,8 @@ class KVTensors:
 class KVGroup:
     """Layers whose blocks have the same ids: `tensors`, all with as many blocks as the first.
 
-    A CPU block holds `block_size_factor` consecutive GPU blocks of a request. ValueError, naming
-    the tensor, for one that doesn't fit.
+    A CPU block holds `block_size_factor` consecutive GPU blocks of a request. Raises ValueError,
+    naming the tensor, if one doesn't fit.
     """
 
     tensors: Sequence[KVTensors]
@@ -111,17 +111,17 @@ class KVGroup:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Tensors of a group that differ in nothing but where they begin: block i lies equally far from
-    the start of each of them. Sizes and strides are in bytes, as `KVTensors` has them."""
+    """Tensors of a group that differ only in their start address: block i is equally far from the
+    start of each of them. Sizes and strides are in bytes, as in `KVTensors`."""
 
     page: int
     copied_bytes: int
     gpu_stride: int
     cpu_stride: int
     gpu_bases: np.ndarray
-    """The addresses at which the GPU tensors begin: int64 [tensors]."""
+    """int64 [tensors] start addresses of the GPU tensors."""
     cpu_bases: np.ndarray
-    """The addresses at which the CPU tensors begin: int64 [tensors]."""
+    """int64 [tensors] start addresses of the CPU tensors."""
 
 
 def _layouts_of(tensors: Sequence[KVTensors]) -> list[Layout]:
@@ -154,9 +154,10 @@ def _check_rows(name: str, tensor: torch.Tensor) -> None:
 
 
 def check_memory(accelerator: Accelerator, groups: Sequence[KVGroup]) -> None:
-    """ValueError, naming the tensor, unless all lie on the device and in page-locked host memory.
+    """Raises ValueError, naming the tensor, unless all tensors are on the device and in page-locked
+    host memory.
 
-    A copy engine would take pageable memory, and wait; a kernel that reads it ends the process's
+    A copy engine would accept pageable memory, and wait; a kernel that reads it ends the process's
     work on the GPU.
     """
     for number, group in enumerate(groups):
@@ -176,21 +177,22 @@ NOT_THERE = {
 
 
 def copied_sizes(groups: Sequence[KVGroup]) -> list[int]:
-    """Bytes that are copied of a page, for each tensor of all groups. 1 stands for a page that no
-    kernel can copy, since the tensor's addresses or strides are no multiples of 8."""
+    """Returns how many bytes of a page are copied, for each tensor of all groups. 1 stands for a
+    page that no kernel can copy, since the tensor's addresses or strides are no multiples of 8."""
     pairs = [pair for group in groups for pair in group.tensors]
     return [pair.copied_bytes if pair.is_aligned else 1 for pair in pairs]
 
 
 def may_overlap(groups: Sequence[KVGroup], side: Literal["gpu", "cpu"]) -> bool:
-    """True if the spans of two tensors of that side overlap: two blocks may be the same memory."""
+    """True if the spans of two tensors of that side overlap, so that two blocks may be the same
+    memory."""
     spans = sorted(_span(getattr(pair, side)) for group in groups for pair in group.tensors)
     return any(start < end for (_, end), (start, _) in pairwise(spans))
 
 
 def _lies_in(accelerator: Accelerator, tensor: torch.Tensor, place: str) -> bool:
-    """True if all of the tensor lies in memory of that place, "device" or "pinned". What was
-    page-locked in several calls lies in several ranges of it."""
+    """True if all of the tensor is in memory of that place, "device" or "pinned". Memory that was
+    page-locked in several calls consists of several ranges."""
     address, end = _span(tensor)
     while address < end:
         found = accelerator.memory_at(address)
@@ -201,6 +203,6 @@ def _lies_in(accelerator: Accelerator, tensor: torch.Tensor, place: str) -> bool
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """The address of the tensor's first byte, and of the one behind its last."""
+    """Returns the address of the tensor's first byte, and the address after its last byte."""
     start = tensor.data_ptr()
     return start, start + (len(tensor) - 1) * tensor.stride(0) + tensor.shape[1]

@@ -1,4 +1,5 @@
-"""Which blocks live on the CPU: found by the hash of all tokens up to them, evicted when unused."""
+"""Manages the blocks on the CPU: found by the hash of all tokens up to them, evicted when
+unused."""
 
 from __future__ import annotations
 
@@ -15,10 +16,11 @@ from solutions.common.shown import shown
 
 
 def prefix_hashes(tokens: Sequence[int], block_size: int) -> list[bytes]:
-    """A hash for each full block of `block_size` tokens: of its tokens and of all before them.
+    """Returns a hash for each full block of `block_size` tokens: of its tokens and of all tokens
+    before them.
 
-    So equal hashes mean equal prefixes, in every process and on every machine. ValueError for
-    blocks of fewer than 1 token.
+    So equal hashes mean equal prefixes, in every process and on every machine. Raises ValueError
+    for blocks of fewer than 1 token.
     """
     if block_size < 1:
         raise ValueError(f"blocks of {block_size} tokens: they need at least 1")
@@ -31,7 +33,8 @@ def prefix_hashes(tokens: Sequence[int], block_size: int) -> list[bytes]:
 
 
 def _whole_numbers(tokens: Sequence[int]) -> np.ndarray:
-    """The tokens as int64 [n]. ValueError for fractions, which would be cut, and for all else."""
+    """Returns the tokens as int64 [n]. Raises ValueError for fractions, which would be truncated,
+    and for anything else that isn't a list of integers."""
     try:
         ids = np.asarray(tokens)
     except ValueError:  # of lists of different lengths
@@ -42,14 +45,14 @@ def _whole_numbers(tokens: Sequence[int]) -> np.ndarray:
 
 
 class StorePlan(NamedTuple):
-    """What is to be stored of the hashes that `prepare_store` was given, and where."""
+    """The result of `prepare_store`: which of its hashes are to be stored, and where."""
 
     block_ids: list[int]
     """The CPU block for each of `hashes`."""
     hashes: list[Hashable]
-    """Hashes that have no CPU block yet, neither stored nor being stored."""
+    """Hashes that had no CPU block, so they are neither stored nor being stored."""
     evicted: list[Hashable]
-    """Hashes that lost their CPU blocks to these, the first to go first."""
+    """Hashes that lost their CPU blocks to `hashes`, in the order of eviction."""
 
 
 @dataclass(slots=True)
@@ -60,14 +63,14 @@ class _Block:
 
 
 class LRUBlockManager:
-    """Gives out `num_blocks` block ids, 0 and up, and never one that a transfer still uses.
+    """Allocates `num_blocks` block ids, 0 and up, and never one that a transfer still uses.
 
-    A block is *stored* between `prepare_store` and `complete_store`, then it is *ready*; it is
-    *loaded* between `prepare_load` and `complete_load`, perhaps by several at a time. Ready blocks
-    that nobody loads can be evicted, the least recently used one first: a block is used when its
-    store or the last of its loads is completed, and when it is touched. Of hashes that are
-    completed or touched together, the first counts as the most recent, since without the start of a
-    prefix its end is of no use.
+    A block is *stored* between `prepare_store` and `complete_store`, then it is *ready*. It is
+    *loaded* between `prepare_load` and `complete_load`, by one or several loads. Ready blocks that
+    are not being loaded can be evicted, the least recently used one first. A block is used when its
+    store or the last of its loads is completed, and when it is touched. If hashes are completed or
+    touched together, the first counts as the most recent, since the end of a prefix is useless
+    without its start.
 
     All methods take the hashes of one prefix in their order. They raise ValueError, naming the
     hash, before anything is changed.
@@ -81,10 +84,11 @@ class LRUBlockManager:
         self._evictable: OrderedDict[Hashable, None] = OrderedDict()
         """Hashes that are ready and not being loaded, the least recently used first."""
         self._free_ids = list(range(num_blocks))
-        """Ids that no hash has, as a heap: the lowest is the first to be given out."""
+        """Ids without a hash, as a heap: the lowest is allocated first."""
 
     def lookup(self, hashes: Iterable[Hashable]) -> int:
-        """How many of the hashes, from the first on, are ready without a gap. Uses none of them."""
+        """Returns how many of the hashes, from the first on and without a gap, are ready. This
+        doesn't count as use."""
         found = 0
         for block_hash in hashes:
             block = self._blocks.get(block_hash)
@@ -94,16 +98,16 @@ class LRUBlockManager:
         return found
 
     def touch(self, hashes: Sequence[Hashable]) -> None:
-        """Makes these hashes the most recently used, the first of them most of all. Those that
-        have no block, and those whose block is under way, are passed over."""
+        """Makes these hashes the most recently used, with the first as the most recent. Skips
+        hashes without a block, and those whose block is being stored or loaded."""
         for block_hash in reversed(hashes):
             if block_hash in self._evictable:
                 self._evictable.move_to_end(block_hash)
 
     def prepare_load(self, hashes: Sequence[Hashable]) -> list[int]:
-        """The block ids of these hashes, which stay where they are until `complete_load`.
+        """Returns the block ids of these hashes, which stay valid until `complete_load`.
 
-        ValueError for a hash that is not ready.
+        Raises ValueError for a hash that is not ready.
         """
         blocks = [self._ready_block(block_hash) for block_hash in hashes]
         for block_hash, block in zip(hashes, blocks, strict=True):
@@ -112,11 +116,11 @@ class LRUBlockManager:
         return [block.block_id for block in blocks]
 
     def complete_load(self, hashes: Sequence[Hashable]) -> None:
-        """Says that a load has ended, so that its blocks may be evicted. To be called once for each
-        `prepare_load`, whether or not its transfer was a success.
+        """Ends a load, so that its blocks may be evicted. Call it once for each `prepare_load`,
+        whether or not the transfer succeeded.
 
-        ValueError for a hash that is not being loaded, or by fewer loads than are said to have
-        ended.
+        Raises ValueError for a hash that is not being loaded, or that occurs more often than it is
+        being loaded.
         """
         for block_hash, times in Counter(hashes).items():
             block = self._blocks.get(block_hash)
@@ -129,12 +133,12 @@ class LRUBlockManager:
                 self._evictable[block_hash] = None
 
     def prepare_store(self, hashes: Sequence[Hashable]) -> StorePlan | None:
-        """Gives a block id to each of the hashes that has none, and evicts others if there is no
-        room.
+        """Allocates a block id for each of the hashes that has none, and evicts other hashes if
+        there is no room.
 
-        None, with nothing changed, if too few blocks can be evicted: those that are being stored or
-        loaded stay, and those of `hashes` too. Ids are given out in ascending order, since blocks
-        that follow one another are copied as one.
+        Returns None, with nothing changed, if too few blocks can be evicted: blocks that are being
+        stored or loaded stay, and so do those of `hashes`. Ids are allocated in ascending order,
+        since consecutive blocks are copied as one.
         """
         wanted = dict.fromkeys(hashes)
         missing = [block_hash for block_hash in wanted if block_hash not in self._blocks]
@@ -150,9 +154,9 @@ class LRUBlockManager:
         return StorePlan(block_ids, missing, evicted)
 
     def complete_store(self, hashes: Sequence[Hashable], success: bool = True) -> None:
-        """Makes the hashes of a plan ready, or takes their blocks back if the transfer failed.
+        """Makes the hashes of a plan ready, or frees their blocks if the transfer failed.
 
-        ValueError for a hash that is not being stored.
+        Raises ValueError for a hash that is not being stored.
         """
         for block_hash in hashes:
             block = self._blocks.get(block_hash)
@@ -174,8 +178,8 @@ class LRUBlockManager:
         return block
 
     def _to_evict(self, count: int, keep: dict[Hashable, None]) -> list[Hashable] | None:
-        """The `count` hashes to evict, the least recently used first, and none of `keep`; None if
-        there are fewer."""
+        """Returns the `count` hashes to evict, the least recently used first, without those in
+        `keep`; None if there are fewer."""
         evicted: list[Hashable] = []
         for block_hash in self._evictable:
             if len(evicted) >= count:
@@ -186,9 +190,10 @@ class LRUBlockManager:
 
 
 def without_transfers(manager: LRUBlockManager) -> LRUBlockManager:
-    """A manager that finds what `manager` finds, least recently used alike, and where nothing is
-    being stored or loaded. Also of one that was interrupted anywhere: a block is ready once all of
-    its bytes are there, and until another one is to be written there."""
+    """Returns a copy of `manager` with the same ready hashes in the same order of use, in which
+    nothing is being stored or loaded. `manager` may have been interrupted anywhere: a block is
+    ready from the moment when all of its bytes are there, until another block is to be written
+    there."""
     settled = LRUBlockManager(manager.num_blocks)
     ready = [block_hash for block_hash, block in manager._blocks.items() if block.is_ready]
     for block_hash in dict.fromkeys([*manager._evictable, *ready]):

@@ -1,1 +1,1 @@
-"""What a list of pieces may hold, and how it gets shorter."""
+"""Lists of pieces: their checks, ways to shorten them, and their way to the device."""

@@ -1,4 +1,4 @@
-"""A launch of a Triton kernel that costs the host little."""
+"""Launches a Triton kernel at little cost for the host."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from triton.runtime import driver
 
 HOOKS = knobs.runtime
 NOBODY_WATCHES = (None, None, None)
-"""In place of what Triton's hooks are told of a launch, and of the hooks before and behind it."""
+"""Arguments of a launch without hooks: no metadata for hooks, and no hooks before and after it."""
 
 
 class CompiledOnce:
-    """`kernel[grid](*arguments, **constants)`, launched by Triton's shortest way.
+    """A kernel that `kernel[grid](*arguments, **constants)` launches by Triton's shortest path.
 
-    `kernel[grid]` looks at every argument of every launch, to find out which compiled kernel it
-    needs. That takes the host as long as all else of a swap. Here the constants say it, so this is
-    for kernels that are specialised on no other argument, launched on the device that was the
-    current one at their first launch.
+    Triton's own `kernel[grid]` inspects every argument of every launch to find the compiled kernel
+    that it needs, which takes the host as long as the rest of a swap. Here the constants select it.
+    So this is only for kernels that are specialised on no other argument, launched on the device
+    that was the current one at their first launch.
     """
 
     def __init__(self, kernel: JITFunction) -> None:
@@ -51,15 +51,15 @@ class CompiledOnce:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A kernel for certain constants, and what each of its launches is called with."""
+    """A kernel compiled for certain constants, and the values that each of its launches needs."""
 
     kernel: Any
     constants: tuple[object, ...]
-    """A compiled kernel takes them as well, in their place behind the arguments; not `num_warps`
-    and the like, which it has no parameters for."""
+    """Constants that the compiled kernel takes, at their places after the arguments; without
+    `num_warps` and others for which it has no parameters."""
     run: Callable[..., None]
     loaded: tuple[object, object]
-    """The kernel's function on the device, and what its launch is told of it."""
+    """The kernel's function on the device, and the metadata that its launch needs."""
     stream_of: Callable[[int], int]
     device: int
 
@@ -68,7 +68,7 @@ class _Compiled:
         cls, kernel: JITFunction, arguments: tuple[object, ...], constants: dict[str, object]
     ) -> _Compiled:
         compiled: Any = kernel.warmup(*arguments, grid=(1,), **constants)
-        run = compiled.run  # Loads the kernel as well: before that there is no function.
+        run = compiled.run  # Loads the kernel too: before that there is no function.
         return cls(
             compiled,
             tuple(constants[name] for name in kernel.arg_names[len(arguments) :]),
@@ -80,5 +80,6 @@ class _Compiled:
 
 
 def compiled_once(kernel: object) -> object:
-    """`kernel` with the shorter way, where it is compiled; as it is, where it is interpreted."""
+    """Returns `kernel` with the shorter launch if it is compiled, and unchanged if it is
+    interpreted."""
     return CompiledOnce(kernel) if isinstance(kernel, JITFunction) else kernel

@@ -1,7 +1,7 @@
 """Descriptors: a list of pieces of memory to copy, as addresses and sizes on the host.
 
-What a list may hold, how it gets shorter, and the pinned memory that it is written into: used again
-and again, and never while a copy still reads it.
+This module has the checks of such a list, ways to shorten it, and the pinned memory that it is
+written into: used again and again, but never while a copy still reads it.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ LAST_ADDRESS = np.iinfo(np.int64).max
 Columns = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """Addresses of sources and of targets, and sizes: int64 [N] each."""
 SMALLEST = 64
-"""Descriptors that the smallest buffer of a pool has room for: 1.5 KiB."""
+"""Descriptors that fit into the smallest buffer of a pool: 1.5 KiB."""
 
 
 @dataclass(eq=False, slots=True)
 class Descriptors:
-    """Piece i: sizes[i] bytes from address sources[i] to address targets[i]; each int64 [N]."""
+    """Pieces to copy: sizes[i] bytes from address sources[i] to address targets[i]; each int64
+    [N]."""
 
     sources: np.ndarray
     targets: np.ndarray
     sizes: np.ndarray
     _set_bits: int | None = field(default=None, init=False, repr=False)
-    """All addresses and sizes, or-ed together, once somebody has asked for them."""
+    """All addresses and sizes or-ed together; None until `are_multiples` first needs them."""
 
     @classmethod
     def of(cls, src: torch.Tensor, dst: torch.Tensor, sizes: torch.Tensor) -> Descriptors:
-        """The descriptors that three CPU int64 tensors [N] hold. They share the tensors' memory.
+        """Returns the descriptors in three CPU int64 tensors [N], whose memory they share.
 
-        ValueError for other tensors, or for tensors of different lengths.
+        Raises ValueError for other tensors, or for tensors of different lengths.
         """
         if not (
             src.dtype is dst.dtype is sizes.dtype is torch.int64
@@ -55,7 +56,8 @@ class Descriptors:
         return len(self.sizes)
 
     def __getitem__(self, part: slice | np.ndarray) -> Descriptors:
-        """The descriptors of some pieces: a slice of the list, or bool [N] that says which."""
+        """Returns the descriptors of some pieces, chosen by a slice of the list or by a bool array
+        [N]."""
         return Descriptors(self.sources[part], self.targets[part], self.sizes[part])
 
     @property
@@ -80,7 +82,7 @@ class Descriptors:
         return not self._set_bits & (of - 1)
 
     def dense(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sources, targets and sizes, int64 [N] each, without gaps in memory."""
+        """Returns sources, targets and sizes, int64 [N] each, without gaps in memory."""
         return (
             np.ascontiguousarray(self.sources),
             np.ascontiguousarray(self.targets),
@@ -88,8 +90,8 @@ class Descriptors:
         )
 
     def cut(self, nbytes: int) -> Descriptors:
-        """The same bytes in pieces of at most `nbytes` bytes, in the same order. ValueError for
-        fewer than 1."""
+        """Returns the same bytes in pieces of at most `nbytes` bytes, in the same order. Raises
+        ValueError for fewer than 1."""
         if nbytes < 1:
             raise ValueError(f"pieces of {nbytes} bytes: they need at least 1")
         counts = -(-self.sizes // nbytes)
@@ -102,10 +104,10 @@ class Descriptors:
         )
 
     def check(self) -> None:
-        """ValueError, naming the descriptor, for a size below 0, an address that can't be one, or
-        bytes that two of them would write."""
+        """Raises ValueError, naming the descriptor, for a size below 0, an impossible address, or
+        bytes that two descriptors would write."""
         self._expect(self.sizes >= 0, "size", "sizes are at least 0")
-        # Of a piece without bytes the addresses don't matter: that of an empty tensor is null.
+        # Addresses of a piece without bytes don't matter: that of an empty tensor is null.
         is_empty, last_start = self.sizes == 0, LAST_ADDRESS - self.sizes
         for side, addresses in (("source", self.sources), ("target", self.targets)):
             can_be = (addresses > 0) & (addresses <= last_start)
@@ -113,8 +115,8 @@ class Descriptors:
         self._expect_disjoint_targets()
 
     def check_for_kernel(self) -> None:
-        """Checks what `check` does, and raises ValueError, naming the descriptor, also for a size
-        or an address that is no multiple of 8."""
+        """Runs `check`, and raises ValueError, naming the descriptor, also for a size or an address
+        that is no multiple of 8."""
         self.check()
         if not self.are_multiples(WORD):
             columns = {"size": self.sizes, "source": self.sources, "target": self.targets}
@@ -122,8 +124,8 @@ class Descriptors:
                 self._expect(numbers % WORD == 0, side, "must be a multiple of 8 for a kernel")
 
     def described(self, index: int, side: str = "size") -> str:
-        """How an error begins that is about a descriptor: about its "size", "source" or "target",
-        as `side` says."""
+        """Returns the beginning of an error about a descriptor's `side`: its "size", "source" or
+        "target"."""
         if side == "size":
             return f"descriptor {index}: {int(self.sizes[index])} bytes:"
         addresses = self.sources if side == "source" else self.targets
@@ -137,7 +139,7 @@ class Descriptors:
             raise ValueError(f"{self.described(int(is_right.argmin()), side)} {problem}")
 
     def _expect_disjoint_targets(self) -> None:
-        # Where none overlap, each ends before the next begins; one of no bytes is in nobody's way.
+        # If none overlap, each ends before the next begins. A piece of no bytes overlaps nothing.
         starts, ends = np.sort(self.targets), np.sort(self.targets + self.sizes)
         if (starts[1:] < ends[:-1]).any():
             index, earlier = self._first_overlap()
@@ -147,7 +149,8 @@ class Descriptors:
             )
 
     def _first_overlap(self) -> tuple[int, int]:
-        """The first descriptor whose target overlaps an earlier one's, and that one."""
+        """Returns the first descriptor whose target overlaps an earlier one's, and that earlier
+        one."""
         earlier: list[tuple[int, int, int]] = []
         for index in np.flatnonzero(self.sizes > 0).tolist():
             start, size = int(self.targets[index]), int(self.sizes[index])
@@ -160,7 +163,7 @@ class Descriptors:
 
 
 def _misfit(columns: dict[str, torch.Tensor]) -> str:
-    """Why these tensors hold no descriptors."""
+    """Returns why these tensors can't be descriptors."""
     for name, tensor in columns.items():
         if tensor.dtype != torch.int64 or not tensor.is_cpu or tensor.dim() != 1:
             return (
@@ -172,7 +175,7 @@ def _misfit(columns: dict[str, torch.Tensor]) -> str:
 
 
 def are_side_by_side(columns: Columns) -> bool:
-    """True if the three numbers of a descriptor lie behind one another, as in a pool's buffer."""
+    """True if the three numbers of a descriptor are next to one another, as in a pool's buffer."""
     start = columns[0].data_ptr()
     return columns[1].data_ptr() == start + WORD and columns[2].data_ptr() == start + 2 * WORD
 
@@ -256,16 +259,16 @@ class DescriptorPool:
         self.reclaim()
 
     def _grow(self, num_descriptors: int) -> torch.Tensor:
-        """A new buffer, in the place of a free one if there are `most_buffers`."""
+        """Makes a new buffer, which replaces a free one if there are `most_buffers`."""
         if self.num_buffers == self.most_buffers:
             self._free.pop()
             self.num_buffers -= 1
-        # A buffer is of use to the next transfer as well, which has a few descriptors more.
+        # Rounded up, so that a later transfer with a few descriptors more can use the buffer too.
         buffers = _new_descriptor_buffers(max(SMALLEST, next_power_of_2(num_descriptors)))
         self.num_buffers += 1
         return buffers
 
 
 def next_power_of_2(number: int) -> int:
-    """The smallest power of two that is at least `number`, which is at least 1."""
+    """Returns the smallest power of two that is at least `number`, which is at least 1."""
     return 1 << (number - 1).bit_length()

@@ -1,7 +1,7 @@
-"""What an address belongs to: looked up before a kernel or a copy engine is sent there.
+"""Looks up the memory of addresses before a kernel or a copy engine gets them.
 
 A kernel that reads pageable memory takes the whole CUDA context with it, and a copy to an address
-that is nobody's the whole process.
+outside of any memory the whole process.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from debubble.accelerator import Accelerator
 from .descriptors import Descriptors
 
 UNKNOWN, PINNED, DEVICE, CUT_OFF = range(4)
-"""Where one side of a piece lies: in pageable memory or nobody's, in pinned memory, in device
-memory, or across the end of an allocation."""
+"""Places of one side of a piece: in pageable or unknown memory, in pinned memory, in device memory,
+or across the end of an allocation."""
 OF_PLACE = {"pinned": PINNED, "device": DEVICE}
 
 Places = np.ndarray
-"""UNKNOWN, PINNED, DEVICE or CUT_OFF of each piece, int64 [N]. One of no bytes counts as DEVICE."""
+"""Places of pieces, int64 [N]: UNKNOWN, PINNED, DEVICE or CUT_OFF. A piece of no bytes counts as
+DEVICE."""
 
 
 def check_reach(accelerator: Accelerator, descriptors: Descriptors) -> None:
-    """ValueError, naming the descriptor, unless a kernel reaches all sources and targets: in device
-    memory or in pinned host memory, each within one allocation."""
+    """Raises ValueError, naming the descriptor, unless a kernel can reach all sources and targets:
+    in device memory or in pinned host memory, each within one allocation."""
     for side, places in _both_sides(accelerator, descriptors).items():
         _refuse(descriptors, side, places == CUT_OFF, "runs past the end of its memory")
         _refuse(
@@ -35,10 +36,11 @@ def check_reach(accelerator: Accelerator, descriptors: Descriptors) -> None:
 
 
 def check_copy(accelerator: Accelerator, descriptors: Descriptors) -> bool:
-    """True if all pieces that have bytes go from the host to the device.
+    """True if all pieces with bytes go from the host to the device.
 
-    ValueError, naming the descriptor, unless the copy engine can take them: one side in device
-    memory. The other may be pageable host memory, and nobody can tell that from no memory at all.
+    Raises ValueError, naming the descriptor, unless the copy engine can copy them: one side must be
+    in device memory. The other side may be pageable host memory, which can't be told from no memory
+    at all.
     """
     sides = _both_sides(accelerator, descriptors)
     for side, places in sides.items():
@@ -74,8 +76,8 @@ def _places(accelerator: Accelerator, addresses: np.ndarray, sizes: np.ndarray) 
 
 
 def _ranges(accelerator: Accelerator, ascending: np.ndarray) -> list[tuple[int, int, int]]:
-    """The (start, end, place) of each allocation that some of the addresses lie in, in ascending
-    order. It is looked up once, however many of them lie there."""
+    """Returns the (start, end, place) of each allocation that contains some of the addresses, in
+    ascending order. Each allocation is looked up once, however many addresses are in it."""
     ranges, done = [], 0
     while done < len(ascending):
         address = int(ascending[done])

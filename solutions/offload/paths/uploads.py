@@ -1,4 +1,4 @@
-"""A list of pieces on its way to the device, for a kernel that is not to read it over the link."""
+"""Uploads a list of pieces, for a kernel that is not to read it over the link."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from .descriptors import WORD, Columns, Descriptors, are_side_by_side
 
 
 def table_of(columns: Columns) -> torch.Tensor | None:
-    """The table int64 [N, 3] that the columns are views of, row by row; None if there is none."""
+    """Returns the table int64 [N, 3] that the columns are views of, row by row; None if there is
+    none."""
     first = columns[0]
     if not are_side_by_side(columns) or any(column.stride(0) != 3 for column in columns):
         return None
     last = first.storage_offset() + 3 * len(first)
     if WORD * last > first.untyped_storage().nbytes():
-        return None  # Each of them is a tensor by itself: the first one can't see its neighbours.
+        return None  # Each column is a separate tensor: the first one can't see its neighbours.
     return first.as_strided((len(first), 3), (3, 1))
 
 
 def staged(accelerator: Accelerator, descriptors: Descriptors) -> torch.Tensor:
-    """A new table int64 [N, 3] of these descriptors, in pinned memory. It may be dropped at once:
-    PyTorch keeps it until its copy is done."""
+    """Returns a new table int64 [N, 3] of these descriptors, in pinned memory. It may be dropped at
+    once: PyTorch keeps it until its copy is done."""
     rows = (len(descriptors), 3)
     table = torch.empty(rows, dtype=torch.int64, pin_memory=accelerator.pin_memory)
     columns = [descriptors.sources, descriptors.targets, descriptors.sizes]
@@ -32,6 +33,7 @@ def staged(accelerator: Accelerator, descriptors: Descriptors) -> torch.Tensor:
 
 
 def uploaded(accelerator: Accelerator, table: torch.Tensor) -> Columns:
-    """The columns of `table`, int64 [N, 3], on the device, by one copy that nobody waits for."""
+    """Returns the columns of `table`, int64 [N, 3], on the device, sent by one copy without a
+    wait."""
     sources, targets, sizes = table.to(accelerator.device, non_blocking=True).unbind(1)
     return sources, targets, sizes

@@ -1,1 +1,1 @@
-"""What chapter 05 draws: who copies how fast, and who is the fastest."""
+"""The drawings of chapter 05: how fast each path copies, and which is the fastest."""

@@ -18,30 +18,30 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 760, 380
 LEFT, RIGHT, TOP, BOTTOM = 56, 580, 44, 306
-"""Where curves are drawn; the paths' names stand right of their ends."""
+"""Borders of the area with the curves; the paths' names are to the right of their ends."""
 PLACE = (LEFT / WIDTH, 1 - BOTTOM / HEIGHT, (RIGHT - LEFT) / WIDTH, (BOTTOM - TOP) / HEIGHT)
 GRID = "#e3e8ed"
 MARGIN = 1.02
-"""How far an axis goes beyond its ends, as a factor."""
+"""Factor by which an axis extends beyond its ends."""
 SIZES_APART, NAMES_APART = 66, 16
 CURVE: dict[str, Any] = {"linewidth": 2, "markersize": 4.5, "clip_on": False}
 DIGITS = (1, 2, 5)
-"""What the ticks of GB/s begin with."""
+"""First digits of the ticks of GB/s."""
 
 
 @dataclass(frozen=True)
 class BandwidthPicture:
     """Curves of GB/s over the size of a piece, one for each path; all copies have `count` pieces.
-    ValueError if there is nothing to draw."""
+    Raises ValueError if there is nothing to draw."""
 
     sizes: Sequence[int]
-    """[S] bytes a piece, increasing."""
+    """[S] bytes per piece, increasing."""
     bandwidths: Mapping[str, Sequence[float]]
     """[S] GB/s of each path, by the name that is written beside its curve."""
     count: int
     """Pieces of a copy."""
     caption: str
-    """Where and how this was measured."""
+    """The device and the way of measuring."""
     large_copy: float | None = None
     """GB/s of one large copy, which no path can exceed."""
 
@@ -56,8 +56,8 @@ class BandwidthPicture:
     def of(
         cls, crossover: Crossover, count: int, large_copy: float | None = None
     ) -> BandwidthPicture:
-        """The curves of a crossover's paths for copies of `count` pieces: their times include the
-        submission."""
+        """Returns the curves of a crossover's paths for copies of `count` pieces: their times
+        include the submission."""
         bandwidths = {
             words: [
                 nbytes * count / crossover.time_us(path, nbytes, count) / 1e3
@@ -116,7 +116,8 @@ class BandwidthPicture:
         return [tick for tick in rounds if lowest <= tick <= highest]
 
     def _draw_axes(self, sheet: Sheet) -> Axes:
-        """Adds logarithmic axes, with a name at each size for which the one before leaves room."""
+        """Adds logarithmic axes, with a label at each size that is far enough from the label before
+        it."""
         axes = sheet.figure.add_axes(PLACE, frameon=False)
         axes.set(xscale="log", xlim=(self.sizes[0] / MARGIN, self.sizes[-1] * MARGIN))
         axes.set(yscale="log", ylim=(self.ticks[0] / MARGIN, self.ticks[-1] * MARGIN))
@@ -135,7 +136,8 @@ class BandwidthPicture:
         return axes
 
     def _draw_names(self, sheet: Sheet, axes: Axes) -> None:
-        """Writes each path's name at the end of its curve, or as near as the others let it be."""
+        """Writes each path's name at the end of its curve, or as near to it as the other names
+        allow."""
         ends = sorted(
             (sheet.place_of(axes, self.sizes[-1], curve[-1])[1], number, path)
             for number, (path, curve) in enumerate(self.bandwidths.items())

@@ -1,4 +1,4 @@
-"""The crossover as a map: which path is the fastest for so many pieces of so many bytes."""
+"""The crossover as a map: which path is the fastest for each number and size of pieces."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ WIDTH = 760
 LEFT, RIGHT, TOP = 88, 744, 66
 ROW = 26
 PALEST, FULL_AT = 0.2, 8.0
-"""A cell's opacity where both are as fast, and the lead at which it is full."""
+"""A cell's opacity if both engines are equally fast, and the lead at which it is full."""
 
 
 @dataclass(frozen=True)
 class CrossoverPicture:
-    """A table whose cells are coloured by the fastest path: rows are bytes a piece, columns numbers
-    of pieces. A cell says how many times as long the other engine takes: the DMA engine beside a
-    kernel, the faster of the kernels beside DMA."""
+    """A table whose cells are coloured by the fastest path: rows are bytes per piece, columns
+    numbers of pieces. A cell says how many times as long the other engine takes: the DMA engine
+    beside a kernel, the kernel beside DMA."""
 
     crossover: Crossover
 
@@ -71,13 +71,13 @@ class CrossoverPicture:
 
     @property
     def middles(self) -> np.ndarray:
-        """Where the middles of the columns are: x in CSS pixels, [C]."""
+        """x of the middles of the columns in CSS pixels, [C]."""
         edges = np.linspace(LEFT, RIGHT, len(self.crossover.counts) + 1)
         return (edges[:-1] + edges[1:]) / 2
 
     def cell(self, nbytes: int, count: int) -> tuple[str, float]:
-        """The fastest path for `count` pieces of `nbytes` bytes, and how many times as long the
-        other engine takes."""
+        """Returns the fastest path for `count` pieces of `nbytes` bytes, and how many times as long
+        the other engine takes."""
         times = {path: self.crossover.time_us(path, nbytes, count) for path in PATHS}
         best = min(times, key=times.__getitem__)
         return best, max(times.values()) / times[best]

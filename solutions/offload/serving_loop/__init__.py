@@ -1,1 +1,1 @@
-"""A model that is served with its KV blocks in host memory."""
+"""A serving loop for a model with KV blocks in host memory."""

@@ -1,4 +1,5 @@
-"""What is served: one GPU's share of a decoder, and requests that share long prefixes."""
+"""The configuration of the serving loop: one GPU's share of a decoder, and requests that share long
+prefixes."""
 
 from __future__ import annotations
 
@@ -21,21 +22,22 @@ COUNTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class ServingConfig(DecoderShape):
-    """Sizes are of this GPU's share. ValueError for what nobody can serve."""
+    """A decoder's shape and its requests. Sizes are those of this GPU's share. Raises ValueError
+    for a configuration that can't be served."""
 
     block_size: int = 16
     """Tokens of a KV block."""
     prefix_tokens: int
-    """That a request finds in CPU memory: whole blocks."""
+    """Tokens that a request finds in CPU memory: whole blocks."""
     new_tokens: int
-    """That a request generates."""
+    """Tokens that a request generates."""
     num_prefixes: int
-    """Different ones: request i has prefix i % num_prefixes."""
+    """Number of different prefixes: request i has prefix i % num_prefixes."""
     num_requests: int
     max_running: int
-    """Requests in one step."""
+    """The most requests in one step."""
     loads_ahead: int
-    """Requests whose prefix may be on its way while others run."""
+    """The most requests whose prefixes are loaded while other requests run."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,7 +50,8 @@ class ServingConfig(DecoderShape):
 
     @classmethod
     def tiny(cls) -> ServingConfig:
-        """Takes a few seconds on sim, and is exact enough to compare tokens."""
+        """Returns a model that takes a few seconds on sim, and is exact enough to compare
+        tokens."""
         return cls(
             num_layers=2,
             hidden_size=32,
@@ -69,7 +72,8 @@ class ServingConfig(DecoderShape):
 
     @classmethod
     def of_the_chapter(cls) -> ServingConfig:
-        """Loads what chapter 05 loads, 256 pieces of 8 KiB, for a model that is small beside it."""
+        """Returns the loads of chapter 05, 256 pieces of 8 KiB, for a model that is small beside
+        them."""
         return cls(
             num_layers=4,
             hidden_size=64,
@@ -88,7 +92,8 @@ class ServingConfig(DecoderShape):
 
     @classmethod
     def small(cls) -> ServingConfig:
-        """So small that on a GPU a batch of 1536 pieces keeps the host longer than a step."""
+        """Returns a model so small that on a GPU a batch of 1536 pieces keeps the host busy longer
+        than a step."""
         return cls(
             num_layers=24,
             hidden_size=1024,
@@ -107,8 +112,8 @@ class ServingConfig(DecoderShape):
 
     @classmethod
     def llama_3_70b_rank(cls) -> ServingConfig:
-        """One of eight GPUs that share Llama-3-70B: 1 KV head, so 8 KiB of keys and values a
-        block and layer. Prefixes of 8192 tokens are 40,960 such pieces, 335 MB."""
+        """Returns one of eight GPUs that share Llama-3-70B: 1 KV head, so 8 KiB of keys and values
+        per block and layer. Prefixes of 8192 tokens are 40,960 such pieces, 335 MB."""
         return cls(
             num_layers=80,
             hidden_size=8192,
@@ -135,22 +140,23 @@ class ServingConfig(DecoderShape):
 
     @property
     def num_gpu_blocks(self) -> int:
-        """For all requests that run or are on their way; block 0 is nobody's."""
+        """Blocks for all requests that run or whose prefixes are being loaded, and block 0, which
+        belongs to no request."""
         return 1 + self.blocks_per_request * (self.max_running + self.loads_ahead)
 
     @property
     def block_shape(self) -> tuple[int, ...]:
-        """Of one block of one layer: keys, then values."""
+        """Shape of one block of one layer: keys, then values."""
         return (2, self.block_size, self.num_kv_heads, self.head_size)
 
     @property
     def page_bytes(self) -> int:
-        """Of one block of one layer."""
+        """Bytes of one block of one layer."""
         return 2 * self.block_size * self.num_kv_heads * self.head_size * self.dtype.itemsize
 
     @property
     def gpu_bytes(self) -> int:
-        """Of weights and KV cache, and about as much as a step needs beside them."""
+        """Bytes of weights and KV cache, plus about as much as a step needs."""
         embedding = self.vocab_size * self.hidden_size * self.dtype.itemsize
         cache = self.num_layers * self.num_gpu_blocks * self.page_bytes
         return self.weight_bytes + embedding + cache + 4 * 2**30

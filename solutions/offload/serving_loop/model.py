@@ -1,7 +1,7 @@
-"""A decoder that takes one token of every slot in a step, all of it one CUDA graph.
+"""A decoder that computes one token for every slot in a step, as one CUDA graph.
 
-Its layers are those of Llama without rotary positions and without the other GPUs of a group:
-what is served is real work on the KV blocks that were loaded, and not text.
+Its layers are those of Llama, without rotary positions and without the other GPUs of a group: they
+do real work on the KV blocks that were loaded, but don't generate text.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from solutions.common.staging_ring import StagingRing
 from .config import ServingConfig
 
 ROWS_IN_FLIGHT = 16
-"""Slots that may be filled before the first of the uploads has to be done."""
+"""Slots that may be filled before the host waits for the first of these uploads."""
 POSITION, TOKEN, GENERATED = range(3)
-"""The columns of a slot's row that follow its block table."""
+"""Columns after the block table in a slot's row."""
 
 
 class SlotDecoder:
-    """Weights of config.seed; a KV cache for each layer; `max_running` slots.
+    """A decoder with weights from config.seed, a KV cache for each layer, and `max_running` slots.
 
     `start` fills a slot, `step` advances all of them, `stop` ends one. A slot without a request
-    computes on block 0, which is nobody's.
+    computes on block 0, which belongs to no request.
     """
 
     def __init__(self, config: ServingConfig, device: torch.device) -> None:
@@ -35,7 +35,7 @@ class SlotDecoder:
         self.caches = [
             torch.zeros(shape, dtype=config.dtype, device=device) for _ in range(config.num_layers)
         ]
-        """[num_gpu_blocks, 2, block_size, num_kv_heads, head_size] of each layer."""
+        """KV caches, [num_gpu_blocks, 2, block_size, num_kv_heads, head_size] for each layer."""
         self.layers = [_weights(config, device) for _ in self.caches]
         vocabulary = (config.vocab_size, config.hidden_size)
         self.embedding = torch.randn(vocabulary, dtype=config.dtype, device=device)
@@ -49,7 +49,7 @@ class SlotDecoder:
         self.output = torch.zeros(
             (config.max_running, config.new_tokens), dtype=torch.int64, device=device
         )
-        """[max_running, new_tokens]: what each slot has generated."""
+        """[max_running, new_tokens]: the tokens that each slot has generated."""
         self.slot_index = torch.arange(config.max_running, device=device)
         self.cached = torch.arange(table_width * config.block_size, device=device)
         row = (1, table_width + 3)
@@ -57,25 +57,26 @@ class SlotDecoder:
         self._graph = current().graph()
 
     def start(self, slot: int, blocks: list[int], position: int, token: int) -> None:
-        """Puts a request into a slot: its block table, the position and the id of the token that
-        it goes on from. One pinned upload on the current stream."""
+        """Puts a request into a slot: its block table, and the position and the id of the token
+        that it continues from. Takes one pinned upload on the current stream."""
         row = torch.tensor([[*blocks, position, token, 0]], dtype=torch.int64)
         self._staging.upload(row, self.slots[slot : slot + 1])
 
     def stop(self, slot: int) -> None:
-        """Sends a slot back to block 0: it goes on computing, and its blocks may be somebody else's
-        soon."""
+        """Sends a slot back to block 0. The slot continues to compute, and its blocks may soon
+        belong to another request."""
         self.slots[slot].zero_()
 
     def capture(self) -> None:
-        """After a step that compiles and allocates. The slots hold nothing yet."""
+        """Captures a step, after running one that compiles and allocates. The slots must be
+        empty."""
         self._forward()
         with self._graph.capture():
             self._forward()
         self.slots.zero_()
 
     def step(self) -> None:
-        """One token of every slot: one graph launch."""
+        """Computes one token for every slot, by one graph launch."""
         self._graph.replay()
 
     def _forward(self) -> None:
@@ -103,7 +104,7 @@ class SlotDecoder:
         place: tuple[torch.Tensor, torch.Tensor],
         seen: torch.Tensor,
     ) -> torch.Tensor:
-        """Attention of one token of each slot, [slots, hidden_size], over its blocks."""
+        """Returns the attention of one token of each slot over its blocks, [slots, hidden_size]."""
         config = self.config
         rows = len(hidden)
         sizes = [config.num_heads, config.num_kv_heads, config.num_kv_heads]

@@ -1,4 +1,4 @@
-"""Serving requests whose prefix waits in CPU memory: loads beside steps, as an engine does it."""
+"""Serves requests whose prefixes are in CPU memory: loads run beside steps, as in an engine."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ from .config import ServingConfig
 from .model import SlotDecoder
 
 STEPS_IN_FLIGHT = 2
-"""Steps that the host is ahead of the device."""
+"""Steps that the host may be ahead of the device."""
 
 
 @dataclass
 class PrefixRequest:
     index: int
     hashes: list[bytes]
-    """Of the blocks of its prefix."""
+    """Hashes of the blocks of its prefix."""
     blocks: list[int]
-    """On the GPU, from the moment its prefix is on its way."""
+    """Its blocks on the GPU, allocated when the load of its prefix begins."""
     steps_left: int
 
 
 class Server:
-    """Prefixes in CPU memory, a decoder with `max_running` slots, and what moves between them."""
+    """Prefixes in CPU memory, a decoder with `max_running` slots, and the transfers between
+    them."""
 
     def __init__(self, config: ServingConfig, device: torch.device) -> None:
         self.config = config
@@ -61,9 +62,9 @@ class Server:
         self._offload_prefixes()
 
     def serve(self, load: TransferQueue) -> torch.Tensor:
-        """All requests once, their prefixes brought by `load`: the tokens that they generate,
-        int64 [num_requests, new_tokens] on the device. The host waits for no load while there is a
-        step to run."""
+        """Serves all requests once and returns the tokens that they generate, int64 [num_requests,
+        new_tokens] on the device. `load` transfers their prefixes. The host waits for no load while
+        there is a step to run."""
         config = self.config
         waiting = deque(range(config.num_requests))
         loading: dict[Hashable, PrefixRequest] = {}
@@ -104,7 +105,7 @@ class Server:
         return tokens
 
     def load_one(self, load: TransferQueue) -> None:
-        """A prefix; the current stream waits for it, the host does not."""
+        """Loads one prefix. The current stream waits for it; the host does not."""
         for _ in load.get_finished():
             self.manager.complete_load(self._under_way.popleft().hashes)
         request = self._request(next(self._jobs), self._free_blocks())
@@ -113,7 +114,7 @@ class Server:
         self._under_way.append(request)
 
     def _free_blocks(self) -> list[int]:
-        """In no order, as they are after hours of serving."""
+        """Returns the free blocks in random order, as after hours of serving."""
         blocks = list(range(1, self.config.num_gpu_blocks))
         random.Random(self.config.seed).shuffle(blocks)
         return blocks
@@ -135,12 +136,13 @@ class Server:
         self.decoder.start(slot, request.blocks, self.config.prefix_tokens, token)
 
     def _prefix(self, number: int) -> list[int]:
-        """Token ids; no two prefixes begin alike."""
+        """Returns a prefix's token ids; no two prefixes begin with the same token."""
         vocab_size = self.config.vocab_size
         return [(number + place) % vocab_size for place in range(self.config.prefix_tokens)]
 
     def _offload_prefixes(self) -> None:
-        """Random keys and values take the place of prefills: stored from the GPU, as after one."""
+        """Stores random keys and values from the GPU as all prefixes, instead of running
+        prefills."""
         store = SingleDirectionOffloadingHandler(self.groups, gpu_to_cpu=True)
         gpu_blocks = list(range(1, 1 + self.config.prefix_blocks))
         for number, hashes in enumerate(self.hashes):
@@ -155,13 +157,13 @@ class Server:
 
 
 class _Pace:
-    """Lets the host be so many steps ahead, and no more."""
+    """Limits how many steps the host is ahead of the device."""
 
     def __init__(self) -> None:
         self._events = deque(current().event() for _ in range(STEPS_IN_FLIGHT))
 
     def keep(self) -> None:
-        """To be called behind each step."""
+        """Waits if the host is too far ahead. Call it after each step."""
         self._events.rotate(-1)
         event = self._events[-1]
         event.synchronize()

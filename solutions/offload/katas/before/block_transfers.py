@@ -1,4 +1,4 @@
-"""Transfers in the right order, since the host waits between any two steps."""
+"""Transfers in the right order, because the host waits between any two steps."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..block_transfers import copy_blocks
 
 
 class BlockTransfers:
-    """Waits before each transfer, and behind it."""
+    """Copies blocks, and waits before and after each transfer."""
 
     def __init__(self, gpu: torch.Tensor, cpu: torch.Tensor) -> None:
         self.gpu, self.cpu = gpu, cpu
         self.stream = current().stream()
 
     def load(self, cpu_ids: Sequence[int], gpu_ids: Sequence[int]) -> None:
-        """From CPU to GPU."""
+        """Copies from CPU to GPU."""
         # These blocks may still have to be zeroed, or read by their last owner.
         current().current_stream().synchronize()
         with self.stream:
@@ -27,7 +27,7 @@ class BlockTransfers:
         self.stream.synchronize()
 
     def store(self, gpu_ids: Sequence[int], cpu_ids: Sequence[int]) -> None:
-        """From GPU to CPU."""
+        """Copies from GPU to CPU."""
         # These blocks may still have to be computed.
         current().current_stream().synchronize()
         with self.stream:
@@ -35,4 +35,4 @@ class BlockTransfers:
         self.stream.synchronize()
 
     def make_stream_wait(self, gpu_ids: Sequence[int]) -> None:
-        """All transfers have ended."""
+        """Does nothing: all transfers have ended."""

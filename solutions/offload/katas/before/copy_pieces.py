@@ -1,4 +1,4 @@
-"""A launch for each piece, and all of its words at once."""
+"""A launch for each piece, with all of its words at once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def copy_pieces(
     sizes: torch.Tensor,
     bytes_per_chunk: int = LARGEST_CHUNK,
 ) -> None:
-    """Whatever the sizes are, and wherever the pieces lie."""
+    """Copies pieces of any size, wherever they lie, with a launch for each."""
     sources, targets, nbytes = src_addrs.numpy(), dst_addrs.numpy(), sizes.numpy()
     for i in range(len(nbytes)):
         one, num_words = slice(i, i + 1), int(nbytes[i]) // 8

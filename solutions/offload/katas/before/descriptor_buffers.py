@@ -1,4 +1,5 @@
-"""Descriptors that are safe from the next transfer, since the host waits before it writes them."""
+"""Descriptors that the next transfer can't overwrite, since the host waits before it writes
+them."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from ...paths.descriptors import _new_descriptor_buffers
 
 
 class DescriptorPool:
-    """Waits for all transfers before each."""
+    """A pool that waits for all transfers before each one."""
 
     def __init__(self, most_buffers: int | None = None) -> None:
         self.most_buffers = most_buffers
@@ -20,7 +21,7 @@ class DescriptorPool:
         self._in_flight: deque[tuple[torch.Tensor, Event]] = deque()
 
     def take(self, num_descriptors: int) -> torch.Tensor:
-        """As large as need be."""
+        """Returns a buffer that is large enough."""
         self.reclaim()
         for index, buffers in enumerate(self._free):
             if buffers.shape[1] >= num_descriptors:
@@ -28,11 +29,11 @@ class DescriptorPool:
         return _new_descriptor_buffers(num_descriptors)
 
     def give_back(self, buffers: torch.Tensor, event: Event) -> None:
-        """To be waited for."""
+        """Returns a buffer to the pool, which waits for `event` before it uses the buffer again."""
         self._in_flight.append((buffers, event))
 
     def reclaim(self) -> None:
-        """Whatever is in flight."""
+        """Waits for all buffers in flight and frees them."""
         while self._in_flight:
             buffers, event = self._in_flight.popleft()
             event.synchronize()

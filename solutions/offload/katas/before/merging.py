@@ -1,4 +1,4 @@
-"""Every piece by itself, as it was listed."""
+"""Every piece by itself, as in the list."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ import numpy as np
 def merge_adjacent(
     src: np.ndarray, dst: np.ndarray, sizes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Nothing is merged."""
+    """Merges nothing."""
     return src, dst, sizes

@@ -1,4 +1,4 @@
-"""One path for all lists, by the size of the largest page."""
+"""One path for all lists, chosen by the size of the largest page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def select_path(
     paths: Mapping[str, CopyPieces],
     time_us: Callable[[str, float, int], float],
 ) -> CopyPieces:
-    """Nothing that was measured is asked."""
+    """Selects one path for all lists, and ignores the measured times."""
     is_large = max(page_sizes) >= THRESHOLD_BYTES
     is_odd = any(page % 8 for page in page_sizes)
     path = "dma" if is_large or is_odd else "kernel"
