@@ -106,7 +106,7 @@ def main(
 
 @app.command("list", rich_help_panel=LEARNING)
 def list_(kata: KataName = None) -> None:
-    """All katas by chapter: how they stand, how hard they are, how long they take."""
+    """List all katas by chapter: their state, difficulty and duration."""
     from .commands.learning.list_katas import list_katas
 
     list_katas(kata)
@@ -141,7 +141,7 @@ def hint(
     kata: KataName = None,
     step: Annotated[int | None, typer.Option(help="This step, again or at once.")] = None,
 ) -> None:
-    """Say what could help: a step more each time."""
+    """Show a hint: one more step each time."""
     from .commands.learning.hint import hint
 
     hint(kata, step)
@@ -160,7 +160,7 @@ def open_(
 
 @app.command(rich_help_panel=LEARNING)
 def chapters() -> None:
-    """Make your copies of the chapters, or bring them up to date, and say where they lie."""
+    """Make your copies of the chapters, or bring them up to date, and print their folder."""
     from .commands.learning.chapters import chapters
 
     chapters()
@@ -171,7 +171,7 @@ def reset(
     kata: KataName = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Bring a kata's exercise back. Your edits are shown, asked about, and kept in a .bak file."""
+    """Restore a kata's exercise. Shows your edits, asks first, and saves them in a .bak file."""
     from .commands.learning.reset import reset
 
     reset(kata, yes)
@@ -179,7 +179,7 @@ def reset(
 
 @app.command(rich_help_panel=LEARNING)
 def update(kata: KataName = None) -> None:
-    """Bring what we changed in the exercises into your copies, and keep what you did."""
+    """Merge our changes to the exercises into your copies, and keep your edits."""
     from .commands.learning.update import update
 
     update(kata)
@@ -209,7 +209,7 @@ def progress(
         typer.Option(metavar="NAME", help="Your name on a workshop's board; '' for none."),
     ] = None,
 ) -> None:
-    """Say how you stand, without running anybody's code."""
+    """Show your progress. No code of yours is run."""
     from .commands.learning.progress import progress, show_on_board
 
     if show_as is not None:
@@ -227,7 +227,7 @@ def board(
         Path | None, typer.Option(metavar="FILE", help="Remember there what was revealed.")
     ] = None,
 ) -> None:
-    """Show live how a group stands, from their progress files: nobody's code is run."""
+    """Show the progress of a group live, from their progress files: no learner's code is run."""
     from .commands.board.board import board
 
     board(folder, port, address, keep)
@@ -235,7 +235,7 @@ def board(
 
 @app.command(rich_help_panel=LOOKING)
 def doctor() -> None:
-    """Say what this machine is: accelerator, versions, what is measured and what is modelled."""
+    """Describe this machine: accelerator, versions, what is measured and what is modelled."""
     from .commands.doctor import doctor
 
     doctor()

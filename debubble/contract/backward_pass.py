@@ -66,7 +66,7 @@ class _Engine(torch._C._ImperativeEngine):
         try:
             raise lost
         finally:
-            del lost, this  # Otherwise the error and its traceback keep each other alive.
+            del lost, this  # The error and its traceback would keep each other alive.
 
 
 def _leave(this: BackwardPass) -> None:

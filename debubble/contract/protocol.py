@@ -194,5 +194,5 @@ class Accelerator(Protocol):
         began, on the scale of its host events."""
 
     def watching_for_syncs(self) -> AbstractContextManager[None]:
-        """A block in which a wait of the host raises HostSyncError, if the rule of
-        `contract.host_syncs` forbids the wait."""
+        """Returns a context manager. In its block a wait of the host raises HostSyncError, if the
+        rule of `contract.host_syncs` forbids the wait."""

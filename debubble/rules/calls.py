@@ -22,7 +22,7 @@ the call ends."""
 
 
 class during:
-    """Sets the running thread's call in a block. A call inside another call is not set."""
+    """A block in which the running thread's call is set. A call inside another call is not set."""
 
     __slots__ = ("_call", "_outer")
 

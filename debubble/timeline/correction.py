@@ -58,7 +58,8 @@ def without_load(timeline: Recorded) -> Recorded:
 
 
 class Clock:
-    """Maps a time to the time after each stretch outside `busy` has been scaled by `scale`."""
+    """A map from each time to the time after each stretch outside `busy` has been scaled by
+    `scale`."""
 
     def __init__(self, busy: Sequence[tuple[float, float]], scale: float) -> None:
         self.scale = scale

@@ -169,7 +169,7 @@ def pytest_report_collectionfinish(
         return None
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and all(katas) and reporter.verbosity == 0:
-        reporter.showfspath = False  # a line of dots, and not one a file
+        reporter.showfspath = False  # all dots in one line instead of a line per file
     return run_text.header(config)
 
 

@@ -110,7 +110,7 @@ class Passwords:
 
 
 class Patience:
-    """Slows down guessing, by name and address together, so that a guesser delays only themselves.
+    """A brake on guessing, by name and address together, so that a guesser delays only themselves.
 
     A try is never refused because of the wrong tries before it: it is read later. So the right
     password always works, and a guesser gets one answer in `LONGEST_PAUSE` seconds. Tries are

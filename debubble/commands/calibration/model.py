@@ -107,7 +107,7 @@ class Normalisation(nn.Module):
 
 
 class _Calls(TorchDispatchMode):
-    """Counts operators in the classes of sim's cost model."""
+    """A counter of operators, in the classes of sim's cost model."""
 
     def __init__(self) -> None:
         super().__init__()

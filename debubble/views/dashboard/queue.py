@@ -26,7 +26,8 @@ class EndsEarly(Protocol):
 
 
 class LastWanted:
-    """Submits `run` to `jobs` and stores its results, so that going back takes no time.
+    """A queue that submits `run` to `jobs` and stores its results, so that going back takes no
+    time.
 
     `changed` is called after each step, with `lock` held, in the thread in which the step happened.
     """

@@ -21,7 +21,7 @@ class StubState(Enum):
 
 
 class StubFiles:
-    """Reads and writes stubs, and stores the fingerprints of what it wrote in `katas/stubs.json`.
+    """The stubs of a catalogue, with the fingerprints of what was written in `katas/stubs.json`.
 
     The fingerprints distinguish a learner's work, which is never overwritten, from a stub whose
     solution has changed since. They also cover the tests of each kata.

@@ -27,7 +27,7 @@ no test can notice an edit of the other."""
 
 
 class Edit(NamedTuple):
-    """Replaces the bytes of the text from `start` to `end` by `new`; `what` describes the edit."""
+    """A replacement of the text's bytes from `start` to `end` by `new`; `what` describes it."""
 
     start: int
     end: int
@@ -141,7 +141,7 @@ class Edits:
             yield self._operator(node.target, node.value, f"{old}=", f"{new}=")
 
     def _unaryop(self, node: ast.UnaryOp) -> Iterator[Edit]:
-        self.negated.add(id(node.operand))  # -1 means something, and -2 would not.
+        self.negated.add(id(node.operand))  # An edit to -2 would be no slip of the hand.
         sign = self.text[self._start(node) : self._start(node.operand)].decode().strip()
         yield self._instead(node, self._source(node.operand), f"drops the `{sign}`")
 

@@ -42,7 +42,7 @@ class Summary:
 
 @dataclass
 class FailureText(TerminalRepr):
-    """Takes the place of pytest's traceback in a report."""
+    """A failure's text in a report, in place of pytest's traceback."""
 
     text: str
     ending: str

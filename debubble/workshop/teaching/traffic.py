@@ -18,7 +18,8 @@ BY_PLACE = ("scatter_", "scatter_add_", "scatter_reduce_")
 
 
 class DeviceTraffic(TorchDispatchMode):
-    """Counts the bytes that operators write to device memory in its block, on both accelerators.
+    """A mode that counts the bytes that operators write to device memory in its block, on both
+    accelerators.
 
     An operator writes all of its result, and an in-place operator all of its tensor, unless row
     numbers or indices tell it what to write. Custom kernels are not counted.
