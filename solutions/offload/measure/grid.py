@@ -43,14 +43,14 @@ class CopyTimes:
     """Times of a copy, measured in four ways: medians, in microseconds."""
 
     device_us: float
-    """Time from the first piece to the last, if all are submitted before the device gets to them."""
+    """Time from the first piece to the last, all submitted before the device gets to them."""
     wall_us: float
     """Time from the call until all bytes have arrived, on an idle device."""
     host_us: float
     """Time from the call until it returns, on an idle device."""
     event_us: float
-    """Time between an event before the call and one after it, on an idle device: includes submission as
-    far as the device waits for it."""
+    """Time between an event before the call and one after it, on an idle device: includes
+    submission as far as the device waits for it."""
 
 
 @dataclass(frozen=True)
