@@ -1,6 +1,6 @@
 """The command `debubble`. Each subcommand's body is a module of `debubble.commands`.
 
-Those are imported when their command runs: none waits for what only another one needs.
+A body is imported when its command runs, so that no command waits for the imports of another.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Writes the lists of chapters and katas: README.md, katas/README.md, docs/workshop.md.
 
-What they say comes from the first cell of each notebook and from katas/katas.toml. `--check` writes
+Their content comes from the first cell of each notebook and from katas/katas.toml. `--check` writes
 nothing, and exits with 1 if a list is not current.
 """
 

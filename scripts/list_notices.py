@@ -1,7 +1,7 @@
 """Writes THIRD_PARTY_NOTICES.md: the packages that `make lab` installs, and their licences.
 
-Their own metadata says it, of the environment that runs this. `--check` writes nothing, and exits
-with 1 if a package is not listed, or one is that is not asked for.
+The licences come from the packages' metadata in the environment that runs this. `--check` writes
+nothing, and exits with 1 if a package is not listed, or a listed one is not pinned.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`debubble doctor`: describes this machine in a dozen lines, and what is modelled on it."""
+"""`debubble doctor`: describes this machine in a dozen lines, and says what is modelled."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Recordings: events, the bubbles between them, comparisons of two, and files of them."""
+
 from ..contract.source_line import SourceLine
 from .bubbles import CAUSES, Bubble, Cause
 from .comparison import Comparison

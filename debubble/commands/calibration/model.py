@@ -1,4 +1,4 @@
-"""A small decoder in plain PyTorch, to measure what a loop over one call can't show.
+"""A small decoder in plain PyTorch, to measure effects that a loop over one call doesn't have.
 
 Within a model the host is slower than in a loop: modules call modules, Python runs between the
 calls, and other code is in the caches. And its small kernels take as long as a model's kernels do,

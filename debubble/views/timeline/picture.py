@@ -106,7 +106,7 @@ def draw_events(
     ghosted: bool = False,
 ) -> None:
     """Draws boxes for a recording in the rows of `lanes`, the uppermost of `rows`; `pixel` is in
-    microseconds. `ghost`: the recording is the one before. `ghosted`: the recording lies over a
+    microseconds. `ghost` draws the recording before a change, `ghosted` one that lies over such a
     ghost."""
     spans: dict[tuple[str, str], list[Span]] = {}
     for event in timeline.events:

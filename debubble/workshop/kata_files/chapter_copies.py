@@ -1,6 +1,6 @@
-"""A reader's copies of the chapters: what JupyterLab saves goes to the workspace, never to git.
+"""A reader's copies of the chapters: JupyterLab saves to the workspace, never to files in git.
 
-my/chapters/<chapter>.ipynb   what the reader opens, runs and writes in
+my/chapters/<chapter>.ipynb   the notebook that the reader opens, runs and writes in
 my/chapters/.stored/          each chapter as it was when its copy was made
 """
 

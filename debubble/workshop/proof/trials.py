@@ -1,7 +1,7 @@
 """Runs the katas' tests on many implementations in one pytest process, since torch is slow to load.
 
-A trial is one implementation: a stub, a solution, a wrong attempt, or a mutant of the solution, of
-which no more is asked once a test has failed.
+A trial is one implementation: a stub, a solution, a wrong attempt, or a mutant of the solution. A
+mutant's remaining tests are skipped once one has failed.
 """
 
 from __future__ import annotations

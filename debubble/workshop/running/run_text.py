@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 DEFAULT_REPORT = "fE"
 """pytest's own choice of what to list again at the end; the scoreboard replaces it."""
 A_FEW = 10
-"""The most katas that get a line each, as many as a chapter has; above that there is a line per
-chapter."""
+"""The most katas that get a line each, as many as a chapter has. With more, only the first unsolved
+kata gets one, and a run of all katas has a line per chapter."""
 MOST_NAMES = 5
 """The most failed tests that are recorded of an attempt."""
 
