@@ -26,8 +26,9 @@ def into_threads(enter: Enter) -> Iterator[None]:
 
 @contextmanager
 def into_chosen_threads(choose: Choose) -> Iterator[None]:
-    """Does the same with the result of `choose`, called with False where a thread is started and
-    with True where a task is submitted. If it returns None, that thread or task runs as usual."""
+    """Runs the threads and tasks of the block inside the context manager that `choose` returns.
+    `choose` is called with False where a thread starts and with True where a task is submitted; if
+    it returns None, that thread or task runs as usual."""
     start: Callable[..., None] = threading.Thread.start
     submit: Callable[..., Future[object]] = ThreadPoolExecutor.submit
 

@@ -69,7 +69,8 @@ def normalisation_backward(args: tuple, kwargs: dict) -> Effects:
 
 
 def batch_normalisation(args: tuple, kwargs: dict) -> Effects:
-    """Takes one kernel of cuDNN for data with weights and more than two dimensions."""
+    """Takes one kernel of cuDNN for data of three or more dimensions with fp32 weights, unless the
+    data is bf16."""
     if _is_cudnns(args[0], args[1]):
         return ONE_KERNEL
     return Effects(kernels=3) if args[5] else Effects(d2d=1, kernels=2)

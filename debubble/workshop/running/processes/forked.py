@@ -62,8 +62,8 @@ def prepare(device: str, triton: bool = True) -> None:
 
 @functools.cache
 def keep_what_is_there() -> None:
-    """Excludes the objects that exist now from garbage collection, here and in each fork, which
-    lets a collection take less than the tenth of a second that it otherwise takes."""
+    """Excludes the objects that exist now from garbage collection, here and in each fork. Otherwise
+    a collection takes a tenth of a second."""
     gc.collect()
     gc.freeze()
 
