@@ -26,7 +26,7 @@ from .memory import pinning
 from .memory.address_map import AddressMap
 from .operators import backend
 from .operators.execution import Operation, execute
-from .operators.host_watch import HostWatch
+from .operators.host_watch import watching
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
@@ -162,7 +162,7 @@ class SimAccelerator:
         recorder = self._device.start_recording(most_calls)
         began = self._device.now
         try:
-            with HostWatch(self._device):
+            with watching(self._device):
                 yield lambda: self._device.now - began
         finally:
             timeline.hazards.extend(self._device.stop_recording())

@@ -1,5 +1,7 @@
 """Races between accesses by address: found by the bytes that they touch."""
 
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,8 @@ import torch
 import debubble
 from debubble.accelerator import ByAddress, Work
 from debubble.sim.memory.access_log import AccessLog, Touch
-from debubble.sim.memory.blocks import Access
+from debubble.sim.memory.blocks import Access, DeviceBlock
+from debubble.sim.memory.chosen import Chosen
 from debubble.sim.memory.range_table import RangeTable
 from tests.sim.memory_pool import BLOCK, addresses, pool, sizes
 
@@ -418,3 +421,74 @@ def test_the_log_finds_what_a_full_history_shows():
             assert bool(conflicts) == expected
             history.append((access, start, start + length, writes))
         assert len(log) < len(history)
+
+
+INDEX, EVERY = torch.tensor([2, 0]), torch.tensor([[[1, 0, 2], [2, 2, 0]]] * 2)
+CHOOSES = {
+    "index_select": lambda t: (1, INDEX),
+    "embedding": lambda t: (INDEX,),
+    "gather": lambda t: (1, EVERY),
+    "take": lambda t: (INDEX * 5 - 1,),
+    "index": lambda t: ([INDEX],),
+    "index a later dimension": lambda t: ([None, INDEX],),
+    "index two dimensions": lambda t: ([INDEX, None, INDEX[:, None]],),
+    "index from behind": lambda t: ([INDEX - 3],),
+    "index by int32": lambda t: ([INDEX.int()],),
+    "index by a mask": lambda t: ([t[..., 0] % 3 == 0],),
+    "index by a mask and more": lambda t: ([None, t[0, :, 0] % 3 == 0, torch.tensor([1])],),
+    "masked_select": lambda t: (t % 3 == 0,),
+    "index_copy_": lambda t: (1, INDEX, torch.full((t.shape[0], 2, t.shape[2]), -1.0)),
+    "index_add_": lambda t: (-1, INDEX, torch.full((*t.shape[:2], 2), -1.0)),
+    "index_fill_": lambda t: (0, INDEX, -1.0),
+    "index_put_": lambda t: ([INDEX, INDEX], torch.tensor(-1.0)),
+    "put_": lambda t: (INDEX * 5, torch.tensor([-1.0, -2.0])),
+    "scatter_": lambda t: (2, EVERY, -1.0),
+    "scatter_add_": lambda t: (0, EVERY, torch.full(EVERY.shape, -1.0)),
+    "scatter_reduce_": lambda t: (1, EVERY, torch.full(EVERY.shape, -1.0), "sum"),
+    "masked_fill_": lambda t: (t[:, :1, :1] % 2 == 0, -1.0),
+    "masked_scatter_": lambda t: (t % 2 == 0, torch.full(t.shape, -1.0)),
+}
+
+
+@pytest.mark.parametrize("layout", ["dense", "transposed", "a part"])
+@pytest.mark.parametrize("way", CHOOSES)
+def test_an_index_touches_the_bytes_that_it_chooses_and_no_others(way, layout):
+    """Each number is its own place, so what is read, or changes, is what was touched."""
+    memory = torch.arange(4 * 6 * 5, dtype=torch.float32)
+    tensor = memory.view(4, 6, 5)
+    tensor = {"dense": tensor, "transposed": tensor.mT, "a part": tensor[1:, ::2]}[layout]
+    name, arguments = way.partition(" ")[0], CHOOSES[way](tensor)
+    if name == "embedding":
+        tensor = tensor[:, 1]
+    chosen = Chosen.by(name, DeviceBlock(memory), (tensor, *arguments), name.endswith("_"))
+    starts, ends = chosen.ranges()
+    found = {n for at in zip(starts, ends, strict=True) for n in range(*at, 4)}
+    assert (starts[1:] > ends[:-1]).all()
+    before = memory.clone()
+    out = getattr(torch.ops.aten, name)(tensor, *arguments)
+    touched = before[memory != before] if name.endswith("_") else out.flatten()
+    assert {(n - memory.data_ptr()) // 4 for n in found} == {int(n) for n in touched}
+
+
+def test_an_index_that_chooses_nothing_touches_nothing():
+    for shape, index in (((4, 3), []), ((4, 0), [1]), ((0, 3), [])):
+        data, numbers = torch.zeros(shape), torch.tensor(index, dtype=torch.int64)
+        chosen = Chosen.by("index_select", DeviceBlock(data), (data, 0, numbers), False)
+        assert [len(part) for part in chosen.ranges()] == [0, 0]
+        assert chosen.span() == (0, 0)
+
+
+def test_many_reads_by_index_before_the_first_use_by_address(accelerator, memory, side):
+    """Some are forgotten, the last one isn't, and no input is kept from being freed."""
+    cache = torch.zeros(8, BLOCK, dtype=torch.uint8, device=accelerator.device)
+    index = torch.tensor([2], device=accelerator.device)
+    freed = weakref.ref(cache.block)
+    with debubble.record(accelerator) as timeline:
+        for _ in range(200):
+            cache.index_select(0, index)
+        with side:
+            memory.copy(memory.host, [1, 2], cache, [1, 2])
+    (hazard,) = timeline.hazards
+    assert "cache.index_select" in hazard.first.text
+    del cache
+    assert freed() is None

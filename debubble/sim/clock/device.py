@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from weakref import ref
 
 import torch
 
@@ -32,6 +33,7 @@ from debubble.timeline.event import HOST_LANE, CopyKind, Hazard
 from ..memory import pinning
 from ..memory.access_log import Touch
 from ..memory.blocks import Block
+from ..memory.chosen import Chosen
 from ..memory.illegal_access import IllegalMemoryAccess
 from ..memory.inflight import InFlight
 from ..memory.tape import Step, Tape
@@ -40,7 +42,7 @@ from .backward_streams import BackwardStreams
 from .copy_engine import CopyEngine
 from .cost import CostModel
 from .handing_out import HandingOut
-from .races import Races
+from .races import GraphUse, Races
 from .recorder import Recorder
 from .streams import SimStream
 
@@ -81,7 +83,7 @@ class SimDevice:
         """The thread that holds the lock for a launch, whose function may do anything meanwhile."""
         self._copy_engines = {"in": CopyEngine(), "out": CopyEngine()}
         self._starts: deque[float] = deque(maxlen=LAUNCH_QUEUE)
-        self.races = Races(lambda hazard: self.hazards.append(hazard))
+        self.races = Races(self._report)
         self.handing_out = HandingOut(self.races.report)
 
     # Threads.
@@ -218,9 +220,11 @@ class SimDevice:
         reads: Iterable[SimTensor] = (),
         writes: Iterable[SimTensor] = (),
         whole: bool = True,
+        chosen: Chosen | None = None,
     ) -> float:
         """Queues actions on the current stream and waits where they say so; returns when the
-        last of them ends. `whole`: they touch all of what these tensors look at."""
+        last of them ends. `whole`: they touch all of what these tensors look at; `chosen` is what
+        they touch of one of them, and then they touch all of what the others look at."""
         stream = self.current_stream()
         source = self.source()
         for action in actions:
@@ -230,13 +234,13 @@ class SimDevice:
                 self.host_waits(action.name, stream.free_at, stream.knowledge())
             else:
                 self._submit(action, stream, source)
-        self.races.by_tensors(stream, source, reads, writes, whole)
+        self.races.by_tensors(stream, source, reads, writes, whole, chosen)
         if self.now >= self.in_flight.next_done_at:
             self.settle()
         return stream.free_at
 
-    def replay(self, steps: list[Step]) -> None:
-        """Runs a captured tape as one launch."""
+    def replay(self, steps: list[Step], uses: list[GraphUse]) -> None:
+        """Runs a captured tape, which makes these uses of memory, as one launch."""
         start = self.now
         self.now += self.cost.graph_launch_us
         source = self.source()
@@ -244,10 +248,13 @@ class SimDevice:
             "graph_launch", "graph launch", HOST_LANE, start, self.now - start, source
         )
         stream = self.current_stream()
+        self.races.by_replay(stream, source, uses, sum([len(step.actions) for step in steps]))
         for step in steps:
             try:
                 if step.under_way is None:
                     self._run_again(step)
+                    if step.chosen is not None:
+                        self.races.by_index(stream, step.chosen)
                 for action in step.actions:
                     self._schedule(action, stream, step.source, launch)
                 if step.under_way is not None:
@@ -318,6 +325,17 @@ class SimDevice:
 
     # Races.
 
+    def _report(self, hazard: Hazard) -> None:
+        """A race among the steps of a graph happens in each replay."""
+        tape = self.capturing
+        (self.hazards if tape is None else tape.hazards).append(hazard)
+
+    def captures(self, step: Step, reads: Iterable[SimTensor], writes: Iterable[SimTensor]) -> None:
+        """A step that is captured just now will come in a replay where it stands."""
+        stream = self.current_stream()
+        stream.submitted += 1
+        self.races.in_capture(stream, step.source, reads, writes)
+
     def touches_host(self, tensor: torch.Tensor, *, writes: bool) -> None:
         """What was queued last reads or writes a tensor in host memory."""
         block = pinning.block_at(tensor.data_ptr())
@@ -339,9 +357,12 @@ class SimDevice:
         return tensor
 
     def made(self, tensor: SimTensor) -> SimTensor:
-        """A result: written by what was queued last. A capture queues nothing."""
+        """A result: written by what was queued, or captured, last."""
         if self.capturing is None:
             self.races.made(tensor.block)
+        else:
+            tensor.block.last_write = self.races.last_access
+            self.capturing.results.append((ref(tensor.block), tensor.data_on_cpu))
         self._hand_out(tensor)
         return tensor
 

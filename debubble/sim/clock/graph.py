@@ -16,6 +16,7 @@ from debubble.timeline.event import Hazard
 from ..memory.illegal_access import IllegalMemoryAccess
 from ..memory.tape import Tape, poison
 from .device import SimDevice
+from .races import GraphUse, uses_of
 
 RANDOM_STATE = [kernel("fill_", 8)] * 2
 """PyTorch writes a graph's random seed and offset into device memory as its capture begins."""
@@ -27,6 +28,7 @@ class SimGraph:
     def __init__(self, device: SimDevice) -> None:
         self.device = device
         self._tape: Tape | None = None
+        self._uses: list[GraphUse] = []
         self._freed: list[Hazard] = []
         self._watchers: list[_InputWatcher] = []
 
@@ -50,7 +52,8 @@ class SimGraph:
             tape.undo()
             for made in (*tape.blank, *(output for step in tape.steps for output in step.outputs)):
                 poison(made)
-        self._watch_inputs(tape)
+            self._uses = uses_of(tape)
+            self._watch_inputs(tape)
         self._tape = tape
 
     def replay(self) -> None:
@@ -58,9 +61,10 @@ class SimGraph:
         if self._tape is None:
             raise CaptureError(IS_EMPTY)
         # Known before: a replay on memory that was freed may not come to its end.
+        self.device.hazards.extend(self._tape.hazards)
         self.device.hazards.extend(self._freed)
         try:
-            self.device.replay(self._tape.steps)
+            self.device.replay(self._tape.steps, self._uses)
         except IllegalMemoryAccess as error:
             if self._freed:
                 error.why = str(self._freed_for(error.launched_at))
@@ -74,7 +78,7 @@ class SimGraph:
         """Memory that the graph uses but doesn't own may be freed before a replay."""
         watched = set(tape.made)
         for step in tape.steps:
-            for block, data in step.inputs:
+            for block, data, _, _ in step.inputs:
                 address = data.untyped_storage().data_ptr()
                 if address not in watched:
                     watched.add(address)

@@ -16,7 +16,8 @@ from ..memory.arrivals import Download
 from ..memory.blocks import Block, DeviceBlock
 from ..memory.inflight import Upload
 from ..memory.pieces import Pieces
-from ..memory.tape import Step, flat_tensors
+from ..memory.tape import Step, Use, flat_tensors
+from ..operators.execution import uses
 from ..tensor import SimTensor
 
 
@@ -78,10 +79,12 @@ class AddressWork:
         device.settle()
 
     def _captured(self, tensors: Sequence[SimTensor]) -> Step:
-        inputs: list[tuple[Block, torch.Tensor]] = [
-            (block, block.all_bytes()) for block in self._alive() if isinstance(block, DeviceBlock)
+        inputs = [
+            Use(block, block.all_bytes(), None, False)
+            for block in self._alive()
+            if isinstance(block, DeviceBlock)
         ]
-        inputs += [(tensor.block, tensor.data_on_cpu) for tensor in tensors]
+        inputs += uses(tensors, tensors, whole=False)
         return Step(_nothing, [], [self.action], self.source, inputs, under_way=self._ends_at)
 
     def _alive(self) -> list[Block]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from .blocks import Access, Block, Past, Span
 from .pieces import span_of
@@ -29,11 +30,16 @@ class Touch(NamedTuple):
 
 
 def range_of(past: Past) -> Span:
-    return past.where if isinstance(past.where, tuple) else span_of(past.where)
+    if isinstance(past.where, tuple):
+        return past.where
+    return span_of(past.where) if isinstance(past.where, torch.Tensor) else past.where.span()
 
 
 def touches_of(past: Past) -> list[Touch]:
     """None for an empty range."""
+    if not isinstance(past.where, (tuple, torch.Tensor)):
+        starts, ends = past.where.ranges()
+        return [Touch(starts, ends, past.wrote)] if len(starts) else []
     start, end = range_of(past)
     return [Touch(np.array([start]), np.array([end]), past.wrote)] if start < end else []
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from debubble.contract.source_line import SourceLine
 
-from .blocks import Access
 from .pieces import Pieces
 from .range_table import RangeTable
 
@@ -27,8 +26,6 @@ class Download:
     """uint8 [nbytes of host]: what will be there."""
     source: SourceLine | None
     number: int = 0
-    access: Access | None = None
-    """The copy's place in its stream."""
 
 
 class Overlay(NamedTuple):

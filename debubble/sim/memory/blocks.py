@@ -7,6 +7,7 @@ from collections import deque
 from typing import Literal, NamedTuple, Protocol
 from weakref import WeakSet, ref
 
+import numpy as np
 import torch
 
 from debubble.contract.source_line import SourceLine, source_line
@@ -24,12 +25,19 @@ Span = tuple[int, int]
 """Addresses of the first byte of a range and of the one behind its last."""
 
 
+class Part(Protocol):
+    """Some of the bytes that a tensor looks at."""
+
+    def ranges(self) -> tuple[np.ndarray, np.ndarray]: ...
+    def span(self) -> Span: ...
+
+
 class Past(NamedTuple):
-    """That work touched all of a range: all that a tensor on sim looks at, by its data, or a span
-    of host memory. (A tensor would keep that from being freed.)"""
+    """That work touched all of a range: all that a tensor on sim looks at, by its data, a part of
+    it, or a span of host memory. (A tensor would keep that from being freed.)"""
 
     access: Access
-    where: torch.Tensor | Span
+    where: torch.Tensor | Span | Part
     wrote: bool
 
 
@@ -121,6 +129,7 @@ class Block:
         "last_write",
         "log",
         "made_by",
+        "other_reads",
         "owner",
         "past",
         "returns",
@@ -133,6 +142,9 @@ class Block:
     def __init__(self) -> None:
         self.last_write: Access | None = None
         self.last_read: Access | None = None
+        """Since it was written last, as `other_reads`."""
+        self.other_reads: dict[int, Access] | None = None
+        """The last reads by other streams that are in no order with `last_read`."""
         self.past: list[Past] | None = None
         """The last accesses to parts of it, while it isn't used by address."""
         self.log: Log | None = None
@@ -158,6 +170,10 @@ class Block:
     def hold(self) -> object:
         """What keeps its bytes, though not the block itself, from being freed."""
         raise NotImplementedError
+
+    def forget_accesses(self) -> None:
+        """Must be called when all that was queued is done, or was never queued."""
+        self.last_write = self.last_read = self.other_reads = None
 
     def used_by(self, access: Access) -> None:
         """Remembered if it is on another stream than the owner's."""

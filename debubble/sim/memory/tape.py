@@ -5,15 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import ref
 
 import torch
 
 from debubble.contract.source_line import SourceLine
 from debubble.rules.action import Action
+from debubble.timeline.event import Hazard
 
 from .blocks import Block
+from .chosen import Chosen
 from .illegal_access import IllegalMemoryAccess
+
+
+class Use(NamedTuple):
+    """What a step touches of an allocation: all that `data` looks at if it is `whole`."""
+
+    block: Block
+    data: torch.Tensor
+    wrote: bool | None
+    """None for an access by address, which the step reports itself."""
+    whole: bool
 
 
 @dataclass(slots=True)
@@ -25,12 +38,13 @@ class Step:
     """CPU tensors that the operation made, in the order in which `call` returns them."""
     actions: list[Action]
     source: SourceLine | None
-    inputs: list[tuple[Block, torch.Tensor]] = field(default_factory=list)
-    """The allocations that it touches, with their data."""
+    inputs: list[Use] = field(default_factory=list)
     writes: list[torch.Tensor] = field(default_factory=list)
     """CPU tensors that `call` writes in place."""
     drawn: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
     """Where random numbers went, and which: drawing them again would give others."""
+    chosen: Chosen | None = None
+    """What it touches of one allocation, where it chooses by index."""
     under_way: Callable[[float], None] | None = None
     """Instead of `run` in a replay, for what is under way after its launch: told when it ends."""
 
@@ -58,6 +72,10 @@ class Tape:
         """Addresses of the allocations that the tape made."""
         self.blank: list[torch.Tensor] = []
         """Those that no step made: memory that was asked for, to be written to later."""
+        self.results: list[tuple[ref[Block], torch.Tensor]] = []
+        """Allocations that hold a step's result, with their data."""
+        self.hazards: list[Hazard] = []
+        """Races among the steps of a graph."""
         self.num_uploads = 0
         """Under way that began here."""
         self._before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}

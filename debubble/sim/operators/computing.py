@@ -15,6 +15,7 @@ from debubble.rules.effects import NOTHING, ONE_KERNEL, Effects
 from debubble.rules.operators import rule_of
 
 from ..clock.device import SimDevice
+from ..memory.chosen import Chosen
 from ..memory.tape import flat_tensors
 from ..tensor import SimTensor
 from .differences.lost_values import WRITTEN, noting_losses
@@ -124,7 +125,8 @@ class Computation:
         elif self.name in WRITTEN:
             plain = partial(self.func, *cpu_args, **cpu_kwargs)
             call = noting_losses(self.device, self.name, plain, cpu_args, cpu_kwargs)
-        out = self.compute(effects, cpu_args, cpu_kwargs, on_device, written, call)
+        chosen = None if self.whole else self._chosen(args, cpu_args)
+        out = self.compute(effects, cpu_args, cpu_kwargs, on_device, written, call, chosen)
         for tensor in written:
             if tensor.data_on_cpu.shape != tensor.shape:
                 tensor.look_at(tensor.data_on_cpu, tensor.block)
@@ -144,9 +146,11 @@ class Computation:
         on_device: list[SimTensor],
         written: Sequence[SimTensor] = (),
         call: Callable[[], Any] | None = None,
+        chosen: Chosen | None = None,
     ) -> Any:
         """The result on the CPU of what is read from `on_device` and maybe `written` to. `call`
-        computes it where the CPU's own operator on these arguments would not do."""
+        computes it where the CPU's own operator on these arguments would not do; `chosen` is the
+        part that it touches of its first argument."""
         if self.device.rules_out_waits:
             self.device.check(self.name, effects.actions(kernel(self.name)))
         if call is None and self.name in IN_FLOAT32 and _is_large_in_halves(on_device):
@@ -161,8 +165,19 @@ class Computation:
             True,
             effects is not ONE_KERNEL and effects.waits,
             self.whole,
+            chosen,
         )
         return execute(self.device, operation)
+
+    def _chosen(self, args: tuple, cpu_args: Sequence) -> Chosen | None:
+        """Found only where another stream, or a copy by address, could touch the same memory."""
+        of = args[0]
+        if not isinstance(of, SimTensor):
+            return None
+        if self.device.number_of_streams == 1 and of.block.log is None:
+            return None
+        name = self.name.partition(".")[0]
+        return Chosen.by(name, of.block, cpu_args, bool(self.written_arguments))
 
     def _actions(
         self, effects: Effects, inputs: list[SimTensor], cpu_args: Sequence, out: Any

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import torch
 
+from debubble.contract.source_line import SourceLine
 from debubble.rules.action import Action
 from debubble.rules.copies import device_copy, download, nbytes_of, upload
 
 from ..clock.device import SimDevice
 from ..memory import pinning
 from ..memory.inflight import looking_at
+from ..memory.tape import Step
 from ..tensor import SimTensor
-from .execution import Operation, execute
+from .execution import Operation, capture_later, execute, run
 from .host_watch import report_read
 
 
@@ -63,12 +67,16 @@ class Copies:
         device, data = self.device, target.data_on_cpu
         actions = upload(data, source, non_blocking)
         device.check("copy_", actions)
-        if non_blocking and _reads_pinned(actions) and device.capturing is None:
-            self._upload_later(target, source, actions)
+        if non_blocking and _reads_pinned(actions):
+            device.host_works(device.cost.op_us)
+            send = partial(self._send, data, source, device.source())
+            if device.capturing is not None:
+                capture_later(device, send, actions, [], [target])
+                return
+            send(device.perform(actions, writes=[target]))
             return
         if _reads_pinned(actions):
             # The device reads when its stream gets there, after copies that are queued before.
-            self._expect_after_downloads(source)
             device.settle(by=device.current_stream().free_at)
         elif device.recorder is not None:
             report_read(device, source)
@@ -77,46 +85,43 @@ class Copies:
         execute(device, Operation(lambda: data.copy_(staged), lambda _: actions, [], [target]))
         device.touches_host(source, writes=False)
 
-    def _upload_later(self, target: SimTensor, source: torch.Tensor, actions: list[Action]) -> None:
-        """The device reads the host's memory when the stream gets there."""
-        device, data, in_flight = self.device, target.data_on_cpu, self.device.in_flight
-        device.host_works(device.cost.op_us)
-        self._expect_after_downloads(source)
-        done_at = device.perform(actions, writes=[target])
+    def _send(
+        self, data: torch.Tensor, source: torch.Tensor, line: SourceLine | None, done_at: float
+    ) -> None:
+        """Begins a copy that was queued just now: the device reads the host's memory when the
+        stream gets there."""
+        device, in_flight = self.device, self.device.in_flight
         device.touches_host(source, writes=False)
-        in_flight.ends_at(in_flight.copy(data, source, device.source()), done_at)
-
-    def _expect_after_downloads(self, source: torch.Tensor) -> None:
-        """Reports a copy into `source` that another stream may not have done by now."""
-        pending = self.device.in_flight.reader_of_pending(source)
-        if pending is not None:
-            stream, line = self.device.current_stream(), self.device.source()
-            self.device.races.expect_before(pending.access, stream, line, "written")
+        in_flight.ends_at(in_flight.copy(data, source, line), done_at)
 
     def _download(self, target: torch.Tensor, source: SimTensor, non_blocking: bool) -> None:
         device, data = self.device, source.data_on_cpu
         actions = download(target, data, non_blocking)
         device.check("copy_", actions)
         comes_later = non_blocking and bool(actions) and not actions[-1].pageable
+        device.host_works(device.cost.op_us)
+        bring = partial(self._bring, target, data, device.source())
         if device.capturing is not None:
-            into_host = Operation(
-                lambda: target.copy_(data), lambda _: actions, [source], has_result=False
-            )
-            execute(device, into_host)
+            capture_later(device, bring, actions, [source], [])
         elif comes_later:
-            result = np.empty(nbytes_of(target), np.uint8)
-            view = looking_at(result, target)
-            execute(device, Operation(lambda: view.copy_(data), lambda _: actions, [source]))
-            coming = device.in_flight.download_to(target, result, device.source())
-            coming.access = device.races.last_access
-            device.in_flight.ends_at(coming, device.current_stream().free_at)
-            device.touches_host(target, writes=True)
-            device.settle()
+            bring(device.perform(actions, reads=[source]))
         else:
-            device.host_works(device.cost.op_us)
             device.perform(actions, reads=[source])
             device.touches_host(target, writes=True)
             target.copy_(data)
+
+    def _bring(
+        self, target: torch.Tensor, data: torch.Tensor, line: SourceLine | None, done_at: float
+    ) -> None:
+        """Begins a copy that was queued just now: its bytes are on the host when it is done."""
+        device, in_flight = self.device, self.device.in_flight
+        result = np.empty(nbytes_of(target), np.uint8)
+        view = looking_at(result, target)
+        run(device, Step(lambda: view.copy_(data), [], [], line))
+        coming = in_flight.download_to(target, result, line)
+        in_flight.ends_at(coming, done_at)
+        device.touches_host(target, writes=True)
+        device.settle()
 
 
 def _reads_pinned(actions: list[Action]) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 from debubble.rules.action import Action
 
 from ..clock.device import SimDevice
-from ..memory.tape import Step, Tape, flat_tensors
+from ..memory.chosen import Chosen, is_whole
+from ..memory.tape import Step, Tape, Use, flat_tensors
 from ..tensor import SimTensor
 
 
@@ -32,6 +33,8 @@ class Operation:
     """The host has to know the result, so that all that is queued is done before it."""
     whole: bool = True
     """It touches all of what its tensors look at, and doesn't choose by index or address."""
+    chosen: Chosen | None = None
+    """What it touches of one of them, where it chooses by index."""
 
 
 def execute(device: SimDevice, operation: Operation) -> Any:
@@ -49,15 +52,56 @@ def execute(device: SimDevice, operation: Operation) -> Any:
     actions = operation.actions(out)
     if journal is not None:
         journal.append(_step(device, operation, out, actions))
-    device.perform(actions, operation.reads, operation.writes, operation.whole)
+    device.perform(actions, operation.reads, operation.writes, operation.whole, operation.chosen)
     return out
 
 
 def _capture(device: SimDevice, tape: Tape, operation: Operation) -> Any:
     tape.will_write(tensor.data_on_cpu for tensor in operation.writes)
     out = operation.call() if operation.has_result else None
-    tape.append(_step(device, operation, out, operation.actions(out)))
+    step = _step(device, operation, out, operation.actions(out))
+    tape.append(step)
+    device.captures(step, operation.reads, operation.writes)
     return out
+
+
+def run(device: SimDevice, step: Step) -> Any:
+    """Runs a step that is queued now, and keeps it where it may have to be run again."""
+    if device.in_flight.uploads:
+        device.in_flight.will_write(step.writes).append(step)
+    return step.call()
+
+
+def capture_later(
+    device: SimDevice,
+    begin: Callable[[float], None],
+    actions: list[Action],
+    reads: Sequence[SimTensor],
+    writes: Sequence[SimTensor],
+) -> None:
+    """Captures what is under way after the launch of a replay: `begin` is told when it ends."""
+    assert device.capturing is not None
+    step = Step(_nothing, [], actions, device.source(), uses(reads, writes, True), under_way=begin)
+    device.capturing.append(step)
+    device.captures(step, reads, writes)
+
+
+def _nothing() -> None:
+    """A capture moves no bytes."""
+
+
+def uses(
+    reads: Sequence[SimTensor],
+    writes: Sequence[SimTensor],
+    whole: bool,
+    chosen: Chosen | None = None,
+) -> list[Use]:
+    return [
+        Use(block, tensor.data_on_cpu, wrote, is_whole(block, whole, chosen))
+        for tensors, wrote in ((reads, False), (writes, True))
+        for tensor in tensors
+        for block in (tensor.block,)
+    ]
 
 
 def _step(device: SimDevice, operation: Operation, out: Any, actions: list[Action]) -> Step:
@@ -68,7 +112,8 @@ def _step(device: SimDevice, operation: Operation, out: Any, actions: list[Actio
         outputs,
         actions,
         device.source(),
-        [(tensor.block, tensor.data_on_cpu) for tensor in (*operation.reads, *operation.writes)],
+        uses(operation.reads, operation.writes, operation.whole, operation.chosen),
         writes=[tensor.data_on_cpu for tensor in operation.writes],
         drawn=[(tensor, tensor.clone()) for tensor in drawn],
+        chosen=operation.chosen,
     )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from debubble.contract.follow import into_threads
 from debubble.contract.source_line import source_line
 from debubble.rules.calls import during
 from debubble.timeline.event import Hazard
@@ -17,6 +20,18 @@ from ..memory.tape import flat_tensors
 from ..tensor import SimTensor
 
 READ_WITHOUT_OPERATOR = {torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__}
+
+
+@contextmanager
+def watching(device: SimDevice) -> Iterator[None]:
+    """Watches this thread in the block, and threads and tasks of pools that are begun in it."""
+
+    def enter() -> AbstractContextManager[object]:
+        watched = any(type(mode) is _Operators for mode in _modes())
+        return nullcontext() if watched else HostWatch(device)
+
+    with into_threads(enter), enter():
+        yield
 
 
 class HostWatch:
@@ -52,7 +67,8 @@ class _Operators(TorchDispatchMode):
             and (in_flight.uploads or in_flight.downloads)
             and not _is_upload(func, kwargs)
         ):
-            self._look_at(func, args, kwargs or {})
+            with self.device.lock:
+                self._look_at(func, args, kwargs or {})
         return func(*args, **(kwargs or {}))
 
     def _look_at(self, func: Any, args: tuple, kwargs: dict) -> None:
@@ -74,9 +90,13 @@ def _is_upload(func: Any, kwargs: dict | None) -> bool:
 
 def modes_are_on() -> bool:
     """Whether PyTorch shows operators to a mode. Sim's own looks at none that is on the device."""
+    return any(type(mode) is not _Operators for mode in _modes())
+
+
+def _modes() -> list[Any]:
+    """Those of this thread that operators are shown to."""
     count = torch._C._len_torch_dispatch_stack()
-    modes = [torch._C._get_dispatch_stack_at(place) for place in range(count)]
-    return any(type(mode) is not _Operators for mode in modes)
+    return [torch._C._get_dispatch_stack_at(place) for place in range(count)]
 
 
 class _Reads(TorchFunctionMode):
@@ -86,7 +106,8 @@ class _Reads(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func in READ_WITHOUT_OPERATOR and self.device.in_flight.downloads:
-            report_read(self.device, args[0])
+            with self.device.lock:
+                report_read(self.device, args[0])
         with during(func, args, kwargs):
             return func(*args, **(kwargs or {}))
 
