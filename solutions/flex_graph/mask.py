@@ -59,7 +59,7 @@ class MaskTables(Protocol):
 
     @property
     def query_start_loc(self) -> torch.Tensor:
-        """[R + 1]: where each request's tokens start in the step, then the last end."""
+        """[R + 1]: where each request's tokens start in the step, then where the last one's end."""
 
     @property
     def seq_lens(self) -> torch.Tensor:
@@ -71,7 +71,7 @@ class MaskTables(Protocol):
 
     @property
     def physical_to_logical(self) -> torch.Tensor:
-        """[R, num_gpu_blocks]: which of a request's pages a block is, -1 for others' blocks."""
+        """[R, num_gpu_blocks]: the index of each block among the request's pages, or -1."""
 
 
 def paged_mask_mod(mask: Mask, tables: MaskTables, limits: Limits) -> MaskMod:
@@ -109,7 +109,7 @@ def paged_mask_mod(mask: Mask, tables: MaskTables, limits: Limits) -> MaskMod:
             # FlexAttention evaluates this for keys of other requests too, and the function may look
             # up values by position.
             inside = position.clamp(0, last_position), kv.clamp(0, last_position)
-            # This function sees one batch, whatever batch FlexAttention is called with.
+            # The function always sees batch 0, whatever batch FlexAttention is called with.
             sees = sees & also(b * 0 if alone else b, h, *inside)
         return sees
 

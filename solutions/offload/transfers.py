@@ -51,7 +51,7 @@ class TransferResult(NamedTuple):
     num_bytes: int
     """Bytes that were copied; 0 if the transfer failed, since it may have stopped anywhere."""
     error: str | None
-    """Why the transfer failed; None if all its bytes have arrived."""
+    """The reason why the transfer failed; None if all its bytes have arrived."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,10 +29,10 @@ class ModelInputs(NamedTuple):
 class StepInputs:
     """The inputs of all steps: int32 on the device, at addresses that graphs may capture.
 
-    token_ids, positions, slot_mapping  [max_num_batched_tokens], then 0, 0 and -1 after the batch
-    query_start_loc                     [max_num_seqs + 1], the batch's end repeated after it
-    seq_lens                            [max_num_seqs], 0 after the batch
-    block_table                         [max_num_seqs, pages_per_seq], anything where no token is
+    token_ids, positions, slot_mapping  [max_num_batched_tokens]; 0, 0 and -1 after the batch
+    query_start_loc                     [max_num_seqs + 1]; the batch's end repeated after it
+    seq_lens                            [max_num_seqs]; 0 after the batch
+    block_table                         [max_num_seqs, pages_per_seq]; anything where no token is
 
     At first they are as after a batch: no requests, and tokens whose keys are not stored.
     """

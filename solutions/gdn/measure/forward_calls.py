@@ -41,8 +41,8 @@ class Sequences:
 
 
 class RuleInputs(NamedTuple):
-    """q, k, v [1, T, H, 128] and beta [1, T, H] bfloat16, g [1, T, H] float32, and states
-    [N, H, 128, 128] float32."""
+    """Inputs of the rule: q, k, v [1, T, H, 128] and beta [1, T, H] bfloat16, g [1, T, H] float32,
+    and states [N, H, 128, 128] float32."""
 
     q: torch.Tensor
     k: torch.Tensor

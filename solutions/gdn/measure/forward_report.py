@@ -36,7 +36,7 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True)
 class Times:
-    """Microseconds of one call, medians."""
+    """Median microseconds of one call."""
 
     as_called_us: float
     """Measured on an idle device, which waits for the host: includes the host's time."""

@@ -95,7 +95,7 @@ class ScheduledStep:
 
     @cached_property
     def token_table(self) -> np.ndarray:
-        """[num_requests, max_len] int32: every row's tokens."""
+        """[num_requests, max_len] int32: the tokens of each row."""
         return np.stack([request.tokens for request in self.requests])
 
     @cached_property
@@ -122,7 +122,7 @@ class ScheduledStep:
 
     @cached_property
     def bad_words(self) -> dict[int, list[list[int]]]:
-        """{row: token sequences that its request must not say}."""
+        """{row: token sequences that its request must not generate}."""
         return {row: request.bad_words for row, request in enumerate(self.requests)}
 
     def prepared(self) -> ScheduledStep:

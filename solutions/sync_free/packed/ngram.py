@@ -28,7 +28,7 @@ def plan_ngram_update(
 
 @dataclass(frozen=True, slots=True)
 class NgramPlan:
-    """Each request's row after the update, and the arrays that `NgramBatch.arrays` describes."""
+    """Each request's row after the update, and the arrays of `NgramBatch.arrays`."""
 
     req_id_to_row: Mapping[str, int] | None
     arrays: HostArrays
