@@ -41,6 +41,16 @@ def histc(args: tuple, kwargs: dict) -> Effects:
     return Effects(kernels=2, reads=2, kernels_after=2)
 
 
+def matrix_exp(args: tuple, kwargs: dict) -> Effects:
+    """One matrix is compared with each bound of an approximation, a batch is sorted by them."""
+    matrices = args[0]
+    if matrices.numel() == 0 or matrices.size(-1) == 1:
+        return ONE_KERNEL
+    if matrices.numel() == matrices.size(-1) ** 2:
+        return Effects(uploads=3, kernels=8, reads=3, kernels_after=8)
+    return Effects(uploads=1, kernels=8, reads=2, kernels_after=8)
+
+
 def unique_consecutive(args: tuple, kwargs: dict) -> Effects:
     """Compares rows if there is a dimension, and then also waits for the number of rows."""
     dim = args[3] if len(args) > 3 else kwargs.get("dim")

@@ -41,17 +41,14 @@ def index(args: tuple, kwargs: dict) -> Effects:
 
 
 def index_put_(args: tuple, kwargs: dict) -> Effects:
-    """Fills by mask if a number is put through one mask; any other value has to be on the
-    device."""
+    """Fills by mask if a number is put through one mask on the device; any other value, and a
+    mask on the CPU, has to be on the device."""
     indices, value = args[1:3]
     accumulate = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
     from_host = value.device.type == "cpu"
-    masks = [i for i in indices if i is not None and i.dtype == torch.bool]
-    if (
-        from_host
-        and value.numel() == 1
-        and len(masks) == len([i for i in indices if i is not None]) == 1
-    ):
+    given = [i for i in indices if i is not None]
+    is_mask = len(given) == 1 and given[0].dtype == torch.bool and given[0].device.type != "cpu"
+    if is_mask and from_host and value.numel() == 1:
         return ONE_KERNEL
     put = Effects(kernels=0, kernels_after=21 if accumulate else 1)
     return index_tensors(indices) + put + Effects(uploads=from_host, kernels=0)

@@ -11,7 +11,7 @@ import functools
 
 import torch
 
-from .answers import bincount, equal, histc, nonzero, unique, unique_consecutive
+from .answers import bincount, equal, histc, matrix_exp, nonzero, unique, unique_consecutive
 from .copies import dense_alike
 from .effects import (
     COPIED_FIRST,
@@ -46,7 +46,7 @@ from .products import (
     normalisation_backward,
     product,
 )
-from .reductions import multinomial, of_all, permutation, scan, sort, topk, total
+from .reductions import multinomial, normal, of_all, permutation, scan, sort, topk, total
 from .spectra import fft_back, fft_of_complex
 
 
@@ -148,6 +148,9 @@ TABLE: dict[str, Rule] = {
     "renorm_": Effects(kernels=3),
     "randperm": permutation,
     "multinomial": multinomial,
+    "normal.Tensor_Tensor": normal,
+    "normal.float_Tensor": normal,
+    "normal.Tensor_float": normal,
     "mm": product,
     "addmm": addmm,
     "addmv": Effects(kernels=2),
@@ -194,6 +197,9 @@ TABLE: dict[str, Rule] = {
     "linalg_qr": Effects(kernels=16),
     "linalg_lstsq": Effects(d2d=1, kernels=14, reads=1),
     "linalg_solve_triangular": Effects(kernels=4),
+    "linalg_matrix_exp": matrix_exp,
+    # As often as at least: eigenvalues decide how often the library waits.
+    "linalg_eig": Effects(pinned_uploads=1, kernels=14, reads=9, syncs=11),
 }
 
 TAKEN_APART_ELSEWHERE = (

@@ -64,6 +64,17 @@ def permutation(args: tuple, kwargs: dict) -> Effects:
     return Effects(kernels=5 if args[0] < 30000 else 11)
 
 
+def normal(args: tuple, kwargs: dict) -> Effects:
+    """Whether a standard deviation is negative the host asks twice, once if told where to write."""
+    std = args[1] if len(args) > 1 else kwargs.get("std")
+    if not isinstance(std, torch.Tensor):
+        return Effects(kernels=2)
+    if std.numel() == 0:
+        return ONE_KERNEL
+    checks = 1 if "out" in kwargs else 2
+    return Effects(kernels=2 * checks, reads=checks, kernels_after=3)
+
+
 def multinomial(args: tuple, kwargs: dict) -> Effects:
     replacement = args[2] if len(args) > 2 else kwargs.get("replacement", False)
     if replacement and args[1] > 1:

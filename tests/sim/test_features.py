@@ -131,6 +131,39 @@ def test_ctc_reads_lengths_wherever_they_are(accelerator):
         torch.testing.assert_close(got.cpu(), expected)
 
 
+MEASURED = {
+    "torch.normal(x, s)": (2, 0, 0),
+    "torch.normal(0.0, s)": (2, 0, 0),
+    "torch.normal(x, 1.0)": (0, 0, 0),
+    "torch.normal(x, s, out=y)": (1, 0, 0),
+    "torch.normal(x[:0], s[:0])": (0, 0, 0),
+    "torch.distributions.Normal(x, s, validate_args=False).sample()": (2, 0, 0),
+    "x[on_cpu] = 4.0": (0, 1, 1),
+    "x[on_cpu, 0] = 4.0": (0, 1, 1),
+    "x[on_cpu.to(x.device)] = 4.0": (0, 1, 0),
+    "torch.linalg.matrix_exp(x[:3])": (3, 3, 0),
+    "torch.linalg.matrix_exp(x.expand(2, 4, 3)[:, :3])": (2, 1, 0),
+    "torch.linalg.matrix_exp(x[:1, :1])": (0, 0, 0),
+    "torch.linalg.eig(x[:3])": (9, 0, 1),
+    "torch.linalg.eigvals(x[:3])": (9, 0, 1),
+}
+"""Reads, pageable uploads and pinned ones on an H100; `matrix_exp` of a batch is a value and a
+download, of eigenvalues these are the fewest that were seen."""
+
+
+@pytest.mark.parametrize("expression", MEASURED)
+def test_an_operator_waits_as_often_as_on_an_h100(accelerator, expression):
+    x, y, s = (torch.ones(4, 3, device=accelerator.device) for _ in range(3))
+    names = {"torch": torch, "x": x, "y": y, "s": s, "on_cpu": torch.tensor([True, False] * 2)}
+    with debubble.record(accelerator) as timeline:
+        exec(expression, names)
+    counts = timeline.counts()
+    found = counts["d2h"], counts["h2d_pageable"], counts["h2d_pinned"]
+    assert found == MEASURED[expression]
+    more = 11 if "eig" in expression else 0
+    assert counts["host_syncs"] == found[0] + found[1] + more
+
+
 def test_data_parallel_is_the_one_device(accelerator):
     model = nn.DataParallel(nn.Linear(3, 2).to("sim"))
     assert model(torch.rand(4, 3, device="sim")).shape == (4, 2)
