@@ -69,6 +69,7 @@ class SyncReport:
             "times": self.timeline.label,
             "modelled": self.timeline.modelled,
             "cut_off": self.timeline.cut_off,
+            "unmeasured": self.timeline.unmeasured,
             "used_the_device": self.used_the_device,
             "steps_of": _steps(self.steps),
             "ended_early": [

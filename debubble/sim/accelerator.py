@@ -168,6 +168,7 @@ class SimAccelerator:
             timeline.hazards.extend(self._device.stop_recording())
             timeline.events.extend(recorder.events)
             timeline.cut_off = recorder.is_full
+            timeline.unmeasured = sorted(recorder.unmeasured)
 
     @contextmanager
     def as_cuda(self) -> Iterator[None]:

@@ -21,7 +21,8 @@ class TimelineData:
 
     `description` names the source of the times ("NVIDIA H200", "sim, modelled on NVIDIA H200");
     `modelled` is True when they come from a cost model and not from a clock. `cut_off` is True if
-    the recording was full before its block ended, and holds the beginning only.
+    the recording was full before its block ended, and holds the beginning only. `unmeasured`
+    has the operators whose counts were never seen on a GPU, so that sim's are a guess.
     """
 
     accelerator: str
@@ -30,6 +31,7 @@ class TimelineData:
     events: list[Event] = field(default_factory=list)
     hazards: list[Hazard] = field(default_factory=list)
     cut_off: bool = False
+    unmeasured: list[str] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
         """Returns how many events there are of each kind that matters; the same on sim and on

@@ -87,6 +87,7 @@ class SavedTimeline(TypedDict):
     modelled: bool
     time_unit: str
     cut_off: NotRequired[bool]
+    unmeasured: NotRequired[list[str]]
     names: list[str]
     sources: list[tuple[str, int, str, str]]
     source_columns: NotRequired[list[int | None]]
@@ -192,6 +193,7 @@ def encode_timeline(timeline: TimelineData) -> str:
         "modelled": timeline.modelled,
         "time_unit": "us",
         **({"cut_off": True} if timeline.cut_off else {}),
+        **({"unmeasured": [*map(written, timeline.unmeasured)]} if timeline.unmeasured else {}),
         "names": names.values,
         "sources": [
             [
@@ -341,6 +343,7 @@ def build_timeline(data: SavedTimeline) -> TimelineData:
         events=events,
         hazards=hazards,
         cut_off=cut_off,
+        unmeasured=[checked_text(name) for name in data.get("unmeasured", [])],
     )
 
 

@@ -220,6 +220,15 @@ def sentences(
         said.append(
             f"Nothing ran on the device ({timeline.description}), so there was nothing to find."
         )
+    if names := timeline.unmeasured:
+        some = (
+            "1 operator of this run was"
+            if len(names) == 1
+            else f"{len(names)} operators of this run were"
+        )
+        more = len(names) - MOST_NAMES
+        listed = ", ".join([*names[:MOST_NAMES], *([f"{more} more"] if more > 0 else [])])
+        said.append(f"{some} never measured on a GPU: {listed}.")
     if timeline.cut_off:
         said.append(
             "The recording was full before the end, and what came later is not listed: "
@@ -236,6 +245,9 @@ def _without_a_loop(steps: Steps | None) -> list[str]:
         f"Set-up is not told from steps: no loop was passed {often} with the device in use before "
         "the last wait."
     ]
+
+
+MOST_NAMES = 12
 
 
 def _sum(findings: Sequence[Finding]) -> str:

@@ -244,3 +244,21 @@ def test_a_path_in_sarif_is_a_uri_whatever_the_file_is_called(file):
     assert uri.isascii() and not set(uri) & set(' "<>[]\\^`{|}')
     assert urlsplit(uri).path == uri
     assert unquote_to_bytes(uri) == os.fsencode(file)
+
+
+def test_operators_that_no_gpu_was_asked_about_are_named(x, tmp_path):
+    def report_of(work):
+        with debubble.find_host_syncs() as report:
+            work()
+        return report
+
+    x = x.float()
+    assert "measured on a GPU" not in str(report_of(lambda: x.add_(1).exp().sum()))
+    report = report_of(lambda: torch.special.bessel_j0(x.erfinv().erfinv()))
+    sentence = "2 operators of this run were never measured on a GPU: erfinv, special_bessel_j0."
+    measured = debubble.accelerator().name == "cuda"
+    assert (sentence in str(report)) is not measured
+    assert report.as_dict()["unmeasured"] == ([] if measured else ["erfinv", "special_bessel_j0"])
+    report.timeline.save(tmp_path / "timeline.json")
+    loaded = debubble.Timeline.load(tmp_path / "timeline.json")
+    assert loaded.unmeasured == report.timeline.unmeasured

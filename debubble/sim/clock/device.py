@@ -434,6 +434,11 @@ class SimDevice:
         """Adds an event to the recording, if there is one; returns its index there."""
         return None if self.recorder is None else self.recorder.note(*what, **of_device_work)
 
+    def note_unmeasured(self, name: str) -> None:
+        """Adds an operator to the recording's list of what was never measured on a GPU."""
+        if self.recorder is not None:
+            self.recorder.unmeasured.add(name)
+
     def _lengthen(self, index: int | None, duration: float) -> None:
         if self.recorder is not None:
             self.recorder.lengthen(index, duration)

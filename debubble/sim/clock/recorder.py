@@ -17,6 +17,8 @@ class Recorder:
     def __init__(self, time_zero: float, most_calls: int | None = None) -> None:
         self.events: list[Event] = []
         self.is_full = False
+        self.unmeasured: set[str] = set()
+        """Operators whose counts nobody has seen on a GPU."""
         self._time_zero, self._calls_left = time_zero, most_calls
         self._thread = threading.get_ident()
         self._lock = threading.RLock()  # A finalizer that runs in here may note something too.

@@ -38,6 +38,7 @@ class Collective:
         group = c10d.ProcessGroup.unbox(args[place])
         cpu_args[place] = _for_cpu(group).boxed()
         on_device = [tensor for tensor in inputs if isinstance(tensor, SimTensor)]
+        self.device.note_unmeasured(f"c10d::{self.name}")
         actions = self._actions(group.size(), on_device)
         self.device.check(self.name, actions)
 

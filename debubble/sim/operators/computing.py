@@ -12,6 +12,7 @@ import torch
 from debubble.rules.action import Action, kernel
 from debubble.rules.composition import name_of
 from debubble.rules.effects import NOTHING, ONE_KERNEL, Effects
+from debubble.rules.measured import is_measured
 from debubble.rules.operators import rule_of
 
 from ..clock.device import SimDevice
@@ -83,6 +84,7 @@ class Computation:
         """Where the CPU's operator refuses a Python number that PyTorch hands over."""
         self.widened = types_to_widen(self.name)
         self.rule = rule_of(self.name)
+        self.is_measured = is_measured(self.name)
         is_a_question = bool(schema.returns) and not schema.is_mutable
         if (
             self.rule is ONE_KERNEL
@@ -151,6 +153,8 @@ class Computation:
         """The result on the CPU of what is read from `on_device` and maybe `written` to. `call`
         computes it where the CPU's own operator on these arguments would not do; `chosen` is the
         part that it touches of its first argument."""
+        if not self.is_measured:
+            self.device.note_unmeasured(self.name.partition(".")[0])
         if self.device.rules_out_waits:
             self.device.check(self.name, effects.actions(kernel(self.name)))
         if call is None and self.name in IN_FLOAT32 and _is_large_in_halves(on_device):

@@ -123,8 +123,8 @@ def _ctc_loss(
     target_lengths: torch.Tensor,
     *options: Any,
 ) -> torch.Tensor:
-    """CUDA takes the lengths from the host: those on the device are read, first to ask whether cuDNN
-    could use them, and again."""
+    """CUDA takes the lengths from the host: it reads those on the device, first to ask whether
+    cuDNN could use them, and again."""
     for _ in range(2):
         lengths = input_lengths.tolist(), target_lengths.tolist()
     return torch.ops.aten.ctc_loss.IntList(log_probs, targets, *lengths, *options)
