@@ -126,7 +126,8 @@ def test_an_operator_that_writes_and_returns_nothing_launches_its_kernel(acceler
         assert timeline.counts()["kernels"] >= 1, write
 
 
-@pytest.mark.parametrize("first", ["register", "unregister", "pin"])
+@pytest.mark.parametrize("first", ["register", "unregister", "pin", "free"])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_pinned_memory_that_is_interrupted_can_be_used_again(accelerator, first):
     """Ctrl-C comes at any line, and the second one when Python ends."""
     tensor = torch.zeros(1024)
@@ -135,8 +136,12 @@ def test_pinned_memory_that_is_interrupted_can_be_used_again(accelerator, first)
     def start():
         if first == "unregister":
             pinning.register(address, nbytes)
+        if first == "free":
+            held.append(pinning.pinned_copy(tensor))
         with lines.traced():
-            if first == "pin":
+            if first == "free":
+                held.clear()
+            elif first == "pin":
                 held.append(pinning.pinned_copy(tensor))
             elif first == "register":
                 pinning.register(address, nbytes)

@@ -236,17 +236,26 @@ class DeviceBlock(Block):
         return torch.empty(0, dtype=torch.uint8).set_(self.data.untyped_storage())
 
 
+class PagesRef(ref):
+    """A weak reference to pages; `span` are their addresses."""
+
+    __slots__ = ("span",)
+    span: Span
+
+
 class HostBlock(Block):
     """One range of pinned host memory: an allocation of its own, or memory that was registered."""
 
     __slots__ = ("end", "pages", "start")
     place = "pinned"
 
-    def __init__(self, start: int, end: int, pages: object = None) -> None:
+    def __init__(self, start: int, end: int, pages: PagesRef | None = None) -> None:
         """`pages` is what frees the memory; None for what is registered."""
         super().__init__()
         self.start, self.end = start, end
-        self.pages = None if pages is None else ref(pages)
+        self.pages = pages
+        if pages is not None:
+            pages.span = start, end
         self.put_on_map()
 
     def span(self) -> Span:

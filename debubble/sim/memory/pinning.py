@@ -8,13 +8,15 @@ import os
 import threading
 import weakref
 from bisect import bisect_right, insort
+from collections import deque
+from contextlib import suppress
 
 import torch
 from torch.jit._builtins import _find_builtin, _register_builtin
 
 from debubble.contract.addresses import check_registration
 
-from .blocks import HostBlock
+from .blocks import HostBlock, PagesRef
 
 VARIABLE = "DEBUBBLE_PINNING"
 
@@ -24,6 +26,9 @@ _ranges: list[tuple[int, int]] = []
 _blocks: dict[int, HostBlock] = {}
 _registered: set[int] = set()
 """Both by the address of a range's first byte."""
+_freed: deque[PagesRef] = deque()
+"""Pages to forget. Ctrl-C can end any function of Python's, also one that is called when memory is
+freed; to append here is none."""
 _library: torch.library.Library | None = None
 
 _FACTORIES = {
@@ -83,9 +88,8 @@ def pinned_empty_strided(
     pages = _PinnedPages(-1, span * dtype.itemsize)
     flat = torch.frombuffer(pages, dtype=dtype, count=span)
     address_range = (flat.data_ptr(), flat.data_ptr() + len(pages))
-    # In this order, so that pages that Ctrl-C frees between the two are forgotten too.
-    weakref.finalize(pages, _forget, address_range)
-    _remember(address_range, pages)
+    weakref.finalize(pages, _forget_freed)
+    _remember(address_range, PagesRef(pages, _freed.append))
     return flat.as_strided(shape, stride)
 
 
@@ -99,6 +103,7 @@ def register(address: int, nbytes: int) -> None:
     check_registration(address, nbytes)
     _check_possible()
     with _lock:
+        _forget_freed()
         at = bisect_right(_ranges, (address + nbytes,)) - 1
         if at >= 0 and _ranges[at][1] > address:
             raise RuntimeError(
@@ -189,13 +194,15 @@ def _check_possible() -> None:
 
 
 def _range_at(address: int) -> tuple[int, int] | None:
+    _forget_freed()
     at = bisect_right(_ranges, (address, float("inf"))) - 1
     return _ranges[at] if at >= 0 and address < _ranges[at][1] else None
 
 
-def _remember(address_range: tuple[int, int], pages: _PinnedPages | None = None) -> None:
+def _remember(address_range: tuple[int, int], pages: PagesRef | None = None) -> None:
     block = HostBlock(*address_range, pages)
     with _lock:
+        _forget_freed()
         _blocks[address_range[0]] = block
         insort(_ranges, address_range)
 
@@ -206,3 +213,15 @@ def _forget(address_range: tuple[int, int]) -> None:
         if address_range in _ranges:
             _ranges.remove(address_range)
         _blocks.pop(address_range[0], None)
+
+
+def _forget_freed() -> None:
+    """Forgets pages that were freed. If Ctrl-C interrupts it, the next look-up does the rest."""
+    if not _freed:
+        return
+    with _lock:
+        while _freed:
+            freed = _freed[0]
+            _forget(freed.span)
+            with suppress(ValueError):  # Memory that was freed meanwhile may come here first.
+                _freed.remove(freed)

@@ -77,12 +77,13 @@ class Dispatcher:
     def _view_in_place(self, func: Any, args: tuple, kwargs: dict) -> SimTensor:
         """`t_`, `resize_`, `set_` and their like: the tensor looks at memory in another way."""
         self.device.host_works(self.device.cost.op_us)
-        # Work that may run again still looks at the memory in the old way.
-        args[0].data_on_cpu = aten.alias(args[0].data_on_cpu)
+        is_set = func.overloadpacket is aten.set_
+        if not is_set:
+            # Work that may run again still looks at the memory in the old way.
+            args[0].data_on_cpu = aten.alias(args[0].data_on_cpu)
         tensors: list[torch.Tensor] = []
         data = func(*on_cpu(args, tensors), **kwargs)
         looked_at = next((t for t in reversed(tensors) if isinstance(t, SimTensor)), args[0])
-        is_set = func.overloadpacket is aten.set_
         args[0].look_at(data, (looked_at if is_set else args[0]).block)
         return args[0]
 
