@@ -1,6 +1,6 @@
 """The pytest marker `no_host_syncs`, and the option `--as-cuda`.
 
-The body of a marked test may not wait for the device:
+The body of a marked test may not wait for the device, and on sim it may have no race:
 
     @pytest.mark.no_host_syncs
     def test_a_step_never_waits(model, batch):
@@ -18,7 +18,7 @@ that none of that, nor torch, is imported where no test is marked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 import pytest
@@ -74,14 +74,21 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         return (yield)
     try:
         from debubble import no_host_syncs
+        from debubble.accelerator import current
         from debubble.contract.host_syncs import HostSyncError
         from debubble.detector.tracebacks import up_to_the_users_line
     except ImportError as error:
         pytest.fail(f"the marker {MARKER}: {error}", pytrace=False)
+    races: Sequence[object] = ()
     try:
-        with no_host_syncs():
-            return (yield)
+        with current().proving_races() as races, no_host_syncs():
+            result = yield
     except HostSyncError as error:
         error.add_note("If this wait is meant, put it into `with debubble.allow_host_sync():`.")
         # What stands between the line that waits and here is ours, and explains nothing.
         raise error.with_traceback(up_to_the_users_line(error.__traceback__)) from None
+    finally:
+        said = "\n".join(dict.fromkeys(map(str, races)))
+    if said:
+        pytest.fail(f"a race was proved, so results may be wrong:\n{said}", pytrace=False)
+    return result

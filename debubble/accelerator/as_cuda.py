@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ..contract.warned_at import at_the_users_line
 from .choice import accelerator
 
 
@@ -20,5 +21,5 @@ def as_cuda() -> Iterator[None]:
     A call that can't be simulated raises an error with one sentence. Raises RuntimeError if this
     process uses a GPU already, or if PyTorch can't be redirected on this platform.
     """
-    with accelerator("sim").as_cuda():  # type: ignore[attr-defined]  # sim's alone
+    with at_the_users_line(), accelerator("sim").as_cuda():  # type: ignore[attr-defined]  # sim's alone
         yield

@@ -63,6 +63,10 @@ def counts_table(timeline: Timeline) -> Table:
     table = Table.grid(padding=(0, 2))
     for name, count in timeline.counts().items():
         table.add_row(COUNT_WORDS[name][1], Text(f"{count:,}", justify="right"))
+    kept = timeline.kept_by_copies()
+    if kept:
+        waits = "waits for a download into pageable memory"
+        table.add_row(waits, Text(f"{kept:,}", justify="right"))
     return table
 
 

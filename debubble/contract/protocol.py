@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, overload
@@ -192,6 +192,10 @@ class Accelerator(Protocol):
         done. After `most_calls` calls of the host the timeline is full, and `cut_off` is True.
         Yields the recording's clock: a function that returns the microseconds since the recording
         began, on the scale of its host events."""
+
+    def proving_races(self) -> AbstractContextManager[Sequence[object]]:
+        """Gives a list that holds the races proved in the block once it has ended, those of
+        recordings in it included; each prints as a sentence. A GPU proves none."""
 
     def watching_for_syncs(self) -> AbstractContextManager[None]:
         """Returns a context manager. In its block a wait of the host raises HostSyncError, if the

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from ..accelerator import Accelerator, current
 from ..contract.follow import Enter, into_chosen_threads
 from ..contract.host_syncs import by_the_rule_of, forbidding_host_syncs, region_here
+from ..contract.warned_at import at_the_users_line
 
 
 @contextmanager
@@ -24,6 +25,7 @@ def no_host_syncs() -> Iterator[None]:
     """
     accelerator = current()
     with (
+        at_the_users_line(),
         forbidding_host_syncs(),
         into_chosen_threads(lambda in_a_pool: _for_this_region(accelerator, in_a_pool)),
         accelerator.watching_for_syncs(),

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 from ..accelerator import Accelerator, current
+from ..contract.warned_at import at_the_users_line
 from ..timeline import Timeline
 
 
@@ -29,7 +30,7 @@ def record(
     if not ONE_AT_A_TIME.acquire(blocking=False):
         raise RuntimeError("a recording is under way in this process: let it end before the next")
     try:
-        with accelerator.recording(timeline, most_calls) as clock:
+        with at_the_users_line(), accelerator.recording(timeline, most_calls) as clock:
             _clocks.append(clock)
             try:
                 yield timeline

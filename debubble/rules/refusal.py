@@ -10,11 +10,14 @@ from .action import Action
 def refusal(name: str, actions: Iterable[Action]) -> str | None:
     """Returns the first reason against an operator's actions, or None when the host never waits."""
     what = SPOKEN.get(name, name)
+    actions = list(actions)
+    waits = any(action.kind == "sync" or action.host_blocks for action in actions)
     for action in actions:
         if action.copy_kind == "h2d_pageable":
+            held = "makes the host wait" if waits else "keeps the host while the driver copies them"
             return (
-                f"{what} uploads {action.nbytes:.0f} bytes from pageable host memory, which makes "
-                "the host wait: use pinned, contiguous memory and non_blocking=True"
+                f"{what} uploads {action.nbytes:.0f} bytes from pageable host memory, which "
+                f"{held}: use pinned, contiguous memory and non_blocking=True"
             )
         if action.kind == "sync":
             return f"{what} makes the host wait for the device"

@@ -15,6 +15,7 @@ from ..contract.protocol import Work
 from ..contract.triton_mode import check_launch
 from ..rules.action import Action
 from ..timeline.data import TimelineData
+from ..timeline.event import Hazard
 from .clock.cost import CostModel
 from .clock.device import SimDevice
 from .clock.graph import SimGraph
@@ -159,16 +160,37 @@ class SimAccelerator:
     def recording(
         self, timeline: TimelineData, most_calls: int | None = None
     ) -> Iterator[Callable[[], float]]:
+        before, is_watched = self._device.hazards, self._device.names_lines
         recorder = self._device.start_recording(most_calls)
         began = self._device.now
         try:
             with watching(self._device):
                 yield lambda: self._device.now - began
         finally:
-            timeline.hazards.extend(self._device.stop_recording())
+            found = self._device.stop_recording()
+            timeline.hazards.extend(found)
+            self._device.hazards = [*before, *found] if is_watched else []
             timeline.events.extend(recorder.events)
             timeline.cut_off = recorder.is_full
             timeline.unmeasured = sorted(recorder.unmeasured)
+
+    @contextmanager
+    def proving_races(self) -> Iterator[list[Hazard]]:
+        """Gives the races of the block once it has ended. A recording around it proves them too."""
+        device, found = self._device, list[Hazard]()
+        if device.recorder is not None or device.names_lines:
+            known = len(device.hazards)
+            yield found
+            found.extend(device.hazards[known:])
+            return
+        device.start_recording()
+        device.recorder, device.names_lines = None, True
+        try:
+            with watching(device):
+                yield found
+        finally:
+            found.extend(device.stop_recording())
+            device.names_lines = False
 
     @contextmanager
     def as_cuda(self) -> Iterator[None]:

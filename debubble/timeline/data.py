@@ -8,6 +8,7 @@ from typing import TypeVar, cast
 
 from .bubbles import CAUSES, Bubble, Cause, device_work, find_bubbles, find_gaps
 from .event import COPY_KINDS, Event, Hazard
+from .holds import find_holds
 
 Recorded = TypeVar("Recorded", bound="TimelineData")
 """The type of a timeline; a part of a Timeline is a Timeline too."""
@@ -35,7 +36,7 @@ class TimelineData:
 
     def counts(self) -> dict[str, int]:
         """Returns how many events there are of each kind that matters; the same on sim and on
-        CUDA."""
+        CUDA. `host_syncs` are calls that synchronise; `kept_by_copies` has waits without one."""
         kinds = [event.kind for event in self.events]
         copies = [event.copy_kind for event in self.events if event.kind == "copy"]
         return {
@@ -44,6 +45,12 @@ class TimelineData:
             "kernels": kinds.count("kernel"),
             "graph_launches": kinds.count("graph_launch"),
         }
+
+    def kept_by_copies(self) -> int:
+        """Returns how often a download into pageable memory kept the host until the device was
+        done, though it was asked not to block. CUDA calls nothing that synchronises for it, so it
+        is none of the `host_syncs`; `no_host_syncs` refuses it."""
+        return sum(hold.kind == "pageable_download" for hold in find_holds(self.events))
 
     @property
     def label(self) -> str:
@@ -117,7 +124,8 @@ class TimelineData:
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{name}={count}" for name, count in self.counts().items())
-        return f"{type(self).__name__}({counts})"
+        kept = self.kept_by_copies()
+        return f"{type(self).__name__}({counts}{f', kept_by_copies={kept}' if kept else ''})"
 
 
 @dataclass(repr=False)

@@ -1,8 +1,11 @@
 """Waits inside installed packages: the caller's line, and the library's own."""
 
 import importlib
+import inspect
 import json
+import re
 import sys
+import warnings
 
 import pytest
 import torch
@@ -22,6 +25,10 @@ def pick(x):
 
 def chosen(x, keep):
     return x[keep]  # another
+
+def distribution(logits):
+    import torch
+    return torch.distributions.Categorical(logits=logits)
 """
 
 
@@ -179,3 +186,63 @@ def test_what_is_no_baseline_is_one_sentence(tmp_path, content):
     (tmp_path / "known.json").write_text(content)
     with pytest.raises(NoBaseline, match="holds no findings: write it with"):
         Baseline.read(tmp_path / "known.json")
+
+
+def test_a_wait_inside_pytorchs_python_shows_the_innermost_line_there(x, library):
+    logits = torch.zeros(4, device=x.device)
+    report = waits(lambda: torch.distributions.Categorical(logits=logits))  # the caller
+    (finding,) = report.findings
+    assert "# the caller" in finding.source.text and "# the caller" in finding.innermost.text
+    assert re.search(r"in torch/distributions/distribution\.py:\d+: if not ", str(report))
+    (command,) = github(report.findings)
+    assert "torch/distributions/distribution.py" in command
+
+
+def test_a_library_and_pytorch_below_it_are_both_shown(x, library):
+    logits = torch.zeros(4, device=x.device)
+    printed = str(waits(lambda: library.distribution(logits)))
+    lines = [line.strip() for line in printed.splitlines() if line.startswith("    in ")]
+    assert [line.split("/")[0] for line in lines] == ["in somebodys_models", "in torch"]
+
+
+def test_rows_that_look_alike_are_one(x, library, tmp_path, monkeypatch):
+    def alike():
+        first, second = x.sum().item(), x.sum().item()  # two calls
+        library.generate(x), library.chosen(x, x > 0)  # two lines of a library
+        return first, second
+
+    report = waits(alike)
+    assert len(report.findings) == 4
+    rows = [line for line in str(report).splitlines() if "# two" in line]
+    assert len(rows) == 3
+    assert [row.split()[4] for row in rows if "# two calls" in row] == ["2"]
+
+
+def test_files_of_one_name_are_told_apart(x, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    steps = []
+    for folder in ("first", "second"):
+        file = tmp_path / folder / "model.py"
+        file.parent.mkdir()
+        file.write_text("def step(x):\n    return x.sum().item()\n")
+        names: dict = {}
+        exec(compile(file.read_text(), str(file), "exec"), names)
+        steps.append(names["step"])
+    printed = str(waits(lambda: [step(x) for step in steps]))
+    assert "first/model.py:2: return" in printed and "second/model.py:2: return" in printed
+
+
+def test_a_warning_of_pytorchs_names_the_users_line(x, monkeypatch):
+    def warn():
+        return torch.ones(3, 2, 2).T  # the line
+
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        waits(warn)
+        with debubble.no_host_syncs():
+            warn()
+    torch.set_warn_always(before)
+    line = inspect.getsourcelines(warn)[1] + 1
+    assert [(w.filename, w.lineno) for w in caught] == [(__file__, line)] * 2

@@ -67,9 +67,13 @@ def test_fails_for_a_reason_of_its_own(x):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, accelerator):
-    """pytest on TESTS, with nothing but the plugins that it is told of."""
+    return run_of(tmp_path_factory, accelerator, TESTS)
+
+
+def run_of(tmp_path_factory, accelerator, tests):
+    """Runs pytest on `tests`, with the plugins that it is told of and no others."""
     folder = tmp_path_factory.mktemp("marked")
-    (folder / "test_marked.py").write_text(TESTS)
+    (folder / "test_marked.py").write_text(tests)
     plugins = "debubble.workshop.plugin,debubble_pytest"
     root = str(Path(__file__).parents[2])
     environment = os.environ | {"PYTEST_PLUGINS": plugins, "PYTHONPATH": root, "COLUMNS": "250"}
@@ -122,3 +126,99 @@ def test_another_failure_reads_as_ever(run):
 
 def test_the_marker_is_known_here_as_well(pytestconfig):
     assert any(line.startswith("no_host_syncs: ") for line in pytestconfig.getini("markers"))
+
+
+RACES = """
+import debubble
+import pytest
+import torch
+
+pytestmark = pytest.mark.no_host_syncs
+
+
+@pytest.fixture
+def x():
+    return torch.ones(4, device=debubble.accelerator().device)
+
+
+def read_too_early(x):
+    host = x.to("cpu", non_blocking=True)  # the copy
+    return host.sum()  # the read
+
+
+def test_reads_too_early(x):
+    read_too_early(x)
+
+
+def test_reads_too_early_in_a_recording_of_its_own(x):
+    with debubble.record() as recorded:
+        read_too_early(x)
+    assert len(recorded.hazards) == 1
+
+
+def test_reads_too_early_before_a_recording_of_its_own(x):
+    read_too_early(x)
+    with debubble.record() as recorded:
+        x + 1
+    assert not recorded.hazards
+
+
+def test_overwrites_in_flight(x):
+    debubble.accelerator().sleep(5)
+    host = torch.ones(4, pin_memory=True)
+    x.copy_(host, non_blocking=True)  # the upload
+    host.fill_(2)  # the write
+
+
+def test_orders_no_streams(x):
+    y = x + 1  # on the first stream
+    with debubble.accelerator().stream():
+        y.mul_(2)  # on the second
+
+
+def test_fails_and_races(x):
+    read_too_early(x)
+    assert x.dim() == 2
+
+
+def test_waits_for_an_event(x):
+    host, done = x.to("cpu", non_blocking=True), debubble.accelerator().event()
+    done.record()
+    with debubble.allow_host_sync():
+        done.synchronize()
+    assert host.sum() == 4
+
+
+def test_races_without_the_marker(x):
+    pass
+"""
+
+
+@pytest.fixture(scope="module")
+def races(tmp_path_factory, accelerator):
+    if not accelerator.modelled:
+        pytest.skip("a GPU proves no race")
+    return run_of(tmp_path_factory, accelerator, RACES)
+
+
+def test_a_race_fails_a_marked_test_with_both_lines(races):
+    found = outcomes(races)
+    right = {"test_waits_for_an_event", "test_races_without_the_marker"}
+    assert {name for name, outcome in found.items() if outcome == "PASSED"} == right
+    assert len(found) == 8
+    for name, *lines in (
+        ("test_reads_too_early", "# the copy", "# the read"),
+        ("test_reads_too_early_in_a_recording_of_its_own", "# the copy", "# the read"),
+        ("test_reads_too_early_before_a_recording_of_its_own", "# the copy", "# the read"),
+        ("test_overwrites_in_flight", "# the upload", "# the write"),
+        ("test_orders_no_streams", "# on the first stream", "# on the second"),
+    ):
+        failure = races.partition(f"_ {name} _")[2].partition("\n___")[0]
+        assert "a race was proved, so results may be wrong:" in failure, name
+        assert all(line in failure for line in lines), failure
+        assert "Traceback" not in failure and "debubble_pytest" not in failure
+
+
+def test_a_failure_of_its_own_comes_before_a_race(races):
+    failure = races.partition("_ test_fails_and_races _")[2].partition("\n___")[0]
+    assert "assert 1 == 2" in failure

@@ -84,6 +84,32 @@ def test_each_way_of_waiting_has_a_name(x, accelerator, call, what):
     assert finding.meaning.endswith(".")
 
 
+@pytest.mark.parametrize("holes", [False, True])
+def test_recording_guard_and_report_agree_on_a_copy_into_pageable_memory(x, holes):
+    """CUDA calls nothing that synchronises, and waits: 20 ms behind 20 ms of work, on an H200."""
+    target = torch.empty(64, 64)[:, :: 2 if holes else 1]
+
+    def copy():
+        target.copy_(x[:, : target.shape[1]], non_blocking=True)
+
+    with debubble.record() as recorded:
+        copy()
+    assert recorded.counts()["host_syncs"] == 0
+    assert recorded.kept_by_copies() == 1 and "kept_by_copies=1" in repr(recorded)
+    with debubble.find_host_syncs() as report:
+        copy()
+    assert only(report.findings).is_a_wait
+    with debubble.no_host_syncs(), pytest.raises(debubble.HostSyncError, match="keeps the host"):
+        copy()
+
+
+def test_a_copy_that_is_waited_for_is_a_host_sync_alone(x):
+    with debubble.record() as recorded:
+        x.cpu()
+    assert recorded.counts()["host_syncs"] == 1
+    assert not recorded.kept_by_copies() and "kept" not in repr(recorded)
+
+
 def test_what_is_allowed_is_listed_apart(x):
     with debubble.find_host_syncs() as report:
         x.sum().item()

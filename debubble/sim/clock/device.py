@@ -74,6 +74,8 @@ class SimDevice:
         self.operator: Any = None
         """The overload that runs now, while the lock is held."""
         self.hazards: list[Hazard] = []
+        self.names_lines = False
+        """True while races are proved outside of a recording: each access keeps its line."""
         self._default_stream = SimStream(self, 0)
         self._streams = [self._default_stream]
         self._lanes = {0: 0}
@@ -398,6 +400,7 @@ class SimDevice:
         if (
             self.recorder is None
             and self.capturing is None
+            and not self.names_lines
             and len(self._streams) == 1
             and not self.in_flight.uploads
         ):

@@ -78,7 +78,7 @@ class Copies:
         if _reads_pinned(actions):
             # The device reads when its stream gets there, after copies that are queued before.
             device.settle(by=device.current_stream().free_at)
-        elif device.recorder is not None:
+        elif device.recorder is not None or device.names_lines:
             report_read(device, source)
         # What goes by way of a copy of the driver's own is safe from the host from now on.
         staged = source.clone() if device.in_flight.uploads else source
