@@ -40,11 +40,11 @@ def apply_bad_words(
 
     logits:              [B, V] on the device, of any floating dtype, changed in place.
     bad_words_token_ids: {row: [sequence of token ids, ...]}.
-    past_tokens_ids:     what each of the B rows has generated so far, on the CPU.
+    past_tokens_ids:     the ids that each of the B rows has generated so far, on the CPU.
 
-    A sequence forbids its last id while its row has just generated all the ids before it; one of
-    a single id always does. ValueError for a row or an id that the logits don't have, or for an
-    empty sequence, whether it matches now or not: then no logit has changed.
+    A sequence forbids its last id if its row has just generated all the ids before that. A sequence
+    of a single id always forbids it. Raises ValueError, with no logit changed, for a row or an id
+    that the logits don't have and for an empty sequence, even if the sequence doesn't match now.
     """
     check_bad_words(bad_words_token_ids, *logits.shape)
     check_past_tokens(past_tokens_ids, len(logits))

@@ -1,5 +1,4 @@
-"""Measures what an engine's steps, batches and requests cost, with and without each optimisation:
-`python -m solutions.engine.bench`."""
+"""Measures steps, batches and requests of the engine: `python -m solutions.engine.bench`."""
 
 from solutions.measure.command import run_as_command
 

@@ -1,5 +1,4 @@
-"""The engine: it takes requests and returns tokens, with many requests side by side in each
-step."""
+"""Takes requests and returns tokens, with many requests side by side in each step."""
 
 from __future__ import annotations
 
@@ -39,13 +38,11 @@ class Engine(CheckpointEngine):
     """An inference engine: continuous batching over a paged cache, on this process's accelerator.
 
     `model`: the engine uses its weights, and makes caches and states of its own. `group`: the ranks
-    that step side by side, each with requests of its own; all of them have to call `step` equally
-    often. Raises ValueError for the weights of another model, TypeError if `optimizations` is no
-    Optimizations.
+    that step side by side, each with requests of its own; all have to call `step` equally often.
+    Raises ValueError for another model's weights, TypeError for `optimizations` of another type.
 
-    A call that raises loses no request, wherever it stopped: because the device had no memory left,
-    or because it was interrupted. The next call goes on. Dropping an engine waits for its transfers
-    in flight.
+    A call that raises loses no request, whether it ran out of memory or was interrupted; the next
+    call goes on. Dropping an engine waits for its transfers in flight.
 
     Threads may share an engine: a call waits until the calls of other threads have returned, to
     this engine and to all other engines. A call from within another call, as a signal handler may
@@ -84,8 +81,7 @@ class Engine(CheckpointEngine):
         """True while the state is being changed, and after a change that stopped halfway."""
         self._names = (str(number) for number in itertools.count())
         self.num_drafted = self.num_accepted = 0
-        """`num_drafted` counts the tokens that speculation has drafted, `num_accepted` those of
-        them that were accepted."""
+        """Numbers of tokens that speculation drafted, and of those that were accepted."""
 
     @in_turn
     def add_request(
@@ -114,7 +110,7 @@ class Engine(CheckpointEngine):
 
     def step(self) -> list[RequestOutput]:
         """Queues one step, and returns the requests that have ended. The host waits for the device
-        only to read tokens, or if there is nothing that it could queue."""
+        only to read tokens, or if it can queue nothing."""
         self.step_quietly()
         return self._report()
 
@@ -193,8 +189,7 @@ class Engine(CheckpointEngine):
         self.scheduler.end_loads()
 
     def _rows_of_all(self, batch: StepBatch | None) -> int:
-        """Returns the number of rows of the largest step of all ranks; 0 if there are no other
-        ranks."""
+        """Returns the rows of the largest step of all ranks; 0 without other ranks."""
         if self.ranks is None:
             return 0
         return self.ranks.rows_of_all(batch, self.runner.capture_sizes, self._is_busy)
@@ -305,9 +300,8 @@ class Engine(CheckpointEngine):
     ) -> torch.Tensor:
         """Returns [prompts, hidden_size] on the host: the normalised hidden state of each prompt's
         last token, before the head. `text_starts`, for a model with token types, has the position
-        of the second text by the prompt's number. Raises ValueError or TypeError for prompts that
-        one step can't hold, for starts that are no positions, and while requests are being
-        served."""
+        of the second text by the prompt's number. Raises ValueError or TypeError while requests are
+        being served, for prompts that one step can't hold, and for starts that are no positions."""
         if self._is_busy:
             raise ValueError("requests are being served: let them end before you pool")
         requests = pooling_requests(prompts, self.config)
@@ -334,8 +328,7 @@ class Engine(CheckpointEngine):
 
     @in_turn
     def reset_prefix_cache(self) -> None:
-        """Forgets all prefixes on the device; host memory keeps its own. Raises ValueError while
-        requests are being served."""
+        """Forgets all prefixes on the device. Raises ValueError while requests are served."""
         if self._is_busy:
             raise ValueError("requests are being served: let them end first")
         self._drain_transfers()

@@ -29,9 +29,8 @@ ROWS_TOGETHER = 8
 
 
 class EngineRunner:
-    """A queue of steps on the device. It captures all graphs when it is made: one decode step for
-    each of `capture_sizes`, and a step of any requests for each of `prefill_sizes`. The model's
-    caches and states outlive it."""
+    """A queue of steps on the device. It captures all graphs first: a decode step for each of
+    `capture_sizes`, a step of any requests for each of `prefill_sizes`. The caches outlive it."""
 
     def __init__(self, model: Model, seams: Seams) -> None:
         config = model.config
@@ -126,8 +125,7 @@ class EngineRunner:
 
     def _rows_to_the_end(self, num_rows: int) -> torch.Tensor:
         """Returns the indices of the tokens that are computed after the last layer's mixing: the
-        tokens that sample, then the last of these repeated. The padding keeps the number of
-        different row counts in matrix products small."""
+        tokens that sample, then the last of them repeated, so that products meet few row counts."""
         if not num_rows:
             return self._logits_rows[:0]
         padded = -(-num_rows // ROWS_TOGETHER) * ROWS_TOGETHER

@@ -1,5 +1,4 @@
-"""Decides which requests run in the next step, and how far: continuous batching with chunked
-prefills."""
+"""Decides which requests run in each step: continuous batching with chunked prefills."""
 
 from __future__ import annotations
 
@@ -101,9 +100,8 @@ class Scheduler:
             self._store(request, num_blocks, state_hash)
 
     def begin_anew(self, requests: Sequence[Request]) -> None:
-        """Resets the scheduler after a change that stopped halfway: these requests wait, and none
-        of them holds anything. Prefixes on the device and in host memory stay. The device has to be
-        idle."""
+        """Resets the scheduler after an interrupted change, with the device idle: these requests
+        wait and hold nothing. Prefixes on the device and in host memory stay."""
         if self.offloader is not None:
             self.offloader.end_all()
         if self.states is not None:
@@ -116,8 +114,7 @@ class Scheduler:
         self.waiting, self.loading, self.running = deque(requests), [], []
 
     def finish(self, request: Request) -> None:
-        """Releases all that the request holds. Blocks that a load writes to are released when the
-        load has ended."""
+        """Releases all that the request holds; blocks that a load writes to, once it has ended."""
         if request.status is Status.WAITING:
             self.waiting.remove(request)
         if request.status is Status.RUNNING:
@@ -127,8 +124,7 @@ class Scheduler:
         self._without_host.discard(request)
 
     def end_loads(self) -> None:
-        """Runs requests whose prefix has arrived. If the load failed, the request waits again, and
-        computes its prefix."""
+        """Runs requests whose prefix has arrived, or has them wait again if the load failed."""
         if self.offloader is None:
             return
         for load, error in self.offloader.finished_loads():
@@ -156,8 +152,7 @@ class Scheduler:
         `start` if the step can't take it any further.
 
         No chunk ends within an image, whose tokens attend to one another both ways. In models with
-        states, a prefill stops after its last full block, since only there a prefix's state can be
-        found.
+        states, a prefill stops after its last full block: only there a prefix's state can be found.
         """
         end = min(request.num_tokens, start + budget)
         if self.states is not None and end - start > 1:
@@ -170,20 +165,17 @@ class Scheduler:
         return end
 
     def _num_missing(self, request: Request, end: int) -> int:
-        """Returns how many blocks the request lacks for its first `end` tokens and the drafts after
-        them."""
+        """Returns how many blocks the request lacks for `end` tokens and the drafts after them."""
         return max(self.limits.pages_of(self._reach(request, end)) - len(request.blocks), 0)
 
     def _reach(self, request: Request, end: int) -> int:
-        """Returns how many tokens of the request are in the cache, at most, once its first `end`
-        are."""
+        """Returns the most tokens that are in the cache once the first `end` are."""
         if end < request.num_tokens or not self.config.num_drafts:
             return end
         return min(end + request.num_unsure + self.config.num_drafts, request.most_tokens)
 
     def _advance(self, request: Request, end: int, step: list[ScheduledRequest]) -> int:
-        """Adds the request's tokens up to `end` to the step, and returns how many. Enough blocks
-        must be free."""
+        """Adds the tokens up to `end`, for which blocks are free, to the step. Returns how many."""
         start = request.num_computed
         if end <= start:
             return 0
@@ -213,8 +205,7 @@ class Scheduler:
         request.status = status
 
     def _admit(self, request: Request, budget: int) -> bool:
-        """Lets a waiting request run or load if there is room, and returns True. The request then
-        holds its prefix."""
+        """Lets a waiting request run or load with its prefix. Returns False if there is no room."""
         # A preempted request is admitted only once its last token has reached the host.
         if not self._free_slots or request.in_flight:
             return False
@@ -245,15 +236,13 @@ class Scheduler:
         return True
 
     def _has_room(self, prefix: Prefix, num_blocks: int) -> bool:
-        """Returns True if there are `num_blocks` blocks for a request, those of this prefix
-        included."""
+        """Returns True if there are `num_blocks` blocks, those of this prefix included."""
         found = prefix.gpu_blocks
         free = self.blocks.num_free - self.blocks.num_to_take(found)
         return num_blocks - len(found) <= free
 
     def _begin(self, request: Request, prefix: Prefix) -> int:
-        """Gives the request the blocks of its prefix that the device has, and a slot. Returns the
-        slot."""
+        """Gives the request the blocks of its prefix on the device, and the slot it returns."""
         self.blocks.hold(prefix.gpu_blocks)
         request.blocks = list(prefix.gpu_blocks)
         request.slot = slot = self._free_slots.pop()
@@ -268,8 +257,7 @@ class Scheduler:
         self.running.append(request)
 
     def _name_blocks(self, request: Request, num_tokens: int) -> None:
-        """Registers the full blocks of the request's first `num_tokens` tokens, so that other
-        requests find them."""
+        """Registers the full blocks of the first `num_tokens` tokens for other requests."""
         num_full = min(num_tokens // self.limits.block_size, len(request.hashes))
         new = slice(request.num_named, num_full)
         for block, block_hash in zip(request.blocks[new], request.hashes[new], strict=True):
@@ -277,8 +265,7 @@ class Scheduler:
         request.num_named = num_full
 
     def _store(self, request: Request, num_blocks: int, state_hash: bytes | None) -> None:
-        """Begins to copy the request's first blocks that host memory doesn't have yet, and the
-        state kept for `state_hash`."""
+        """Begins to copy first blocks that host memory lacks, and the state of `state_hash`."""
         if self.offloader is None:
             return
         hashes = request.hashes[:num_blocks]

@@ -52,8 +52,7 @@ MakeImageRanges = Callable[[EngineConfig, torch.device], ImageRanges]
 
 @dataclass(frozen=True)
 class Seam(Generic[Side]):
-    """A pair of implementations: an engine without the optimisation runs `before`, an engine with
-    it runs `after`."""
+    """A pair: an engine without the optimisation runs `before`, one with it runs `after`."""
 
     before: Side
     after: Side
@@ -65,8 +64,7 @@ class Seam(Generic[Side]):
 # Chapter 01: where the images are. Each layer uploads the ranges, or the step uploads them once.
 PINNED_H2D = Seam[MakeImageRanges](before=RangesOfEachLayer, after=RangesOfStep)
 
-# Chapter 02: numbers on their way to the device and back. The host waits for each transfer, or for
-# none.
+# Chapter 02: numbers sent to the device and back. The host waits for each transfer, or for none.
 SYNC_FREE = Seam(
     before=StepSide(
         inputs_class=SeparateInputs,
@@ -112,8 +110,7 @@ FLEX_FULL_GRAPH = Seam(
     after=MaskSide(FlexAttentionMetadataBuilder, can_be_captured=True),
 )
 
-# Chapter 05: prefixes from CPU memory. DMA copies every piece, or a kernel does where that is
-# faster.
+# Chapter 05: prefixes from CPU memory. DMA copies all pieces, or a kernel where it is faster.
 OFFLOAD_TRITON = Seam[LoadingHandler](
     before=offload_before.loading_handler,
     after=partial(SingleDirectionOffloadingHandler, gpu_to_cpu=False),

@@ -1,5 +1,4 @@
-"""Builds a step's metadata as before the change: in new tensors each step, which no graph can
-hold."""
+"""Builds each step's metadata in new tensors, which no graph can contain."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ class FlexAttentionMetadataBuilder:
         return self._mask
 
     def build(self, common: CommonAttentionMetadata) -> FlexAttentionMetadata:
-        """Returns the metadata of a step, in new tensors. The host waits to learn the length of
-        doc_ids.
+        """Returns a step's metadata, in new tensors. The host waits for the length of doc_ids.
 
         Raises ValueError, before anything is changed, for a batch beyond the limits.
         """
@@ -49,6 +47,5 @@ class FlexAttentionMetadataBuilder:
         )
 
     def build_for_cudagraph_capture(self, common: CommonAttentionMetadata) -> FlexAttentionMetadata:
-        """Returns the result of `build`. Inside a capture it fails, since the host can't wait
-        there."""
+        """Returns the result of `build`, which fails in a capture: the host can't wait there."""
         return self.build(common)

@@ -35,9 +35,8 @@ class FlexAttentionMetadataBuilder:
         return self._mask
 
     def build(self, common: CommonAttentionMetadata) -> FlexAttentionMetadata:
-        """Returns the metadata of a step, valid until the next build. It needs no upload and no
-        wait, and a graph can contain it: three copies on the device, two fills if the batch has
-        fewer than max_num_seqs rows, and three launches.
+        """Returns a step's metadata, valid until the next build, without an upload or a wait: by
+        three copies, two fills if the batch has fewer than max_num_seqs rows, and three launches.
 
         Raises ValueError, before anything is changed, for a batch beyond the limits.
         """
@@ -53,9 +52,8 @@ class FlexAttentionMetadataBuilder:
         )
 
     def build_for_cudagraph_capture(self, common: CommonAttentionMetadata) -> FlexAttentionMetadata:
-        """Builds for requests of max_model_len tokens, since a graph captures the bound of the
-        loops over pages. It captures the shapes of the copies too, so `common` needs a row for each
-        request of any replay, and its block table all columns."""
+        """Builds for requests of max_model_len tokens: a graph captures the bound of its loops over
+        pages. `common` needs all rows and columns of any replay, since shapes are captured too."""
         longest = max(common.max_seq_len, self.limits.max_model_len)
         return self.build(replace(common, max_seq_len=longest))
 

@@ -1,5 +1,4 @@
-"""Captures a step in pieces, with attention between the graphs, and replays it for other batches
-(vLLM #36298)."""
+"""Captures a step in graphs, and replays it for other batches (vLLM #36298)."""
 
 from __future__ import annotations
 
@@ -16,17 +15,16 @@ from .steps.step_runner import StepRunner
 
 
 class CapturedStep(NamedTuple):
-    """The graphs of one size, in tokens."""
+    """The step of one size, in tokens."""
 
     graphs: list[Graph]
     pieces: StepInPieces
     logits: torch.Tensor
-    """[size, vocab_size]: the output of the last graph."""
+    """[size, vocab_size]"""
 
 
 class PiecewiseRunner(StepRunner[CapturedStep]):
-    """A runner whose step is num_layers + 1 graphs, with attention between them and metadata before
-    them."""
+    """A step is num_layers + 1 graphs, with attention between them and metadata before them."""
 
     def _capture(self, common: CommonAttentionMetadata) -> CapturedStep:
         pieces = StepInPieces(self.model, self.inputs.model_inputs(common.num_actual_tokens))

@@ -1,4 +1,4 @@
-"""Captures a step in one graph, and replays it for other batches (vLLM #36298)."""
+"""Captures a step in graphs, and replays it for other batches (vLLM #36298)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .steps.step_runner import StepRunner
 
 
 class CapturedStep(NamedTuple):
-    """The graph of one size, in tokens."""
+    """The step of one size, in tokens."""
 
     graph: Graph
     logits: torch.Tensor
-    """[size, vocab_size]: the output of the graph."""
+    """[size, vocab_size]"""
 
 
 class GraphRunner(StepRunner[CapturedStep]):
-    """A runner whose step is one graph: its metadata, and all layers with their attention."""
+    """A step is one graph: its metadata, and all layers with their attention."""
 
     def _capture(self, common: CommonAttentionMetadata) -> CapturedStep:
         graph = current().graph()

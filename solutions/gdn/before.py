@@ -1,5 +1,4 @@
-"""The version before the change: each layer makes the tables, from starts that it reads back from
-the device."""
+"""Makes chunk tables in each layer, from starts that are read back from the device."""
 
 from __future__ import annotations
 
@@ -46,9 +45,8 @@ def prepare_chunk_tables(cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_S
 
 
 def identity_cache(make: Callable) -> Callable:
-    """Returns `make` with a cache of one call: it is called only if an argument is another object
-    than in the last call. The values in these objects may have changed since, and the cache keeps
-    the objects alive. `make` takes positional arguments."""
+    """Returns `make` with a cache of its last call, found by the identity of the positional
+    arguments. Their values may have changed since, and the cache keeps them alive."""
     last: tuple[tuple, Any] | None = None
 
     @functools.wraps(make)

@@ -1,5 +1,4 @@
-"""The version after the change: tables made once a step, from the scheduler's own copy of the
-starts."""
+"""Makes chunk tables once a step, from the scheduler's own copy of the starts."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import pytest
 
 from debubble.accelerator import current
 from debubble.workshop.kata_files.catalogue import find_catalogue
+from debubble.workshop.kata_files.changed_solution import code_of_attempt
 from debubble.workshop.proof.trials import run_trials
 from debubble.workshop.proof.verdicts import on_solution
 from debubble.workshop.running.under_test import attempt
@@ -24,6 +25,12 @@ def test_correct_variants_pass(kata):
     assert {trial.implementation.path.stem: on_solution(trial).problem for trial in trials} == {
         found.path.stem: "" for found in attempts
     }
+
+
+@pytest.mark.parametrize("kata", VARIANTS, ids=lambda kata: kata.name)
+def test_every_variant_fits_the_solution_as_it_is_now(kata):
+    """A variant quotes lines of its solution, comments too."""
+    assert all(code_of_attempt(kata, path).parts for path in VARIANTS[kata])
 
 
 def test_every_variant_is_of_a_kata():
