@@ -320,6 +320,43 @@ def test_a_stream_in_a_hook_is_left_again(accelerator):
     assert {event.lane for event in kernels[-3:]} == {"stream 0"}
 
 
+# Kernels, which don't say what they touch.
+
+
+@triton.jit
+def add_one(source, target, size, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    inside = offsets < size
+    tl.store(target + offsets, tl.load(source + offsets, mask=inside) + 1, mask=inside)
+
+
+@pytest.mark.parametrize("shared", ["read", "written"])
+def test_two_kernels_on_one_tensor_race_if_one_of_them_writes_it(accelerator, shared):
+    x, y, z = (torch.ones(4, device=accelerator.device) for _ in range(3))
+    targets = (y, z) if shared == "read" else (y, y)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        for target in targets:
+            with accelerator.stream():
+                launch(add_one, (1,), x, target.fill_(7), 4, BLOCK=4)
+    assert len(timeline.hazards) == (0 if shared == "read" else 2)  # of fill_ and the kernel
+
+
+def test_a_kernel_on_a_cache_accuses_no_work_on_a_part_of_it(accelerator):
+    side, cache = accelerator.stream(), torch.zeros(8, 4, device=accelerator.device)
+    accelerator.synchronize()
+    with debubble.record(accelerator) as timeline:
+        launch(add_one, (1,), cache, cache, 4, BLOCK=4)
+        with side:
+            cache[7].fill_(1)
+    assert timeline.hazards == []
+    with debubble.record(accelerator) as timeline:
+        launch(add_one, (1,), cache, cache, 4, BLOCK=4)
+        with side:
+            cache.fill_(1)
+    assert len(timeline.hazards) == 1
+
+
 # Memory that is handed out again.
 
 

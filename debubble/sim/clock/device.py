@@ -332,11 +332,11 @@ class SimDevice:
         tape = self.capturing
         (self.hazards if tape is None else tape.hazards).append(hazard)
 
-    def captures(self, step: Step, reads: Iterable[SimTensor], writes: Iterable[SimTensor]) -> None:
+    def captures(self, step: Step) -> None:
         """A step that is captured just now will come in a replay where it stands."""
         stream = self.current_stream()
         stream.submitted += 1
-        self.races.in_capture(stream, step.source, reads, writes)
+        self.races.in_capture(stream, step.source, step.inputs, step.chosen)
 
     def touches_host(self, tensor: torch.Tensor, *, writes: bool) -> None:
         """What was queued last reads or writes a tensor in host memory."""
@@ -360,10 +360,8 @@ class SimDevice:
 
     def made(self, tensor: SimTensor) -> SimTensor:
         """A result: written by what was queued, or captured, last."""
-        if self.capturing is None:
-            self.races.made(tensor.block)
-        else:
-            tensor.block.last_write = self.races.last_access
+        self.races.made(tensor.block)
+        if self.capturing is not None:
             self.capturing.results.append((ref(tensor.block), tensor.data_on_cpu))
         self._hand_out(tensor)
         return tensor

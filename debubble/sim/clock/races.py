@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from weakref import ref
 
+import numpy as np
 import torch
 
 from debubble.contract.source_line import SourceLine
 from debubble.timeline.event import Hazard
 
 from ..memory.access_log import AccessLog, Knowledge, Touch, range_of, touches_of
-from ..memory.blocks import Access, Block, Past
-from ..memory.chosen import Chosen, is_whole
-from ..memory.pieces import span_of
-from ..memory.tape import Tape
+from ..memory.blocks import Access, Block, Part, Past, Span
+from ..memory.chosen import Chosen
+from ..memory.pieces import Pieces, share_a_byte, span_of
+from ..memory.tape import Tape, Use
 
 if TYPE_CHECKING:
     from ..tensor import SimTensor
@@ -37,30 +38,34 @@ def uses_of(tape: Tape) -> list[GraphUse]:
     uses: dict[tuple[object, ...], GraphUse] = {}
 
     def add(block: Block, data: torch.Tensor, wrote: bool, whole: bool) -> None:
-        block.forget_accesses()
         key = (data.data_ptr(), data.shape, data.stride()) if whole else ()
         use = GraphUse(ref(block), data if whole else None, wrote)
         uses.setdefault((id(block), wrote, *key), use)
 
     for step in tape.steps:
         for block, data, wrote, whole in step.inputs:
-            if wrote is not None:
+            block.forget_accesses()
+            if wrote is not None and (whole or step.chosen is None):
                 add(block, data, wrote, whole)
     for result, data in tape.results:
         if (made := result()) is not None:
+            made.forget_accesses()
             add(made, data, True, True)
     return list(uses.values())
 
 
 class Races:
-    """Accesses by tensors are compared by whole allocations. Those by address are compared by the
-    bytes they touch, with each other and with tensors that say which bytes they are about."""
+    """Accesses are compared by the bytes that they touch. A kernel doesn't say which bytes of its
+    tensors it touches: it is compared with other kernels, and with what touches all of an
+    allocation, and not at all with accesses by address."""
 
     def __init__(self, report: Callable[[Hazard], None]) -> None:
         self.report = report
         self.last_access: Access | None = None
         self._host_seen: dict[int, int] = {}
         self._log = AccessLog()
+        self._said: set[Access] = set()
+        """Accesses that the last one was reported with."""
 
     def host_sees(self, seen: dict[int, int]) -> None:
         """The host knows that so much of each stream's work is done."""
@@ -81,41 +86,52 @@ class Races:
         """`whole`: they touch all of what these tensors look at, and don't choose some of it;
         `chosen` is what they choose of one of them."""
         number = stream.number
-        access = self.last_access = Access(number, stream.submitted, source)
+        access = self._begin(Access(number, stream.submitted, source, whole or chosen is not None))
         touches: list[Touch] = []
+        known = self._is_known
         for tensor in writes:
             block = tensor.block
-            self._write(block, access, stream)
+            where = tensor.data_on_cpu if whole else _touched(tensor, chosen)
+            written, read = block.last_write, block.last_read
+            if (
+                block.others is not None
+                or (written is not None and written[0] != number and not known(written, stream))
+                or (read is not None and read[0] != number and not known(read, stream))
+            ):
+                self._meet(block, access, stream, where, True)
+            else:
+                block.last_write, block.last_read = access, None
             if block.owner != number:
                 block.used_by(access)
-            if whole or is_whole(block, whole, chosen):
-                self._note(block, Past(access, tensor.data_on_cpu, True), touches)
+            if where is not None:
+                self._note(block, access, where, True, touches)
         for tensor in reads:
             block = tensor.block
+            where = tensor.data_on_cpu if whole else _touched(tensor, chosen)
             written, read = block.last_write, block.last_read
-            if written is not None and written[0] != number:
-                self.expect_before(written, stream, source, "written")
-            if read is not None and read[0] != number:
-                self._keep(block, read, stream)
-            block.last_read = access
+            if (
+                block.others is not None
+                or (written is not None and written[0] != number and not known(written, stream))
+                or (read is not None and read[0] != number and not known(read, stream))
+            ):
+                self._meet(block, access, stream, where, False)
+            else:
+                block.last_read = access
             if block.owner != number:
                 block.used_by(access)
-            if whole or is_whole(block, whole, chosen):
-                self._note(block, Past(access, tensor.data_on_cpu, False), touches)
+            if where is not None:
+                self._note(block, access, where, False, touches)
         if touches:
             self._add(stream, access, touches, by_address=False)
-        if chosen is not None:
-            self.by_index(stream, chosen)
 
     def by_index(self, stream: SimStream, chosen: Chosen) -> None:
-        """What was queued last touches part of an allocation."""
+        """A replay that was begun touches part of an allocation."""
         access, block = self.last_access, chosen.block()
         if access is None or block is None:
             return
-        kept = chosen if block.log is not None else chosen.kept()
         touches: list[Touch] = []
-        if kept is not None:
-            self._note(block, Past(access, kept, chosen.wrote), touches)
+        self._meet(block, access, stream, chosen, chosen.wrote)
+        self._note(block, access, chosen, chosen.wrote, touches)
         if touches:
             self._add(stream, access, touches, by_address=False)
 
@@ -124,25 +140,18 @@ class Races:
     ) -> None:
         """A graph of so many launches is about to be queued. It is one access: nobody waits for
         a part of it."""
-        access = self.last_access = Access(stream.number, stream.submitted + launches, source)
+        access = self._begin(Access(stream.number, stream.submitted + launches, source))
         touches: list[Touch] = []
-        reported: set[tuple[Access, str]] = set()
         for use in uses:
             block = use.block()
             if block is None:
                 continue
-            for conflict in self._conflicts(block, use.wrote, stream):
-                if conflict not in reported:
-                    reported.add(conflict)
-                    self._report(conflict[0], stream, source, conflict[1], UNORDERED)
-            if use.wrote:
-                self._wrote(block, access)
-            else:
-                self._read(block, access, stream)
+            said = access if use.data is not None else access._replace(says_where=False)
+            self._meet(block, said, stream, use.data, use.wrote)
             if block.owner != access.stream:
                 block.used_by(access)
             if use.data is not None:
-                self._note(block, Past(access, use.data, use.wrote), touches)
+                self._note(block, access, use.data, use.wrote, touches)
         if touches:
             self._add(stream, access, touches, by_address=False)
 
@@ -150,57 +159,71 @@ class Races:
         self,
         stream: SimStream,
         source: SourceLine | None,
-        reads: Iterable[SimTensor],
-        writes: Iterable[SimTensor],
+        uses: Iterable[Use],
+        chosen: Chosen | None,
     ) -> None:
         """What is captured is in the order of the streams and events of its capture."""
-        access = self.last_access = Access(stream.number, stream.submitted, source)
-        for tensor in writes:
-            self._write(tensor.block, access, stream)
-        for tensor in reads:
-            for conflict, verb in self._conflicts(tensor.block, False, stream):
-                self._report(conflict, stream, source, verb, UNORDERED)
-            self._read(tensor.block, access, stream)
+        touches: list[Touch] = []
+        says_where = chosen is not None or all(use.whole for use in uses)
+        access = self._begin(Access(stream.number, stream.submitted, source, says_where))
+        for block, data, wrote, whole in uses:
+            if wrote is None:
+                continue
+            where = data if whole else chosen
+            self._meet(block, access, stream, where, wrote)
+            if where is not None and block.log is None:
+                self._note(block, access, where, wrote, touches)
 
-    def _write(self, block: Block, access: Access, stream: SimStream) -> None:
-        number, written, read = access[0], block.last_write, block.last_read
-        if (
-            (written is not None and written[0] != number)
-            or (read is not None and read[0] != number)
-            or block.other_reads
-        ):
-            for conflict, verb in self._conflicts(block, True, stream):
-                self._report(conflict, stream, access.source, verb, UNORDERED)
-        self._wrote(block, access)
+    def _begin(self, access: Access) -> Access:
+        self.last_access = access
+        if self._said:
+            self._said.clear()
+        return access
 
-    def _wrote(self, block: Block, access: Access) -> None:
-        """Reads from before are in order with all that is in order with the write."""
-        block.last_write = access
-        block.last_read = block.other_reads = None
+    def _meet(
+        self, block: Block, access: Access, stream: SimStream, where: Where | None, wrote: bool
+    ) -> None:
+        """Reports what nothing orders before this access, and remembers it. Whoever is in order
+        with the last write is in order with all that the write is in order with."""
+        unordered = {
+            key: other for key, other in _earlier(block) if not self._is_known(other, stream)
+        }
+        for (_, did_write), other in sorted(unordered.items(), key=lambda item: not item[0][1]):
+            matters = (wrote or did_write) and other not in self._said
+            if matters and self._share_a_byte(block, other, did_write, where):
+                self._said.add(other)
+                verb = "written" if did_write else "read"
+                self._report(other, stream, access.source, verb, UNORDERED)
+        if wrote:
+            block.last_write, block.last_read = access, None
+        else:
+            block.last_read = access
+            writes = {key: write for key, write in (block.others or {}).items() if key[1]}
+            unordered = {k: read for k, read in unordered.items() if not k[1]} | writes
+        block.others = unordered or None
 
-    def _read(self, block: Block, access: Access, stream: SimStream) -> None:
-        if block.last_read is not None and block.last_read.stream != access.stream:
-            self._keep(block, block.last_read, stream)
-        block.last_read = access
-
-    def _keep(self, block: Block, read: Access, stream: SimStream) -> None:
-        """Remembers a read of another stream, unless a read on this one comes after it."""
-        if not self._is_known(read, stream):
-            block.other_reads = {**(block.other_reads or {}), read.stream: read}
-
-    def _conflicts(
-        self, block: Block, writes: bool, stream: SimStream
-    ) -> Iterator[tuple[Access, str]]:
-        """Yields the last accesses to a block that nothing orders before this stream's next."""
-        if block.last_write is not None and not self._is_known(block.last_write, stream):
-            yield block.last_write, "written"
-        if not writes:
-            return
-        if block.last_read is not None and not self._is_known(block.last_read, stream):
-            yield block.last_read, "read"
-        for read in (block.other_reads or {}).values():
-            if not self._is_known(read, stream):
-                yield read, "read"
+    def _share_a_byte(
+        self, block: Block, other: Access, did_write: bool, where: Where | None
+    ) -> bool:
+        """A kernel doesn't say which part it touches: it meets what touches all, or a kernel."""
+        if where is None and not other.says_where:
+            return True
+        if other is block.made_by:
+            return True
+        if block.log is not None:
+            theirs = [self._log.ranges_by(other, did_write)]
+        else:
+            theirs = [
+                _ranges(past.where)
+                for past in block.past or ()
+                if past.wrote == did_write and past.access[:2] == other[:2]
+            ]
+        if where is None:
+            return any(_is_all_of(block, their) for their in theirs)
+        mine = _ranges(where)
+        if not other.says_where:
+            return _is_all_of(block, mine)
+        return any(share_a_byte(mine, their) for their in theirs)
 
     def by_copy(self, block: Block, host: torch.Tensor, stream: SimStream, wrote: bool) -> None:
         """What was queued last reads or writes pinned host memory as well. Accesses to it are
@@ -214,7 +237,7 @@ class Races:
                     verb = "written" if past.wrote else "read"
                     self._report(past.access, stream, access.source, verb, UNORDERED)
         touches: list[Touch] = []
-        self._note(block, Past(access, (start, end), wrote), touches)
+        self._note(block, access, (start, end), wrote, touches)
         self._add(stream, access, touches, by_address=False)
 
     def made(self, block: Block) -> None:
@@ -234,7 +257,16 @@ class Races:
             block.used_by(access)
         self._add(stream, access, touches, by_address=True)
 
-    def _note(self, block: Block, past: Past, touches: list[Touch]) -> None:
+    def _note(
+        self, block: Block, access: Access, where: Where, wrote: bool, touches: list[Touch]
+    ) -> None:
+        """Remembers what an access touches, for those that come later."""
+        if isinstance(where, Chosen) and block.log is None:
+            part = where.kept()
+            if part is None:
+                return
+            where = part
+        past = Past(access, where, wrote)
         if block.log is not None:
             touches += touches_of(past)
         elif not block.past:
@@ -263,7 +295,7 @@ class Races:
         order with anything to come; at most half of what there may be."""
         last: dict[tuple[object, int, bool], Past] = {}
         for past in pasts:
-            stream, order, _ = past.access
+            stream, order, *_ = past.access
             if order > self._known_to_host(stream):
                 is_part = not isinstance(past.where, (tuple, torch.Tensor))
                 key = past.where if is_part else range_of(past), stream, past.wrote
@@ -311,6 +343,41 @@ class Races:
             f"by {access.source or 'earlier work'}, and {why}"
         )
         self.report(Hazard("unordered_streams", message, access.source, source))
+
+
+Where: TypeAlias = torch.Tensor | Span | Chosen
+"""All that a CPU tensor looks at, a range of addresses, or part of a tensor."""
+
+
+def _touched(tensor: SimTensor, chosen: Chosen | None) -> Where | None:
+    """None if nobody knows."""
+    if chosen is None:
+        return None
+    return chosen if tensor.block is chosen.block() else tensor.data_on_cpu
+
+
+def _is_all_of(block: Block, ranges: tuple[np.ndarray, np.ndarray]) -> bool:
+    start, end = block.span()
+    return int((ranges[1] - ranges[0]).sum()) >= end - start
+
+
+def _earlier(block: Block) -> Iterator[tuple[tuple[int, bool], Access]]:
+    """Yields the last accesses of each stream that are in no order with one another."""
+    yield from (block.others or {}).items()
+    if block.last_read is not None:
+        yield (block.last_read.stream, False), block.last_read
+    if block.last_write is not None:
+        yield (block.last_write.stream, True), block.last_write
+
+
+def _ranges(where: Where | Part) -> tuple[np.ndarray, np.ndarray]:
+    """Starts and ends, int64 [N]."""
+    if isinstance(where, tuple):
+        return np.array(where[:1]), np.array(where[1:])
+    if not isinstance(where, torch.Tensor):
+        return where.ranges()
+    pieces = Pieces.of(where)
+    return pieces.starts, pieces.ends
 
 
 def _is_again(past: Past, before: Past) -> bool:

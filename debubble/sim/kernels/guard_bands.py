@@ -16,9 +16,10 @@ LARGEST = 64 << 20
 
 def guarded(
     call: Callable[[list[torch.Tensor]], None], tensors: list[torch.Tensor], name: str
-) -> None:
+) -> set[int]:
     """Calls with tensors like those given, in memory between bands; then takes over what was
-    written. RuntimeError, and nothing changed, if it wrote to a band."""
+    written. Returns the addresses of storages that nothing was written to. RuntimeError, and
+    nothing changed, if it wrote to a band."""
     copies: dict[int, _Guarded] = {}
     for tensor in tensors:
         storage = tensor.untyped_storage()
@@ -32,8 +33,7 @@ def guarded(
                 f"{name} wrote outside the memory of its argument of shape {tuple(tensor.shape)}, "
                 f"{memory.where()}: mask the store, or check the grid and the strides"
             )
-    for memory in copies.values():
-        memory.take_over()
+    return {address for address, memory in copies.items() if not memory.take_over()}
 
 
 class _Guarded:
@@ -55,10 +55,12 @@ class _Guarded:
             return f"{BAND - int(front[0])} bytes before its start"
         return f"{int((self._back() != UNTOUCHED).nonzero()[0])} bytes behind its end"
 
-    def take_over(self) -> None:
-        """Only what changed: a kernel may also have written by an address that it was given."""
+    def take_over(self) -> bool:
+        """Only what changed: a kernel may also have written by an address that it was given.
+        Returns True if anything did."""
         changed = self.inside != self.before
         self.original[changed] = self.inside[changed]
+        return bool(changed.any())
 
     def _front(self) -> torch.Tensor:
         return self.bytes[:BAND]

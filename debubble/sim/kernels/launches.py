@@ -53,10 +53,11 @@ class Launches:
         if work.by_address is not None:
             reach = Reach.of_kernel(self.addresses, work.by_address, name)
         action = _action(name, work, inputs, reach)
+        written = list(on_device)
         call = (
             partial(kernel, *cpu_args, **cpu_meta)
             if grid is None
-            else partial(self._run, name, kernel, grid, cpu_args, cpu_meta)
+            else partial(self._run, written, name, kernel, grid, cpu_args, cpu_meta)
         )
         is_only_on_device = reach is None and not on_host
         if is_only_on_device or (self.device.capturing is not None and grid is None):
@@ -64,7 +65,7 @@ class Launches:
                 call,
                 lambda _: [action],
                 reads=on_device,
-                writes=on_device,
+                writes=written,
                 makes_memory=grid is None,
                 has_result=grid is None,
                 whole=False,
@@ -85,11 +86,23 @@ class Launches:
         return on_sim(run.result, self.device)
 
     def _run(
-        self, name: str, kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str, Any]
+        self,
+        written: list[SimTensor],
+        name: str,
+        kernel: Any,
+        grid: tuple[int, ...],
+        args: tuple,
+        meta: dict[str, Any],
     ) -> None:
-        """Asked when it runs, in each replay of a graph too."""
+        """Asked when it runs, in each replay of a graph too. Tensors that the kernel turns out to
+        leave as they are go from `written`."""
         if self.only is None or name in self.only:
-            _run_guarded(kernel, grid, args, meta)
+            unchanged = _run_guarded(kernel, grid, args, meta)
+            written[:] = [
+                tensor
+                for tensor in written
+                if tensor.data_on_cpu.untyped_storage().data_ptr() not in unchanged
+            ]
 
 
 def _expect_pinned(on_host: list[torch.Tensor], name: str) -> None:
@@ -101,8 +114,9 @@ def _expect_pinned(on_host: list[torch.Tensor], name: str) -> None:
             )
 
 
-def _run_guarded(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str, Any]) -> None:
-    """Runs a Triton kernel, which could write anywhere, between guard bands."""
+def _run_guarded(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str, Any]) -> set[int]:
+    """Runs a Triton kernel, which could write anywhere, between guard bands. Returns the addresses
+    of storages that it left as they were."""
 
     def call(tensors: list[torch.Tensor]) -> None:
         in_order = iter(tensors)
@@ -110,7 +124,7 @@ def _run_guarded(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str
         values = with_tensors(list(meta.values()), in_order)
         run_kernel(kernel, grid, guarded_args, dict(zip(meta, values, strict=True)))
 
-    guarded(call, flat_tensors([args, list(meta.values())]), name_of(kernel))
+    return guarded(call, flat_tensors([args, list(meta.values())]), name_of(kernel))
 
 
 def _action(name: str, work: Work, inputs: list[torch.Tensor], reach: Reach | None) -> Action:

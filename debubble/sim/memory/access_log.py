@@ -107,6 +107,17 @@ class AccessLog:
             self._insert(touch, access, by_address)
         return list(conflicts.values())
 
+    def ranges_by(self, access: Access, wrote: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Returns starts and ends, int64 [N], of what an access by tensors touches."""
+        found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
+        for rows in self._table:
+            values = rows.values
+            which = (values[:, STREAM] == access.stream) & (values[:, ORDER] == access.order)
+            which &= rows.are_left & (values[:, WRITES] == wrote) & (values[:, BY_ADDRESS] == 0)
+            found.append((rows.starts[which], rows.ends[which]))
+        starts, ends = zip(*found, strict=True)
+        return np.concatenate(starts), np.concatenate(ends)
+
     def host_saw(self, known: Knowledge) -> None:
         """Drops what the host has waited for."""
         for rows in self._table:

@@ -19,6 +19,8 @@ class Access(NamedTuple):
     stream: int
     order: int
     source: SourceLine | None
+    says_where: bool = True
+    """False for a kernel, which may touch any part of its tensors."""
 
 
 Span = tuple[int, int]
@@ -129,7 +131,7 @@ class Block:
         "last_write",
         "log",
         "made_by",
-        "other_reads",
+        "others",
         "owner",
         "past",
         "returns",
@@ -142,9 +144,10 @@ class Block:
     def __init__(self) -> None:
         self.last_write: Access | None = None
         self.last_read: Access | None = None
-        """Since it was written last, as `other_reads`."""
-        self.other_reads: dict[int, Access] | None = None
-        """The last reads by other streams that are in no order with `last_read`."""
+        """Since it was written last."""
+        self.others: dict[tuple[int, bool], Access] | None = None
+        """Accesses in no order with these two, such as to another part: the last one of each
+        stream, and True for a write."""
         self.past: list[Past] | None = None
         """The last accesses to parts of it, while it isn't used by address."""
         self.log: Log | None = None
@@ -173,7 +176,7 @@ class Block:
 
     def forget_accesses(self) -> None:
         """Must be called when all that was queued is done, or was never queued."""
-        self.last_write = self.last_read = self.other_reads = None
+        self.last_write = self.last_read = self.others = self.made_by = self.past = None
 
     def used_by(self, access: Access) -> None:
         """Remembered if it is on another stream than the owner's."""

@@ -133,6 +133,18 @@ def span_of(tensor: torch.Tensor) -> Span:
     return start, start + last + tensor.element_size()
 
 
+def share_a_byte(
+    ranges: tuple[np.ndarray, np.ndarray], others: tuple[np.ndarray, np.ndarray]
+) -> bool:
+    """True if two lists of ranges, starts and ends of int64 [N], have a byte in common."""
+    (starts, ends), order = ranges, np.argsort(others[0])
+    if not len(starts) or not len(order):
+        return False
+    before = np.searchsorted(others[0][order], ends, "left") - 1
+    reach = np.maximum.accumulate(others[1][order])
+    return bool(((before >= 0) & (reach[before] > starts)).any())
+
+
 def _dimensions(tensor: torch.Tensor) -> list[tuple[int, int]]:
     """Length, and bytes from one to the next, of the dimensions that lead anywhere."""
     itemsize = tensor.element_size()

@@ -61,7 +61,7 @@ def _capture(device: SimDevice, tape: Tape, operation: Operation) -> Any:
     out = operation.call() if operation.has_result else None
     step = _step(device, operation, out, operation.actions(out))
     tape.append(step)
-    device.captures(step, operation.reads, operation.writes)
+    device.captures(step)
     return out
 
 
@@ -83,7 +83,7 @@ def capture_later(
     assert device.capturing is not None
     step = Step(_nothing, [], actions, device.source(), uses(reads, writes, True), under_way=begin)
     device.capturing.append(step)
-    device.captures(step, reads, writes)
+    device.captures(step)
 
 
 def _nothing() -> None:

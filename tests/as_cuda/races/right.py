@@ -700,6 +700,70 @@ def many_streams_that_read_one_tensor():
     torch.stack(outs).tolist()
 
 
+def many_streams_that_write_parts_of_one_tensor():
+    x, out = torch.ones(4, 8, device="cuda"), torch.empty(4, 8, device="cuda")
+    streams = [torch.cuda.Stream() for _ in range(4)]
+    for n, stream in enumerate(streams):
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            out[:, n].copy_(x[:, n] * 2)
+            out[:, n + 4].copy_(x[:, n + 4] * 2)
+    for stream in streams:
+        torch.cuda.current_stream().wait_stream(stream)
+    out.sum().item()
+
+
+def two_device_buffers_in_one_tensor():
+    buffers, host = torch.zeros(2, 8, device="cuda"), _pinned(6, 8)
+    copy = torch.cuda.Stream()
+    copy.wait_stream(torch.cuda.current_stream())
+    loaded, used = ([torch.cuda.Event() for _ in range(2)] for _ in range(2))
+    for n, row in enumerate(host):
+        with torch.cuda.stream(copy):
+            copy.wait_event(used[n % 2])
+            buffers[n % 2].copy_(row, non_blocking=True)
+            loaded[n % 2].record()
+        torch.cuda.current_stream().wait_event(loaded[n % 2])
+        buffers[n % 2].sum()
+        used[n % 2].record()
+    torch.cuda.synchronize()
+
+
+def rows_written_by_index_beside_rows_that_are_read():
+    table, side = torch.zeros(8, 4, device="cuda"), torch.cuda.Stream()
+    mine, others = (torch.tensor(n, device="cuda") for n in ([0, 2], [5, 7]))
+    rows = torch.ones(2, 4, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        table.index_copy_(0, others, rows)
+    table.index_select(0, mine).sum().item()
+    table[mine] = rows
+    torch.cuda.synchronize()
+
+
+def branches_of_a_graph_that_write_parts():
+    x, out = torch.ones(2, 8, device="cuda"), torch.empty(2, 8, device="cuda")
+    side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        side.wait_stream(torch.cuda.current_stream())
+        out[0].copy_(x[0])
+        with torch.cuda.stream(side):
+            out[1].copy_(x[1])
+        torch.cuda.current_stream().wait_stream(side)
+    graph.replay()
+    out.tolist()
+
+
+def graphs_of_two_streams_on_parts_of_one_tensor():
+    state, graphs = torch.zeros(2, 8, device="cuda"), []
+    for row in state:
+        graphs.append(_captured(lambda row=row: row.add_(1)))
+    for graph, _ in graphs:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            graph.replay()
+    torch.cuda.synchronize()
+
+
 def backward_on_the_stream_of_the_forward():
     side, x = torch.cuda.Stream(), torch.ones(4, device="cuda", requires_grad=True)
     side.wait_stream(torch.cuda.current_stream())

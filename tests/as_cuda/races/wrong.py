@@ -94,6 +94,36 @@ def input_overwritten_while_a_side_stream_reads_it():
     x.zero_()  # second
 
 
+def input_overwritten_though_this_stream_read_it_last():
+    x, side = torch.ones(4, device="cuda"), torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        x.mul(2)  # first
+    x.add(1)
+    x.zero_()  # second
+
+
+def first_part_read_though_another_was_written_since():
+    out, streams = torch.zeros(2, 8, device="cuda"), [torch.cuda.Stream() for _ in "ab"]
+    torch.cuda.synchronize()
+    with torch.cuda.stream(streams[0]):
+        out[0].fill_(1)  # first
+    with torch.cuda.stream(streams[1]):
+        out[1].fill_(2)
+    torch.cuda.current_stream().wait_stream(streams[1])
+    out.sum().item()  # second
+
+
+def rows_written_by_index_while_they_are_read():
+    table, side = torch.zeros(8, 4, device="cuda"), torch.cuda.Stream()
+    mine, others = (torch.tensor(n, device="cuda") for n in ([0, 2], [2, 7]))
+    rows = torch.ones(2, 4, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        table.index_copy_(0, others, rows)  # first
+    table.index_select(0, mine).sum().item()  # second
+
+
 def waiting_for_the_wrong_event():
     x, side, done = torch.ones(4, device="cuda"), torch.cuda.Stream(), torch.cuda.Event()
     side.wait_stream(torch.cuda.current_stream())
