@@ -112,7 +112,7 @@ def expect_own(
     its row for each of its tokens, or its only slot for all. `own_slots` is the row of
     `sequence`."""
     BLOCK: tl.constexpr = 256
-    slots = own_slots - sequence * index_stride
+    slots = own_slots - tl.cast(sequence, tl.int64) * index_stride
     for first in range(0, tl.where(is_asked, num_seqs, 0), BLOCK):
         other = first + tl.arange(0, BLOCK)
         is_other = (other < num_seqs) & (other != sequence)
@@ -122,7 +122,7 @@ def expect_own(
             length -= tl.load(starts + other, mask=is_other, other=0)
         for column in range(num_columns):
             writes = is_other & (column < length)
-            theirs = tl.load(slots + other * index_stride + column, mask=writes, other=-1)
+            theirs = tl.load(slots + other.to(tl.int64) * index_stride + column, mask=writes, other=-1)
             tl.device_assert(
                 (theirs != slot) | (theirs < 0),
                 "two sequences with tokens have one slot: give each a slot of its own",
