@@ -195,7 +195,7 @@ def assign(tensor: SimTensor, index: Any, value: Any) -> None:
     a blocking upload; a boolean mask becomes a masked fill.
     """
     if isinstance(value, Number):
-        value = torch.tensor(value, dtype=tensor.dtype)
+        value = torch.tensor(value, dtype=tensor.dtype, device="cpu")
     elif not isinstance(value, torch.Tensor):
         raise TypeError(
             f"can't assign a {type(value).__name__} to a tensor: make it a tensor first"
@@ -245,7 +245,7 @@ def _narrow(
         else:
             if isinstance(part, bool):
                 view = view.unsqueeze(dimension)
-                part = torch.tensor([part])
+                part = torch.tensor([part], device="cpu")
             index_tensors += [None] * (dimension - len(index_tensors))
             index_tensors.append(_index_tensor(part, tensor.device))
             dimension += 1
@@ -255,7 +255,7 @@ def _narrow(
 def _index_tensor(part: Any, device: torch.device) -> torch.Tensor:
     """PyTorch puts a list on the tensor's device, and leaves a mask on the CPU where it is."""
     if not isinstance(part, torch.Tensor):
-        return torch.as_tensor(part).to(device)
+        return torch.as_tensor(part, device="cpu").to(device)
     return part.to(device) if part.device.type == "cpu" and part.dtype != torch.bool else part
 
 

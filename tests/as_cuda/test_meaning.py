@@ -285,3 +285,27 @@ def test_results_without_memory_are_out_of_memory_too(cuda):
     with pytest.raises(torch.OutOfMemoryError, match="CUDA out of memory"):
         x[:, None] * x
     assert (x * 2)[0].item() == 2.0
+
+
+def test_a_default_device_changes_nothing_in_sims_own_work(cuda):
+    """Assignments, kernels and captures make CPU tensors of their own on the way."""
+    triton = pytest.importorskip("triton")
+    from tests.sim.test_interpreting import doubles_kernel
+
+    def step():
+        x[0] = 3.0
+        x[[1]] = 4.0
+        doubles_kernel[(4,)](x, times=1)
+
+    x, counts = torch.ones(4, device="cuda"), []
+    for place in ("cpu", "cuda"):
+        x.fill_(1)
+        with debubble.record(cuda) as timeline, torch.device(place):
+            step()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                doubles_kernel[(triton.cdiv(4, 1),)](x, times=1)
+            graph.replay()
+        counts.append(timeline.counts())
+        assert x.tolist() == [12.0, 16.0, 4.0, 4.0]
+    assert counts[0] == counts[1]

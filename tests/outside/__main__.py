@@ -24,6 +24,9 @@ def main() -> int:
         fetch(known[name], options.mirror)
         if options.fetch:
             continue
+        if missing := known[name].missing:
+            print(f"{name:<32} not run: pip install {' '.join(missing)}", flush=True)
+            continue
         with tempfile.TemporaryDirectory() as folder:
             ran = run(known[name], Path(folder) / "findings.json")
         rows = f"{len(ran.findings)} lines wait" if ran.findings else ran.printed[-2000:]

@@ -12,6 +12,7 @@ import sys
 import time
 import tomllib
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +33,9 @@ class Program:
     folder: str = "."
     write: dict[str, str] = field(default_factory=dict)
     path: list[str] = field(default_factory=list)
+    script: str | None = None
+    needs: list[str] = field(default_factory=list)
+    torchrun: bool = False
 
     @property
     def place(self) -> Path:
@@ -40,7 +44,12 @@ class Program:
 
     @property
     def is_fetched(self) -> bool:
-        return (self.place / self.folder / self.run[0]).exists()
+        return (self.place / self.folder / ("" if self.script else self.run[0])).exists()
+
+    @property
+    def missing(self) -> list[str]:
+        """The packages that it needs and that are not installed here."""
+        return [name for name in self.needs if find_spec(name) is None]
 
 
 def programs() -> list[Program]:
@@ -112,7 +121,12 @@ def run(program: Program, report: Path) -> Run:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(made(made_of))
     path = [str(ROOT), *(str(program.place / each) for each in program.path)]
-    command = ["-m", "debubble", "syncs", "--as-cuda", "--json", str(report), "--", *program.run]
+    path += filter(None, [os.environ.get("PYTHONPATH")])
+    command = ["-m", "debubble", "syncs", "--as-cuda", "--json", str(report), "--"]
+    command += [str(Path(__file__).parent / program.script)] if program.script else []
+    command += program.run
+    if program.torchrun:
+        command = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=1", *command]
     start = time.perf_counter()
     finished = subprocess.run(
         [sys.executable, *command],

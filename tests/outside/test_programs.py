@@ -14,6 +14,8 @@ from .programs import Program, clone_of, fetch, made, programs, run
 def test_a_program_runs_and_its_waits_are_named(program, tmp_path):
     if not program.is_fetched:
         pytest.skip(f"{program.source} is not here: `python -m tests.outside --fetch` gets it")
+    if program.missing:
+        pytest.skip(f"{program.name} needs {', '.join(program.missing)}: pip install them")
     ran = run(program, tmp_path / "findings.json")
     assert ran.exit_code == 0, ran.printed
     text = "\n".join(str(finding) for finding in ran.findings)

@@ -7,6 +7,7 @@ import triton.language as tl
 
 import debubble
 from debubble.accelerator import CaptureError, launch
+from debubble.sim.memory.tape import PAGE, pages_in_use
 
 pytestmark = pytest.mark.sim
 
@@ -196,3 +197,24 @@ def test_a_replay_that_breaks_on_freed_memory_names_the_hazard_all_the_same(acce
     with debubble.record(accelerator) as timeline, pytest.raises(IndexError):
         graph.replay()
     assert [hazard.kind for hazard in timeline.hazards] == ["graph_input_freed"]
+
+
+def test_a_capture_leaves_memory_alone_that_nobody_has_used(accelerator):
+    """An engine's cache takes nearly all of a GPU, and is empty but for a few blocks."""
+    cache = torch.empty(128 << 20, dtype=torch.uint8, device=accelerator.device)
+    cache[5:9] = 7
+    cache[-3:] = 8
+
+    def work():
+        cache[6:8] = 1
+        cache[64 << 20 : (64 << 20) + 1] = 2
+        cache[-2:-1] = 3
+
+    graph, _ = captured(accelerator, work)
+    places = (5, 6, 8, 64 << 20, -3, -2)
+    assert [cache[place].item() for place in places] == [7, 7, 7, 0, 8, 8]
+    graph.replay()
+    assert [cache[place].item() for place in places] == [7, 1, 7, 2, 8, 3]
+    whole = cache.data_on_cpu[-cache.data_ptr() % PAGE :]
+    in_use = pages_in_use(whole[: len(whole) // PAGE * PAGE].view(-1, PAGE))
+    assert in_use is None or in_use.sum() * PAGE < 32 << 20

@@ -132,7 +132,7 @@ class _Kernels:
 
     def _used(self, counts: torch.Tensor, most: int) -> torch.Tensor:
         """[groups, most]: which columns name a block."""
-        return torch.arange(most) < counts[:, None]
+        return torch.arange(most, device="cpu") < counts[:, None]
 
     def _attend(self, most: int) -> None:
         if most == 0:
@@ -140,7 +140,7 @@ class _Kernels:
             return
         per_group = self.query.shape[1] * self.height * most * self.page
         at_once = max(1, SCORES_AT_ONCE // per_group)
-        for groups in torch.arange(len(self.kv_num_blocks)).split(at_once):
+        for groups in torch.arange(len(self.kv_num_blocks), device="cpu").split(at_once):
             self._attend_groups(groups, most)
 
     def _attend_groups(self, groups: torch.Tensor, most: int) -> None:
@@ -149,7 +149,7 @@ class _Kernels:
         kv_heads, count = self.key.shape[0], len(groups)
         part = (groups // self.num_groups).to(torch.int32)[:, None].expand(-1, self.height)
         rows = (groups % self.num_groups).to(torch.int32)[:, None] * self.q_block
-        rows = rows + torch.arange(self.height, dtype=torch.int32)
+        rows = rows + torch.arange(self.height, dtype=torch.int32, device="cpu")
         exists, rows = rows < tokens, rows % tokens
         used = self._used(self.kv_num_blocks[groups], most)
         blocks = self.kv_indices[groups, :most].where(used, 0)
@@ -161,7 +161,9 @@ class _Kernels:
             for cache in (self.key, self.value)
         )
         scores = (query @ key.transpose(2, 3) * self.scale).view(count, heads, self.height, -1)
-        kv = (blocks[..., None] * self.page + torch.arange(self.page, dtype=torch.int32)).flatten(1)
+        kv = (
+            blocks[..., None] * self.page + torch.arange(self.page, dtype=torch.int32, device="cpu")
+        ).flatten(1)
         seen = self._seen(part[:, :1], rows, kv) & used[:, None, None]
         scores.masked_fill_(~seen, -torch.inf)
         largest = scores.amax(-1, keepdim=True)
@@ -180,7 +182,7 @@ class _Kernels:
     def _seen(self, b: torch.Tensor, q: torch.Tensor, kv: torch.Tensor) -> torch.Tensor:
         """bool [groups, heads or 1, rows, slots], from [groups, 1], [groups, rows] and
         [groups, slots]."""
-        h = torch.arange(self.query.shape[1], dtype=torch.int32).view(1, -1, 1, 1)
+        h = torch.arange(self.query.shape[1], dtype=torch.int32, device="cpu").view(1, -1, 1, 1)
         try:
             return self.mask.run(b[:, None, :, None], h, q[:, None, :, None], kv[:, None, None, :])
         except IndexError as error:
@@ -213,5 +215,5 @@ def _on_sim(tensor: torch.Tensor) -> SimTensor:
 def _empty_like(query: torch.Tensor) -> torch.Tensor:
     """Dense memory in the order of the query's dimensions, of which the last stays the last."""
     order = [*sorted(range(3), key=query.stride, reverse=True), 3]
-    dense = torch.empty([query.shape[d] for d in order], dtype=query.dtype)
+    dense = torch.empty([query.shape[d] for d in order], dtype=query.dtype, device="cpu")
     return dense.permute([order.index(d) for d in range(4)])

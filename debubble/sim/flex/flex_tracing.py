@@ -65,7 +65,7 @@ class Tracing(TorchDispatchMode):
         return len(self._stand_ins)
 
     def index(self, shape: tuple[int, ...]) -> SimTensor:
-        index = SimTensor(torch.ones(shape, dtype=torch.int32))
+        index = SimTensor(torch.ones(shape, dtype=torch.int32, device="cpu"))
         self._by_position.add(self._note(index, index.data_on_cpu))
         return index
 
@@ -80,7 +80,7 @@ class Tracing(TorchDispatchMode):
                 f"{_here()}: move it to the device before"
             )
         data = tensor.data_on_cpu if isinstance(tensor, SimTensor) else tensor
-        slot = self._note(tensor, torch.ones((), dtype=data.dtype).expand(data.shape))
+        slot = self._note(tensor, torch.ones((), dtype=data.dtype, device="cpu").expand(data.shape))
         self.captured[slot] = data
         if isinstance(tensor, SimTensor):
             self.reads.append(tensor)

@@ -41,9 +41,9 @@ class _Guarded:
 
     def __init__(self, storage: torch.UntypedStorage) -> None:
         self.size = storage.nbytes()
-        self.original = torch.empty(0, dtype=torch.uint8).set_(storage)
+        self.original = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
         self.before = self.original.clone()
-        self.bytes = torch.full((self.size + 2 * BAND,), UNTOUCHED, dtype=torch.uint8)
+        self.bytes = torch.full((self.size + 2 * BAND,), UNTOUCHED, dtype=torch.uint8, device="cpu")
         self.inside = self.bytes[BAND : BAND + self.size].copy_(self.before)
 
     def is_overrun(self) -> bool:
@@ -75,5 +75,5 @@ def _over(copies: dict[int, _Guarded], tensor: torch.Tensor) -> torch.Tensor:
     if memory is None:
         return tensor
     offset = tensor.storage_offset() + BAND // tensor.element_size()
-    like = torch.empty(0, dtype=tensor.dtype)
+    like = torch.empty(0, dtype=tensor.dtype, device="cpu")
     return like.set_(memory.bytes.untyped_storage(), offset, tensor.shape, tensor.stride())

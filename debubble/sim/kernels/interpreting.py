@@ -83,6 +83,20 @@ def check_runs() -> None:
         """What a run sets ends with its context, whatever line Ctrl-C hits."""
         return copy_context().run(run_now, executor, args, meta)
 
+    to_host, from_host = (
+        getattr(interpreter.GridExecutor, name) for name in ("_init_args_hst", "_restore_args_dev")
+    )
+
+    @wraps(to_host)
+    def arguments(executor: Any, args: tuple, meta: dict[str, Any]) -> Any:
+        """A launch has CPU data already, and a copy onto itself would touch all of it."""
+        return (args, meta) if is_launch.get() else to_host(executor, args, meta)
+
+    @wraps(from_host)
+    def restore(executor: Any, args: tuple, on_host: Any, meta: dict, meta_on_host: dict) -> None:
+        if args is not on_host:
+            from_host(executor, args, on_host, meta, meta_on_host)
+
     # If Ctrl-C hits one of these lines, all of them run again.
     builder = interpreter.interpreter_builder
     if not isinstance(builder.options, _Options):
@@ -90,6 +104,8 @@ def check_runs() -> None:
     if not isinstance(interpreter._interpreter, Checked):
         interpreter._interpreter = Checked(interpreter._interpreter)
     if not hasattr(run_grid, "__wrapped__"):
+        interpreter.GridExecutor._init_args_hst = arguments
+        interpreter.GridExecutor._restore_args_dev = restore
         interpreter.GridExecutor.__call__ = run_in_its_own_context
 
 

@@ -236,7 +236,7 @@ class DeviceBlock(Block):
 
     def all_bytes(self) -> torch.Tensor:
         """uint8 [nbytes], on the CPU"""
-        return torch.empty(0, dtype=torch.uint8).set_(self.data.untyped_storage())
+        return torch.empty(0, dtype=torch.uint8, device="cpu").set_(self.data.untyped_storage())
 
 
 class PagesRef(ref):

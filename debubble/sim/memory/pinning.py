@@ -84,7 +84,7 @@ def pinned_empty_strided(
     _check_possible()
     span = 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
     if 0 in shape:
-        return torch.empty_strided(shape, stride, dtype=dtype)
+        return torch.empty_strided(shape, stride, dtype=dtype, device="cpu")
     pages = _PinnedPages(-1, span * dtype.itemsize)
     flat = torch.frombuffer(pages, dtype=dtype, count=span)
     address_range = (flat.data_ptr(), flat.data_ptr() + len(pages))

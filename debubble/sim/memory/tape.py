@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from weakref import ref
 
+import numpy as np
 import torch
 
 from debubble.contract.source_line import SourceLine
@@ -78,7 +80,7 @@ class Tape:
         """Races among the steps of a graph."""
         self.num_uploads = 0
         """Under way that began here."""
-        self._before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._before: dict[int, Kept] = {}
 
     def will_write(self, tensors: Iterable[torch.Tensor]) -> None:
         """Must be called before a step writes: keeps what memory not made on the tape holds."""
@@ -86,8 +88,7 @@ class Tape:
             storage = tensor.untyped_storage()
             address = storage.data_ptr()
             if address not in self._before and address not in self.made:
-                everything = torch.empty(0, dtype=torch.uint8).set_(storage)
-                self._before[address] = (everything, everything.clone())
+                self._before[address] = Kept(storage)
 
     def make(self, blank: torch.Tensor) -> None:
         """Must be called for memory that comes without a step."""
@@ -100,8 +101,62 @@ class Tape:
 
     def undo(self) -> None:
         """Gives memory from before the tape its bytes back."""
-        for everything, before in self._before.values():
-            everything.copy_(before)
+        for kept in self._before.values():
+            kept.restore()
+
+
+class Kept:
+    """The bytes of a storage. Of a large one those pages are left out that hold no memory yet, as
+    most of a cache does that takes all of a GPU: they are zero."""
+
+    def __init__(self, storage: torch.UntypedStorage) -> None:
+        self.everything = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
+        self.in_use: torch.Tensor | None = None
+        if storage.nbytes() >= LARGE:
+            start = -storage.data_ptr() % PAGE
+            count = (storage.nbytes() - start) // PAGE
+            self.pages = self.everything[start : start + count * PAGE].view(count, PAGE)
+            self.ends = [self.everything[:start], self.everything[start + count * PAGE :]]
+            self.in_use = pages_in_use(self.pages)
+        if self.in_use is None:
+            self.ends, self.before = [], self.everything.clone()
+        else:
+            self.before = self.pages[rows_of(self.in_use)]
+        self.before_ends = [end.clone() for end in self.ends]
+
+    def restore(self) -> None:
+        for end, before in zip(self.ends, self.before_ends, strict=True):
+            end.copy_(before)
+        if self.in_use is None:
+            self.everything.copy_(self.before)
+            return
+        now = pages_in_use(self.pages)
+        assert now is not None
+        self.pages[rows_of(now & ~self.in_use)] = 0
+        self.pages[rows_of(self.in_use)] = self.before
+
+
+LARGE = 64 << 20
+"""Bytes."""
+PAGE = mmap.PAGESIZE
+_IN_USE = np.uint64(3 << 62)
+"""The bits of a page that lies in memory, and of one that was swapped."""
+
+
+def rows_of(pages: torch.Tensor) -> torch.Tensor:
+    """Returns the numbers of the pages that are True: as a mask PyTorch would touch the others."""
+    return pages.nonzero().flatten()
+
+
+def pages_in_use(pages: torch.Tensor) -> torch.Tensor | None:
+    """Returns True for each page (a row) that holds memory, or None if the system doesn't say."""
+    try:
+        with open("/proc/self/pagemap", "rb", buffering=0) as file:
+            file.seek(pages.data_ptr() // PAGE * 8)
+            found = np.frombuffer(file.read(len(pages) * 8), np.uint64)
+    except OSError:
+        return None
+    return torch.from_numpy((found & _IN_USE) != 0) if len(found) == len(pages) else None
 
 
 def redo(tapes: Sequence[Tape]) -> None:

@@ -246,7 +246,7 @@ def _in_float32(func: Any, args: Sequence, kwargs: dict[str, Any]) -> torch.Tens
 def _as_tensor(number: bool | int | float | complex, beside: list[torch.Tensor]) -> torch.Tensor:
     """As exact as the tensors that it is computed with."""
     is_exact = isinstance(number, float) and any(t.dtype == torch.float64 for t in beside)
-    return torch.tensor(number, dtype=torch.float64 if is_exact else None)
+    return torch.tensor(number, dtype=torch.float64 if is_exact else None, device="cpu")
 
 
 def all_on_cpu(values: Sequence, inputs: list[torch.Tensor]) -> list:
@@ -285,7 +285,7 @@ def _brought_to_cpu(tensor: torch.Tensor) -> torch.Tensor:
     """Of a device, and yet no SimTensor: zeros without memory, as forward derivatives have them.
     Memory of any other kind can't be read here, and to try would end the process."""
     if tensor._is_zerotensor():
-        return torch.zeros(tensor.shape, dtype=tensor.dtype)
+        return torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu")
     kind = f"a {type(tensor).__name__} with layout {tensor.layout}"
     raise RuntimeError(
         f"expected all tensors to be dense tensors on sim, and found {kind} on {tensor.device}: "

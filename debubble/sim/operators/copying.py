@@ -41,7 +41,7 @@ class Copies:
         if to_host and non_blocking and pinning.is_possible():
             target = pinning.pinned_empty_strided(shape, stride, dtype)
         else:
-            target = torch.empty_strided(shape, stride, dtype=dtype)
+            target = torch.empty_strided(shape, stride, dtype=dtype, device="cpu")
         target = target if to_host else self.device.blank(target)
         self.copy(target, source, non_blocking)
         return target
