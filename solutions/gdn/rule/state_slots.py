@@ -122,7 +122,8 @@ def expect_own(
             length -= tl.load(starts + other, mask=is_other, other=0)
         for column in range(num_columns):
             writes = is_other & (column < length)
-            theirs = tl.load(slots + other.to(tl.int64) * index_stride + column, mask=writes, other=-1)
+            place = slots + other.to(tl.int64) * index_stride + column
+            theirs = tl.load(place, mask=writes, other=-1)
             tl.device_assert(
                 (theirs != slot) | (theirs < 0),
                 "two sequences with tokens have one slot: give each a slot of its own",
