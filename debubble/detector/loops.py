@@ -88,11 +88,11 @@ class Loops:
         self._compiling = import_module("torch.compiler").is_compiling
         read = SourceFileLoader.get_code
         setattr(builtins, NOTE, self._note)
-        SourceFileLoader.get_code = get_code  # type: ignore[assignment, method-assign]
+        SourceFileLoader.get_code = get_code  # type: ignore[assignment, method-assign]  # for a block
         try:
             yield
         finally:
-            SourceFileLoader.get_code = read  # type: ignore[method-assign]
+            SourceFileLoader.get_code = read  # type: ignore[method-assign]  # as it was
             setattr(builtins, NOTE, _ignore)
 
     def _note(self, number: int) -> None:

@@ -12,7 +12,7 @@ import torch
 
 
 class _Calls(threading.local):
-    running: tuple[Any, tuple, dict] | None = None
+    running: tuple[object, tuple, dict] | None = None
     """The outermost call of this thread: function, arguments, keyword arguments."""
 
 
@@ -26,7 +26,7 @@ class during:
 
     __slots__ = ("_call", "_outer")
 
-    def __init__(self, function: Any, args: tuple = (), kwargs: dict | None = None) -> None:
+    def __init__(self, function: object, args: tuple = (), kwargs: dict | None = None) -> None:
         self._call = function, args, kwargs or {}
 
     def __enter__(self) -> None:
@@ -43,7 +43,7 @@ def running_call() -> str | None:
     return None if CALLS.running is None else describe(*CALLS.running)
 
 
-def describe(function: Any, args: tuple, kwargs: dict) -> str | None:
+def describe(function: object, args: tuple, kwargs: dict) -> str | None:
     """Returns `item`, or `__getitem__(mask)` if the arguments say more. Returns None for a call
     that only runs others, such as `backward`."""
     name = getattr(function, "__name__", None)

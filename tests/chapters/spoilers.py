@@ -113,10 +113,14 @@ def spoilers(cells: Sequence[Cell]) -> Iterator[tuple[str, str, str]]:
 
 
 def said(text: str, value: float, question: Question) -> Iterator[str]:
-    """A large number by itself; a small one beside what it counts, or in a table of that."""
+    """Yields a large number by itself, unless it is printed as a count of something else, and a
+    small one beside what it counts, or in a table of that."""
     if value >= SMALL:
-        if any(float(found[0].replace(",", "")) == value for found in NUMBER.finditer(text)):
-            yield f"{value:g}"
+        for found in NUMBER.finditer(text):
+            counts = re.search(r"(\w+)=$", text[: found.start()])
+            of_another = question.nouns and counts and counts[1] not in question.nouns
+            if float(found[0].replace(",", "")) == value and not of_another:
+                yield f"{value:g}"
         return
     names = "|".join(map(re.escape, question.nouns))
     if not names:
