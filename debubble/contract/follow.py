@@ -49,14 +49,15 @@ def into_chosen_threads(choose: Choose) -> Iterator[None]:
         return submit(pool, functools.partial(_inside, enter, task), *args, **kwargs)
 
     with (
-        _in_place_of(threading.Thread, "start", start_inside),
-        _in_place_of(ThreadPoolExecutor, "submit", submit_inside),
+        patched(threading.Thread, "start", start_inside),
+        patched(ThreadPoolExecutor, "submit", submit_inside),
     ):
         yield
 
 
 @contextmanager
-def _in_place_of(owner: type, name: str, method: Callable[..., object]) -> Iterator[None]:
+def patched(owner: object, name: str, method: Callable[..., object]) -> Iterator[None]:
+    """Replaces a function of a class or module in the block."""
     replaced = getattr(owner, name)
     setattr(owner, name, method)
     try:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .follow import patched
 from .source_line import source_line
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -31,9 +32,5 @@ def at_the_users_line() -> Iterator[None]:
             message.filename, message.lineno = line.file, line.line
         show(message)
 
-    setattr(warnings, SHOWS, moved)
-    try:
+    with patched(warnings, SHOWS, moved):
         yield
-    finally:
-        if getattr(warnings, SHOWS) is moved:
-            setattr(warnings, SHOWS, show)

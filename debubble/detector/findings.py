@@ -49,7 +49,7 @@ class Finding:
 
     @property
     def instead(self) -> str | None:
-        """What to write instead of this very call; None where nothing specific is known."""
+        """Advice for this call, or None where nothing specific is known."""
         apart: Apart = "setup" if self.setup else "once" if self.once else None
         return instead_of(
             self.kind, self.call, self.operator, self.source, apart, bool(self.thread)

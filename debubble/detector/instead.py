@@ -1,4 +1,4 @@
-"""What to write instead of a call that makes the host wait: by the call, then by how it reads."""
+"""Finds advice for a call that makes the host wait: by the call first, then by its text."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ class Remedy(NamedTuple):
     """Fits a hold if all that is given fits; each but `form` is a regular expression."""
 
     instead: str
-    """What to write; empty where no way around the wait is known."""
+    """The advice, which may name {call} and groups of `reads`."""
     kinds: tuple[HoldKind, ...]
     call: str = ""
-    """All of the function of PyTorch's, as `rules.calls.describe` names it."""
+    """Matches PyTorch's whole call, as `rules.calls.describe` names it."""
     operator: str = ""
-    """All of the ATen operator's name."""
+    """Matches the ATen operator's whole name."""
     inside: str = ""
-    """In the line of PyTorch, or of a library, that waits: `file:line: text`."""
+    """Is found in the line of PyTorch or of a library that waits: `file:line: text`."""
     reads: str = ""
-    """In the text of the statement."""
+    """Is found in the text of the statement."""
     form: str = ""
-    """A word that the statement's forms hold."""
+    """One of the statement's forms, as `statements.Statement` has them."""
     in_thread: bool = False
     """True if it is for another thread than the one that recorded."""
     of_steps: bool = False
@@ -33,11 +33,11 @@ class Remedy(NamedTuple):
 
 
 Apart = Literal["setup", "once"] | None
-"""What a finding is apart from what each step does."""
+"""The reason why a finding is listed apart from the steps: set-up, or seen once."""
 UPLOADS: tuple[HoldKind, ...] = ("pageable_upload", "staged_upload")
 TO_THE_HOST: tuple[HoldKind, ...] = ("value", "download")
 COUNTS: tuple[HoldKind, ...] = ("value", "download", "stream")
-"""What an operator does whose result's size the host has to know."""
+"""Waits of operators whose result has a size that the host has to know."""
 NUMBERS = r"item|__(int|float|index|bool|complex|format)__|tolist|_local_scalar_dense"
 COPIES = r"(to|cuda|copy_|_to_copy|type|float|half|double|long|int|bool)\b.*"
 """Calls that copy between host and device."""

@@ -14,6 +14,7 @@ from importlib.machinery import SourceFileLoader
 from types import CodeType
 from typing import NamedTuple
 
+from ..contract.follow import patched
 from ..contract.source_line import SourceLine, whose_is
 from ..timeline.data import TimelineData
 from ..timeline.holds import find_holds
@@ -28,8 +29,8 @@ left as they are."""
 
 
 class Steps(NamedTuple):
-    """Where the steps of a run begin: `until` microseconds is set-up, None if no loop tells. The
-    steps are the passes of the loop at `line` after the first `skip` ones."""
+    """The steps of a run: the passes of the loop at `line` after its first `skip` passes. Set-up
+    lasts until `until` microseconds; None if no loop has enough passes."""
 
     skip: int
     line: SourceLine | None = None
@@ -88,11 +89,10 @@ class Loops:
         self._compiling = import_module("torch.compiler").is_compiling
         read = SourceFileLoader.get_code
         setattr(builtins, NOTE, self._note)
-        SourceFileLoader.get_code = get_code  # type: ignore[assignment, method-assign]  # for a block
         try:
-            yield
+            with patched(SourceFileLoader, "get_code", get_code):
+                yield
         finally:
-            SourceFileLoader.get_code = read  # type: ignore[method-assign]  # as it was
             setattr(builtins, NOTE, _ignore)
 
     def _note(self, number: int) -> None:

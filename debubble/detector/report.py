@@ -30,7 +30,7 @@ class SyncReport:
     loops: Loops | None = None
     """Those that the run passes, if set-up is to be told from steps."""
     steps: Steps | None = None
-    """Where the steps begin: found with `loops` when the block ends."""
+    """The steps of the run, found with `loops` when the block ends."""
 
     @classmethod
     def of(cls, timeline: Timeline) -> SyncReport:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..contract.source_line import SourceLine
 
 MOST_CHARACTERS = 2_000_000
-"""Of a file that is parsed for its statements."""
+"""Length of the longest file that is parsed for its statements."""
 
 
 class Statement(NamedTuple):

@@ -89,38 +89,25 @@ class Races:
         access = self._begin(Access(number, stream.submitted, source, whole or chosen is not None))
         touches: list[Touch] = []
         known = self._is_known
-        for tensor in writes:
-            block = tensor.block
-            where = tensor.data_on_cpu if whole else _touched(tensor, chosen)
-            written, read = block.last_write, block.last_read
-            if (
-                block.others is not None
-                or (written is not None and written[0] != number and not known(written, stream))
-                or (read is not None and read[0] != number and not known(read, stream))
-            ):
-                self._meet(block, access, stream, where, True)
-            else:
-                block.last_write, block.last_read = access, None
-            if block.owner != number:
-                block.used_by(access)
-            if where is not None:
-                self._note(block, access, where, True, touches)
-        for tensor in reads:
-            block = tensor.block
-            where = tensor.data_on_cpu if whole else _touched(tensor, chosen)
-            written, read = block.last_write, block.last_read
-            if (
-                block.others is not None
-                or (written is not None and written[0] != number and not known(written, stream))
-                or (read is not None and read[0] != number and not known(read, stream))
-            ):
-                self._meet(block, access, stream, where, False)
-            else:
-                block.last_read = access
-            if block.owner != number:
-                block.used_by(access)
-            if where is not None:
-                self._note(block, access, where, False, touches)
+        for tensors, wrote in ((writes, True), (reads, False)):
+            for tensor in tensors:
+                block = tensor.block
+                where = tensor.data_on_cpu if whole else _touched(tensor, chosen)
+                written, read = block.last_write, block.last_read
+                if (
+                    block.others is not None
+                    or (written is not None and written[0] != number and not known(written, stream))
+                    or (read is not None and read[0] != number and not known(read, stream))
+                ):
+                    self._meet(block, access, stream, where, wrote)
+                elif wrote:
+                    block.last_write, block.last_read = access, None
+                else:
+                    block.last_read = access
+                if block.owner != number:
+                    block.used_by(access)
+                if where is not None:
+                    self._note(block, access, where, wrote, touches)
         if touches:
             self._add(stream, access, touches, by_address=False)
 

@@ -79,7 +79,8 @@ def capture_later(
     reads: Sequence[SimTensor],
     writes: Sequence[SimTensor],
 ) -> None:
-    """Captures what is under way after the launch of a replay: `begin` is told when it ends."""
+    """Captures work that stays in flight after a replay's launch. `begin` gets the time at which
+    it ends."""
     assert device.capturing is not None
     step = Step(_nothing, [], actions, device.source(), uses(reads, writes, True), under_way=begin)
     device.capturing.append(step)

@@ -9,7 +9,7 @@ from torch import nn
 
 from .right import _cache, _captured, _copy_blocks, _pinned
 
-# The host and copies under way.
+# The host and copies in flight.
 
 
 def download_read_at_once():
