@@ -376,7 +376,7 @@ OF_OPERATORS = (
         "find the unique values on the host, if it made them, or sort and compare neighbours: that "
         "keeps the size",
         COUNTS,
-        operator=r"_unique2|unique_\w+",
+        call=r"unique(_consecutive|_dim)?",
     ),
     Remedy(
         "(a == b).all() stays on the device; read it later, or put the check into "

@@ -64,7 +64,7 @@ def train(device):
         x.new_tensor(values)  # instead: torch.tensor(values, pin_memory=True).to(x.device
         torch.as_tensor(np.arange(3), device=device)  # instead: torch.from_numpy(array).pin_memory
         torch.BoolTensor([True, False]).to(device)  # instead: make the tensor once
-        torch.cuda.synchronize() if device.type == "cuda" else None
+        torch.accelerator.synchronize()  # instead: leave it out
     return losses, correct, accuracy, perplexity, best, factor, same, rows, probabilities, logged
 
 

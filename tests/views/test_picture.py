@@ -118,6 +118,14 @@ def test_short_spans_shade_pixels_and_long_ones_stay():
     ]
 
 
+def test_long_spans_that_overlap_are_one_and_neighbours_stay_apart():
+    assert shade([(4, 9), (9, 12), (4, 9), (5, 6.5), (0, 3)] * 100, pixel=0.5) == [
+        (0, 3, 1.0),
+        (4, 9, 1.0),
+        (9, 12, 1.0),
+    ]
+
+
 def test_a_span_without_duration_is_there_and_fills_nothing():
     assert shade([(3.5, 3.5)], pixel=1) == [(3, 4, 0.0)]
 

@@ -20,13 +20,16 @@ class Shaded(NamedTuple):
 
 
 def shade(spans: Iterable[Span], pixel: float) -> list[Shaded]:
-    """Returns spans of two pixels or more as they are. Shorter spans become the pixels that they
-    touch, each with the share that they fill, so that a stream that is mostly idle looks idle at
-    any width. Equal neighbours are joined, and a span without duration has share 0."""
+    """Returns spans of two pixels or more, joined where they overlap. Shorter spans become the
+    pixels that they touch, each with the share that they fill, so that a stream that is mostly idle
+    looks idle at any width. Equal neighbours are joined, and a span without duration has share
+    0."""
     shaded: list[Shaded] = []
     filled: dict[int, float] = {}
-    for start, end in spans:
+    for start, end in sorted(spans):
         if end - start >= 2 * pixel:
+            if shaded and start < shaded[-1].end:
+                start, end = shaded[-1].start, max(end, shaded.pop().end)
             shaded.append(Shaded(start, end, 1.0))
             continue
         for column in range(int(start / pixel), int(end / pixel) + 1):
@@ -44,8 +47,8 @@ def shade(spans: Iterable[Span], pixel: float) -> list[Shaded]:
 
 
 def join_by_share(spans: Iterable[Span], pixel: float) -> list[Span]:
-    """Returns spans of two pixels or more as they are, and of shorter ones the pixels that they
-    fill by at least half.
+    """Returns spans of two pixels or more, joined where they overlap, and of shorter ones the
+    pixels that they fill by at least half.
 
     So a thousand gaps of a tenth of a pixel don't look like one gap.
     """
