@@ -42,11 +42,13 @@ BLOCK = 8  # tokens of a block of the cache, and of a chunk
 
 # Yours to edit, from here on.
 class Engine:
-    """Generates tokens with a model of L layers, for up to MOST_REQUESTS requests at a time.
+    """An engine that generates tokens with a model of L layers, for up to MOST_REQUESTS requests at
+    a time.
 
-    `cache` [L, blocks, 2 * BLOCK, D] float32 on the device, D = 2 * BLOCK. For attention a block
-    holds the keys of BLOCK tokens, then their values; in a recurrent layer the state [D, D] behind
-    the last of them. `host_cache` [host blocks, L, 2 * BLOCK, D] is pinned.
+    `cache` [L, blocks, 2 * BLOCK, D] float32 is on the device, and D = 2 * BLOCK. In an attention
+    layer a block holds the keys of BLOCK tokens, then their values. In a recurrent layer it holds
+    the state [D, D] after the last of its tokens. `host_cache` [host blocks, L, 2 * BLOCK, D] is
+    pinned.
     """
 
     def __init__(self, model: SmallModel, cache: torch.Tensor, host_cache: torch.Tensor) -> None:
@@ -54,8 +56,9 @@ class Engine:
         self.last_tokens = [0] * MOST_REQUESTS
 
     def load(self, request: StepRequest, host_blocks: Sequence[int]) -> None:
-        """Copies blocks of the host's cache to the first blocks of `request`, behind all that was
-        queued before. The next step with this request runs behind the copies, others need not."""
+        """Copies blocks of the host's cache to the first blocks of `request`, after everything that
+        is queued already. The next step with this request runs after the copies; other steps need
+        not wait for them."""
         for host_block, block in zip(host_blocks, request.blocks, strict=False):
             for number in range(len(self.model.layers)):
                 self.cache[number, block].copy_(self.host_cache[host_block, number])
@@ -82,7 +85,7 @@ class Engine:
         return Inputs(*(torch.tensor(values, device=self.cache.device) for values in inputs))
 
     def _forward(self, inputs: Inputs) -> torch.Tensor:
-        """[R] int64 on the device: the token that each request samples."""
+        """Returns [R] int64 on the device: the token that each request samples."""
         size = self.model.embedding.shape[1:]
         hidden = self.model.embedding[inputs.token_ids]
         for layer, cache in zip(self.model.layers, self.cache, strict=True):
@@ -98,7 +101,7 @@ class Engine:
         return (last @ self.model.head).argmax(1)
 
     def _visible(self, inputs: Inputs) -> torch.Tensor:
-        """[T, keys] bool: which keys of its request each token sees."""
+        """Returns [T, keys] bool: True for the keys of its request that a token sees."""
         positions, device = inputs.positions, self.cache.device
         page = torch.arange(MOST_BLOCKS, device=device)
         pages = (page * BLOCK <= positions.max()).nonzero()
@@ -114,7 +117,7 @@ class Engine:
         return visible
 
     def _chunks(self, inputs: Inputs) -> torch.Tensor:
-        """[NT, 2] int64 on the device: (request, chunk of its tokens), in order."""
+        """Returns [NT, 2] int64 on the device: (request, chunk of its tokens), in order."""
         lengths = inputs.starts.diff().tolist()
         rows = [(row, i) for row, length in enumerate(lengths) for i in range(-(-length // BLOCK))]
         return torch.tensor(rows, device=self.cache.device)
@@ -127,7 +130,8 @@ class SampledTokens:
         self.tokens = tokens.tolist()
 
     def read(self) -> list[int]:
-        """One for each request of the step. Waits for this step, if it is not done yet."""
+        """Returns one token for each request of the step. Waits for this step if it is not done
+        yet."""
         return self.tokens
 
 
@@ -138,8 +142,8 @@ def attention(
     inputs: SmallModelInputs,
     cache: torch.Tensor,
 ) -> torch.Tensor:
-    """[T, D]. `hidden` [T, D]; `visible` [T, keys]; `cache` [blocks, 2 * BLOCK, D]: keys and values
-    of the step's tokens are written there, and all of its requests read."""
+    """Returns [T, D]. `hidden` is [T, D] and `visible` [T, keys]. Writes the keys and values of the
+    step's tokens to `cache` [blocks, 2 * BLOCK, D], and reads those of all its requests."""
     query, key, value = (hidden @ layer.projection).chunk(3, 1)
     pages = inputs.block_table[inputs.rows]
     block = pages.gather(1, inputs.positions[:, None] // BLOCK)[:, 0]
@@ -159,26 +163,30 @@ def recurrence(
     inputs: SmallModelInputs,
     cache: torch.Tensor,
 ) -> torch.Tensor:
-    """[T, D]: query @ state of each token, state = exp(decay) * state + outer(key, value).
+    """Returns [T, D]: query @ state of each token, where state = exp(decay) * state + outer(key,
+    value).
 
-    `hidden` [T, D]; `chunks` [NT, 2]: (request, chunk of its tokens), in order; `cache` [blocks, D,
-    D]: the state that a request's last step left is read there, and those behind chunks written.
+    `hidden` is [T, D]. `chunks` [NT, 2] has (request, chunk of its tokens), in order. Reads from
+    `cache` [blocks, D, D] the state that each request's last step left, and writes the state after
+    each chunk.
     """
     assert layer.gate is not None, "a recurrent layer has a gate"
     request, chunk = chunks.unbind(1)
     start, end = inputs.starts[request], inputs.starts[request + 1]
     token = (start + chunk * BLOCK)[:, None] + torch.arange(BLOCK, device=chunks.device)
-    # Behind the end of a chunk is the last row, which is added here: zeros, that change nothing.
+    # Places after the end of a chunk read the last row, which is added here. It is zero, and
+    # changes nothing.
     token = torch.where(token < end[:, None], token, len(hidden))
     query, key, value = pad(hidden @ layer.projection, (0, 0, 0, 1))[token].chunk(3, 2)
     decay = pad(logsigmoid(hidden @ layer.gate) / BLOCK, (0, 1))[token].cumsum(1)
-    # What each chunk adds to the state, and how much of that is left when a later one begins.
+    # The share of each chunk in the state, and how much of it is left when a later chunk
+    # begins.
     total = decay[:, -1]
     added = (key * (total[:, None] - decay).exp()[..., None]).mT @ value
     before = total.cumsum(0) - total
     is_later = (request[:, None] == request) & (chunk[:, None] > chunk)
     left = (before[:, None] - before - total).masked_fill(~is_later, float("-inf")).exp()
-    # And how much of the state before the first one, if there was any.
+    # How much is left of the state before the request's first chunk, if there was any.
     computed = inputs.positions[start]
     last_block = inputs.block_table[request, (computed - 1).clamp(min=0) // BLOCK]
     first_chunk = torch.arange(len(chunks), device=chunks.device) - chunk
@@ -197,7 +205,7 @@ def recurrence(
 
 class Layer(NamedTuple):
     projection: torch.Tensor
-    """[D, 3 * D]: to query, key and value."""
+    """[D, 3 * D]: projects to query, key and value."""
     output: torch.Tensor
     """[D, D]"""
     gate: torch.Tensor | None = None
@@ -213,55 +221,58 @@ class SmallModel(NamedTuple):
 
 
 class StepRequest(NamedTuple):
-    """What the scheduler says of a request in one step."""
+    """One request of a step, as the scheduler describes it."""
 
     slot: int
-    """Its place among those that are running, below MOST_REQUESTS."""
+    """The request's place among the running requests, below MOST_REQUESTS."""
     blocks: Sequence[int]
-    """Of the cache, for its tokens in their order, those of this step too. Never block 0, which
-    is nobody's."""
+    """The cache blocks of the request's tokens, in order, including those of this step. Block 0 is
+    never among them, since it belongs to no request."""
     num_computed: int = 0
-    """Tokens that the cache knows; a multiple of BLOCK if there is a prompt to compute."""
+    """The number of tokens that are in the cache; a multiple of BLOCK if there is a prompt to
+    compute."""
     prompt: Sequence[int] = ()
-    """What is left of its prompt. None left: this step computes the token that it sampled last."""
+    """The rest of the request's prompt. If it is empty, this step computes the token that the
+    request sampled last."""
     images: Sequence[tuple[int, int]] = ()
-    """First and last position of each, at most 2: its tokens see each other both ways."""
+    """The first and last position of each image, at most MOST_IMAGES images. The tokens of an image
+    see each other both ways."""
 
 
 class Inputs(NamedTuple):
-    """What the layers are told of a step, for its T tokens and R requests: int64 on the device."""
+    """The inputs of the layers in a step, for its T tokens and R requests: int64 on the device."""
 
     token_ids: torch.Tensor
     """[T]"""
     positions: torch.Tensor
-    """[T]: in its request."""
+    """[T]: each token's position in its request."""
     rows: torch.Tensor
-    """[T]: which of the step's requests it is of."""
+    """[T]: the index of each token's request in the step."""
     starts: torch.Tensor
-    """[R + 1]: where each one's tokens start, then T."""
+    """[R + 1]: where each request's tokens start, then T."""
     block_table: torch.Tensor
-    """[R, MOST_BLOCKS], 0 behind a request's blocks."""
+    """[R, MOST_BLOCKS]: the cache blocks of each request, then 0."""
 
 
 class SmallModelInputs(Protocol):
-    """What a layer reads of the inputs that an engine makes of a step, for its T tokens and R
-    requests: int64 on the device."""
+    """The inputs of a step that a layer reads, for its T tokens and R requests: int64 on the
+    device."""
 
     @property
     def positions(self) -> torch.Tensor:
-        """[T]: in its request."""
+        """[T]: each token's position in its request."""
 
     @property
     def rows(self) -> torch.Tensor:
-        """[T]: which of the step's requests it is of."""
+        """[T]: the index of each token's request in the step."""
 
     @property
     def starts(self) -> torch.Tensor:
-        """[R + 1]: where each one's tokens start, then T."""
+        """[R + 1]: where each request's tokens start, then T."""
 
     @property
     def block_table(self) -> torch.Tensor:
-        """[R, MOST_BLOCKS], 0 behind a request's blocks."""
+        """[R, MOST_BLOCKS]: the cache blocks of each request, then 0."""
 
 
 # endregion

@@ -33,7 +33,7 @@ from debubble.accelerator import current
 def run_batches(
     batches: list[torch.Tensor], compute: Callable[[torch.Tensor], torch.Tensor]
 ) -> list[torch.Tensor]:
-    """`compute` of each batch, on the device. `batches` lie in pinned host memory."""
+    """Returns `compute` of each batch, on the device. `batches` lie in pinned host memory."""
     device = current().device
     outputs = []
     for batch in batches:

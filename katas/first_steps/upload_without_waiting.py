@@ -24,5 +24,5 @@ from debubble.accelerator import current
 
 # Yours to edit, from here on.
 def upload_tokens(token_ids: list[int]) -> torch.Tensor:
-    """[len(token_ids)] int64 on the device."""
+    """Returns [len(token_ids)] int64 on the device."""
     return torch.tensor(token_ids, dtype=torch.int64, device=current().device)

@@ -42,9 +42,12 @@ MOST_SLOTS = 2**31 - 1
 
 # Yours to edit, from here on.
 def buffer_shapes(limits: Limits) -> dict[str, tuple[int, ...]]:
-    """By name, the sizes that no step within the limits exceeds. Groups grow with the tokens of a
-    step, not with the length of a request; and each of a group's tokens may be of a request of its
-    own, with all the pages that one can have, before the -1 that a kernel may read."""
+    """Returns the shape of each buffer, by its name: no step within the limits needs more.
+
+    The number of groups depends on the tokens of a step, not on the length of a request. Each token
+    of a group may belong to a different request, with as many pages as a request can have. A -1
+    that a kernel may read comes after these pages.
+    """
     seqs, tokens, pages = limits.max_num_seqs, limits.max_model_len, limits.pages_per_seq
     groups = limits.groups_of(tokens)
     return {
@@ -80,9 +83,9 @@ def check_counts(config: object, names: Iterable[str]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Maxima of the scheduler, so that what is made for them fits every step.
+    """The scheduler's maxima: buffers and graphs of these sizes fit every step.
 
-    ValueError for what can't be.
+    Raises ValueError for values that are impossible.
     """
 
     max_num_seqs: int
@@ -92,7 +95,7 @@ class Limits:
     max_model_len: int
     """Tokens of one request, those computed before included."""
     num_gpu_blocks: int
-    """Pages of the KV cache. Block 0 is the null block, which belongs to nobody."""
+    """Pages of the KV cache. Block 0 is the null block, which belongs to no request."""
     block_size: int = 16
     """Tokens of a page."""
     q_block: int = 16
@@ -117,25 +120,25 @@ class Limits:
 
     @property
     def pages_per_seq(self) -> int:
-        """Pages of the longest request, which are the columns of a block table."""
+        """The pages of the longest request, and so the columns of a block table."""
         return -(-self.max_model_len // self.block_size)
 
     @property
     def groups(self) -> int:
-        """Groups of q_block tokens in the largest step."""
+        """The number of groups of q_block tokens in the largest step."""
         return self.groups_of(self.max_num_batched_tokens)
 
     @property
     def num_slots(self) -> int:
-        """Tokens that the KV cache has room for, block 0 included."""
+        """The number of tokens that fit into the KV cache, block 0 included."""
         return self.num_gpu_blocks * self.block_size
 
     def groups_of(self, num_tokens: int) -> int:
-        """Groups of q_block tokens that hold so many tokens."""
+        """Returns how many groups of q_block tokens `num_tokens` tokens need."""
         return -(-num_tokens // self.q_block)
 
     def pages_of(self, num_tokens: int) -> int:
-        """Pages that hold so many tokens of one request."""
+        """Returns how many pages `num_tokens` tokens of one request need."""
         return -(-num_tokens // self.block_size)
 
 

@@ -27,10 +27,10 @@ import torch
 
 # Yours to edit, from here on.
 def copy_to_persistent(dst: torch.Tensor, src: torch.Tensor) -> torch.Tensor:
-    """The part of `dst` that has the shape of `src`, from its start, filled with `src`
-    (vLLM #36298). Its strides are those of `dst`, whatever the step: rows stay where a graph
-    captured them. A `src` that is this very part is returned as it is, uncopied.
+    """Copies `src` to the start of `dst`, and returns that part of `dst`, in the shape of `src`
+    (vLLM #36298). The part has the strides of `dst` in every step, so rows stay where a graph
+    captured them. If `src` is this part of `dst` already, nothing is copied.
 
-    ValueError if `src` is larger in some dimension, of another type, or on another device.
+    Raises ValueError if `src` is larger in some dimension, of another dtype, or on another device.
     """
     return src

@@ -39,11 +39,11 @@ def persistent_metadata(
     seq_lens: torch.Tensor,
     pages: torch.Tensor,
 ) -> MetadataTensors:
-    """The metadata of a step, in `buffers` (vLLM #36298).
+    """Writes the metadata of a step to `buffers`, and returns them (vLLM #36298).
 
-    `query_start_loc` [R + 1] and `seq_lens` [R] are those of the step's R requests. `pages` has a
-    row for each group of its tokens: the pages that the group needs, then -1. All are int32 on the
-    device, and none is a part of the buffers.
+    `query_start_loc` [R + 1] and `seq_lens` [R] describe the step's R requests. `pages` has a row
+    for each group of its tokens: the pages that the group needs, then -1. All three are int32 on
+    the device, and none shares memory with the buffers.
     """
     query_lens = query_start_loc.diff()
     request = torch.arange(len(seq_lens), dtype=torch.int32, device=seq_lens.device)
@@ -63,21 +63,21 @@ def persistent_metadata(
 
 
 class MetadataTensors(NamedTuple):
-    """What attention reads of a step, int32 on the device. As buffers they are as large as a step
-    can be: of S requests, T tokens, and G groups of tokens with up to W pages each."""
+    """The tensors of a step that attention reads, int32 on the device. Buffers have the sizes of
+    the largest step: S requests, T tokens, and G groups of tokens with up to W pages each."""
 
     query_start_loc: torch.Tensor
     """[S + 1]: where each request's tokens start, then the end of the last one's."""
     seq_lens: torch.Tensor
     """[S]: tokens of each request, with those that were computed before."""
     decode_offset: torch.Tensor
-    """[S]: how many were computed before."""
+    """[S]: how many tokens of each request were computed before."""
     doc_ids: torch.Tensor
     """[T]: the request of each token."""
     kv_num_blocks: torch.Tensor
     """[G]: how many pages each group of tokens needs."""
     kv_indices: torch.Tensor
-    """[G, W + 1]: which ones, and -1 behind them."""
+    """[G, W + 1]: the pages that each group needs, then -1."""
 
 
 def _described(tensor: torch.Tensor) -> str:
@@ -85,11 +85,11 @@ def _described(tensor: torch.Tensor) -> str:
 
 
 def copy_to_persistent(dst: torch.Tensor, src: torch.Tensor) -> torch.Tensor:
-    """The part of `dst` that has the shape of `src`, from its start, filled with `src`
-    (vLLM #36298). Its strides are those of `dst`, whatever the step: rows stay where a graph
-    captured them. A `src` that is this very part is returned as it is, uncopied.
+    """Copies `src` to the start of `dst`, and returns that part of `dst`, in the shape of `src`
+    (vLLM #36298). The part has the strides of `dst` in every step, so rows stay where a graph
+    captured them. If `src` is this part of `dst` already, nothing is copied.
 
-    ValueError if `src` is larger in some dimension, of another type, or on another device.
+    Raises ValueError if `src` is larger in some dimension, of another dtype, or on another device.
     """
     if dst.dim() != src.dim() or dst.dtype != src.dtype or dst.device != src.device:
         raise ValueError(

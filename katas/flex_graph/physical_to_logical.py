@@ -29,12 +29,12 @@ import torch
 def physical_to_logical_mapping(
     block_table: torch.Tensor, seq_lens: torch.Tensor, block_size: int, num_gpu_blocks: int
 ) -> torch.Tensor:
-    """[R, num_gpu_blocks] int32: which of its pages a block is to each request; -1 for blocks that
-    are none of its own, as block 0 is to everybody (vLLM #36298).
+    """Returns [R, num_gpu_blocks] int32: the index of each block among the request's pages; -1 for
+    blocks that are not the request's own, and always for block 0 (vLLM #36298).
 
-    `block_table` [R, C] and `seq_lens` [R], both int32 on one device. No more entries count than
-    the length needs, and of those only blocks that there are. The last of several entries that
-    name one block wins.
+    `block_table` [R, C] and `seq_lens` [R] are int32 on one device. Entries beyond the request's
+    length are ignored, and so are entries that are no existing block. If several entries name one
+    block, the last of them counts.
     """
     mapping = torch.full((len(block_table), num_gpu_blocks), -1, dtype=torch.int32)
     tables = zip(block_table.tolist(), seq_lens.tolist(), strict=True)

@@ -38,12 +38,13 @@ def warm_up_and_capture(
     capture_sizes: Iterable[int],
     max_model_len: int,
 ) -> dict[int, Captured]:
-    """A graph for each size, which may be replayed with requests of any length (vLLM #36298).
+    """Captures a graph for each size, which can be replayed with requests of any length (vLLM
+    #36298).
 
     `forward(num_tokens, seq_len)` runs the model on the first `num_tokens` tokens of its inputs,
-    and reads as much of each request's cache as `seq_len` tokens take up, `max_model_len` at most.
-    It writes a token's key to its slot: `slot_mapping` [most tokens of a step] int32 on the device,
-    -1 for a token whose key nobody needs.
+    and reads the first `seq_len` tokens of each request's cache, `max_model_len` at most. It writes
+    each token's key to its slot: `slot_mapping` [most tokens of a step] int32 on the device has the
+    slots, and -1 for a token whose key is not stored.
     """
     slot_mapping.fill_(-1)  # writes no keys: the cache may hold requests
     captured = {}

@@ -30,9 +30,10 @@ FLA_CHUNK_SIZE = 64
 def prepare_chunk_indices(
     cu_seqlens: torch.Tensor, cu_seqlens_cpu: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
 ) -> torch.Tensor:
-    """[NT, 2] int32 on the device: (sequence, chunk in this sequence), in order (vLLM #38361).
+    """Returns [NT, 2] int32 on the device: (sequence, chunk in this sequence), in order (vLLM
+    #38361).
 
-    `cu_seqlens` and `cu_seqlens_cpu`: [num_seqs + 1] int32, on the device and on the host: where
+    `cu_seqlens` and `cu_seqlens_cpu` are [num_seqs + 1] int32, on the device and on the host: where
     each sequence starts, then the end of the last one. A sequence without tokens has no chunk.
     """
     rows = []

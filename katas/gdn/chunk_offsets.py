@@ -28,8 +28,8 @@ FLA_CHUNK_SIZE = 64
 def prepare_chunk_offsets(
     cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
 ) -> torch.Tensor:
-    """[num_seqs + 1] int64 where `cu_seqlens` is, on the host or on the device: how many chunks
-    come before each sequence, then how many there are (vLLM #38361). Nothing travels.
+    """Returns [num_seqs + 1] int64 on the device of `cu_seqlens`, host or GPU: how many chunks come
+    before each sequence, then how many there are (vLLM #38361). Copies nothing between the two.
 
     `cu_seqlens` [num_seqs + 1] int32: where each sequence starts, then the end of the last one.
     """

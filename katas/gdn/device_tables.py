@@ -33,10 +33,10 @@ FLA_CHUNK_SIZE = 64
 def prepare_chunk_indices(
     cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
 ) -> torch.Tensor:
-    """[NT, 2] int32 on the device: (sequence, chunk in this sequence), in order.
+    """Returns [NT, 2] int32 on the device: (sequence, chunk in this sequence), in order.
 
-    `cu_seqlens` [num_seqs + 1] int32 on the device. Two host syncs: it is read back, and the table
-    that is made of it is sent.
+    `cu_seqlens` is [num_seqs + 1] int32 on the device. Takes two host syncs: the starts are read
+    back, and the table is uploaded.
     """
     lengths = cu_seqlens.diff().tolist()
     rows = [
@@ -50,8 +50,8 @@ def prepare_chunk_indices(
 def prepare_chunk_offsets(
     cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
 ) -> torch.Tensor:
-    """[num_seqs + 1] int64 on the device: how many chunks come before each sequence, then how many
-    there are. One host sync, for the zero that it begins with."""
+    """Returns [num_seqs + 1] int64 on the device: how many chunks come before each sequence, then
+    how many there are. Takes one host sync: the leading zero is uploaded."""
     chunks = (cu_seqlens.diff() + (chunk_size - 1)) // chunk_size
     return torch.cat([torch.tensor([0], device=cu_seqlens.device), chunks.cumsum(0)])
 
@@ -59,11 +59,11 @@ def prepare_chunk_offsets(
 def search_chunk_tables(
     cu_seqlens: torch.Tensor, num_tokens: int, chunk_size: int = FLA_CHUNK_SIZE
 ) -> ChunkTables:
-    """Both tables of lengths that the host doesn't know (vLLM #38361).
+    """Returns both tables for sequences whose lengths the host doesn't know (vLLM #38361).
 
-    `cu_seqlens` [num_seqs + 1] int32 on the device, from 0 to `num_tokens`: where each sequence
+    `cu_seqlens` is [num_seqs + 1] int32 on the device, from 0 to `num_tokens`: where each sequence
     starts, then the end of the last one. `chunk_indices` has most_chunks(num_seqs, num_tokens,
-    chunk_size) rows, and those behind the last chunk are (-1, -1).
+    chunk_size) rows; the rows after the last chunk are (-1, -1).
     """
     indices = prepare_chunk_indices(cu_seqlens, chunk_size)
     num_rows = most_chunks(len(cu_seqlens) - 1, num_tokens, chunk_size)
@@ -76,9 +76,9 @@ def search_chunk_tables(
 
 
 class ChunkTables(NamedTuple):
-    """Which chunk of which sequence each program works on: the same for all layers of a step. A row
-    of `chunk_indices` is (-1, -1) where there is no chunk: only tables that were made on the device
-    have such rows, at their end."""
+    """Tables that tell each program which chunk of which sequence to work on, the same for all
+    layers of a step. Tables that were made on the device may end with rows (-1, -1) of
+    `chunk_indices`, which stand for no chunk."""
 
     chunk_indices: torch.Tensor
     """[NT, 2] int32: (sequence, chunk in this sequence), in order."""
@@ -87,8 +87,9 @@ class ChunkTables(NamedTuple):
 
 
 def most_chunks(num_seqs: int, num_tokens: int, chunk_size: int = FLA_CHUNK_SIZE) -> int:
-    """Chunks that so many sequences of so many tokens in all can have: what the host knows without
-    their lengths. All but one sequence have a single token, and the last one the others."""
+    """Returns the most chunks that `num_seqs` sequences with `num_tokens` tokens in all can have.
+    The host can compute this without their lengths: at worst all sequences but one have a single
+    token."""
     if num_tokens < 0 or (num_tokens and not num_seqs):
         raise ValueError(f"{num_tokens} tokens in {num_seqs} sequences: each belongs to one")
     if num_tokens <= num_seqs:

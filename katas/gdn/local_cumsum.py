@@ -42,7 +42,7 @@ def chunk_cumsum_kernel(
     CHUNK: tl.constexpr,
     HEADS: tl.constexpr,  # a power of two, at least num_heads
 ):
-    """One program: one chunk."""
+    """Adds up the gates of one chunk in each program."""
     row = tl.arange(0, CHUNK)[:, None]
     head = tl.arange(0, HEADS)[None, :]
     place = (first + row).to(tl.int64) * num_heads + head
@@ -54,14 +54,15 @@ def chunk_cumsum_kernel(
 def chunk_local_cumsum(
     g: torch.Tensor, chunk_size: int, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor
 ) -> torch.Tensor:
-    """[num_tokens, num_heads] float32: the gates of each token's chunk, added up to this token
-    (vLLM #38361). A gate below -104 counts as -104: behind either nothing is left in float32.
+    """Returns [num_tokens, num_heads] float32: the sum of the gates of each token's chunk, up to
+    this token (vLLM #38361). A gate below -104 counts as -104, since in float32 either leaves
+    nothing.
 
     g              [num_tokens, num_heads] float32, contiguous
     chunk_size     tokens of a chunk, a power of two
     cu_seqlens     [num_seqs + 1] int32: where each sequence starts, then the end of the last one
-    chunk_indices  [num_rows, 2] int32: (sequence, chunk in this sequence), in any order; nothing is
-                   done for a row (-1, -1)
+    chunk_indices  [num_rows, 2] int32: (sequence, chunk in this sequence), in any order; a row
+                   (-1, -1) is skipped
     """
     out = torch.empty_like(g)
     num_heads = g.shape[1]

@@ -38,11 +38,11 @@ FLA_CHUNK_SIZE = 64
 def build_prefill_metadata(
     common: GDNCommonMetadata, num_draft_tokens_cpu: torch.Tensor
 ) -> PrefillMetadata:
-    """The prefills of a step, in chunks of 64 tokens (vLLM #38361).
+    """Returns the metadata of a step's prefills, in chunks of 64 tokens (vLLM #38361).
 
-    `num_draft_tokens_cpu` [num_requests] integers on the host: the draft tokens of a speculative
-    request, 0 or more, and -1 for any other one. Speculative requests are no part of this, and
-    their tokens are taken out before the prefills are computed.
+    `num_draft_tokens_cpu` [num_requests] has integers on the host: 0 or more draft tokens for a
+    speculative request, and -1 for any other request. The metadata leaves out speculative requests:
+    their tokens are removed before the prefills are computed.
     """
     query_lens = common.query_start_loc.diff()
     num_computed = common.seq_lens - query_lens
@@ -100,12 +100,12 @@ class GDNCommonMetadata:
 
 @dataclass(frozen=True)
 class PrefillMetadata:
-    """Which requests of a step are prefills, and what the chunked rule is told of them. Without
-    prefills the four tensors are None."""
+    """The prefills among a step's requests, and the inputs of the chunked rule. The four tensors
+    are None if there are no prefills."""
 
     num_decodes: int
-    """Requests of one token that go on from a state, ahead of all others; 0 next to speculative
-    requests, where they are prefills."""
+    """Requests of one token that continue from a state, before all other requests; 0 next to
+    speculative requests, where they are prefills."""
     num_prefills: int
     """Prefills, and the requests without tokens that pad a batch in which there are some."""
     num_prefill_tokens: int
@@ -113,7 +113,7 @@ class PrefillMetadata:
     """[num_prefills + 1] int32 on the device, from 0 to num_prefill_tokens: starts among the
     prefills' tokens."""
     has_initial_state: torch.Tensor | None = None
-    """[num_prefills] bool on the device: whether tokens were computed before."""
+    """[num_prefills] bool on the device: True if tokens were computed before."""
     chunk_indices: torch.Tensor | None = None
     """[NT, 2] int32 on the device, of this query_start_loc."""
     chunk_offsets: torch.Tensor | None = None
@@ -123,10 +123,10 @@ class PrefillMetadata:
 def prepare_chunk_indices(
     cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
 ) -> torch.Tensor:
-    """[NT, 2] int32 on the device: (sequence, chunk in this sequence), in order.
+    """Returns [NT, 2] int32 on the device: (sequence, chunk in this sequence), in order.
 
-    `cu_seqlens` [num_seqs + 1] int32 on the device. Two host syncs: it is read back, and the table
-    that is made of it is sent.
+    `cu_seqlens` is [num_seqs + 1] int32 on the device. Takes two host syncs: the starts are read
+    back, and the table is uploaded.
     """
     lengths = cu_seqlens.diff().tolist()
     rows = [
@@ -140,8 +140,8 @@ def prepare_chunk_indices(
 def prepare_chunk_offsets(
     cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
 ) -> torch.Tensor:
-    """[num_seqs + 1] int64 on the device: how many chunks come before each sequence, then how many
-    there are. One host sync, for the zero that it begins with."""
+    """Returns [num_seqs + 1] int64 on the device: how many chunks come before each sequence, then
+    how many there are. Takes one host sync: the leading zero is uploaded."""
     chunks = (cu_seqlens.diff() + (chunk_size - 1)) // chunk_size
     return torch.cat([torch.tensor([0], device=cu_seqlens.device), chunks.cumsum(0)])
 

@@ -31,9 +31,9 @@ FLA_CHUNK_SIZE = 64
 def decays_of_layers(
     gates: Sequence[torch.Tensor], cu_seqlens: torch.Tensor, cu_seqlens_cpu: torch.Tensor
 ) -> list[torch.Tensor]:
-    """`decay_until_end` of each layer's gates, [num_tokens] float32 (vLLM #38361).
+    """Returns `decay_until_end` of each layer's gates, [num_tokens] float32 (vLLM #38361).
 
-    `cu_seqlens` and `cu_seqlens_cpu`: [num_seqs + 1] int32, on the device and on the host: where
+    `cu_seqlens` and `cu_seqlens_cpu` are [num_seqs + 1] int32, on the device and on the host: where
     each sequence starts, then the end of the last one.
     """
     return [decay_until_end(g, cu_seqlens) for g in gates]
@@ -42,11 +42,11 @@ def decays_of_layers(
 def decay_until_end(
     g: torch.Tensor, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """[num_tokens] float32: the gates behind each token, added up to the end of its chunk: what its
-    writing loses until then.
+    """Returns [num_tokens] float32: the sum of the gates after each token, up to the end of its
+    chunk. This is how much of the token's write decays until then.
 
-    `chunk_indices` [NT, 2] int32 on the device: the rows of these cu_seqlens for chunks of 64
-    tokens, or None to have them made here.
+    `chunk_indices` [NT, 2] int32 on the device has the rows for these cu_seqlens and chunks of 64
+    tokens; None makes them here.
     """
     decay = chunk_local_cumsum(g, cu_seqlens)
     return last_of_chunk(decay, cu_seqlens) - decay
@@ -55,7 +55,8 @@ def decay_until_end(
 def chunk_local_cumsum(
     g: torch.Tensor, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """[num_tokens] float32: the gates of each token's chunk, added up to this token."""
+    """Returns [num_tokens] float32: the sum of the gates of each token's chunk, up to this
+    token."""
     chunk_indices = prepare_chunk_indices(cu_seqlens)
     first, _ = chunk_ends(cu_seqlens, chunk_indices, len(g))
     total = g.cumsum(0)
@@ -65,7 +66,7 @@ def chunk_local_cumsum(
 def last_of_chunk(
     x: torch.Tensor, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """[num_tokens] like `x`: what the last token of each token's chunk has."""
+    """Returns [num_tokens] like `x`: the value of the last token of each token's chunk."""
     chunk_indices = prepare_chunk_indices(cu_seqlens)
     _, last = chunk_ends(cu_seqlens, chunk_indices, len(x))
     return x[last]
@@ -77,10 +78,10 @@ def last_of_chunk(
 def prepare_chunk_indices(
     cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
 ) -> torch.Tensor:
-    """[NT, 2] int32 on the device: (sequence, chunk in this sequence), in order.
+    """Returns [NT, 2] int32 on the device: (sequence, chunk in this sequence), in order.
 
-    `cu_seqlens` [num_seqs + 1] int32 on the device. Two host syncs: it is read back, and the table
-    that is made of it is sent.
+    `cu_seqlens` is [num_seqs + 1] int32 on the device. Takes two host syncs: the starts are read
+    back, and the table is uploaded.
     """
     lengths = cu_seqlens.diff().tolist()
     rows = [
@@ -94,8 +95,8 @@ def prepare_chunk_indices(
 def chunk_ends(
     cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor, num_tokens: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """([num_tokens], [num_tokens]) int64: the places of the first and of the last token of each
-    token's chunk. Nobody waits, since the host knows `num_tokens`."""
+    """Returns the places of the first and of the last token of each token's chunk, [num_tokens]
+    int64 each. The host doesn't wait, since it knows `num_tokens`."""
     sequence, chunk = chunk_indices.long().unbind(1)
     first = cu_seqlens[sequence] + chunk * FLA_CHUNK_SIZE
     end = torch.minimum(first + FLA_CHUNK_SIZE, cu_seqlens[sequence + 1])

@@ -31,10 +31,11 @@ from debubble.accelerator import Event, current
 
 # Yours to edit, from here on.
 class DescriptorPool:
-    """Pinned buffers for descriptors, each used again when the copy that reads it is done.
+    """A pool of pinned buffers for descriptors. A buffer is reused once the copy that reads it is
+    done.
 
-    The pool grows as long as all its buffers are in use, up to `most_buffers` if that is given:
-    then the host waits for the transfer that ends next.
+    The pool grows whenever all its buffers are in use, up to `most_buffers` if that is given. Then
+    the host waits for the transfer that ends next.
     """
 
     def __init__(self, most_buffers: int | None = None) -> None:
@@ -43,10 +44,10 @@ class DescriptorPool:
         self._in_flight: deque[tuple[torch.Tensor, Event]] = deque()
 
     def take(self, num_descriptors: int) -> torch.Tensor:
-        """A buffer, int64 [3, at least num_descriptors], that nobody else has until it is given
-        back.
+        """Returns a free buffer, int64 [3, at least num_descriptors], which is the caller's until
+        `give_back`.
 
-        RuntimeError if there are `most_buffers`, and none of them has been given back.
+        Raises RuntimeError if there are `most_buffers` buffers, and none of them has been returned.
         """
         self.reclaim()
         for index, buffers in enumerate(self._free):
@@ -55,13 +56,12 @@ class DescriptorPool:
         return _new_descriptor_buffers(num_descriptors)
 
     def give_back(self, buffers: torch.Tensor, event: Event) -> None:
-        """Lets `buffers` be handed out again when `event` has passed, which the caller has recorded
-        behind the copy that reads them. Events pass in the order of these calls."""
+        """Lets `take` return `buffers` again once `event` is done. The caller has recorded `event`
+        after the copy that reads them. Events complete in the order of these calls."""
         self._in_flight.append((buffers, event))
 
     def reclaim(self) -> None:
-        """Takes back the buffers that no copy reads any more, without a wait, and forgets their
-        events."""
+        """Frees the buffers that no copy reads any more, without a wait, and drops their events."""
         while self._in_flight:
             buffers, event = self._in_flight.popleft()
             event.synchronize()
@@ -72,10 +72,10 @@ class DescriptorPool:
 
 
 def _new_descriptor_buffers(capacity: int) -> torch.Tensor:
-    """An int64 tensor [3, capacity], pinned where that is possible, for addresses of sources,
-    addresses of targets and sizes.
+    """Returns an int64 tensor [3, capacity] for source addresses, target addresses and sizes,
+    pinned if the platform can pin.
 
-    The three numbers of a descriptor lie side by side: over the link they are one read.
+    The three numbers of a descriptor lie side by side, so that they are one read over the link.
     """
     return torch.empty((capacity, 3), dtype=torch.int64, pin_memory=current().pin_memory).t()
 

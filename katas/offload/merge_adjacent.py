@@ -30,10 +30,10 @@ import numpy as np
 def merge_adjacent(
     src: np.ndarray, dst: np.ndarray, sizes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Source addresses, target addresses and sizes in bytes, each int64 [M], M <= N, that copy the
-    same bytes as those given, each int64 [N].
+    """Returns source addresses, target addresses and sizes in bytes, int64 [M] each with M <= N,
+    that copy the same bytes as the arguments, int64 [N] each.
 
     A piece that begins where the piece before it in the list ends, in the source and in the target,
-    becomes a part of it. Pieces of no bytes are left out, and keep nobody apart.
+    is joined to it. Pieces of 0 bytes are dropped, and do not separate their neighbours.
     """
     return src, dst, sizes

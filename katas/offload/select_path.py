@@ -37,12 +37,12 @@ def select_path(
     paths: Mapping[str, CopyPieces],
     time_us: Callable[[str, float, int], float],
 ) -> CopyPieces:
-    """Copies lists of pieces by "dma" or by "kernel" of `paths`, neighbours that continue one
-    another as one piece, each list by the path that is the fastest for it (vLLM #42212).
+    """Returns a function that copies lists of pieces by the "dma" or "kernel" of `paths`, whichever
+    is faster for the list (vLLM #42212). Adjacent pieces are copied as one piece.
 
-    `page_sizes`: bytes of a page in each tensor of the cache. `time_us(path, nbytes, count)` was
-    measured on this GPU: microseconds for `count` pieces, at least 1, of `nbytes` bytes on average.
-    The kernel copies words of 8 bytes: sizes and addresses that are multiples of 8.
+    `page_sizes` has the bytes of a page in each tensor of the cache. `time_us(path, nbytes, count)`
+    was measured on this GPU: microseconds for `count` pieces, at least 1, of `nbytes` bytes on
+    average. The kernel copies words of 8 bytes, so sizes and addresses must be multiples of 8.
     """
     is_large = max(page_sizes) >= THRESHOLD_BYTES
     is_odd = any(page % 8 for page in page_sizes)
@@ -60,11 +60,11 @@ def select_path(
 def merge_adjacent(
     src: np.ndarray, dst: np.ndarray, sizes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Source addresses, target addresses and sizes in bytes, each int64 [M], M <= N, that copy the
-    same bytes as those given, each int64 [N].
+    """Returns source addresses, target addresses and sizes in bytes, int64 [M] each with M <= N,
+    that copy the same bytes as the arguments, int64 [N] each.
 
     A piece that begins where the piece before it in the list ends, in the source and in the target,
-    becomes a part of it. Pieces of no bytes are left out, and keep nobody apart.
+    is joined to it. Pieces of 0 bytes are dropped, and do not separate their neighbours.
     """
     holds_bytes = sizes != 0
     if not holds_bytes.all():

@@ -44,7 +44,7 @@ def copy_piece_kernel(
     num_words,  # of 8 bytes, at most WORDS
     WORDS: tl.constexpr,  # a power of two
 ):
-    """One program: the whole piece."""
+    """Copies the whole piece in one program."""
     word = tl.arange(0, WORDS)
     exists = word < num_words
     words = tl.load(source.to(tl.pointer_type(tl.int64)) + word, mask=exists)
@@ -60,12 +60,12 @@ def copy_pieces(
     """Copies sizes[i] bytes from address src_addrs[i] to address dst_addrs[i], by one launch on the
     current stream (vLLM #42212).
 
-    Three int64 tensors [N] in pinned host memory, where the kernel reads them when it runs; N and
+    All three are int64 [N] in pinned host memory, where the kernel reads them when it runs; N and
     sizes may be 0. Sources and targets lie in pinned host memory or on the device. A program moves
     `bytes_per_chunk` bytes at a time: a power of two, at least 8.
 
-    ValueError, before anything is copied, for a size or an address that is no multiple of 8. Its
-    text names the first one: "descriptor 5: ...".
+    Raises ValueError, before anything is copied, for a size or an address that is no multiple of 8.
+    Its text names the first one: "descriptor 5: ...".
     """
     sources, targets, nbytes = src_addrs.numpy(), dst_addrs.numpy(), sizes.numpy()
     for i in range(len(nbytes)):

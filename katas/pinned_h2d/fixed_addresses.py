@@ -33,11 +33,11 @@ NO_RANGE: Span = (0, 0)
 
 # Yours to edit, from here on.
 class PrefixRangeBuffer:
-    """[max_num_seqs, max_ranges, 2] int32 on the device, with the capacity of the largest step.
+    """A tensor [max_num_seqs, max_ranges, 2] int32 on the device that holds the ranges of any step.
 
     A captured graph reads this memory in every replay. So with `for_graphs` a step without ranges
-    writes zeros to it; otherwise `update` gives None for such a step, and uploads nothing. As many
-    steps as `steps_in_flight` may be queued before `update` waits for the first of them.
+    writes zeros to it; otherwise `update` returns None for such a step, and uploads nothing. Up to
+    `steps_in_flight` steps may be queued before `update` waits for the first of them.
     """
 
     def __init__(
@@ -54,10 +54,12 @@ class PrefixRangeBuffer:
         self.for_graphs = for_graphs
 
     def update(self, ranges: PrefixRanges | None, num_seqs: int) -> torch.Tensor | None:
-        """[num_seqs, max_ranges, 2], the first rows of the buffer; zero padded. At most one upload.
+        """Writes a step's ranges, and returns the first rows of the buffer, [num_seqs, max_ranges,
+        2], zero padded. Takes at most one upload.
 
-        It is queued on the current stream, behind the kernels that still read the last step's
-        ranges. ValueError if there are more sequences or ranges than the buffer holds.
+        The upload is queued on the current stream, after the kernels that still read the last
+        step's ranges. Raises ValueError if there are more sequences or ranges than the buffer
+        holds.
         """
         rows = ranges_by_row(ranges, num_seqs)
         if rows is None and not self.for_graphs:
@@ -73,10 +75,10 @@ class PrefixRangeBuffer:
 
 
 def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[Sequence[Span]] | None:
-    """The spans of requests 0 to num_seqs - 1, or None when none of them has any.
+    """Returns the spans of requests 0 to num_seqs - 1, or None if none of them has any.
 
-    A request without spans has the one span (0, 0). Keys may be missing, or lie past num_seqs.
-    ValueError for more sequences than a step can have.
+    A request without spans gets the single span (0, 0). Keys may be missing, or be num_seqs and
+    more. Raises ValueError for more sequences than a step can have.
     """
     if not 0 <= num_seqs <= MOST_SEQUENCES:
         raise ValueError(

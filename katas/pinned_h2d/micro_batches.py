@@ -33,12 +33,12 @@ Upload = Callable[[PrefixRanges | None, int], torch.Tensor | None]
 def range_tensors_by_micro_batch(
     ranges: PrefixRanges | None, batches: Sequence[Batch], upload: Upload
 ) -> list[torch.Tensor | None]:
-    """For each micro-batch, in order, its own rows of the one tensor that `upload` makes:
-    [num_seqs, max_ranges, 2] int32. All are None if that gives None.
+    """Returns the range tensor of each micro-batch, in order: its rows of the one tensor that
+    `upload` returns, [num_seqs, max_ranges, 2] int32. All are None if `upload` returns None.
 
-    `ranges` is keyed by the request's index in the whole step, and `batch.requests` are those of
-    one micro-batch; its rows beyond them are padding, and zero. `upload(ranges, num_seqs)` is
-    called once, and with None if no span holds a scheduled position.
+    `ranges` is keyed by the request's index in the whole step. `batch.requests` are the requests of
+    one micro-batch; its rows after them are padding, and zero. `upload(ranges, num_seqs)` is called
+    once, and with None if no span holds a scheduled position.
     """
     tensors = []
     for batch in batches:
@@ -53,12 +53,13 @@ def range_tensors_by_micro_batch(
 
 @dataclass(frozen=True)
 class Batch:
-    """What attention layers read of a step. Rows: requests, in order, then padding without tokens.
+    """The inputs of a step that attention layers read. Its rows are requests, in order, then
+    padding without tokens.
 
-    On the device: query_start_loc [num_seqs + 1] int32, seq_lens [num_seqs] int32, block_table
-    [num_seqs, max_blocks] int32, slot_mapping [num_tokens] int64. On the host: `requests`, the
-    indices that these requests have in the whole step, and `scheduled`, for each of them the
-    absolute positions of its tokens in this step.
+    On the device are query_start_loc [num_seqs + 1] int32, seq_lens [num_seqs] int32, block_table
+    [num_seqs, max_blocks] int32 and slot_mapping [num_tokens] int64. On the host are `requests`,
+    the indices of these requests in the whole step, and `scheduled`, the absolute positions of each
+    request's tokens in this step.
     """
 
     query_start_loc: torch.Tensor
@@ -70,7 +71,7 @@ class Batch:
 
     @property
     def num_seqs(self) -> int:
-        """How many rows there are, padding included."""
+        """The number of rows, padding included."""
         return self.seq_lens.shape[0]
 
     @property
@@ -83,7 +84,8 @@ class Batch:
 
 
 def spans_of(ranges: PrefixRanges | None, requests: range) -> list[Sequence[Span]]:
-    """The spans of these requests, in order; an empty sequence for a request without any."""
+    """Returns the spans of these requests, in order; an empty sequence for a request without
+    any."""
     return [(ranges or {}).get(request, ()) for request in requests]
 
 

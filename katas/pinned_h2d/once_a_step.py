@@ -33,9 +33,9 @@ Upload = Callable[[PrefixRanges | None, int], torch.Tensor | None]
 def _set_mm_prefix_range_for_metadata(
     attn_metadata: dict | list[dict], ranges: PrefixRanges | None, upload: Upload
 ) -> None:
-    """Sets `mm_prefix_range_tensor` of all metadata: by layer, or a list of such dicts, one for
-    each micro-batch. `upload(ranges, num_seqs)` is called once a step, however many there are.
-    """
+    """Sets `mm_prefix_range_tensor` of all metadata. `attn_metadata` is a dict by layer, or a list
+    of such dicts, one for each micro-batch. `upload(ranges, num_seqs)` is called once a step,
+    however many dicts there are."""
     micro_batches = attn_metadata if isinstance(attn_metadata, list) else [attn_metadata]
     for layers in micro_batches:
         for metadata in layers.values():
@@ -49,7 +49,8 @@ def _set_mm_prefix_range_for_metadata(
 
 
 def spans_of(ranges: PrefixRanges | None, requests: range) -> list[Sequence[Span]]:
-    """The spans of these requests, in order; an empty sequence for a request without any."""
+    """Returns the spans of these requests, in order; an empty sequence for a request without
+    any."""
     return [(ranges or {}).get(request, ()) for request in requests]
 
 

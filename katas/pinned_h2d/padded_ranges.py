@@ -34,7 +34,7 @@ NO_RANGE: Span = (0, 0)
 def compute_mm_prefix_range_tensor(
     ranges: PrefixRanges | None, num_seqs: int, device: torch.device
 ) -> torch.Tensor | None:
-    """[num_seqs, max_ranges, 2] int32 on the device, zero padded, or None without any range."""
+    """Returns [num_seqs, max_ranges, 2] int32 on the device, zero padded; None without ranges."""
     rows = ranges_by_row(ranges, num_seqs)
     if rows is None:
         return None
@@ -46,10 +46,10 @@ def compute_mm_prefix_range_tensor(
 
 
 def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[Sequence[Span]] | None:
-    """The spans of requests 0 to num_seqs - 1, or None when none of them has any.
+    """Returns the spans of requests 0 to num_seqs - 1, or None if none of them has any.
 
-    A request without spans has the one span (0, 0). Keys may be missing, or lie past num_seqs.
-    ValueError for more sequences than a step can have.
+    A request without spans gets the single span (0, 0). Keys may be missing, or be num_seqs and
+    more. Raises ValueError for more sequences than a step can have.
     """
     if not 0 <= num_seqs <= MOST_SEQUENCES:
         raise ValueError(

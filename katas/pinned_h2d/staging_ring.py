@@ -27,8 +27,8 @@ import torch
 
 # Yours to edit, from here on.
 class StagingRing:
-    """`depth` pinned buffers of one shape, used in turn. With a buffer for each step in flight, no
-    upload waits."""
+    """A ring of `depth` pinned buffers of one shape. If there is a buffer for each step in flight,
+    no upload waits."""
 
     def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, depth: int) -> None:
         self.shape, self.dtype, self.depth = shape, dtype, depth

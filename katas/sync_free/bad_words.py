@@ -89,7 +89,8 @@ def shown(value: object) -> str:
 
 
 def _check_list(what: str, values: object) -> None:
-    """ValueError for what is no list: to go through a tensor of the device is to wait."""
+    """Raises ValueError unless `values` is a list on the host, since the host would wait for each
+    value of a tensor on the device."""
     on_host = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes)
     if not on_host and not (isinstance(values, torch.Tensor) and values.is_cpu and values.dim()):
         raise ValueError(f"{what} is {shown(values)}: give a list of ids")
@@ -118,7 +119,8 @@ def check_bad_words(bad_words_token_ids: BadWordsTokenIds, *shape: int) -> None:
 
 
 def check_past_tokens(past_tokens_ids: Sequence[Sequence[int]], num_rows: int) -> None:
-    """ValueError unless every row of the logits has a list of what it generated, on the host."""
+    """Raises ValueError unless every row of the logits has a list of its generated ids, on the
+    host."""
     if len(past_tokens_ids) != num_rows:
         raise ValueError(
             f"past tokens of {len(past_tokens_ids)} rows for logits of {num_rows}: "

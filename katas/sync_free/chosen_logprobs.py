@@ -33,11 +33,11 @@ LONGEST = 60
 def chosen_tokens(
     requested: Mapping[int, Sequence[int]], sampled: torch.Tensor, vocab_size: int
 ) -> ChosenTokens | None:
-    """The ids of each row on the device, or None when `requested` is empty (vLLM #41429).
+    """Returns the ids of each row on the device, or None if `requested` is empty (vLLM #41429).
 
-    `requested`: row -> ids that it asks for, in this order; a row may be missing, and a list empty.
-    `sampled`: [num_rows] integers on the device, which the host doesn't know yet. ValueError for a
-    row that is not in the batch, and for an id that is not in [0, vocab_size).
+    `requested` maps rows to the ids that they request, in order; rows may be missing, lists empty.
+    `sampled` is [num_rows] integers on the device, which the host doesn't know yet. Raises
+    ValueError for a row that is not in the batch, and for an id that is not in [0, vocab_size).
     """
     if not requested:
         return None
@@ -58,12 +58,12 @@ def chosen_tokens(
 
 
 class ChosenTokens(NamedTuple):
-    """The tokens whose log-probabilities each row of the batch wants to know, on the device."""
+    """The tokens whose log-probabilities each row of the batch requests, on the device."""
 
     ids: torch.Tensor
-    """[num_rows, 1 + most ids of a row] int32: the sampled token, those asked for, then zeros."""
+    """[num_rows, 1 + most ids of a row] int32: the sampled token, the requested ids, then zeros."""
     counts: torch.Tensor
-    """[num_rows] int32: how many of a row's ids are meant, the sampled token included."""
+    """[num_rows] int32: how many ids each row has before its zeros, the sampled token included."""
 
 
 def is_integer(value: object) -> bool:
@@ -96,14 +96,15 @@ def shown(value: object) -> str:
 
 
 def _check_list(what: str, values: object) -> None:
-    """ValueError for what is no list: to go through a tensor of the device is to wait."""
+    """Raises ValueError unless `values` is a list on the host, since the host would wait for each
+    value of a tensor on the device."""
     on_host = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes)
     if not on_host and not (isinstance(values, torch.Tensor) and values.is_cpu and values.dim()):
         raise ValueError(f"{what} is {shown(values)}: give a list of ids")
 
 
 def check_requested(requested: Mapping[int, Sequence[int]], num_rows: int, vocab_size: int) -> None:
-    """ValueError for a row that is not in the batch, and for an id not in the vocabulary."""
+    """Raises ValueError for a row that is not in the batch, and for an id not in the vocabulary."""
     for row, token_ids in requested.items():
         if not is_integer(row) or not 0 <= row < num_rows:
             raise ValueError(

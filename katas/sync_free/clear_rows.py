@@ -34,8 +34,8 @@ LONGEST = 60
 def clear_rows(rows: Integers, tables: Sequence[torch.Tensor]) -> None:
     """Zeroes `rows` of each table, in place (vLLM #41429).
 
-    `rows`: on the host, in any order; one may be named twice. `tables`: [max_reqs, ...] on the
-    device, of any dtypes. ValueError for a row that is not in every table.
+    `rows` are integers on the host, in any order, possibly repeated. `tables` are [max_reqs, ...]
+    on the device, of any dtypes. Raises ValueError for a row that is not in every table.
     """
     check_rows(rows, min(len(table) for table in tables))
     on_device = torch.tensor(rows, dtype=torch.int64, device=tables[0].device)
@@ -87,15 +87,15 @@ def shown(value: object) -> str:
 
 
 def _integers(name: str, numbers: Integers) -> np.ndarray:
-    """[n] int64. ValueError, which calls them `name`, for fractions, masks and words, and for
-    tensors of the device."""
+    """Returns [n] int64. Raises ValueError, which calls the numbers `name`, for fractions, masks
+    and words, and for tensors on the device."""
     if isinstance(numbers, torch.Tensor):
         return host_integers(name, numbers)
     if not isinstance(numbers, np.ndarray) and bool in {*map(type, numbers)}:
         raise ValueError(f"{name} is bool [{len(numbers)}]: it must be integers in one dimension")
     try:
         array = np.asarray(numbers) if len(numbers) else np.empty(0, np.int64)
-    except ValueError:  # of lists of different lengths
+    except ValueError:  # The lists have different lengths.
         raise ValueError(f"{name} is {shown(numbers)} of lists: it must be integers") from None
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ValueError(
@@ -105,8 +105,8 @@ def _integers(name: str, numbers: Integers) -> np.ndarray:
 
 
 def check_rows(rows: Integers, max_reqs: int, name: str = "rows") -> None:
-    """ValueError, which calls them `name`, for what are no integers, and for a row that is not in
-    [0, max_reqs)."""
+    """Raises ValueError, which calls the rows `name`, for values that are no integers, and for a
+    row that is not in [0, max_reqs)."""
     numbers = _integers(name, rows)
     outside = numbers[(numbers < 0) | (numbers >= max_reqs)]
     if outside.size:

@@ -33,8 +33,9 @@ CHUNK_TOKENS = 8
 
 # Yours to edit, from here on.
 def read_conv_metadata(query_start_loc: torch.Tensor) -> ConvMetadata:
-    """The metadata of sequences that start at `query_start_loc`, [num_seqs + 1] int32 on the
-    device, which is read back: a download, then two uploads, and a host sync for each."""
+    """Returns the metadata of sequences that start at `query_start_loc`, [num_seqs + 1] int32 on
+    the device. Takes three host syncs: `query_start_loc` is downloaded, and two tables are
+    uploaded."""
     lengths = query_start_loc.diff().tolist()
     batch_of_chunk, chunk_offset = [], []
     for sequence, length in enumerate(lengths):
@@ -56,10 +57,9 @@ def convolve_layers(
     query_start_loc: torch.Tensor,
     query_start_loc_cpu: torch.Tensor,
 ) -> torch.Tensor:
-    """The tokens after all layers, each of them called as `layer(tokens, metadata)`
-    (vLLM #41429).
+    """Returns the tokens after all layers, each called as `layer(tokens, metadata)` (vLLM #41429).
 
-    `query_start_loc` and `query_start_loc_cpu`: [num_seqs + 1] int32, on the device and on the
+    `query_start_loc` and `query_start_loc_cpu` are [num_seqs + 1] int32, on the device and on the
     host: where in `tokens` each sequence starts, then the end of the last one.
     """
     for layer in layers:
@@ -72,11 +72,13 @@ def convolve_layers(
 
 @dataclass(frozen=True)
 class ConvMetadata:
-    """What each program of the convolution works on, the same for all layers of a step.
+    """Tables that tell each program of the convolution what to work on, the same for all layers of
+    a step.
 
-    `batch_of_chunk` and `chunk_offset`: [num_chunks] int32 on the device, the sequence of each
-    chunk, and its first token's place in that sequence. Tables that were made on the device may be
-    longer: where the sequence is below 0, there is no chunk."""
+    `batch_of_chunk` and `chunk_offset` are [num_chunks] int32 on the device: the sequence of each
+    chunk, and the place of its first token in that sequence. Tables that were made on the device
+    may be longer: an entry with a sequence below 0 is no chunk.
+    """
 
     batch_of_chunk: torch.Tensor
     chunk_offset: torch.Tensor

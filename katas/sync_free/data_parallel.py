@@ -31,8 +31,7 @@ from debubble.accelerator import Stream, current
 
 # Yours to edit, from here on.
 class ReadBack:
-    """A device tensor in flight to the host, on the current stream of the moment at which this was
-    made."""
+    """A download of a device tensor, queued on the stream that is current at its creation."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.values = tensor.cpu()
@@ -52,9 +51,9 @@ def _run_ar(
 ) -> ReadBack:
     """Exchanges with all ranks what each of them is about to run (vLLM #41429).
 
-    `.read()` of the result gives it: [4, group.size] int32 on the host, a column for each rank;
-    its rows are original tokens, padded tokens, should_ubatch as 0 or 1, and graph mode. All ranks
-    have to call this equally often.
+    `.read()` of the result returns [4, group.size] int32 on the host, with a column for each rank.
+    The rows are original tokens, padded tokens, should_ubatch as 0 or 1, and graph mode. All ranks
+    must call this equally often.
     """
     state = torch.zeros(4, group.size, dtype=torch.int32, device=current().device)
     state[0, group.rank] = orig_num_tokens
@@ -69,7 +68,7 @@ def _run_ar(
 
 
 class Ranks(Protocol):
-    """The ranks that step side by side, as one of them sees them."""
+    """A group of ranks that step side by side, as seen by one of them."""
 
     rank: int
     """The number of this rank, from 0."""
@@ -81,7 +80,8 @@ class Ranks(Protocol):
     def own_column(
         self, original_tokens: int, padded_tokens: int, should_ubatch: bool, cudagraph_mode: int
     ) -> torch.Tensor:
-        """[4, size] int32 on the device: this rank's column, and zeros. Nothing is uploaded."""
+        """Returns [4, size] int32 on the device: this rank's column, and zeros elsewhere. Uploads
+        nothing."""
 
     def all_reduce(self, state: torch.Tensor) -> None:
         """Sums `state` over all ranks, in place, on the current stream."""

@@ -37,10 +37,11 @@ Decode = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 # Yours to edit, from here on.
 class DecodeLoop:
-    """Tokens stay on the device from step to step; the host gets them one step late (vLLM #41429).
+    """A decode loop whose tokens stay on the device from step to step; the host gets them one step
+    late (vLLM #41429).
 
-    `decode(tokens, positions)` returns the next tokens. All three are [num_requests] int64 on the
-    device, the first tokens are zeros, and it queues its kernels on the current stream.
+    `decode(tokens, positions)` returns the next tokens, and queues its kernels on the current
+    stream. All three are [num_requests] int64 on the device. The first tokens are zeros.
     """
 
     def __init__(self, decode: Decode, num_requests: int) -> None:
@@ -53,9 +54,9 @@ class DecodeLoop:
         self.on_host: torch.Tensor | None = None
 
     def step(self, positions: torch.Tensor) -> list[int] | None:
-        """Queues a step, then returns the tokens of the step before it; None if there is none.
+        """Queues a step, then returns the tokens of the step before it, or None if there is none.
 
-        `positions` are [num_requests] int64 on the host, and may be changed at once.
+        `positions` is [num_requests] int64 on the host, and the caller may change it at once.
         """
         self.staged.copy_(positions)
         uploaded = self.staged.to(self.tokens.device, non_blocking=True)
@@ -66,5 +67,5 @@ class DecodeLoop:
         return None if of_step_before is None else of_step_before.tolist()
 
     def finish(self) -> list[int] | None:
-        """The tokens of the last step; None if there is none."""
+        """Returns the tokens of the last step, or None if there is none."""
         return None if self.on_host is None else self.on_host.tolist()

@@ -26,13 +26,13 @@ import torch
 def _prepare_kv_sharing_fast_prefill(
     buffer: torch.Tensor, logits_indices: torch.Tensor, num_padded: int
 ) -> torch.Tensor:
-    """[num_padded] int32, a view of `buffer`: logits_indices, then its last one again and again
+    """Returns [num_padded] int32, a view of `buffer`: logits_indices, then its last index repeated
     (vLLM #41429).
 
-    `buffer`: [max_tokens] int32 on the device, the same one in every step. Its whole tail is
-    written, so that whatever part of it a graph reads holds valid indices, and none of an earlier,
-    larger step. `logits_indices`: [n] int32 or int64 on the device, may be a part of `buffer`;
-    their values are not looked at.
+    `buffer` is [max_tokens] int32 on the device, the same in every step. Its whole tail is written,
+    so any part of it that a graph reads holds valid indices, and none of an earlier, larger step.
+    `logits_indices` is [n] int32 or int64 on the device, and may be a part of `buffer`. Its values
+    are not checked.
     """
     check_indices(buffer, logits_indices, num_padded)
     if share_memory(buffer, logits_indices):
@@ -47,8 +47,8 @@ def _prepare_kv_sharing_fast_prefill(
 
 
 def check_indices(buffer: torch.Tensor, logits_indices: torch.Tensor, num_padded: int) -> None:
-    """ValueError unless `buffer` is [max_tokens] int32, `logits_indices` [n] int32 or int64 on the
-    same device, and 1 <= n <= num_padded <= max_tokens. No value is looked at."""
+    """Raises ValueError unless `buffer` is [max_tokens] int32, `logits_indices` [n] int32 or int64
+    on the same device, and 1 <= n <= num_padded <= max_tokens. Reads no value."""
     num_indices = logits_indices.numel()
     if num_indices < 1:
         raise ValueError(

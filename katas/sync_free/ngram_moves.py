@@ -34,11 +34,11 @@ LONGEST = 60
 
 # Yours to edit, from here on.
 def move_rows(tables: Sequence[torch.Tensor], moves: Sequence[tuple[int, int]]) -> None:
-    """Each table's row `source` goes to row `target`, for every (source, target) of `moves`.
+    """Copies each table's row `source` to row `target`, for every (source, target) of `moves`.
 
-    In place, and as if all moves took place at the same moment: [(0, 1), (1, 0)] is a swap. Rows
-    that are no target stay as they are. The tables are on the device, of the same number of rows,
-    and no row is the target of two moves (vLLM #41429).
+    The rows move in place, as if at the same moment: [(0, 1), (1, 0)] is a swap. Rows that are no
+    target stay as they are. The tables are on the device and have the same number of rows. No row
+    is the target of two moves (vLLM #41429).
     """
     if not moves:
         return
@@ -95,15 +95,15 @@ def shown(value: object) -> str:
 
 
 def _integers(name: str, numbers: Integers) -> np.ndarray:
-    """[n] int64. ValueError, which calls them `name`, for fractions, masks and words, and for
-    tensors of the device."""
+    """Returns [n] int64. Raises ValueError, which calls the numbers `name`, for fractions, masks
+    and words, and for tensors on the device."""
     if isinstance(numbers, torch.Tensor):
         return host_integers(name, numbers)
     if not isinstance(numbers, np.ndarray) and bool in {*map(type, numbers)}:
         raise ValueError(f"{name} is bool [{len(numbers)}]: it must be integers in one dimension")
     try:
         array = np.asarray(numbers) if len(numbers) else np.empty(0, np.int64)
-    except ValueError:  # of lists of different lengths
+    except ValueError:  # The lists have different lengths.
         raise ValueError(f"{name} is {shown(numbers)} of lists: it must be integers") from None
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ValueError(
@@ -113,8 +113,8 @@ def _integers(name: str, numbers: Integers) -> np.ndarray:
 
 
 def check_moves(moves: Sequence[tuple[int, int]], num_rows: int) -> None:
-    """`moves`: (source, target) pairs. ValueError for what are no integers, for a row that is not
-    there, and for two moves to one row."""
+    """Raises ValueError for moves, (source, target) pairs, that are no integers, for a row that
+    does not exist, and for two moves to one row."""
     if any(len(move) != 2 for move in moves):
         raise ValueError(f"moves {list(moves)}: each must be a pair, (source, target)")
     flat = [row for move in moves for row in move]

@@ -39,11 +39,11 @@ MACHINERY = (os.path.dirname(torch.__file__), os.path.dirname(debubble.__file__)
 
 # Yours to edit, from here on.
 class SyncDetector(TorchDispatchMode):
-    """Notes in `waits` what makes the host wait for the device in its block (vLLM #41429).
+    """A dispatch mode that notes in `waits` what makes the host wait in its block (vLLM #41429).
 
-    That is: values or sizes that the host has to know; copies between host and device that block;
-    copies that are not to block, from or to host memory that is pageable or has holes; and Python
-    values that have to be on the device. It watches its own thread, except in `allow_waits`.
+    It notes values or sizes that the host needs, blocking copies between host and device,
+    non-blocking copies from or to host memory that is pageable or has holes, and Python values that
+    are uploaded. It watches its own thread, except in `allow_waits`.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class SyncDetector(TorchDispatchMode):
 
 @contextmanager
 def allow_waits() -> Iterator[None]:
-    """Waits in this block are meant: no detector of this thread notes them."""
+    """Declares the waits in this block intended: no detector of this thread notes them."""
     # Nothing is let through yet.
     yield
 
@@ -69,7 +69,7 @@ def allow_waits() -> Iterator[None]:
 
 
 class Wait(NamedTuple):
-    """What makes the host wait, and the source text of the line that asked for it."""
+    """A cause of a wait, and the function and source text of the line that asked for it."""
 
     what: str
     function: str
@@ -77,7 +77,7 @@ class Wait(NamedTuple):
 
 
 def calling_line() -> tuple[str, str]:
-    """Function and source text of the line that is running, the innermost outside MACHINERY."""
+    """Returns the function and source text of the running line, the innermost outside MACHINERY."""
     for frame in reversed(traceback.extract_stack()):
         if not frame.filename.startswith(MACHINERY):
             return frame.name, frame.line or ""

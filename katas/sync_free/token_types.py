@@ -38,13 +38,13 @@ def _init_model_kwargs(
     optimistic_seq_lens_cpu: torch.Tensor,
     num_reqs: int,
 ) -> dict[str, torch.Tensor]:
-    """{"token_type_ids": [sum of the first num_reqs lengths] int32 on the device}, one request
-    after the other (vLLM #41429).
+    """Returns {"token_type_ids": [sum of the first num_reqs lengths] int32 on the device}, one
+    request after the other (vLLM #41429).
 
-    `token_type_starts`: request -> position from which on its ids are 1. Before that they are 0,
-    as are all ids of a request that is absent. `seq_lens` and `optimistic_seq_lens_cpu`:
-    [max_reqs] int32, on the device and on the host. The lengths are the host's, as they are: an
-    upper bound under speculative decoding, which pooling does not have.
+    `token_type_starts` maps a request to the position from which on its ids are 1. Ids before it
+    are 0, and so are all ids of a request that is missing. `seq_lens` and `optimistic_seq_lens_cpu`
+    are [max_reqs] int32, on the device and on the host. The host's lengths are used as they are.
+    They are an upper bound under speculative decoding, which pooling does not have.
     """
     check_token_types(token_type_starts, optimistic_seq_lens_cpu, num_reqs)
     token_type_ids = [torch.empty(0, dtype=torch.int32)]
@@ -106,10 +106,10 @@ def shown(value: object) -> str:
 def check_token_types(
     token_type_starts: Mapping[int, int], optimistic_seq_lens_cpu: HostIntegers, num_reqs: int
 ) -> np.ndarray:
-    """[num_reqs] int64, the lengths of the requests.
+    """Returns the lengths of the requests, [num_reqs] int64.
 
-    ValueError for lengths that are not on the host or negative, for more requests than there are
-    lengths, and for a start that is no integer, or of a request that does not exist.
+    Raises ValueError for lengths that are negative or not on the host, for more requests than
+    lengths, and for a start that is no integer or belongs to a request that does not exist.
     """
     lengths = host_integers("optimistic_seq_lens_cpu", optimistic_seq_lens_cpu)
     if not 0 <= num_reqs <= len(lengths):

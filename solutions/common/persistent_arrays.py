@@ -15,8 +15,8 @@ ALIGNMENT = 32
 
 
 class PersistentArrays:
-    """int32 arrays on the device, each as long as any step needs it. A captured graph may keep
-    their addresses, since every step is written to the same ones (vLLM #36298)."""
+    """Arrays of int32 on the device, each as long as any step needs it. Every step is written to
+    the same addresses, so a captured graph may keep them (vLLM #36298)."""
 
     def __init__(
         self, sizes: Mapping[str, int], device: torch.device, steps_in_flight: int = 2

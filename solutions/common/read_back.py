@@ -8,8 +8,7 @@ from debubble.accelerator import current
 
 
 class ReadBack:
-    """A device tensor in flight to the host, on the current stream of the moment at which this was
-    made."""
+    """A download of a device tensor, queued on the stream that is current at its creation."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         # Fresh memory each time, so that no later download can overwrite what was not read yet.

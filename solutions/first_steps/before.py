@@ -12,7 +12,7 @@ from debubble.accelerator import current
 
 
 def mean_loss(losses: list[torch.Tensor]) -> float:
-    """The mean of `losses`, one 0-dim float32 tensor on the device each."""
+    """Returns the mean of `losses`, which are 0-dim float32 tensors on the device."""
     total = 0.0
     for loss in losses:
         total += loss.item()
@@ -20,14 +20,14 @@ def mean_loss(losses: list[torch.Tensor]) -> float:
 
 
 def upload_tokens(token_ids: list[int]) -> torch.Tensor:
-    """[len(token_ids)] int64 on the device."""
+    """Returns [len(token_ids)] int64 on the device."""
     return torch.tensor(token_ids, dtype=torch.int64, device=current().device)
 
 
 def run_batches(
     batches: list[torch.Tensor], compute: Callable[[torch.Tensor], torch.Tensor]
 ) -> list[torch.Tensor]:
-    """`compute` of each batch, on the device. `batches` lie in pinned host memory."""
+    """Returns `compute` of each batch, on the device. `batches` lie in pinned host memory."""
     device = current().device
     outputs = []
     for batch in batches:

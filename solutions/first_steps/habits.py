@@ -12,12 +12,12 @@ from debubble.accelerator import current
 
 
 def mean_loss(losses: list[torch.Tensor]) -> float:
-    """The mean of `losses`, one 0-dim float32 tensor on the device each."""
+    """Returns the mean of `losses`, which are 0-dim float32 tensors on the device."""
     return torch.stack(losses).mean().item()
 
 
 def upload_tokens(token_ids: list[int]) -> torch.Tensor:
-    """[len(token_ids)] int64 on the device."""
+    """Returns [len(token_ids)] int64 on the device."""
     accelerator = current()
     staging = torch.tensor(token_ids, dtype=torch.int64, pin_memory=accelerator.pin_memory)
     # Safe to drop at once: PyTorch keeps freshly pinned memory until its copies are done.
@@ -27,7 +27,7 @@ def upload_tokens(token_ids: list[int]) -> torch.Tensor:
 def run_batches(
     batches: list[torch.Tensor], compute: Callable[[torch.Tensor], torch.Tensor]
 ) -> list[torch.Tensor]:
-    """`compute` of each batch, on the device. `batches` lie in pinned host memory."""
+    """Returns `compute` of each batch, on the device. `batches` lie in pinned host memory."""
     accelerator = current()
     computing, copying = accelerator.current_stream(), accelerator.stream()
     arrivals, outputs = [], []

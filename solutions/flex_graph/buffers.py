@@ -72,9 +72,12 @@ EMPTY_IS_MINUS_ONE = ("physical_to_logical", "kv_indices")
 
 
 def buffer_shapes(limits: Limits) -> dict[str, tuple[int, ...]]:
-    """By name, the sizes that no step within the limits exceeds. Groups grow with the tokens of a
-    step, not with the length of a request; and each of a group's tokens may be of a request of its
-    own, with all the pages that one can have, before the -1 that a kernel may read."""
+    """Returns the shape of each buffer, by its name: no step within the limits needs more.
+
+    The number of groups depends on the tokens of a step, not on the length of a request. Each token
+    of a group may belong to a different request, with as many pages as a request can have. A -1
+    that a kernel may read comes after these pages.
+    """
     seqs, tokens, pages = limits.max_num_seqs, limits.max_num_batched_tokens, limits.pages_per_seq
     return {
         "query_start_loc": (seqs + 1,),
@@ -94,11 +97,11 @@ def buffer_shapes(limits: Limits) -> dict[str, tuple[int, ...]]:
 
 
 def copy_to_persistent(dst: torch.Tensor, src: torch.Tensor) -> torch.Tensor:
-    """The part of `dst` that has the shape of `src`, from its start, filled with `src`
-    (vLLM #36298). Its strides are those of `dst`, whatever the step: rows stay where a graph
-    captured them. A `src` that is this very part is returned as it is, uncopied.
+    """Copies `src` to the start of `dst`, and returns that part of `dst`, in the shape of `src`
+    (vLLM #36298). The part has the strides of `dst` in every step, so rows stay where a graph
+    captured them. If `src` is this part of `dst` already, nothing is copied.
 
-    ValueError if `src` is larger in some dimension, of another type, or on another device.
+    Raises ValueError if `src` is larger in some dimension, of another dtype, or on another device.
     """
     if dst.dim() != src.dim() or dst.dtype != src.dtype or dst.device != src.device:
         raise ValueError(

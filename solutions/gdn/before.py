@@ -15,10 +15,10 @@ from .rule.chunks import FLA_CHUNK_SIZE, ChunkTables
 def prepare_chunk_indices(
     cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
 ) -> torch.Tensor:
-    """[NT, 2] int32 on the device: (sequence, chunk in this sequence), in order.
+    """Returns [NT, 2] int32 on the device: (sequence, chunk in this sequence), in order.
 
-    `cu_seqlens` [num_seqs + 1] int32 on the device. Two host syncs: it is read back, and the table
-    that is made of it is sent.
+    `cu_seqlens` is [num_seqs + 1] int32 on the device. Takes two host syncs: the starts are read
+    back, and the table is uploaded.
     """
     lengths = cu_seqlens.diff().tolist()
     rows = [
@@ -32,8 +32,8 @@ def prepare_chunk_indices(
 def prepare_chunk_offsets(
     cu_seqlens: torch.Tensor, chunk_size: int = FLA_CHUNK_SIZE
 ) -> torch.Tensor:
-    """[num_seqs + 1] int64 on the device: how many chunks come before each sequence, then how many
-    there are. One host sync, for the zero that it begins with."""
+    """Returns [num_seqs + 1] int64 on the device: how many chunks come before each sequence, then
+    how many there are. Takes one host sync: the leading zero is uploaded."""
     chunks = (cu_seqlens.diff() + (chunk_size - 1)) // chunk_size
     return torch.cat([torch.tensor([0], device=cu_seqlens.device), chunks.cumsum(0)])
 

@@ -99,11 +99,11 @@ def prepare_chunk_tables_on_device(
 def search_chunk_tables(
     cu_seqlens: torch.Tensor, num_tokens: int, chunk_size: int = FLA_CHUNK_SIZE
 ) -> ChunkTables:
-    """Both tables of lengths that the host doesn't know (vLLM #38361).
+    """Returns both tables for sequences whose lengths the host doesn't know (vLLM #38361).
 
-    `cu_seqlens` [num_seqs + 1] int32 on the device, from 0 to `num_tokens`: where each sequence
+    `cu_seqlens` is [num_seqs + 1] int32 on the device, from 0 to `num_tokens`: where each sequence
     starts, then the end of the last one. `chunk_indices` has most_chunks(num_seqs, num_tokens,
-    chunk_size) rows, and those behind the last chunk are (-1, -1).
+    chunk_size) rows; the rows after the last chunk are (-1, -1).
     """
     num_seqs, device = len(cu_seqlens) - 1, cu_seqlens.device
     num_rows = most_chunks(num_seqs, num_tokens, chunk_size)

@@ -148,12 +148,12 @@ def copy_pieces(
     """Copies sizes[i] bytes from address src_addrs[i] to address dst_addrs[i], by one launch on the
     current stream (vLLM #42212).
 
-    Three int64 tensors [N] in pinned host memory, where the kernel reads them when it runs; N and
+    All three are int64 [N] in pinned host memory, where the kernel reads them when it runs; N and
     sizes may be 0. Sources and targets lie in pinned host memory or on the device. A program moves
     `bytes_per_chunk` bytes at a time: a power of two, at least 8.
 
-    ValueError, before anything is copied, for a size or an address that is no multiple of 8. Its
-    text names the first one: "descriptor 5: ...".
+    Raises ValueError, before anything is copied, for a size or an address that is no multiple of 8.
+    Its text names the first one: "descriptor 5: ...".
     """
     columns, how = (src_addrs, dst_addrs, sizes), Launch(bytes_per_chunk)
     descriptors = Descriptors.of(*columns)

@@ -18,7 +18,7 @@ from .ranges import PrefixRanges, check_ranges, ranges_by_row, spans_of
 def compute_mm_prefix_range_tensor(
     ranges: PrefixRanges | None, num_seqs: int, device: torch.device
 ) -> torch.Tensor | None:
-    """[num_seqs, max_ranges, 2] int32 on the device, zero padded, or None without any range."""
+    """Returns [num_seqs, max_ranges, 2] int32 on the device, zero padded; None without ranges."""
     rows = ranges_by_row(ranges, num_seqs)
     if rows is None:
         return None

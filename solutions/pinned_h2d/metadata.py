@@ -61,9 +61,9 @@ class ModelRunner:
 def _set_mm_prefix_range_for_metadata(
     attn_metadata: dict | list[dict], ranges: PrefixRanges | None, upload: Upload
 ) -> None:
-    """Sets `mm_prefix_range_tensor` of all metadata: by layer, or a list of such dicts, one for
-    each micro-batch. `upload(ranges, num_seqs)` is called once a step, however many there are.
-    """
+    """Sets `mm_prefix_range_tensor` of all metadata. `attn_metadata` is a dict by layer, or a list
+    of such dicts, one for each micro-batch. `upload(ranges, num_seqs)` is called once a step,
+    however many dicts there are."""
     check_ranges(ranges)
     micro_batches = attn_metadata if isinstance(attn_metadata, list) else [attn_metadata]
     micro_batches = [layers for layers in micro_batches if layers]

@@ -26,7 +26,7 @@ None."""
 def compute_mm_prefix_range_tensor(
     ranges: PrefixRanges | None, num_seqs: int, device: torch.device
 ) -> torch.Tensor | None:
-    """[num_seqs, max_ranges, 2] int32 on the device, zero padded, or None without any range."""
+    """Returns [num_seqs, max_ranges, 2] int32 on the device, zero padded; None without ranges."""
     # As in vLLM, and an exercise. The runner uses a PrefixRangeBuffer instead, which pins once:
     # pinning memory in each step may stall.
     check_ranges(ranges)
@@ -54,11 +54,11 @@ def fill_rows(padded: torch.Tensor, rows: Sequence[Sequence[Span]]) -> None:
 
 
 class PrefixRangeBuffer:
-    """[max_num_seqs, max_ranges, 2] int32 on the device, with the capacity of the largest step.
+    """A tensor [max_num_seqs, max_ranges, 2] int32 on the device that holds the ranges of any step.
 
     A captured graph reads this memory in every replay. So with `for_graphs` a step without ranges
-    writes zeros to it; otherwise `update` gives None for such a step, and uploads nothing. As many
-    steps as `steps_in_flight` may be queued before `update` waits for the first of them.
+    writes zeros to it; otherwise `update` returns None for such a step, and uploads nothing. Up to
+    `steps_in_flight` steps may be queued before `update` waits for the first of them.
     """
 
     def __init__(
@@ -77,10 +77,12 @@ class PrefixRangeBuffer:
         self.holds_ranges = False
 
     def update(self, ranges: PrefixRanges | None, num_seqs: int) -> torch.Tensor | None:
-        """[num_seqs, max_ranges, 2], the first rows of the buffer; zero padded. At most one upload.
+        """Writes a step's ranges, and returns the first rows of the buffer, [num_seqs, max_ranges,
+        2], zero padded. Takes at most one upload.
 
-        It is queued on the current stream, behind the kernels that still read the last step's
-        ranges. ValueError if there are more sequences or ranges than the buffer holds.
+        The upload is queued on the current stream, after the kernels that still read the last
+        step's ranges. Raises ValueError if there are more sequences or ranges than the buffer
+        holds.
         """
         check_ranges(ranges)
         rows = ranges_by_row(ranges, num_seqs)
@@ -112,12 +114,12 @@ class PrefixRangeBuffer:
 def range_tensors_by_micro_batch(
     ranges: PrefixRanges | None, batches: Sequence[Batch], upload: Upload
 ) -> list[torch.Tensor | None]:
-    """For each micro-batch, in order, its own rows of the one tensor that `upload` makes:
-    [num_seqs, max_ranges, 2] int32. All are None if that gives None.
+    """Returns the range tensor of each micro-batch, in order: its rows of the one tensor that
+    `upload` returns, [num_seqs, max_ranges, 2] int32. All are None if `upload` returns None.
 
-    `ranges` is keyed by the request's index in the whole step, and `batch.requests` are those of
-    one micro-batch; its rows beyond them are padding, and zero. `upload(ranges, num_seqs)` is
-    called once, and with None if no span holds a scheduled position.
+    `ranges` is keyed by the request's index in the whole step. `batch.requests` are the requests of
+    one micro-batch; its rows after them are padding, and zero. `upload(ranges, num_seqs)` is called
+    once, and with None if no span holds a scheduled position.
     """
     rows: dict[int, Sequence[Span]] = {}
     first_row, matters = 0, False

@@ -112,10 +112,10 @@ def _about(request: int, span: object) -> str:
 
 
 def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[Sequence[Span]] | None:
-    """The spans of requests 0 to num_seqs - 1, or None when none of them has any.
+    """Returns the spans of requests 0 to num_seqs - 1, or None if none of them has any.
 
-    A request without spans has the one span (0, 0). Keys may be missing, or lie past num_seqs.
-    ValueError for more sequences than a step can have.
+    A request without spans gets the single span (0, 0). Keys may be missing, or be num_seqs and
+    more. Raises ValueError for more sequences than a step can have.
     """
     if not 0 <= num_seqs <= MOST_SEQUENCES:
         raise ValueError(
@@ -130,7 +130,8 @@ def ranges_by_row(ranges: PrefixRanges | None, num_seqs: int) -> list[Sequence[S
 
 
 def spans_of(ranges: PrefixRanges | None, requests: range) -> list[Sequence[Span]]:
-    """The spans of these requests, in order; an empty sequence for a request without any."""
+    """Returns the spans of these requests, in order; an empty sequence for a request without
+    any."""
     return [(ranges or {}).get(request, ()) for request in requests]
 
 

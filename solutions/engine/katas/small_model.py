@@ -16,7 +16,7 @@ MOST_IMAGES = 2  # in one prompt
 
 class Layer(NamedTuple):
     projection: torch.Tensor
-    """[D, 3 * D]: to query, key and value."""
+    """[D, 3 * D]: projects to query, key and value."""
     output: torch.Tensor
     """[D, D]"""
     gate: torch.Tensor | None = None
@@ -32,40 +32,43 @@ class SmallModel(NamedTuple):
 
 
 class StepRequest(NamedTuple):
-    """What the scheduler says of a request in one step."""
+    """One request of a step, as the scheduler describes it."""
 
     slot: int
-    """Its place among those that are running, below MOST_REQUESTS."""
+    """The request's place among the running requests, below MOST_REQUESTS."""
     blocks: Sequence[int]
-    """Of the cache, for its tokens in their order, those of this step too. Never block 0, which
-    is nobody's."""
+    """The cache blocks of the request's tokens, in order, including those of this step. Block 0 is
+    never among them, since it belongs to no request."""
     num_computed: int = 0
-    """Tokens that the cache knows; a multiple of BLOCK if there is a prompt to compute."""
+    """The number of tokens that are in the cache; a multiple of BLOCK if there is a prompt to
+    compute."""
     prompt: Sequence[int] = ()
-    """What is left of its prompt. None left: this step computes the token that it sampled last."""
+    """The rest of the request's prompt. If it is empty, this step computes the token that the
+    request sampled last."""
     images: Sequence[tuple[int, int]] = ()
-    """First and last position of each, at most 2: its tokens see each other both ways."""
+    """The first and last position of each image, at most MOST_IMAGES images. The tokens of an image
+    see each other both ways."""
 
 
 class SmallModelInputs(Protocol):
-    """What a layer reads of the inputs that an engine makes of a step, for its T tokens and R
-    requests: int64 on the device."""
+    """The inputs of a step that a layer reads, for its T tokens and R requests: int64 on the
+    device."""
 
     @property
     def positions(self) -> torch.Tensor:
-        """[T]: in its request."""
+        """[T]: each token's position in its request."""
 
     @property
     def rows(self) -> torch.Tensor:
-        """[T]: which of the step's requests it is of."""
+        """[T]: the index of each token's request in the step."""
 
     @property
     def starts(self) -> torch.Tensor:
-        """[R + 1]: where each one's tokens start, then T."""
+        """[R + 1]: where each request's tokens start, then T."""
 
     @property
     def block_table(self) -> torch.Tensor:
-        """[R, MOST_BLOCKS], 0 behind a request's blocks."""
+        """[R, MOST_BLOCKS]: the cache blocks of each request, then 0."""
 
 
 def attention(
@@ -75,8 +78,8 @@ def attention(
     inputs: SmallModelInputs,
     cache: torch.Tensor,
 ) -> torch.Tensor:
-    """[T, D]. `hidden` [T, D]; `visible` [T, keys]; `cache` [blocks, 2 * BLOCK, D]: keys and values
-    of the step's tokens are written there, and all of its requests read."""
+    """Returns [T, D]. `hidden` is [T, D] and `visible` [T, keys]. Writes the keys and values of the
+    step's tokens to `cache` [blocks, 2 * BLOCK, D], and reads those of all its requests."""
     query, key, value = (hidden @ layer.projection).chunk(3, 1)
     pages = inputs.block_table[inputs.rows]
     block = pages.gather(1, inputs.positions[:, None] // BLOCK)[:, 0]
@@ -96,26 +99,30 @@ def recurrence(
     inputs: SmallModelInputs,
     cache: torch.Tensor,
 ) -> torch.Tensor:
-    """[T, D]: query @ state of each token, state = exp(decay) * state + outer(key, value).
+    """Returns [T, D]: query @ state of each token, where state = exp(decay) * state + outer(key,
+    value).
 
-    `hidden` [T, D]; `chunks` [NT, 2]: (request, chunk of its tokens), in order; `cache` [blocks, D,
-    D]: the state that a request's last step left is read there, and those behind chunks written.
+    `hidden` is [T, D]. `chunks` [NT, 2] has (request, chunk of its tokens), in order. Reads from
+    `cache` [blocks, D, D] the state that each request's last step left, and writes the state after
+    each chunk.
     """
     assert layer.gate is not None, "a recurrent layer has a gate"
     request, chunk = chunks.unbind(1)
     start, end = inputs.starts[request], inputs.starts[request + 1]
     token = (start + chunk * BLOCK)[:, None] + torch.arange(BLOCK, device=chunks.device)
-    # Behind the end of a chunk is the last row, which is added here: zeros, that change nothing.
+    # Places after the end of a chunk read the last row, which is added here. It is zero, and
+    # changes nothing.
     token = torch.where(token < end[:, None], token, len(hidden))
     query, key, value = pad(hidden @ layer.projection, (0, 0, 0, 1))[token].chunk(3, 2)
     decay = pad(logsigmoid(hidden @ layer.gate) / BLOCK, (0, 1))[token].cumsum(1)
-    # What each chunk adds to the state, and how much of that is left when a later one begins.
+    # The share of each chunk in the state, and how much of it is left when a later chunk
+    # begins.
     total = decay[:, -1]
     added = (key * (total[:, None] - decay).exp()[..., None]).mT @ value
     before = total.cumsum(0) - total
     is_later = (request[:, None] == request) & (chunk[:, None] > chunk)
     left = (before[:, None] - before - total).masked_fill(~is_later, float("-inf")).exp()
-    # And how much of the state before the first one, if there was any.
+    # How much is left of the state before the request's first chunk, if there was any.
     computed = inputs.positions[start]
     last_block = inputs.block_table[request, (computed - 1).clamp(min=0) // BLOCK]
     first_chunk = torch.arange(len(chunks), device=chunks.device) - chunk

@@ -27,23 +27,23 @@ from .small_model import (
     recurrence,
 )
 
-PADDING = StepRequest(slot=MOST_REQUESTS, blocks=(), prompt=(0,))  # of nobody: writes to block 0
+PADDING = StepRequest(slot=MOST_REQUESTS, blocks=(), prompt=(0,))  # no request: writes to block 0
 Value = TypeVar("Value")
 
 
 class Inputs(NamedTuple):
-    """What the layers are told of a step, for its T tokens and R requests: int64 on the device."""
+    """The inputs of the layers in a step, for its T tokens and R requests: int64 on the device."""
 
     token_ids: torch.Tensor
     """[T]; -1 for the token that the request sampled last."""
     positions: torch.Tensor
-    """[T]: in its request."""
+    """[T]: each token's position in its request."""
     rows: torch.Tensor
-    """[T]: which of the step's requests it is of."""
+    """[T]: the index of each token's request in the step."""
     starts: torch.Tensor
-    """[R + 1]: where each one's tokens start, then T."""
+    """[R + 1]: where each request's tokens start, then T."""
     block_table: torch.Tensor
-    """[R, MOST_BLOCKS], 0 behind a request's blocks."""
+    """[R, MOST_BLOCKS]: the cache blocks of each request, then 0."""
     slots: torch.Tensor
     """[R]"""
     images: torch.Tensor
@@ -53,11 +53,13 @@ class Inputs(NamedTuple):
 
 
 class Engine:
-    """Generates tokens with a model of L layers, for up to MOST_REQUESTS requests at a time.
+    """An engine that generates tokens with a model of L layers, for up to MOST_REQUESTS requests at
+    a time.
 
-    `cache` [L, blocks, 2 * BLOCK, D] float32 on the device, D = 2 * BLOCK. For attention a block
-    holds the keys of BLOCK tokens, then their values; in a recurrent layer the state [D, D] behind
-    the last of them. `host_cache` [host blocks, L, 2 * BLOCK, D] is pinned.
+    `cache` [L, blocks, 2 * BLOCK, D] float32 is on the device, and D = 2 * BLOCK. In an attention
+    layer a block holds the keys of BLOCK tokens, then their values. In a recurrent layer it holds
+    the state [D, D] after the last of its tokens. `host_cache` [host blocks, L, 2 * BLOCK, D] is
+    pinned.
     """
 
     def __init__(self, model: SmallModel, cache: torch.Tensor, host_cache: torch.Tensor) -> None:
@@ -68,8 +70,9 @@ class Engine:
         self._capture_decode()
 
     def load(self, request: StepRequest, host_blocks: Sequence[int]) -> None:
-        """Copies blocks of the host's cache to the first blocks of `request`, behind all that was
-        queued before. The next step with this request runs behind the copies, others need not."""
+        """Copies blocks of the host's cache to the first blocks of `request`, after everything that
+        is queued already. The next step with this request runs after the copies; other steps need
+        not wait for them."""
         pieces = [
             (source.data_ptr(), target.data_ptr(), source.nbytes)
             for host_block, block in zip(host_blocks, request.blocks, strict=False)
@@ -109,7 +112,7 @@ class Engine:
             self.decode_sampled = self._forward(inputs)
 
     def _forward(self, inputs: Inputs) -> torch.Tensor:
-        """[R] int64 on the device: the token that each request samples."""
+        """Returns [R] int64 on the device: the token that each request samples."""
         size = self.model.embedding.shape[1:]
         sampled_last = self.last_tokens[inputs.slots][inputs.rows]
         token_ids = torch.where(inputs.token_ids < 0, sampled_last, inputs.token_ids)
@@ -128,7 +131,7 @@ class Engine:
         return sampled
 
     def _visible(self, inputs: Inputs) -> torch.Tensor:
-        """[T, keys] bool: which keys of its request each token sees."""
+        """Returns [T, keys] bool: True for the keys of its request that a token sees."""
         position = inputs.positions[:, None]
         keys = torch.arange(MOST_BLOCKS * BLOCK, device=position.device)
         first, last = inputs.images[inputs.rows].unbind(2)
@@ -144,13 +147,14 @@ class SampledTokens:
         self.tokens = ReadBack(tokens)
 
     def read(self) -> list[int]:
-        """One for each request of the step. Waits for this step, if it is not done yet."""
+        """Returns one token for each request of the step. Waits for this step if it is not done
+        yet."""
         return self.tokens.read().tolist()
 
 
 def packed_inputs(requests: Sequence[StepRequest]) -> tuple[torch.Tensor, list[torch.Size]]:
-    """All inputs of a step one behind the other in pinned memory, and the shape of each. New in
-    each step: a copy may still read those of the last one."""
+    """Returns all inputs of a step, one after the other in pinned memory, and the shape of each.
+    The memory is new in each step, since a copy may still read the memory of the last one."""
     token_ids: list[int] = []
     positions: list[int] = []
     rows, chunks, lengths = [], [], []

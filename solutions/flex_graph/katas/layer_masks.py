@@ -20,46 +20,47 @@ Q_BLOCK = 16
 
 
 class LayerMask(NamedTuple):
-    """What a layer sees of a request's keys. None is behind the query itself."""
+    """The keys of a request that a layer's query sees. No key after the query itself is visible."""
 
     sliding_window: int | None = None
-    """As many keys as that, the last of them the query's own; None for all."""
+    """The number of keys in the window, which ends with the query's own key; None for all keys."""
     logical_mask_mod: MaskMod | None = None
-    """Only those for which this holds too: of positions in one request."""
+    """A further condition on visible keys, on positions within one request; None for none."""
 
 
 class StepTensors(NamedTuple):
-    """The same tensors for all steps, on the device. Each step writes to them before `build`."""
+    """Tensors that all steps share, on the device. Each step writes to them before `build`."""
 
     request: torch.Tensor
-    """[most tokens] int64: whose token this is."""
+    """[most tokens] int64: the request of each token."""
     position: torch.Tensor
-    """[most tokens] int64: which of the request's tokens it is; -1 for one that is padding."""
+    """[most tokens] int64: the position of each token in its request; -1 for padding."""
     physical_to_logical: torch.Tensor
-    """[most requests, num_pages] int64: which of the request's pages this page of the cache is; -1
-    for the pages of others."""
+    """[most requests, num_pages] int64: the index of each page of the cache among the request's
+    pages; -1 for pages of other requests."""
 
 
 class PageLists(NamedTuple):
-    """What attention is told: the pages that each group reads, and which of their keys it sees."""
+    """The arguments of attention: the pages that each group reads, and which of their keys it
+    sees."""
 
     kv_num_blocks: torch.Tensor
-    """[groups] int32: how many pages."""
+    """[groups] int32: how many pages each group reads."""
     kv_indices: torch.Tensor
-    """[groups, num_pages + 1] int32: which, in ascending order, and -1 behind them."""
+    """[groups, num_pages + 1] int32: the pages of each group, ascending, then -1."""
     mask_mod: MaskMod
-    """Whether a token of the step (query) sees a slot of the cache (key)."""
+    """Returns True if a token of the step (query) sees a slot of the cache (key)."""
 
 
 class LayerMasks:
-    """The page lists of all layers, of which many see the same (vLLM #36298).
+    """The page lists of all layers, many of which have equal masks (vLLM #36298).
 
-    A runner calls `build` in each step, before the model; in its forward each layer calls
-    `lists_of`. The model is captured, and `build` need not be.
+    A runner calls `build` in each step, before the model. Each layer's forward calls `lists_of`.
+    The model is captured in a graph, and `build` need not be.
     """
 
     def __init__(self, masks: dict[str, LayerMask], step: StepTensors) -> None:
-        """`masks`: what each layer sees, by its name."""
+        """Sets up the layers. `masks` has the mask of each layer, by the layer's name."""
         self.masks, self.step = masks, step
         most_groups, num_pages = len(step.position) // Q_BLOCK, step.physical_to_logical.shape[1]
         self.persistent = {
@@ -88,13 +89,14 @@ class LayerMasks:
             lists.kv_num_blocks[: self.num_groups].copy_(needed.sum(1))
 
     def lists_of(self, layer: str) -> PageLists:
-        """What the layer's attention is told in this step."""
+        """Returns the page lists of the layer's attention in this step."""
         kv_num_blocks, kv_indices, mask_mod = self.persistent[self.masks[layer]]
         return PageLists(kv_num_blocks[: self.num_groups], kv_indices[: self.num_groups], mask_mod)
 
 
 def needed_pages(mask: LayerMask, step: StepTensors, num_tokens: int) -> torch.Tensor:
-    """[groups, num_pages] bool: what a token of the group may see lies on this page."""
+    """Returns [groups, num_pages] bool: True for a page with a key that a token of the group may
+    see."""
     position = step.position[:num_tokens, None]
     logical_page = step.physical_to_logical[step.request[:num_tokens]]
     needed = (logical_page >= 0) & (logical_page <= position // PAGE)
@@ -106,7 +108,7 @@ def needed_pages(mask: LayerMask, step: StepTensors, num_tokens: int) -> torch.T
 
 
 def mask_mod_of(mask: LayerMask, step: StepTensors) -> MaskMod:
-    """The layer's mask in terms of slots of the cache."""
+    """Returns the layer's mask as a function of slots of the cache."""
     window, also = mask
     requests, positions, physical_to_logical = step
 

@@ -26,9 +26,9 @@ the host launches it."""
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Maxima of the scheduler, so that what is made for them fits every step.
+    """The scheduler's maxima: buffers and graphs of these sizes fit every step.
 
-    ValueError for what can't be.
+    Raises ValueError for values that are impossible.
     """
 
     max_num_seqs: int
@@ -38,7 +38,7 @@ class Limits:
     max_model_len: int
     """Tokens of one request, those computed before included."""
     num_gpu_blocks: int
-    """Pages of the KV cache. Block 0 is the null block, which belongs to nobody."""
+    """Pages of the KV cache. Block 0 is the null block, which belongs to no request."""
     block_size: int = 16
     """Tokens of a page."""
     q_block: int = 16
@@ -63,25 +63,25 @@ class Limits:
 
     @property
     def pages_per_seq(self) -> int:
-        """Pages of the longest request, which are the columns of a block table."""
+        """The pages of the longest request, and so the columns of a block table."""
         return -(-self.max_model_len // self.block_size)
 
     @property
     def groups(self) -> int:
-        """Groups of q_block tokens in the largest step."""
+        """The number of groups of q_block tokens in the largest step."""
         return self.groups_of(self.max_num_batched_tokens)
 
     @property
     def num_slots(self) -> int:
-        """Tokens that the KV cache has room for, block 0 included."""
+        """The number of tokens that fit into the KV cache, block 0 included."""
         return self.num_gpu_blocks * self.block_size
 
     def groups_of(self, num_tokens: int) -> int:
-        """Groups of q_block tokens that hold so many tokens."""
+        """Returns how many groups of q_block tokens `num_tokens` tokens need."""
         return -(-num_tokens // self.q_block)
 
     def pages_of(self, num_tokens: int) -> int:
-        """Pages that hold so many tokens of one request."""
+        """Returns how many pages `num_tokens` tokens of one request need."""
         return -(-num_tokens // self.block_size)
 
 

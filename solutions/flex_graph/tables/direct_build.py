@@ -39,12 +39,12 @@ def build_by_operators(
 def physical_to_logical_mapping(
     block_table: torch.Tensor, seq_lens: torch.Tensor, block_size: int, num_gpu_blocks: int
 ) -> torch.Tensor:
-    """[R, num_gpu_blocks] int32: which of its pages a block is to each request; -1 for blocks that
-    are none of its own, as block 0 is to everybody (vLLM #36298).
+    """Returns [R, num_gpu_blocks] int32: the index of each block among the request's pages; -1 for
+    blocks that are not the request's own, and always for block 0 (vLLM #36298).
 
-    `block_table` [R, C] and `seq_lens` [R], both int32 on one device. No more entries count than
-    the length needs, and of those only blocks that there are. The last of several entries that
-    name one block wins.
+    `block_table` [R, C] and `seq_lens` [R] are int32 on one device. Entries beyond the request's
+    length are ignored, and so are entries that are no existing block. If several entries name one
+    block, the last of them counts.
     """
     places = torch.arange(block_table.shape[1], dtype=torch.int32, device=block_table.device)
     is_page = is_page_of(block_table, seq_lens, block_size, num_gpu_blocks)
@@ -148,21 +148,21 @@ def _each_once(blocks: torch.Tensor, none: int) -> tuple[torch.Tensor, torch.Ten
 
 
 class MetadataTensors(NamedTuple):
-    """What attention reads of a step, int32 on the device. As buffers they are as large as a step
-    can be: of S requests, T tokens, and G groups of tokens with up to W pages each."""
+    """The tensors of a step that attention reads, int32 on the device. Buffers have the sizes of
+    the largest step: S requests, T tokens, and G groups of tokens with up to W pages each."""
 
     query_start_loc: torch.Tensor
     """[S + 1]: where each request's tokens start, then the end of the last one's."""
     seq_lens: torch.Tensor
     """[S]: tokens of each request, with those that were computed before."""
     decode_offset: torch.Tensor
-    """[S]: how many were computed before."""
+    """[S]: how many tokens of each request were computed before."""
     doc_ids: torch.Tensor
     """[T]: the request of each token."""
     kv_num_blocks: torch.Tensor
     """[G]: how many pages each group of tokens needs."""
     kv_indices: torch.Tensor
-    """[G, W + 1]: which ones, and -1 behind them."""
+    """[G, W + 1]: the pages that each group needs, then -1."""
 
 
 def persistent_metadata(
@@ -171,11 +171,11 @@ def persistent_metadata(
     seq_lens: torch.Tensor,
     pages: torch.Tensor,
 ) -> MetadataTensors:
-    """The metadata of a step, in `buffers` (vLLM #36298).
+    """Writes the metadata of a step to `buffers`, and returns them (vLLM #36298).
 
-    `query_start_loc` [R + 1] and `seq_lens` [R] are those of the step's R requests. `pages` has a
-    row for each group of its tokens: the pages that the group needs, then -1. All are int32 on the
-    device, and none is a part of the buffers.
+    `query_start_loc` [R + 1] and `seq_lens` [R] describe the step's R requests. `pages` has a row
+    for each group of its tokens: the pages that the group needs, then -1. All three are int32 on
+    the device, and none shares memory with the buffers.
     """
     last = query_start_loc[-1]
     _write(buffers.query_start_loc, query_start_loc, behind=last)

@@ -19,9 +19,9 @@ from ..rule.chunks import FLA_CHUNK_SIZE
 def decays_of_layers(
     gates: Sequence[torch.Tensor], cu_seqlens: torch.Tensor, cu_seqlens_cpu: torch.Tensor
 ) -> list[torch.Tensor]:
-    """`decay_until_end` of each layer's gates, [num_tokens] float32 (vLLM #38361).
+    """Returns `decay_until_end` of each layer's gates, [num_tokens] float32 (vLLM #38361).
 
-    `cu_seqlens` and `cu_seqlens_cpu`: [num_seqs + 1] int32, on the device and on the host: where
+    `cu_seqlens` and `cu_seqlens_cpu` are [num_seqs + 1] int32, on the device and on the host: where
     each sequence starts, then the end of the last one.
     """
     rows = chunk_tables.prepare_chunk_indices(cu_seqlens_cpu)
@@ -32,11 +32,11 @@ def decays_of_layers(
 def decay_until_end(
     g: torch.Tensor, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """[num_tokens] float32: the gates behind each token, added up to the end of its chunk: what its
-    writing loses until then.
+    """Returns [num_tokens] float32: the sum of the gates after each token, up to the end of its
+    chunk. This is how much of the token's write decays until then.
 
-    `chunk_indices` [NT, 2] int32 on the device: the rows of these cu_seqlens for chunks of 64
-    tokens, or None to have them made here.
+    `chunk_indices` [NT, 2] int32 on the device has the rows for these cu_seqlens and chunks of 64
+    tokens; None makes them here.
     """
     if chunk_indices is None:
         chunk_indices = prepare_chunk_indices(cu_seqlens)
@@ -47,7 +47,8 @@ def decay_until_end(
 def chunk_local_cumsum(
     g: torch.Tensor, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """[num_tokens] float32: the gates of each token's chunk, added up to this token."""
+    """Returns [num_tokens] float32: the sum of the gates of each token's chunk, up to this
+    token."""
     if chunk_indices is None:
         chunk_indices = prepare_chunk_indices(cu_seqlens)
     first, _ = chunk_ends(cu_seqlens, chunk_indices, len(g))
@@ -58,7 +59,7 @@ def chunk_local_cumsum(
 def last_of_chunk(
     x: torch.Tensor, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """[num_tokens] like `x`: what the last token of each token's chunk has."""
+    """Returns [num_tokens] like `x`: the value of the last token of each token's chunk."""
     if chunk_indices is None:
         chunk_indices = prepare_chunk_indices(cu_seqlens)
     _, last = chunk_ends(cu_seqlens, chunk_indices, len(x))
@@ -74,8 +75,8 @@ def prepare_chunk_indices(cu_seqlens: torch.Tensor) -> torch.Tensor:
 def chunk_ends(
     cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor, num_tokens: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """([num_tokens], [num_tokens]) int64: the places of the first and of the last token of each
-    token's chunk. Nobody waits, since the host knows `num_tokens`."""
+    """Returns the places of the first and of the last token of each token's chunk, [num_tokens]
+    int64 each. The host doesn't wait, since it knows `num_tokens`."""
     sequence, chunk = chunk_indices.long().unbind(1)
     first = cu_seqlens[sequence] + chunk * FLA_CHUNK_SIZE
     end = torch.minimum(first + FLA_CHUNK_SIZE, cu_seqlens[sequence + 1])

@@ -21,12 +21,12 @@ from .batch import (
 
 @dataclass(frozen=True)
 class PrefillMetadata:
-    """Which requests of a step are prefills, and what the chunked rule is told of them. Without
-    prefills the four tensors are None."""
+    """The prefills among a step's requests, and the inputs of the chunked rule. The four tensors
+    are None if there are no prefills."""
 
     num_decodes: int
-    """Requests of one token that go on from a state, ahead of all others; 0 next to speculative
-    requests, where they are prefills."""
+    """Requests of one token that continue from a state, before all other requests; 0 next to
+    speculative requests, where they are prefills."""
     num_prefills: int
     """Prefills, and the requests without tokens that pad a batch in which there are some."""
     num_prefill_tokens: int
@@ -34,7 +34,7 @@ class PrefillMetadata:
     """[num_prefills + 1] int32 on the device, from 0 to num_prefill_tokens: starts among the
     prefills' tokens."""
     has_initial_state: torch.Tensor | None = None
-    """[num_prefills] bool on the device: whether tokens were computed before."""
+    """[num_prefills] bool on the device: True if tokens were computed before."""
     chunk_indices: torch.Tensor | None = None
     """[NT, 2] int32 on the device, of this query_start_loc."""
     chunk_offsets: torch.Tensor | None = None
@@ -44,11 +44,11 @@ class PrefillMetadata:
 def build_prefill_metadata(
     common: GDNCommonMetadata, num_draft_tokens_cpu: torch.Tensor
 ) -> PrefillMetadata:
-    """The prefills of a step, in chunks of 64 tokens (vLLM #38361).
+    """Returns the metadata of a step's prefills, in chunks of 64 tokens (vLLM #38361).
 
-    `num_draft_tokens_cpu` [num_requests] integers on the host: the draft tokens of a speculative
-    request, 0 or more, and -1 for any other one. Speculative requests are no part of this, and
-    their tokens are taken out before the prefills are computed.
+    `num_draft_tokens_cpu` [num_requests] has integers on the host: 0 or more draft tokens for a
+    speculative request, and -1 for any other request. The metadata leaves out speculative requests:
+    their tokens are removed before the prefills are computed.
     """
     device = common.query_start_loc.device
     lengths = checked_lengths(common, device)

@@ -16,9 +16,9 @@ solved."""
 
 
 class ChunkTables(NamedTuple):
-    """Which chunk of which sequence each program works on: the same for all layers of a step. A row
-    of `chunk_indices` is (-1, -1) where there is no chunk: only tables that were made on the device
-    have such rows, at their end."""
+    """Tables that tell each program which chunk of which sequence to work on, the same for all
+    layers of a step. Tables that were made on the device may end with rows (-1, -1) of
+    `chunk_indices`, which stand for no chunk."""
 
     chunk_indices: torch.Tensor
     """[NT, 2] int32: (sequence, chunk in this sequence), in order."""
@@ -27,8 +27,9 @@ class ChunkTables(NamedTuple):
 
 
 def most_chunks(num_seqs: int, num_tokens: int, chunk_size: int = FLA_CHUNK_SIZE) -> int:
-    """Chunks that so many sequences of so many tokens in all can have: what the host knows without
-    their lengths. All but one sequence have a single token, and the last one the others."""
+    """Returns the most chunks that `num_seqs` sequences with `num_tokens` tokens in all can have.
+    The host can compute this without their lengths: at worst all sequences but one have a single
+    token."""
     if num_tokens < 0 or (num_tokens and not num_seqs):
         raise ValueError(f"{num_tokens} tokens in {num_seqs} sequences: each belongs to one")
     if num_tokens <= num_seqs:

@@ -16,8 +16,8 @@ from debubble.accelerator import Event, current
 def copy_blocks(
     source: torch.Tensor, source_ids: Sequence[int], target: torch.Tensor, target_ids: Sequence[int]
 ) -> None:
-    """Queues a copy of each block on the current stream. `source`, `target`: [blocks, words], one
-    of them on the device and the other one in pinned host memory."""
+    """Queues a copy of each block on the current stream. `source` and `target` are [blocks, words],
+    one of them on the device and the other in pinned host memory."""
     nbytes = source[0].nbytes
     for source_id, target_id in zip(source_ids, target_ids, strict=True):
         start, to = source.data_ptr() + source_id * nbytes, target.data_ptr() + target_id * nbytes
@@ -25,10 +25,10 @@ def copy_blocks(
 
 
 class BlockTransfers:
-    """Copies blocks between `gpu` and `cpu` (pinned), each [blocks, words], in the background.
+    """Copies of blocks between `gpu` and `cpu` (pinned), each [blocks, words], in the background.
 
-    Each transfer runs behind all that the current stream has to do when it is asked for, and behind
-    the transfer that was asked for before it. The host waits for none of that (vLLM #42212).
+    A transfer runs after all work that the current stream has at the call, and after the previous
+    transfer. The host waits for neither (vLLM #42212).
     """
 
     def __init__(self, gpu: torch.Tensor, cpu: torch.Tensor) -> None:
@@ -45,8 +45,8 @@ class BlockTransfers:
         self._transfer(self.gpu, gpu_ids, self.cpu, cpu_ids, gpu_ids)
 
     def make_stream_wait(self, gpu_ids: Sequence[int]) -> None:
-        """Lets what is queued on the current stream from now on use these GPU blocks: it runs
-        behind the last transfer of each of them, and need not wait for any later one."""
+        """Makes later work on the current stream wait until these GPU blocks can be used: it runs
+        after the last transfer of each block, and need not wait for any later transfer."""
         for gpu_id in gpu_ids:
             if gpu_id in self.ends:
                 current().current_stream().wait_event(self.ends[gpu_id])

@@ -22,12 +22,12 @@ def select_path(
     paths: Mapping[str, CopyPieces],
     time_us: Callable[[str, float, int], float],
 ) -> CopyPieces:
-    """Copies lists of pieces by "dma" or by "kernel" of `paths`, neighbours that continue one
-    another as one piece, each list by the path that is the fastest for it (vLLM #42212).
+    """Returns a function that copies lists of pieces by the "dma" or "kernel" of `paths`, whichever
+    is faster for the list (vLLM #42212). Adjacent pieces are copied as one piece.
 
-    `page_sizes`: bytes of a page in each tensor of the cache. `time_us(path, nbytes, count)` was
-    measured on this GPU: microseconds for `count` pieces, at least 1, of `nbytes` bytes on average.
-    The kernel copies words of 8 bytes: sizes and addresses that are multiples of 8.
+    `page_sizes` has the bytes of a page in each tensor of the cache. `time_us(path, nbytes, count)`
+    was measured on this GPU: microseconds for `count` pieces, at least 1, of `nbytes` bytes on
+    average. The kernel copies words of 8 bytes, so sizes and addresses must be multiples of 8.
     """
     if any(page % WORD for page in page_sizes):
         return lambda *columns: paths["dma"](*merge_adjacent(*columns))

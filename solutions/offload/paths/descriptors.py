@@ -183,11 +183,11 @@ def are_side_by_side(columns: Columns) -> bool:
 def merge_adjacent(
     src: np.ndarray, dst: np.ndarray, sizes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Source addresses, target addresses and sizes in bytes, each int64 [M], M <= N, that copy the
-    same bytes as those given, each int64 [N].
+    """Returns source addresses, target addresses and sizes in bytes, int64 [M] each with M <= N,
+    that copy the same bytes as the arguments, int64 [N] each.
 
     A piece that begins where the piece before it in the list ends, in the source and in the target,
-    becomes a part of it. Pieces of no bytes are left out, and keep nobody apart.
+    is joined to it. Pieces of 0 bytes are dropped, and do not separate their neighbours.
     """
     holds_bytes = sizes != 0
     if not holds_bytes.all():
@@ -200,19 +200,20 @@ def merge_adjacent(
 
 
 def _new_descriptor_buffers(capacity: int) -> torch.Tensor:
-    """An int64 tensor [3, capacity], pinned where that is possible, for addresses of sources,
-    addresses of targets and sizes.
+    """Returns an int64 tensor [3, capacity] for source addresses, target addresses and sizes,
+    pinned if the platform can pin.
 
-    The three numbers of a descriptor lie side by side: over the link they are one read.
+    The three numbers of a descriptor lie side by side, so that they are one read over the link.
     """
     return torch.empty((capacity, 3), dtype=torch.int64, pin_memory=current().pin_memory).t()
 
 
 class DescriptorPool:
-    """Pinned buffers for descriptors, each used again when the copy that reads it is done.
+    """A pool of pinned buffers for descriptors. A buffer is reused once the copy that reads it is
+    done.
 
-    The pool grows as long as all its buffers are in use, up to `most_buffers` if that is given:
-    then the host waits for the transfer that ends next.
+    The pool grows whenever all its buffers are in use, up to `most_buffers` if that is given. Then
+    the host waits for the transfer that ends next.
     """
 
     def __init__(self, most_buffers: int | None = None) -> None:
@@ -224,10 +225,10 @@ class DescriptorPool:
         self._in_flight: deque[tuple[torch.Tensor, Event]] = deque()
 
     def take(self, num_descriptors: int) -> torch.Tensor:
-        """A buffer, int64 [3, at least num_descriptors], that nobody else has until it is given
-        back.
+        """Returns a free buffer, int64 [3, at least num_descriptors], which is the caller's until
+        `give_back`.
 
-        RuntimeError if there are `most_buffers`, and none of them has been given back.
+        Raises RuntimeError if there are `most_buffers` buffers, and none of them has been returned.
         """
         self.reclaim()
         if self.num_buffers == self.most_buffers and not self._free:
@@ -240,13 +241,12 @@ class DescriptorPool:
         return smallest
 
     def give_back(self, buffers: torch.Tensor, event: Event) -> None:
-        """Lets `buffers` be handed out again when `event` has passed, which the caller has recorded
-        behind the copy that reads them. Events pass in the order of these calls."""
+        """Lets `take` return `buffers` again once `event` is done. The caller has recorded `event`
+        after the copy that reads them. Events complete in the order of these calls."""
         self._in_flight.append((buffers, event))
 
     def reclaim(self) -> None:
-        """Takes back the buffers that no copy reads any more, without a wait, and forgets their
-        events."""
+        """Frees the buffers that no copy reads any more, without a wait, and drops their events."""
         while self._in_flight and self._in_flight[0][1].query():
             self._free.append(self._in_flight.popleft()[0])
 

@@ -20,12 +20,13 @@ PADDING_BLOCK = 0
 
 @dataclass(frozen=True)
 class Batch:
-    """What attention layers read of a step. Rows: requests, in order, then padding without tokens.
+    """The inputs of a step that attention layers read. Its rows are requests, in order, then
+    padding without tokens.
 
-    On the device: query_start_loc [num_seqs + 1] int32, seq_lens [num_seqs] int32, block_table
-    [num_seqs, max_blocks] int32, slot_mapping [num_tokens] int64. On the host: `requests`, the
-    indices that these requests have in the whole step, and `scheduled`, for each of them the
-    absolute positions of its tokens in this step.
+    On the device are query_start_loc [num_seqs + 1] int32, seq_lens [num_seqs] int32, block_table
+    [num_seqs, max_blocks] int32 and slot_mapping [num_tokens] int64. On the host are `requests`,
+    the indices of these requests in the whole step, and `scheduled`, the absolute positions of each
+    request's tokens in this step.
     """
 
     query_start_loc: torch.Tensor
@@ -37,7 +38,7 @@ class Batch:
 
     @property
     def num_seqs(self) -> int:
-        """How many rows there are, padding included."""
+        """The number of rows, padding included."""
         return self.seq_lens.shape[0]
 
     @property

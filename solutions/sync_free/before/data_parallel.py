@@ -28,9 +28,9 @@ def _run_ar(
 ) -> ReadBack:
     """Exchanges with all ranks what each of them is about to run (vLLM #41429).
 
-    `.read()` of the result gives it: [4, group.size] int32 on the host, a column for each rank;
-    its rows are original tokens, padded tokens, should_ubatch as 0 or 1, and graph mode. All ranks
-    have to call this equally often.
+    `.read()` of the result returns [4, group.size] int32 on the host, with a column for each rank.
+    The rows are original tokens, padded tokens, should_ubatch as 0 or 1, and graph mode. All ranks
+    must call this equally often.
     """
     state = torch.zeros(4, group.size, dtype=torch.int32, device=current().device)
     state[0, group.rank] = orig_num_tokens

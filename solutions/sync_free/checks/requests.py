@@ -16,21 +16,21 @@ BadWordsTokenIds = Mapping[int, Sequence[Sequence[int]]]
 
 
 class ChosenTokens(NamedTuple):
-    """The tokens whose log-probabilities each row of the batch wants to know, on the device."""
+    """The tokens whose log-probabilities each row of the batch requests, on the device."""
 
     ids: torch.Tensor
-    """[num_rows, 1 + most ids of a row] int32: the sampled token, those asked for, then zeros."""
+    """[num_rows, 1 + most ids of a row] int32: the sampled token, the requested ids, then zeros."""
     counts: torch.Tensor
-    """[num_rows] int32: how many of a row's ids are meant, the sampled token included."""
+    """[num_rows] int32: how many ids each row has before its zeros, the sampled token included."""
 
 
 def check_token_types(
     token_type_starts: Mapping[int, int], optimistic_seq_lens_cpu: HostIntegers, num_reqs: int
 ) -> np.ndarray:
-    """[num_reqs] int64, the lengths of the requests.
+    """Returns the lengths of the requests, [num_reqs] int64.
 
-    ValueError for lengths that are not on the host or negative, for more requests than there are
-    lengths, and for a start that is no integer, or of a request that does not exist.
+    Raises ValueError for lengths that are negative or not on the host, for more requests than
+    lengths, and for a start that is no integer or belongs to a request that does not exist.
     """
     lengths = host_integers("optimistic_seq_lens_cpu", optimistic_seq_lens_cpu)
     if not 0 <= num_reqs <= len(lengths):
@@ -81,7 +81,8 @@ def check_bad_words(bad_words_token_ids: BadWordsTokenIds, *shape: int) -> None:
 
 
 def check_past_tokens(past_tokens_ids: Sequence[Sequence[int]], num_rows: int) -> None:
-    """ValueError unless every row of the logits has a list of what it generated, on the host."""
+    """Raises ValueError unless every row of the logits has a list of its generated ids, on the
+    host."""
     if len(past_tokens_ids) != num_rows:
         raise ValueError(
             f"past tokens of {len(past_tokens_ids)} rows for logits of {num_rows}: "
@@ -98,7 +99,7 @@ def check_past_tokens(past_tokens_ids: Sequence[Sequence[int]], num_rows: int) -
 
 
 def check_requested(requested: Mapping[int, Sequence[int]], num_rows: int, vocab_size: int) -> None:
-    """ValueError for a row that is not in the batch, and for an id not in the vocabulary."""
+    """Raises ValueError for a row that is not in the batch, and for an id not in the vocabulary."""
     for row, token_ids in requested.items():
         if not is_integer(row) or not 0 <= row < num_rows:
             raise ValueError(
@@ -115,7 +116,8 @@ def check_requested(requested: Mapping[int, Sequence[int]], num_rows: int, vocab
 
 
 def _check_list(what: str, values: object) -> None:
-    """ValueError for what is no list: to go through a tensor of the device is to wait."""
+    """Raises ValueError unless `values` is a list on the host, since the host would wait for each
+    value of a tensor on the device."""
     on_host = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes)
     if not on_host and not (isinstance(values, torch.Tensor) and values.is_cpu and values.dim()):
         raise ValueError(f"{what} is {shown(values)}: give a list of ids")

@@ -15,15 +15,15 @@ Integers = Sequence[int] | np.ndarray
 
 
 def _integers(name: str, numbers: Integers) -> np.ndarray:
-    """[n] int64. ValueError, which calls them `name`, for fractions, masks and words, and for
-    tensors of the device."""
+    """Returns [n] int64. Raises ValueError, which calls the numbers `name`, for fractions, masks
+    and words, and for tensors on the device."""
     if isinstance(numbers, torch.Tensor):
         return host_integers(name, numbers)
     if not isinstance(numbers, np.ndarray) and bool in {*map(type, numbers)}:
         raise ValueError(f"{name} is bool [{len(numbers)}]: it must be integers in one dimension")
     try:
         array = np.asarray(numbers) if len(numbers) else np.empty(0, np.int64)
-    except ValueError:  # of lists of different lengths
+    except ValueError:  # The lists have different lengths.
         raise ValueError(f"{name} is {shown(numbers)} of lists: it must be integers") from None
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ValueError(
@@ -33,8 +33,8 @@ def _integers(name: str, numbers: Integers) -> np.ndarray:
 
 
 def check_rows(rows: Integers, max_reqs: int, name: str = "rows") -> None:
-    """ValueError, which calls them `name`, for what are no integers, and for a row that is not in
-    [0, max_reqs)."""
+    """Raises ValueError, which calls the rows `name`, for values that are no integers, and for a
+    row that is not in [0, max_reqs)."""
     numbers = _integers(name, rows)
     outside = numbers[(numbers < 0) | (numbers >= max_reqs)]
     if outside.size:
@@ -42,8 +42,8 @@ def check_rows(rows: Integers, max_reqs: int, name: str = "rows") -> None:
 
 
 def check_moves(moves: Sequence[tuple[int, int]], num_rows: int) -> None:
-    """`moves`: (source, target) pairs. ValueError for what are no integers, for a row that is not
-    there, and for two moves to one row."""
+    """Raises ValueError for moves, (source, target) pairs, that are no integers, for a row that
+    does not exist, and for two moves to one row."""
     if any(len(move) != 2 for move in moves):
         raise ValueError(f"moves {list(moves)}: each must be a pair, (source, target)")
     flat = [row for move in moves for row in move]
@@ -93,8 +93,8 @@ def check_counted(
 
 
 def check_indices(buffer: torch.Tensor, logits_indices: torch.Tensor, num_padded: int) -> None:
-    """ValueError unless `buffer` is [max_tokens] int32, `logits_indices` [n] int32 or int64 on the
-    same device, and 1 <= n <= num_padded <= max_tokens. No value is looked at."""
+    """Raises ValueError unless `buffer` is [max_tokens] int32, `logits_indices` [n] int32 or int64
+    on the same device, and 1 <= n <= num_padded <= max_tokens. Reads no value."""
     num_indices = logits_indices.numel()
     if num_indices < 1:
         raise ValueError(

@@ -33,7 +33,7 @@ wait."""
 
 
 class Wait(NamedTuple):
-    """What makes the host wait, and the source text of the line that asked for it."""
+    """A cause of a wait, and the function and source text of the line that asked for it."""
 
     what: str
     function: str
@@ -41,11 +41,11 @@ class Wait(NamedTuple):
 
 
 class SyncDetector(TorchDispatchMode):
-    """Notes in `waits` what makes the host wait for the device in its block (vLLM #41429).
+    """A dispatch mode that notes in `waits` what makes the host wait in its block (vLLM #41429).
 
-    That is: values or sizes that the host has to know; copies between host and device that block;
-    copies that are not to block, from or to host memory that is pageable or has holes; and Python
-    values that have to be on the device. It watches its own thread, except in `allow_waits`.
+    It notes values or sizes that the host needs, blocking copies between host and device,
+    non-blocking copies from or to host memory that is pageable or has holes, and Python values that
+    are uploaded. It watches its own thread, except in `allow_waits`.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ _allowed: ContextVar[bool] = ContextVar("waits are allowed", default=False)
 
 @contextmanager
 def allow_waits() -> Iterator[None]:
-    """Waits in this block are meant: no detector of this thread notes them."""
+    """Declares the waits in this block intended: no detector of this thread notes them."""
     outer = _allowed.set(True)
     try:
         yield
@@ -81,7 +81,7 @@ def allow_waits() -> Iterator[None]:
 
 
 def calling_line() -> tuple[str, str]:
-    """Function and source text of the line that is running, the innermost outside MACHINERY."""
+    """Returns the function and source text of the running line, the innermost outside MACHINERY."""
     for frame in reversed(traceback.extract_stack()):
         if not frame.filename.startswith(MACHINERY):
             return frame.name, frame.line or ""

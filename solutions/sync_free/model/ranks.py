@@ -24,7 +24,7 @@ class Row(IntEnum):
 
 
 class Ranks(Protocol):
-    """The ranks that step side by side, as one of them sees them."""
+    """A group of ranks that step side by side, as seen by one of them."""
 
     rank: int
     """The number of this rank, from 0."""
@@ -36,7 +36,8 @@ class Ranks(Protocol):
     def own_column(
         self, original_tokens: int, padded_tokens: int, should_ubatch: bool, cudagraph_mode: int
     ) -> torch.Tensor:
-        """[4, size] int32 on the device: this rank's column, and zeros. Nothing is uploaded."""
+        """Returns [4, size] int32 on the device: this rank's column, and zeros elsewhere. Uploads
+        nothing."""
 
     def all_reduce(self, state: torch.Tensor) -> None:
         """Sums `state` over all ranks, in place, on the current stream."""

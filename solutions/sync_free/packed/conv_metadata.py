@@ -20,11 +20,13 @@ PAD_SLOT = -1
 
 @dataclass(frozen=True)
 class ConvMetadata:
-    """What each program of the convolution works on, the same for all layers of a step.
+    """Tables that tell each program of the convolution what to work on, the same for all layers of
+    a step.
 
-    `batch_of_chunk` and `chunk_offset`: [num_chunks] int32 on the device, the sequence of each
-    chunk, and its first token's place in that sequence. Tables that were made on the device may be
-    longer: where the sequence is below 0, there is no chunk."""
+    `batch_of_chunk` and `chunk_offset` are [num_chunks] int32 on the device: the sequence of each
+    chunk, and the place of its first token in that sequence. Tables that were made on the device
+    may be longer: an entry with a sequence below 0 is no chunk.
+    """
 
     batch_of_chunk: torch.Tensor
     chunk_offset: torch.Tensor

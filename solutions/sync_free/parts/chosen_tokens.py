@@ -15,11 +15,11 @@ from ..checks.requests import ChosenTokens, check_requested
 def chosen_tokens(
     requested: Mapping[int, Sequence[int]], sampled: torch.Tensor, vocab_size: int
 ) -> ChosenTokens | None:
-    """The ids of each row on the device, or None when `requested` is empty (vLLM #41429).
+    """Returns the ids of each row on the device, or None if `requested` is empty (vLLM #41429).
 
-    `requested`: row -> ids that it asks for, in this order; a row may be missing, and a list empty.
-    `sampled`: [num_rows] integers on the device, which the host doesn't know yet. ValueError for a
-    row that is not in the batch, and for an id that is not in [0, vocab_size).
+    `requested` maps rows to the ids that they request, in order; rows may be missing, lists empty.
+    `sampled` is [num_rows] integers on the device, which the host doesn't know yet. Raises
+    ValueError for a row that is not in the batch, and for an id that is not in [0, vocab_size).
     """
     if not requested:
         return None

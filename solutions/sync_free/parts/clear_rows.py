@@ -14,8 +14,8 @@ from ..checks.rows import Integers, check_rows
 def clear_rows(rows: Integers, tables: Sequence[torch.Tensor]) -> None:
     """Zeroes `rows` of each table, in place (vLLM #41429).
 
-    `rows`: on the host, in any order; one may be named twice. `tables`: [max_reqs, ...] on the
-    device, of any dtypes. ValueError for a row that is not in every table.
+    `rows` are integers on the host, in any order, possibly repeated. `tables` are [max_reqs, ...]
+    on the device, of any dtypes. Raises ValueError for a row that is not in every table.
     """
     check_rows(rows, min(len(table) for table in tables))
     on_device = async_tensor_h2d(rows, tables[0].device, torch.int64)

@@ -19,10 +19,9 @@ def convolve_layers(
     query_start_loc: torch.Tensor,
     query_start_loc_cpu: torch.Tensor,
 ) -> torch.Tensor:
-    """The tokens after all layers, each of them called as `layer(tokens, metadata)`
-    (vLLM #41429).
+    """Returns the tokens after all layers, each called as `layer(tokens, metadata)` (vLLM #41429).
 
-    `query_start_loc` and `query_start_loc_cpu`: [num_seqs + 1] int32, on the device and on the
+    `query_start_loc` and `query_start_loc_cpu` are [num_seqs + 1] int32, on the device and on the
     host: where in `tokens` each sequence starts, then the end of the last one.
     """
     metadata = prepare_conv_metadata(query_start_loc_cpu, tokens.device)

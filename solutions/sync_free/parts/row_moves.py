@@ -12,11 +12,11 @@ from ..checks.rows import check_moves
 
 
 def move_rows(tables: Sequence[torch.Tensor], moves: Sequence[tuple[int, int]]) -> None:
-    """Each table's row `source` goes to row `target`, for every (source, target) of `moves`.
+    """Copies each table's row `source` to row `target`, for every (source, target) of `moves`.
 
-    In place, and as if all moves took place at the same moment: [(0, 1), (1, 0)] is a swap. Rows
-    that are no target stay as they are. The tables are on the device, of the same number of rows,
-    and no row is the target of two moves (vLLM #41429).
+    The rows move in place, as if at the same moment: [(0, 1), (1, 0)] is a swap. Rows that are no
+    target stay as they are. The tables are on the device and have the same number of rows. No row
+    is the target of two moves (vLLM #41429).
     """
     if not moves:
         return

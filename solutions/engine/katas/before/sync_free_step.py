@@ -21,26 +21,28 @@ from ..small_model import (
 
 
 class Inputs(NamedTuple):
-    """What the layers are told of a step, for its T tokens and R requests: int64 on the device."""
+    """The inputs of the layers in a step, for its T tokens and R requests: int64 on the device."""
 
     token_ids: torch.Tensor
     """[T]"""
     positions: torch.Tensor
-    """[T]: in its request."""
+    """[T]: each token's position in its request."""
     rows: torch.Tensor
-    """[T]: which of the step's requests it is of."""
+    """[T]: the index of each token's request in the step."""
     starts: torch.Tensor
-    """[R + 1]: where each one's tokens start, then T."""
+    """[R + 1]: where each request's tokens start, then T."""
     block_table: torch.Tensor
-    """[R, MOST_BLOCKS], 0 behind a request's blocks."""
+    """[R, MOST_BLOCKS]: the cache blocks of each request, then 0."""
 
 
 class Engine:
-    """Generates tokens with a model of L layers, for up to MOST_REQUESTS requests at a time.
+    """An engine that generates tokens with a model of L layers, for up to MOST_REQUESTS requests at
+    a time.
 
-    `cache` [L, blocks, 2 * BLOCK, D] float32 on the device, D = 2 * BLOCK. For attention a block
-    holds the keys of BLOCK tokens, then their values; in a recurrent layer the state [D, D] behind
-    the last of them. `host_cache` [host blocks, L, 2 * BLOCK, D] is pinned.
+    `cache` [L, blocks, 2 * BLOCK, D] float32 is on the device, and D = 2 * BLOCK. In an attention
+    layer a block holds the keys of BLOCK tokens, then their values. In a recurrent layer it holds
+    the state [D, D] after the last of its tokens. `host_cache` [host blocks, L, 2 * BLOCK, D] is
+    pinned.
     """
 
     def __init__(self, model: SmallModel, cache: torch.Tensor, host_cache: torch.Tensor) -> None:
@@ -48,8 +50,9 @@ class Engine:
         self.last_tokens = [0] * MOST_REQUESTS
 
     def load(self, request: StepRequest, host_blocks: Sequence[int]) -> None:
-        """Copies blocks of the host's cache to the first blocks of `request`, behind all that was
-        queued before. The next step with this request runs behind the copies, others need not."""
+        """Copies blocks of the host's cache to the first blocks of `request`, after everything that
+        is queued already. The next step with this request runs after the copies; other steps need
+        not wait for them."""
         for host_block, block in zip(host_blocks, request.blocks, strict=False):
             for number in range(len(self.model.layers)):
                 self.cache[number, block].copy_(self.host_cache[host_block, number])
@@ -76,7 +79,7 @@ class Engine:
         return Inputs(*(torch.tensor(values, device=self.cache.device) for values in inputs))
 
     def _forward(self, inputs: Inputs) -> torch.Tensor:
-        """[R] int64 on the device: the token that each request samples."""
+        """Returns [R] int64 on the device: the token that each request samples."""
         size = self.model.embedding.shape[1:]
         hidden = self.model.embedding[inputs.token_ids]
         for layer, cache in zip(self.model.layers, self.cache, strict=True):
@@ -92,7 +95,7 @@ class Engine:
         return (last @ self.model.head).argmax(1)
 
     def _visible(self, inputs: Inputs) -> torch.Tensor:
-        """[T, keys] bool: which keys of its request each token sees."""
+        """Returns [T, keys] bool: True for the keys of its request that a token sees."""
         positions, device = inputs.positions, self.cache.device
         page = torch.arange(MOST_BLOCKS, device=device)
         pages = (page * BLOCK <= positions.max()).nonzero()
@@ -108,7 +111,7 @@ class Engine:
         return visible
 
     def _chunks(self, inputs: Inputs) -> torch.Tensor:
-        """[NT, 2] int64 on the device: (request, chunk of its tokens), in order."""
+        """Returns [NT, 2] int64 on the device: (request, chunk of its tokens), in order."""
         lengths = inputs.starts.diff().tolist()
         rows = [(row, i) for row, length in enumerate(lengths) for i in range(-(-length // BLOCK))]
         return torch.tensor(rows, device=self.cache.device)
@@ -121,5 +124,6 @@ class SampledTokens:
         self.tokens = tokens.tolist()
 
     def read(self) -> list[int]:
-        """One for each request of the step. Waits for this step, if it is not done yet."""
+        """Returns one token for each request of the step. Waits for this step if it is not done
+        yet."""
         return self.tokens

@@ -21,7 +21,7 @@ def chunk_cumsum_kernel(
     CHUNK: tl.constexpr,
     HEADS: tl.constexpr,  # a power of two, at least num_heads
 ):
-    """One program: one chunk."""
+    """Adds up the gates of one chunk in each program."""
     row = tl.arange(0, CHUNK)[:, None]
     head = tl.arange(0, HEADS)[None, :]
     place = (first + row).to(tl.int64) * num_heads + head

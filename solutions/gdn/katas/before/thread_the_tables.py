@@ -29,7 +29,8 @@ def decay_until_end(
 def chunk_local_cumsum(
     g: torch.Tensor, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """[num_tokens] float32: the gates of each token's chunk, added up to this token."""
+    """Returns [num_tokens] float32: the sum of the gates of each token's chunk, up to this
+    token."""
     chunk_indices = prepare_chunk_indices(cu_seqlens)
     first, _ = chunk_ends(cu_seqlens, chunk_indices, len(g))
     total = g.cumsum(0)
@@ -39,7 +40,7 @@ def chunk_local_cumsum(
 def last_of_chunk(
     x: torch.Tensor, cu_seqlens: torch.Tensor, chunk_indices: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """[num_tokens] like `x`: what the last token of each token's chunk has."""
+    """Returns [num_tokens] like `x`: the value of the last token of each token's chunk."""
     chunk_indices = prepare_chunk_indices(cu_seqlens)
     _, last = chunk_ends(cu_seqlens, chunk_indices, len(x))
     return x[last]

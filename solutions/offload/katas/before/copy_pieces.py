@@ -18,7 +18,7 @@ def copy_piece_kernel(
     num_words,  # of 8 bytes, at most WORDS
     WORDS: tl.constexpr,  # a power of two
 ):
-    """One program: the whole piece."""
+    """Copies the whole piece in one program."""
     word = tl.arange(0, WORDS)
     exists = word < num_words
     words = tl.load(source.to(tl.pointer_type(tl.int64)) + word, mask=exists)
