@@ -1,4 +1,4 @@
-"""The simulated accelerator, as chapters, katas and solutions see it."""
+"""SimAccelerator: the simulated accelerator that chapters, katas and solutions use."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SimAccelerator:
 
     def __init__(self, cost: CostModel | None = None) -> None:
         if "OMP_NUM_THREADS" not in os.environ:
-            # To wake a second thread costs more than the small tensors of a lesson take.
+            # Waking a second thread takes longer than computing a lesson's small tensors.
             torch.set_num_threads(1)
         self._device = SimDevice(cost or CostModel.load())
         self._dispatcher = backend.register(self._device)
@@ -70,7 +70,9 @@ class SimAccelerator:
         self._device.synchronize()
 
     def sleep(self, milliseconds: float) -> None:
-        """Keeps the current stream busy for that long with one kernel, and returns at once."""
+        """Launches one kernel that lasts `milliseconds` on the current stream, and returns at once.
+
+        Raises ValueError if `milliseconds` is negative."""
         if milliseconds < 0:
             raise ValueError(f"sleep takes milliseconds of at least 0, not {milliseconds}")
         action = Action("kernel", "sleep", flops=milliseconds * 1e3, unit="sleep")
@@ -84,7 +86,7 @@ class SimAccelerator:
         work: Work | Callable[[], Work] | None = None,
         **meta: Any,
     ) -> Any:
-        """Runs a kernel on the CPU data, as one launch of modelled length."""
+        """Runs a Triton kernel on the CPU data, and records one launch of modelled length."""
         check_launch(kernel, grid, self.name)
         if grid is not None and 0 in grid:
             return None
@@ -93,10 +95,11 @@ class SimAccelerator:
 
     @contextmanager
     def schedule_only(self, run: Collection[str] = ()) -> Iterator[None]:
-        """Triton kernels are launched, timed and recorded as ever, and only those that `run` names
-        are run: what another one would write stays as it was. For pictures of a step: most of
-        sim's own time is arithmetic on which no event depends. Name those that make what the host
-        or a time depends on: tokens, tables."""
+        """Launches, times and records Triton kernels as usual, but runs only those named in `run`.
+
+        The outputs of the other kernels keep their old values. Use it to draw a step: most of
+        sim's own time is arithmetic that no event depends on. Name the kernels whose results the
+        host or a time depends on: tokens, tables."""
         before, self._launches.only = self._launches.only, frozenset(run)
         try:
             yield
@@ -108,7 +111,8 @@ class SimAccelerator:
             return self._addresses.range_at(address)
 
     def copy_bytes(self, source: int, target: int, nbytes: int) -> None:
-        """What is neither device memory nor pinned counts as pageable host memory, unchecked."""
+        """Copies `nbytes` bytes on the current stream. An address that is neither device memory nor
+        pinned counts as pageable host memory, unchecked."""
         with self._device.lock:
             self._copies.copy(source, target, nbytes)
 
@@ -124,8 +128,9 @@ class SimAccelerator:
         *,
         any_order: bool = False,
     ) -> None:
-        """One copy event and one launch for each direction that there is. In any order bytes are
-        still read in the stream's: that it need not be so is a race where it matters."""
+        """Copies `sizes[i]` bytes from `sources[i]` to `targets[i]`, for all i: one copy event and
+        one launch for each direction among them. With `any_order`, sim still reads in stream order;
+        an order that a GPU could break is reported as a race."""
         with self._device.lock:
             self._copies.copy_batch(sources, targets, sizes, any_order)
 
@@ -133,7 +138,7 @@ class SimAccelerator:
         pinning.register(address, nbytes)
 
     def unregister_host_memory(self, address: int) -> None:
-        """What is under way there is let finish first."""
+        """Unpins the memory at `address`, once the work in flight is done."""
         with self._device.lock:
             self._device.settle(by=float("inf"))
             pinning.unregister(address)
@@ -147,13 +152,13 @@ class SimAccelerator:
         block_mask: BlockMask,
         scale: float | None = None,
     ) -> torch.Tensor:
-        """Three launches for a short query, one for a long one."""
+        """Computes FlexAttention: three launches for a short query, one for a long query."""
         with self._device.lock:
             return self._flex_attention(query, key, value, block_mask, scale)
 
     @property
     def flex_compilations(self) -> int:
-        """How many kernels a compiler would have made by now; here nothing is compiled."""
+        """The number of kernels that a compiler would have made so far. Sim compiles nothing."""
         return len(self._flex_attention.compiled)
 
     @contextmanager
@@ -176,7 +181,8 @@ class SimAccelerator:
 
     @contextmanager
     def proving_races(self) -> Iterator[list[Hazard]]:
-        """Gives the races of the block once it has ended. A recording around it proves them too."""
+        """Yields a list that holds the block's races once the block has ended. A recording around
+        the block proves them too."""
         device, found = self._device, list[Hazard]()
         if device.recorder is not None or device.names_lines:
             known = len(device.hazards)
@@ -194,8 +200,9 @@ class SimAccelerator:
 
     @contextmanager
     def as_cuda(self) -> Iterator[None]:
-        """A block in which code that says "cuda" runs here. RuntimeError where PyTorch can't be
-        told so."""
+        """Runs code that says "cuda" on sim inside the block.
+
+        Raises RuntimeError if PyTorch's table of device guards can't be found."""
         from .as_cuda.meaning import cuda_means_sim
 
         with cuda_means_sim(self, self._device, self._dispatcher):
@@ -203,5 +210,5 @@ class SimAccelerator:
 
     @contextmanager
     def watching_for_syncs(self) -> Iterator[None]:
-        """Nothing to install: every wait passes through the simulated device, which asks."""
+        """Installs nothing: every wait goes through the simulated device, which checks there."""
         yield

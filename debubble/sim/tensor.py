@@ -15,7 +15,7 @@ from .memory.blocks import ALLOCATIONS, Block, DeviceBlock
 
 
 class SimTensor(torch.Tensor):
-    """`data_on_cpu` is the data, `block` the allocation that it lies in."""
+    """A tensor on sim: `data_on_cpu` holds its data, `block` is the allocation of that data."""
 
     data_on_cpu: torch.Tensor
     block: Block
@@ -43,7 +43,7 @@ class SimTensor(torch.Tensor):
         return _run(func, args, kwargs or {})
 
     def look_at(self, data_on_cpu: torch.Tensor, block: Block) -> None:
-        """Becomes another view, as `resize_`, `t_` and `out=` do to a tensor."""
+        """Makes this tensor a view of `data_on_cpu`, as `resize_`, `t_` and `out=` need."""
         _DATA.__set__(self, SimTensor(data_on_cpu, block))
         self.data_on_cpu, self.block = data_on_cpu, block
         ALLOCATIONS.changes += 1
@@ -62,7 +62,7 @@ class SimTensor(torch.Tensor):
         self.look_at(other.data_on_cpu, other.block)
 
     def data_ptr(self) -> int:
-        """The address of the first element; constant for as long as the allocation lives."""
+        """Returns the first element's address, which is constant while the allocation lives."""
         self.block.put_on_map()
         return self.data_on_cpu.data_ptr()
 
@@ -77,8 +77,9 @@ class SimTensor(torch.Tensor):
         raise RuntimeError(f"only dense CPU tensors can be pinned, not one on {self.device}")
 
     def record_stream(self, stream: Any) -> None:
-        """Its memory is not handed out again before `stream` is done with it. TypeError for what is
-        no stream of sim."""
+        """Keeps the allocator from reusing this tensor's memory until `stream` is done with it.
+
+        Raises TypeError if `stream` is not a stream of sim."""
         number = getattr(stream, "number", None)
         if number is None:
             raise TypeError(f"record_stream takes a stream of sim, not {stream!r}")
@@ -106,7 +107,8 @@ class SimTensor(torch.Tensor):
         return object.__format__(self, spec)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]  # PyTorch gives its argument no name
-        """As a CUDA tensor prints: value by value, each read a wait for the device."""
+        """Returns what a CUDA tensor prints. Each value is read alone, and each read waits for the
+        device."""
         try:
             with during(torch.Tensor.__repr__):
                 text = torch._tensor_str._str(self, tensor_contents=tensor_contents)
@@ -126,7 +128,8 @@ class SimTensor(torch.Tensor):
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
-        """As a device tensor of PyTorch's own is saved: `torch.load(map_location=)` can move it."""
+        """Pickles the tensor as PyTorch pickles its own device tensors, so that
+        `torch.load(map_location=)` can move it."""
         arguments = (self.detach().cpu(), self.dtype, str(self.device), self.requires_grad)
         return torch._utils._rebuild_device_tensor_from_cpu_tensor, arguments
 
@@ -134,7 +137,7 @@ class SimTensor(torch.Tensor):
         raise BufferError(f"a tensor on {self.device} has no memory to share: hand over its .cpu()")
 
     def as_subclass(self, cls: type) -> Any:
-        """Another look at the same memory, of a class that is both `cls` and one of sim's."""
+        """Returns a view of the same memory whose class is a subclass of `cls` and SimTensor."""
         return _AsSubclass.apply(self, _on_sim(cls))
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -154,14 +157,14 @@ class _AsSubclass(torch.autograd.Function):
 
 @cache
 def _on_sim(cls: type) -> type:
-    """For a class of tensors, one of its name that lies on sim as well."""
+    """Returns a subclass of both `cls` and SimTensor, with the name of `cls`."""
     if cls is torch.Tensor or issubclass(cls, SimTensor):
         return SimTensor if cls is torch.Tensor else cls
     return type(cls.__name__, (cls, _KeepsItsClass, SimTensor), {"__module__": cls.__module__})
 
 
 class _KeepsItsClass:
-    """Results are of the class that was computed with, as those of PyTorch's own subclasses."""
+    """A mixin that gives results the class of their inputs, as PyTorch's own subclasses do."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -169,30 +172,34 @@ class _KeepsItsClass:
 
 
 _DATA: Any = inspect.getattr_static(torch.Tensor, "data")
-"""PyTorch's own attribute, which the tensors' hides."""
+"""PyTorch's own `Tensor.data`, which `SimTensor.data` hides."""
 _DEVICE = torch.device("cpu")
 _run: Any = None
 CALLED = {"sim"}
-"""Types of devices that mean sim; "cuda" is one where code says that."""
+"""The device types that mean sim; "cuda" is among them inside `as_cuda`."""
 
 
 def connect(device: torch.device, run: Any) -> None:
-    """Called once, when the backend is registered: from then on tensors report `device`."""
+    """Sets the device that tensors on sim report, and the dispatcher that runs their operators.
+
+    Called once, when the backend is registered."""
     global _DEVICE, _run
     _DEVICE, _run = device, run
 
 
 def said_device() -> torch.device:
-    """What whatever lies on sim says of its device."""
+    """Returns the device that tensors on sim report: "cuda:0" inside `as_cuda`, else sim."""
     return torch.device("cuda", 0) if "cuda" in CALLED else _DEVICE
 
 
 def assign(tensor: SimTensor, index: Any, value: Any) -> None:
-    """`tensor[index] = value` by CUDA's rules.
+    """Runs `tensor[index] = value` by CUDA's rules.
 
     PyTorch treats CUDA as special: a Python number becomes a tensor on the *CPU*. A plain slice
-    is then filled from it, which needs no copy; an index tensor needs it on the device, which is
-    a blocking upload; a boolean mask becomes a masked fill.
+    is filled from that tensor, which needs no copy. An index tensor needs the number on the device,
+    which is a blocking upload. A boolean mask becomes a masked fill.
+
+    Raises TypeError if `value` is neither a number nor a tensor.
     """
     if isinstance(value, Number):
         value = torch.tensor(value, dtype=tensor.dtype, device="cpu")
@@ -214,7 +221,8 @@ def assign(tensor: SimTensor, index: Any, value: Any) -> None:
 
 
 def _parts_of(index: Any) -> tuple[Any, ...]:
-    """A short list that holds more than numbers counts as a tuple, as in NumPy of old."""
+    """Returns the index as a tuple of parts. A list shorter than 32 that holds more than numbers
+    counts as a tuple, as it did in old versions of NumPy."""
     if isinstance(index, tuple):
         return index
     if isinstance(index, Sequence) and len(index) < 32:
@@ -227,7 +235,7 @@ def _parts_of(index: Any) -> tuple[Any, ...]:
 def _narrow(
     tensor: torch.Tensor, parts: tuple[Any, ...]
 ) -> tuple[torch.Tensor, list[torch.Tensor | None]]:
-    """Applies the parts that make a view; returns it and the index tensors by dimension."""
+    """Applies the parts that make a view. Returns the view and its index tensors, by dimension."""
     view, dimension = tensor, 0
     index_tensors: list[torch.Tensor | None] = []
     for part in parts:
@@ -253,7 +261,8 @@ def _narrow(
 
 
 def _index_tensor(part: Any, device: torch.device) -> torch.Tensor:
-    """PyTorch puts a list on the tensor's device, and leaves a mask on the CPU where it is."""
+    """Returns an index as a tensor. Like PyTorch, uploads a list or an index tensor to `device`,
+    and leaves a mask where it is, even on the CPU."""
     if not isinstance(part, torch.Tensor):
         return torch.as_tensor(part, device="cpu").to(device)
     return part.to(device) if part.device.type == "cpu" and part.dtype != torch.bool else part

@@ -1,1 +1,1 @@
-"""Code that says "cuda", on sim: the device's name, `torch.cuda`, and whatever else leads there."""
+"""Runs code that says "cuda" on sim: device name, `torch.cuda`, autocast, compile, Triton, NCCL."""

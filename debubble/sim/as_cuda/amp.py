@@ -1,4 +1,4 @@
-"""`torch.autocast("cuda")`: PyTorch knows the state of autocast by the device's own name."""
+"""`torch.autocast("cuda")` on sim: PyTorch stores autocast's state under the device name "sim"."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _of_sim(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _without_device(function: Callable[..., bool]) -> Callable[..., bool]:
-    """Whoever names no device means CUDA."""
+    """Returns `function` with a default: a call without a device means CUDA."""
     return lambda device_type="cuda": function(_named(device_type))
 
 

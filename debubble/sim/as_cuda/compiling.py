@@ -1,4 +1,4 @@
-"""`torch.compile` and Triton's own launches, of code that says "cuda"."""
+"""Runs `torch.compile` and Triton's `kernel[grid](...)` on sim for code that says "cuda"."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ Launch = Callable[..., Any]
 
 
 def compile(model: Any = None, **options: Any) -> Any:
-    """The function or module itself; a decorator where none is given."""
+    """Returns the function or module unchanged, or a decorator if `model` is None. Warns once."""
     say_once(COMPILE)
     return (lambda function: function) if model is None else model
 
 
 @contextmanager
 def kernels_are_launched(accelerator: Accelerator) -> Iterator[None]:
-    """`kernel[grid](...)` of a Triton kernel is one launch on sim, if a tensor there is given; and
-    Triton's driver and benchmarks are sim's."""
+    """Turns a Triton kernel's `kernel[grid](...)` into one launch on sim if an argument is a tensor
+    on sim. Replaces Triton's driver and benchmarks with sim's."""
     if not is_there():
         yield
         return
@@ -54,7 +54,7 @@ def kernels_are_launched(accelerator: Accelerator) -> Iterator[None]:
         return start
 
     def run_on_grid(self: Any, *args: Any, grid: Any, warmup: bool = False, **meta: Any) -> Any:
-        """As Triton's wrappers, such as those of `heuristics`, call it."""
+        """Launches the kernel for Triton's wrappers, such as `heuristics`, which call `run`."""
         if warmup:
             return triton_driver.WarmedUp(self, meta)
         if _has_device_memory(args, meta):
@@ -72,7 +72,8 @@ def kernels_are_launched(accelerator: Accelerator) -> Iterator[None]:
 
 
 def _launch(launch: Launch, kernel: Any, grid: Any, args: tuple, meta: dict[str, Any]) -> Any:
-    """A grid may be a function of the arguments, by their names."""
+    """Launches `kernel` on sim. `grid` may be a function that takes a dict of the arguments by
+    name. Drops options that only Triton's compiler reads, such as `num_warps`."""
     if callable(grid):
         grid = grid({**dict(zip(kernel.arg_names, args, strict=False)), **meta})
     sizes = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)

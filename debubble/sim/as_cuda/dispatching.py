@@ -1,8 +1,8 @@
-""" "cuda" where PyTorch's C++ side meets it: as the device of a tensor that is yet to be made.
+"""Creates a tensor on sim where PyTorch's C++ side would create one on "cuda".
 
-A tensor on sim stays one of PyTorch's PrivateUse1 device. What is made for CUDA is made there
-instead, in every thread, by kernels of the factories for the key "CUDA"; and where C++ asks which
-GPU `"cuda"` without a number is, sim's device guard answers, with its own device.
+A tensor on sim stays on PyTorch's PrivateUse1 device. A factory called for CUDA creates it there
+instead, in every thread: each factory has a kernel for the dispatch key "CUDA". If C++ asks which
+GPU `"cuda"` without a number is, sim's device guard answers with sim's device.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from ..operators.factories import Factories
 from .refusing import check_index
 
 REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
-"""PyTorch's table of device guards, a pointer for each type of device."""
+"""The symbol of PyTorch's table of device guards: one pointer for each device type."""
 CUDA, PRIVATE_USE_1 = 1, 20
-"""Numbers of the types."""
+"""The numbers of these two device types, as indices of that table."""
 LIBRARIES = {"linux": "libc10.so", "darwin": "libc10.dylib"}
 WITHOUT_A_COMPOSITION = ("tril_indices", "triu_indices")
-"""Factories that CUDA has kernels for, where PyTorch is built for it."""
+"""Factories for which PyTorch has a CUDA kernel of its own, if it is built with CUDA."""
 
 
 @contextmanager
 def cuda_is_made_on_sim(dispatcher: Dispatcher) -> Iterator[None]:
-    """Whatever PyTorch would make on CUDA is made on sim in the block. RuntimeError where PyTorch
-    has no table of device guards that could be found."""
+    """Creates on sim, inside the block, every tensor that PyTorch would create on CUDA.
+
+    Raises RuntimeError if PyTorch's table of device guards can't be found."""
     guards = _device_guards()
     factories = Factories(dispatcher)
     library, fallback = (torch.library.Library(name, "IMPL") for name in ("aten", "_"))
@@ -66,7 +67,9 @@ def _on_the_only_gpu(make: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _device_guards() -> Any:
-    """The table itself: what is written there, PyTorch finds."""
+    """Returns PyTorch's own table of device guards: PyTorch sees what is written to it.
+
+    Raises RuntimeError if the table can't be found."""
     try:
         path = Path(torch.__file__).parent / "lib" / LIBRARIES[sys.platform]
         return (ctypes.c_void_p * (PRIVATE_USE_1 + 1)).in_dll(

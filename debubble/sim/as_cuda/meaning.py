@@ -24,14 +24,16 @@ from .torch_cuda import generators, memory, nothing
 from .torch_cuda.names import accelerator_names, cuda_names, generic_names, of_submodule
 
 CUDA_VERSION = "13.0"
-"""Of the GPUs that the calibrations were made on."""
+"""The CUDA version with which the GPUs' calibrations were made."""
 
 
 @contextmanager
 def cuda_means_sim(
     accelerator: Accelerator, device: SimDevice, dispatcher: Dispatcher
 ) -> Iterator[None]:
-    """RuntimeError where PyTorch can't be told so. A block inside another one changes nothing."""
+    """Makes "cuda" mean sim inside the block. A nested block changes nothing.
+
+    Raises RuntimeError if PyTorch's table of device guards can't be found."""
     if "cuda" in CALLED:
         yield
         return

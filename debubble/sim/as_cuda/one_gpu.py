@@ -1,4 +1,4 @@
-"""What PyTorch does with several GPUs, or with a GPU's own counters, where there is one of sim."""
+"""Replacements for PyTorch's profiler and NCCL inside `as_cuda`, where sim is the only GPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEVERAL = (
 
 
 def profiling_the_host(begin: Callable[..., None]) -> Callable[..., None]:
-    """`__init__` of PyTorch's profiler, which would look for CUDA's events."""
+    """Returns an `__init__` for PyTorch's profiler that records the host alone, no CUDA events."""
 
     def __init__(self: Any, enabled: bool = True, **options: Any) -> None:
         if options.pop("use_cuda", False) or options.get("use_device"):
@@ -35,8 +35,8 @@ def profiling_the_host(begin: Callable[..., None]) -> Callable[..., None]:
 
 
 def nccl_of_one() -> Iterator[tuple[object, dict[str, object]]]:
-    """Yields what PyTorch's modules have for the backend "nccl" in a block of as_cuda: a group of
-    one member, which gloo plays. NotSimulated for more members."""
+    """Yields each module of PyTorch with its replacements for the backend "nccl" in an `as_cuda`
+    block: a group of one process, which gloo runs. These raise NotSimulated for more processes."""
     from torch.distributed import distributed_c10d
 
     class ProcessGroupNCCL(torch.distributed.ProcessGroupGloo):
@@ -74,7 +74,7 @@ def nccl_of_one() -> Iterator[tuple[object, dict[str, object]]]:
 
 
 class _Options:
-    """`ProcessGroupNCCL.Options`: any attribute may be set, and only the timeout is looked at."""
+    """`ProcessGroupNCCL.Options`: takes any attribute, but only the timeout is used."""
 
     def __init__(self, is_high_priority_stream: bool = False) -> None:
         self.is_high_priority_stream = is_high_priority_stream
@@ -82,7 +82,7 @@ class _Options:
 
 
 def _members(init_method: str | None, world_size: int) -> int:
-    """Returns how many processes will meet, or 1 if that is known only when they do."""
+    """Returns how many processes the group will have, or 1 if that isn't known before they meet."""
     if world_size > 0:
         return world_size
     url = urlparse(init_method or "env://")

@@ -1,4 +1,4 @@
-"""What sim can't show of CUDA, said in one sentence each: refused, or run in another way."""
+"""Errors and warnings for parts of CUDA that sim refuses or runs in another way than a GPU."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class NotSimulated(NotImplementedError):
-    """Something of CUDA's that a script asked for, and that sim has nothing to answer with."""
+    """The error for a part of CUDA that a script uses and sim doesn't have."""
 
 
 class RunsOtherwise(UserWarning):
-    """Something that sim lets run in another way than a GPU would."""
+    """The warning for something that sim runs in another way than a GPU does."""
 
 
 def check_index(index: int | None) -> None:
-    """RuntimeError for another GPU than the only one."""
+    """Raises RuntimeError if `index` is neither None nor 0, because sim is one GPU."""
     if index not in (None, 0):
         raise RuntimeError(NO_SUCH_GPU.format(index=index))
 
 
 def refusing(name: str, why: str) -> Callable[..., NoReturn]:
-    """A function in place of `name` that can only say why it does nothing."""
+    """Returns a function to put in place of `name`, which raises NotSimulated and says why."""
 
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         raise NotSimulated(f"{name} can't be simulated: {why}.")
@@ -40,7 +40,7 @@ def refusing(name: str, why: str) -> Callable[..., NoReturn]:
 
 
 def say_once(sentence: str) -> None:
-    """Warns at the line outside this folder that called, the first time in a block of `as_cuda`."""
+    """Warns once per `as_cuda` block, at the calling line outside this folder."""
     if sentence in _said:
         return
     _said.add(sentence)

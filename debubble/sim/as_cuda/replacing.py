@@ -1,4 +1,4 @@
-"""Attributes of PyTorch's that mean something else for a while."""
+"""Replaces attributes of PyTorch's modules and classes inside a block."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _MISSING = object()
 
 @contextmanager
 def replaced(owner: object, values: Mapping[str, object]) -> Iterator[None]:
-    """The attributes of a module or a class have these values in the block; those that it had not
-    are gone again behind it."""
+    """Sets attributes of a module or class inside the block, and restores them afterwards. An
+    attribute that did not exist before the block is deleted."""
     before = {name: vars(owner).get(name, _MISSING) for name in values}
     try:
         for name, value in values.items():
@@ -28,11 +28,12 @@ def replaced(owner: object, values: Mapping[str, object]) -> Iterator[None]:
 
 
 def in_place_of(owner: object, values: Mapping[str, object]) -> dict[str, object]:
-    """Returns `values` with a new function for each callable, which looks like the one of `owner`
-    that it replaces: name, signature, documentation, and the attributes that PyTorch reads there.
+    """Returns `values` with each callable wrapped to look like the attribute of `owner` that it
+    replaces: same name, signature, documentation, and attributes that PyTorch reads.
 
-    A class that a function replaces is still a class, so that `isinstance` can name it. PyTorch's
-    compiler, which every optimizer imports, finds its rules by these functions, one by one.
+    A class that a function replaces stays a class, so that `isinstance` accepts it. Each callable
+    gets a wrapper of its own, because PyTorch's compiler, which every optimizer imports, looks up
+    its rules by function.
     """
     return {name: _like(getattr(owner, name, None), name, value) for name, value in values.items()}
 

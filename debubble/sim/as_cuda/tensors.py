@@ -1,4 +1,4 @@
-"""Tensors on sim that say of themselves that they are on "cuda:0"."""
+"""Makes tensors on sim report the device "cuda:0", and accept "cuda" as a device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .replacing import in_place_of, replaced
 
 _METHODS = ("to", "new_tensor")
 _FUNCTIONS = ("as_tensor", "asarray")
-"""They compare a device with the tensor's own, as C++ knows it."""
+"""Functions that compare a device with the tensor's own device in C++, which is sim."""
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def _on_sim(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def for_sim(value: Any) -> Any:
-    """ "sim:0" for a device that is called cuda; anything else as it is."""
+    """Returns the device "sim:0" if `value` is a CUDA device, else `value` unchanged."""
     if isinstance(value, str) and value.partition(":")[0] == "cuda":
         value = torch.device(value)
     if isinstance(value, torch.device) and value.type == "cuda":
@@ -62,13 +62,15 @@ def _cuda(
     non_blocking: bool = False,
     memory_format: torch.memory_format = torch.preserve_format,
 ) -> torch.Tensor:
-    """By a number PyTorch means a device of the accelerator that it knows, which is sim."""
+    """`Tensor.cuda()` on sim. An integer `device` is handled here, because to PyTorch it means a
+    device of sim."""
     where = for_sim(torch.device("cuda", device) if isinstance(device, int) else device or "cuda")
     return self.to(where, non_blocking=non_blocking, memory_format=memory_format)
 
 
 def _type(self: SimTensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
-    """`x.type()` is the name of a class of tensors, `x.type(...)` a conversion."""
+    """Returns the name of the tensor's type, such as "torch.cuda.FloatTensor", if `dtype` is None,
+    else the tensor converted to `dtype`."""
     if dtype is None:
         return torch.Tensor.type(self).replace("torch.sim.", "torch.cuda.")
     if isinstance(dtype, str):

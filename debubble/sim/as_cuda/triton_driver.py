@@ -1,4 +1,4 @@
-"""Triton's driver and its benchmarks, of code that says "cuda": no GPU and no compiler is asked."""
+"""Triton's driver and benchmarks for code that says "cuda": they need no GPU and no compiler."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ COMPILED = (
     "of shared memory, whatever it needs"
 )
 AHEAD_MS = 0.2
-"""The device's work before a function is timed, so that its launches lie ready."""
+"""The device's sleep before a timed function, in milliseconds, so that its launches queue up."""
 CLOCKS = {
     "NVIDIA H200": (3_201_000, 6144),
     "NVIDIA H100 80GB HBM3": (2_619_000, 5120),
 }
-"""Of the memory, in kHz, and the width of its bus in bits."""
+"""Each GPU's memory clock in kHz, and its memory bus width in bits."""
 SM_CLOCK = 1_980_000
-"""kHz"""
+"""The clock of the GPUs' streaming multiprocessors, in kHz."""
 
 
 def of_sim(driver: Any) -> dict[str, object]:
-    """Returns what the attributes of `triton.runtime.driver` are, by their names of this and of
-    older versions."""
+    """Returns the new attributes of `triton.runtime.driver`, by the names that this and older
+    versions of Triton use."""
     made = _driver()
     names = ("_active", "active", "_default", "default")
     return {name: made for name in names if name in vars(driver)}
@@ -51,7 +51,7 @@ def _driver() -> Any:
 
 
 def _properties(device: int = 0) -> dict[str, int]:
-    """The figures that Triton's own driver reads of a GPU."""
+    """Returns the properties that Triton's own driver reads from a GPU."""
     gpu: Any = torch.cuda.get_device_properties(device)
     memory_clock, bus = CLOCKS[gpu.name]
     return {
@@ -66,8 +66,8 @@ def _properties(device: int = 0) -> dict[str, int]:
 
 
 def benchmarks(sleep: Callable[[float], None]) -> dict[str, object]:
-    """Returns `triton.testing`'s ways of timing a function, which `sleep` keeps the device busy
-    for, in milliseconds."""
+    """Returns the benchmark functions of `triton.testing`. They call `sleep`, which takes
+    milliseconds, to keep the device busy before the timed function is launched."""
     from triton import testing
 
     def do_bench(
@@ -96,7 +96,7 @@ def benchmarks(sleep: Callable[[float], None]) -> dict[str, object]:
 
 
 class WarmedUp:
-    """What `kernel.warmup(...)` returns: with a grid it is launched like the kernel."""
+    """The result of `kernel.warmup(...)`: `warmed[grid](...)` launches the kernel."""
 
     n_regs, n_spills = 32, 0
 
@@ -107,7 +107,7 @@ class WarmedUp:
         self.metadata = SimpleNamespace(name=kernel.__name__, shared=1024, **chosen)
 
     def _init_handles(self) -> None:
-        """There is nothing to load."""
+        """Does nothing: sim has no compiled code to load."""
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         return self.kernel[grid]

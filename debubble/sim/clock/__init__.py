@@ -1,1 +1,1 @@
-"""Time on sim: what work costs, when it runs, on which stream, and what nothing orders."""
+"""Modelled time on sim: the cost of work, its schedule on streams and copy engines, and races."""

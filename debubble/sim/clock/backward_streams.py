@@ -1,4 +1,4 @@
-"""Gradients are computed on the streams of their forwards, as PyTorch's autograd does."""
+"""Computes each gradient on the stream of its forward operator, as PyTorch's autograd does."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from debubble.contract.backward_pass import BackwardPass
 from .streams import SimStream
 
 MOST_SPANS = 1024
-"""Spans of nodes that are remembered of a thread."""
+"""The number of spans of nodes that are remembered for each thread."""
 
 
 class _Span(NamedTuple):
-    """Nodes `first` to `end - 1` of a thread were made while it queued work on `stream`."""
+    """Autograd nodes `first` to `end - 1` of a thread, made while it queued work on `stream`."""
 
     first: int
     end: int
@@ -27,21 +27,21 @@ class _Span(NamedTuple):
 
 
 class BackwardStreams:
-    """The stream of each node of a backward pass.
+    """The streams on which the nodes of a backward pass run.
 
-    PyTorch makes the streams of one pass wait for each other where they hand over gradients, and
-    makes the caller's stream wait for all of them. Here each stream that a pass comes to waits for
-    the stream before it, so the last one knows of all.
+    PyTorch makes one stream of a pass wait for another if it uses that stream's gradient, and makes
+    the caller's stream wait for all of them. Here each stream that a pass switches to waits for the
+    stream before it, so the last stream has waited for all of them.
     """
 
     def __init__(self, current_stream: Callable[[], SimStream], default: SimStream) -> None:
         self._current_stream, self._default = current_stream, default
         self._spans: dict[int, list[_Span]] = {}
-        """By the thread that made the nodes."""
+        """The spans of each thread that made nodes, by its identifier."""
         self._last: dict[BackwardPass, SimStream] = {}
-        """The stream that each pass came to last."""
+        """The stream that each pass in progress used last."""
         self.are_several = False
-        """True once a node was made, or a pass begun, on another stream than the default one."""
+        """True once a node was made, or a pass started, on a stream other than the default one."""
 
     def made_nodes(self, stream: SimStream | None, first: int) -> None:
         """Notes that the running thread's nodes from number `first` on were made on `stream`."""
@@ -82,8 +82,10 @@ class BackwardStreams:
         return stream
 
     def _stream_of_node(self, running: BackwardPass, last: SimStream) -> SimStream:
-        """Nodes without a number, which add up gradients, stay on the last stream, and so do those
-        of a forward that was itself run in a backward pass."""
+        """Returns the stream on which the running node was made.
+
+        Returns `last` for a node without a number, which adds up gradients, and for a node of a
+        forward that ran inside a backward pass."""
         node = torch._C._current_autograd_node()
         number = NO_NUMBER if node is None else node._sequence_nr()
         if number >= NO_NUMBER or running.outer is not None:

@@ -1,4 +1,4 @@
-"""A copy engine: one copy at a time, each as soon as its stream has come to it."""
+"""A copy engine: runs one copy at a time, each as soon as its stream reaches it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from bisect import insort
 
 
 class CopyEngine:
-    """A copy that waits in its stream keeps no other stream's copy from going first."""
+    """The schedule of one copy engine. A copy that waits in its stream doesn't block the copies of
+    other streams."""
 
     def __init__(self) -> None:
         self._busy: list[tuple[float, float]] = []
-        """Start and end of the copies that are under way or to come, in the order of time."""
+        """The start and end of each copy that is in flight or pending, in order of time."""
 
     def book(self, earliest: float, duration: float, now: float) -> float:
-        """When a copy starts that may do so at `earliest`; `now` is the host's clock."""
+        """Books the first free slot of `duration` at or after `earliest`, and returns its start.
+
+        `now` is the host's clock. All times are microseconds."""
         self._busy = [(start, end) for start, end in self._busy if end > now]
         at = earliest
         for start, end in self._busy:

@@ -1,4 +1,4 @@
-"""The cost model: how long the host and the device take for one thing, from measured constants."""
+"""The cost model: how long an action takes on the host and the device, from measured constants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ VARIABLE = "DEBUBBLE_CALIBRATION"
 class CostModel:
     """Constants of one GPU and its host. Times are microseconds, bandwidths bytes a microsecond.
 
-    The host's are those in the midst of a model, where it is slower than in a loop over one call.
+    Host times were measured inside a running model, where the host is slower than in a loop over
+    one call.
     """
 
     gpu: str
@@ -34,13 +35,13 @@ class CostModel:
     copy_call_us: float
     """Host time of one asynchronous copy call."""
     sync_us: float
-    """From the moment the device is done to the moment the host runs on."""
+    """The time from the end of the device's work until the waiting host continues."""
     event_us: float
     graph_launch_us: float
     start_latency_us: float
-    """From the launch call to the first instruction on an idle device."""
+    """The time from the launch call to the first instruction on an idle device."""
     gap_us: float
-    """Between two kernels of one stream that were queued in time."""
+    """The time between two kernels of one stream if the second was queued in time."""
     kernel_us: float
     """The shortest kernel."""
     gemm_us: float
@@ -60,18 +61,18 @@ class CostModel:
     vector_flops: float
     """fp32 operations a microsecond outside the tensor cores."""
     batch_cliff_bytes: float
-    """Pieces of a batch of copies from this size on are handed to the copy engine faster."""
+    """The size from which on the pieces of a batch of copies cost less host time each."""
     small_piece_call_us: float
     """Host time that a piece below that size adds to the call of its batch."""
     large_piece_call_us: float
-    """The same for the others."""
+    """Host time that a piece of at least that size adds to the call of its batch."""
     piece_us: float
-    """What each piece of a batch takes on the copy engine, on top of its bytes."""
+    """Copy-engine time that each piece of a batch takes on top of the time for its bytes."""
     link_bandwidth: float
     """Bytes a microsecond that a kernel reads from pinned host memory, or writes to it."""
 
     def call(self, action: Action) -> float:
-        """Host microseconds of asking for an action."""
+        """Returns the host microseconds of the call that starts an action."""
         if action.kind == "copy":
             small, large = action.pieces
             extra_us = small * self.small_piece_call_us + large * self.large_piece_call_us
@@ -83,8 +84,11 @@ class CostModel:
         return self.triton_launch_us if action.unit == "triton" else self.launch_us
 
     def duration(self, action: Action) -> float:
-        """Device microseconds. A kernel's are a roofline: the slowest of bytes, operations, the
-        shortest kernel of its kind, and its start with what comes over the link behind it."""
+        """Returns the device microseconds of an action.
+
+        A kernel's time is a roofline, the largest of: the time for its bytes, the time for its
+        operations, and the shortest kernel of its kind plus the time for its bytes over the link.
+        """
         if action.copy_kind:
             fixed = self.kernel_us if action.copy_kind == "d2d" else self.copy_us
             pieces = sum(action.pieces) * self.piece_us
@@ -117,9 +121,10 @@ class CostModel:
 
     @classmethod
     def load(cls, gpu: str | None = None) -> CostModel:
-        """The calibration of a GPU by its slug, such as `nvidia-h200`, or from a JSON file.
+        """Returns the calibration of a GPU, by its slug such as `nvidia-h200` or from a JSON file.
 
-        Without a name it is that of DEBUBBLE_CALIBRATION, or the H200's.
+        The default is the value of DEBUBBLE_CALIBRATION, or else the H200's calibration. Raises
+        ValueError if the file doesn't exist or is not a calibration.
         """
         gpu = gpu or os.environ.get(VARIABLE) or DEFAULT_GPU
         path = Path(gpu) if gpu.endswith(".json") else CALIBRATIONS / f"{gpu}.json"

@@ -1,4 +1,4 @@
-"""The simulated device: one host clock, streams, copy engines, and what is under way on them."""
+"""The simulated device: one host clock, streams, copy engines, and the work in flight on them."""
 
 from __future__ import annotations
 
@@ -47,22 +47,23 @@ from .recorder import Recorder
 from .streams import SimStream
 
 LAUNCH_QUEUE = 1024
-"""Launches that a device takes before the host has to wait for the oldest to start."""
+"""The number of launches in a device's queue. When it is full, the host waits for the oldest launch
+to start."""
 
 
 class _OfThread(threading.local):
     stream: SimStream | None = None
-    """The one that it queues work on, if it chose any."""
+    """The stream on which the thread queues work, or None if it chose none."""
     first_node = 0
-    """Its first node for a backward pass that is made on that stream."""
+    """The number of the thread's first autograd node that is made on that stream."""
 
     def __init__(self) -> None:
         self.outer: list[SimStream | None] = []
-        """The streams of the blocks around the one that runs."""
+        """The chosen streams of the enclosing `with stream:` blocks."""
 
 
 class SimDevice:
-    """Advances modelled time. `now` is the host's clock, in microseconds."""
+    """A device that runs work in modelled time. `now` is the host's clock, in microseconds."""
 
     def __init__(self, cost: CostModel) -> None:
         self.cost = cost
@@ -72,17 +73,18 @@ class SimDevice:
         self.capturing: Tape | None = None
         self.recorder: Recorder | None = None
         self.operator: Any = None
-        """The overload that runs now, while the lock is held."""
+        """The operator overload that is running, valid while the lock is held."""
         self.hazards: list[Hazard] = []
         self.names_lines = False
-        """True while races are proved outside of a recording: each access keeps its line."""
+        """True while races are proved outside a recording: each access saves its source line."""
         self._default_stream = SimStream(self, 0)
         self._streams = [self._default_stream]
         self._lanes = {0: 0}
         self._local = _OfThread()
         self.backward_streams = BackwardStreams(self.current_stream, self._default_stream)
         self._launching: int | None = None
-        """The thread that holds the lock for a launch, whose function may do anything meanwhile."""
+        """The thread that holds the lock for a launch, or None. The launched function may start a
+        backward pass meanwhile."""
         self._copy_engines = {"in": CopyEngine(), "out": CopyEngine()}
         self._starts: deque[float] = deque(maxlen=LAUNCH_QUEUE)
         self.races = Races(self._report)
@@ -100,8 +102,8 @@ class SimDevice:
                 self._launching = outer
 
     def wait_for_lock(self) -> None:
-        """Takes the lock once it is free. RuntimeError if the thread that holds it waits for this
-        one: a launched function does that in a backward pass."""
+        """Acquires the lock. Raises RuntimeError if the thread that holds it waits for this one, as
+        a launched function does that runs a backward pass."""
         running = current()
         while running is not None:
             if running.thread == self._launching:
@@ -124,7 +126,7 @@ class SimDevice:
         return len(self._streams)
 
     def add_stream(self, stream: SimStream) -> None:
-        """A stream with the number that comes next."""
+        """Adds a stream, whose number must be `number_of_streams`."""
         self._streams.append(stream)
 
     @property
@@ -138,7 +140,8 @@ class SimDevice:
         return chosen or self._default_stream
 
     def set_stream(self, stream: SimStream | None) -> None:
-        """None: the default one, or in a backward pass that of the forward."""
+        """Sets the calling thread's current stream. None stands for the default stream, or in a
+        backward pass for the forward's stream."""
         local = self._local
         self.backward_streams.made_nodes(local.stream, local.first_node)
         local.stream, local.first_node = stream, next_node()
@@ -148,7 +151,7 @@ class SimDevice:
         self.set_stream(stream)
 
     def leave_stream(self) -> None:
-        """Goes back to the stream from before `enter_stream`."""
+        """Restores the stream that was current before `enter_stream`."""
         self.set_stream(self._local.outer.pop())
 
     @contextmanager
@@ -159,8 +162,9 @@ class SimDevice:
             yield
 
     def lane_of(self, stream: int) -> str:
-        """Of a stream by its number. In each recording they are counted in the order of their first
-        work, as CUDA's are, so that two recordings can be compared."""
+        """Returns the lane of the stream with this number, such as "stream 1". In each recording
+        lanes are counted in the order of the streams' first work, as on CUDA, so that two
+        recordings can be compared."""
         return f"stream {self._lanes.setdefault(stream, len(self._lanes))}"
 
     # The host.
@@ -171,7 +175,7 @@ class SimDevice:
             self.settle()
 
     def host_waits(self, name: str, until: float, seen: dict[int, int]) -> None:
-        """A synchronisation: the host goes on when the device has reached `until`."""
+        """Records a synchronisation: the host continues once the device has reached `until`."""
         if self.rules_out_waits:
             self._refuse(f"{name} makes the host wait for the device")
         with self.lock:
@@ -190,7 +194,8 @@ class SimDevice:
             self.settle()
 
     def host_sees(self, seen: dict[int, int]) -> None:
-        """The host learns, without waiting, that so much of each stream's work is done."""
+        """Notes, without a wait, that the host knows the first `seen[n]` items of each stream n to
+        be done."""
         self.races.host_sees(seen)
 
     def synchronize(self) -> None:
@@ -209,7 +214,8 @@ class SimDevice:
     # Work.
 
     def check(self, name: str, actions: Iterable[Action]) -> None:
-        """Refuses actions that this moment rules out, before anything was changed."""
+        """Raises an error for actions that a capture or `no_host_syncs` forbids, before anything
+        changes."""
         if not UNDER_WAY and self.recorder is None and self.rules_out_waits:
             note_forward(source_line())
         reason = refusal(name, actions) if self.rules_out_waits else None
@@ -224,9 +230,12 @@ class SimDevice:
         whole: bool = True,
         chosen: Chosen | None = None,
     ) -> float:
-        """Queues actions on the current stream and waits where they say so; returns when the
-        last of them ends. `whole`: they touch all of what these tensors look at; `chosen` is what
-        they touch of one of them, and then they touch all of what the others look at."""
+        """Queues actions on the current stream, and waits for those that synchronise. Returns the
+        time at which the last action ends, in microseconds.
+
+        `whole` is True if the actions touch all elements of `reads` and `writes`. `chosen` is the
+        part of one of these tensors that they touch; then they touch all elements of the other
+        tensors."""
         stream = self.current_stream()
         source = self.source()
         for action in actions:
@@ -242,7 +251,8 @@ class SimDevice:
         return stream.free_at
 
     def replay(self, steps: list[Step], uses: list[GraphUse]) -> None:
-        """Runs a captured tape, which makes these uses of memory, as one launch."""
+        """Runs the steps of a captured tape as one launch. `uses` lists the tape's accesses to
+        memory that other work may use too."""
         start = self.now
         self.now += self.cost.graph_launch_us
         source = self.source()
@@ -266,7 +276,7 @@ class SimDevice:
                 raise
 
     def _run_again(self, step: Step) -> None:
-        """One step of a graph, kept where a copy under way could still change what it reads."""
+        """Runs one step of a graph. Saves it if a copy in flight may still change its inputs."""
         if not self.in_flight.uploads:
             step.run()
             return
@@ -291,7 +301,7 @@ class SimDevice:
             self._lengthen(launch, self.now - start)
 
     def _launch_unseen(self, action: Action, stream: SimStream) -> None:
-        """What `_submit` does with a kernel that nobody records, in half the time."""
+        """Does the same as `_submit` for a kernel outside a recording, in half the time."""
         cost, starts = self.cost, self._starts
         if len(starts) == LAUNCH_QUEUE:
             self.now = max(self.now, starts[0])
@@ -328,18 +338,19 @@ class SimDevice:
     # Races.
 
     def _report(self, hazard: Hazard) -> None:
-        """A race among the steps of a graph happens in each replay."""
+        """Adds a race to the tape being captured, because each replay repeats it, or else to the
+        device's list."""
         tape = self.capturing
         (self.hazards if tape is None else tape.hazards).append(hazard)
 
     def captures(self, step: Step) -> None:
-        """A step that is captured just now will come in a replay where it stands."""
+        """Checks the step that has just been captured for races, as work queued in the stream."""
         stream = self.current_stream()
         stream.submitted += 1
         self.races.in_capture(stream, step.source, step.inputs, step.chosen)
 
     def touches_host(self, tensor: torch.Tensor, *, writes: bool) -> None:
-        """What was queued last reads or writes a tensor in host memory."""
+        """Notes that the work queued last reads or writes a tensor in host memory."""
         block = pinning.block_at(tensor.data_ptr())
         if block is not None and self.capturing is None:
             self.races.by_copy(block, tensor, self.current_stream(), writes)
@@ -347,11 +358,12 @@ class SimDevice:
     def touches_addresses(
         self, touches: list[Touch], blocks: list[Block], source: SourceLine | None
     ) -> None:
-        """What was queued last touches these ranges, which lie in these blocks."""
+        """Notes that the work queued last touches these address ranges, which lie in `blocks`."""
         self.races.by_address(self.current_stream(), source, touches, blocks)
 
     def blank(self, data: torch.Tensor) -> SimTensor:
-        """Memory that no operation has written to yet; that of a capture belongs to its graph."""
+        """Returns a tensor on uninitialized memory, around `data`. During a capture the memory
+        belongs to the graph."""
         tensor = SimTensor(data)
         if self.capturing is not None:
             self.capturing.make(data)
@@ -359,7 +371,7 @@ class SimDevice:
         return tensor
 
     def made(self, tensor: SimTensor) -> SimTensor:
-        """A result: written by what was queued, or captured, last."""
+        """Marks `tensor` as a result of the work queued or captured last, and returns it."""
         self.races.made(tensor.block)
         if self.capturing is not None:
             self.capturing.results.append((ref(tensor.block), tensor.data_on_cpu))
@@ -367,7 +379,8 @@ class SimDevice:
         return tensor
 
     def _hand_out(self, tensor: SimTensor) -> None:
-        """What a capture asks for stays its graph's."""
+        """Gives a new tensor's block an owner, the current stream, and checks for reuse of memory
+        that another stream still uses. Skips memory of a capture, which stays its graph's."""
         if self.capturing is None:
             block, stream, given_back = (
                 tensor.block,
@@ -380,21 +393,24 @@ class SimDevice:
                 self.handing_out.expect_unused(block, stream, known, self.source)
 
     def settle(self, by: float | None = None) -> None:
-        """Finishes the copies that are done by now, or by a time that the host will wait for."""
+        """Finishes the copies that are done by the host's clock, or by the time `by` until which
+        the host will wait."""
         self.hazards.extend(self.in_flight.settle(self.now if by is None else by))
 
     # Recording.
 
     def _asked_by(self) -> dict[str, str | None]:
-        """Names the running call of PyTorch and its operator, if somebody records."""
+        """Returns the names of the running PyTorch call and its operator, or {} if no recording
+        is running."""
         if self.recorder is None:
             return {}
         operator = None if self.operator is None else name_of(self.operator).partition(".")[0]
         return {"call": running_call(), "operator": operator}
 
     def source(self, pytorch: bool = False) -> SourceLine | None:
-        """The learner's line, looked up only when somebody will see it. With `pytorch` the
-        innermost line of PyTorch that was called from there is among those inside it."""
+        """Returns the learner's source line, or None if no recording, capture or race check needs
+        it. With `pytorch` its inner lines include the innermost line of PyTorch called from there.
+        """
         if (
             self.recorder is None
             and self.capturing is None
@@ -412,7 +428,7 @@ class SimDevice:
         return line
 
     def start_recording(self, most_calls: int | None = None) -> Recorder:
-        """What happens from now on is noted there; the device finishes what it has before."""
+        """Lets the device finish its work, then returns a recorder that notes all later events."""
         self.hazards = []
         self._let_everything_finish()
         self._lanes = {0: 0}
@@ -420,7 +436,7 @@ class SimDevice:
         return self.recorder
 
     def stop_recording(self) -> list[Hazard]:
-        """Lets the device finish, which is not an event of the recording; returns its races."""
+        """Lets the device finish, without an event for it, and returns the recording's races."""
         self._let_everything_finish()
         hazards = self.hazards
         self.recorder, self.hazards = None, []
@@ -432,11 +448,11 @@ class SimDevice:
         self.settle()
 
     def note(self, *what: Any, **of_device_work: Any) -> int | None:
-        """Adds an event to the recording, if there is one; returns its index there."""
+        """Adds an event to the recording and returns its index, or None without a recording."""
         return None if self.recorder is None else self.recorder.note(*what, **of_device_work)
 
     def note_unmeasured(self, name: str) -> None:
-        """Adds an operator to the recording's list of what was never measured on a GPU."""
+        """Adds an operator to the recording's list of operators never measured on a GPU."""
         if self.recorder is not None:
             self.recorder.unmeasured.add(name)
 

@@ -1,4 +1,4 @@
-"""Capture and replay: a tape of work on fixed addresses, with the Python values of its capture."""
+"""SimGraph: captures work on fixed addresses to a tape, with its Python values, and replays it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from .device import SimDevice
 from .races import GraphUse, uses_of
 
 RANDOM_STATE = [kernel("fill_", 8)] * 2
-"""PyTorch writes a graph's random seed and offset into device memory as its capture begins."""
+"""The two kernels with which PyTorch writes a graph's random seed and offset into device memory
+when a capture begins."""
 
 
 class SimGraph:
-    """What was captured, or nothing yet."""
+    """A simulated CUDA graph: empty until `capture()`, then replayed by `replay()`."""
 
     def __init__(self, device: SimDevice) -> None:
         self.device = device
@@ -34,8 +35,11 @@ class SimGraph:
 
     @contextmanager
     def capture(self) -> Iterator[None]:
-        """Records the work of the block; memory from before it keeps its bytes, memory made in
-        it holds poison until the first replay. Waits for the device first, as CUDA's does."""
+        """Captures the work of the block for replays. Waits for the device first, as CUDA does.
+
+        Memory from before the block keeps its bytes. Memory allocated in the block holds poison
+        until the first replay. Raises CaptureError inside another capture, and if the graph already
+        holds work."""
         device = self.device
         if device.capturing is not None:
             raise CaptureError(NESTED)
@@ -57,10 +61,10 @@ class SimGraph:
         self._tape = tape
 
     def replay(self) -> None:
-        """One launch for all of the captured work."""
+        """Runs all captured work as one launch. Raises CaptureError if nothing is captured."""
         if self._tape is None:
             raise CaptureError(IS_EMPTY)
-        # Known before: a replay on memory that was freed may not come to its end.
+        # Reported before the replay, because a replay on freed memory may raise halfway.
         self.device.hazards.extend(self._tape.hazards)
         self.device.hazards.extend(self._freed)
         try:
@@ -71,11 +75,13 @@ class SimGraph:
             raise
 
     def _freed_for(self, line: SourceLine | None) -> Hazard:
-        """Returns the freed input of a line, or the first freed input: results spread from it."""
+        """Returns the hazard of the freed input that `line` uses, or else of the first freed input,
+        whose poison spreads to later results."""
         return next((h for h in self._freed if h.first == line), self._freed[0])
 
     def _watch_inputs(self, tape: Tape) -> None:
-        """Memory that the graph uses but doesn't own may be freed before a replay."""
+        """Watches the memory that the graph uses but doesn't own, which may be freed before a
+        replay."""
         watched = set(tape.made)
         for step in tape.steps:
             for block, data, _, _ in step.inputs:
@@ -95,7 +101,8 @@ class _InputWatcher:
         self.data, self.used_at, self.hazards = data, used_at, hazards
 
     def freed(self) -> None:
-        """Somebody else would get the memory: a replay must not find the old values there."""
+        """Poisons the freed memory and notes a hazard. On a GPU another tensor could get this
+        memory, so a replay must not find the old values there."""
         poison(self.data)
         self.hazards.append(_input_freed(self.used_at, source_line()))
 

@@ -1,7 +1,7 @@
-"""Device memory that PyTorch hands out again, while work on another stream may still use it.
+"""Finds device memory that PyTorch reuses while work on another stream may still use it.
 
-A tensor's memory belongs to the stream on which it was asked for. When nobody holds it any more,
-whoever asks next on that stream is given it, at once.
+A tensor's memory belongs to the stream on which it was allocated. Once the tensor is freed, the
+next allocation on that stream may get the memory at once.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from .streams import SimStream
 
 MOST_GIVEN_BACK = 1024
-"""Pieces of memory that are remembered until they can be handed out without a race."""
+"""The number of freed pieces that are remembered until they can be reused without a race."""
 SMALL = 1 << 20
-"""Bytes. PyTorch keeps memory for small requests apart."""
+"""The largest size of a small request, in bytes. PyTorch serves those from separate memory."""
 
 
 class HandingOut:
     def __init__(self, report: Callable[[Hazard], None]) -> None:
         self.report = report
         self.given_back: deque[GivenBack] = deque(maxlen=MOST_GIVEN_BACK)
-        """What blocks are put into when nobody holds them any more."""
+        """Freed blocks that work on another stream may still use."""
 
     def all_done(self) -> None:
-        """Whatever was queued before is done, so that all memory may be handed out."""
+        """Forgets all freed blocks, because the device has finished all queued work."""
         self.given_back.clear()
 
     def expect_unused(
@@ -42,8 +42,8 @@ class HandingOut:
         known: Knowledge,
         line: Callable[[], SourceLine | None],
     ) -> None:
-        """A new block may be made of what was given back on its stream, whoever else still uses
-        that. `line` looks up who asks for it."""
+        """Reports a race if a new block may reuse freed memory of its stream that another stream
+        still uses. `line` returns the source line that allocates the block."""
         for _ in range(len(self.given_back)):
             memory = self.given_back.popleft()
             uses = memory.uses
@@ -67,7 +67,7 @@ class HandingOut:
 
 
 def _fits(block: Block, nbytes: int) -> bool:
-    """Whether PyTorch may make the block of a piece of so many bytes."""
+    """Returns True if PyTorch may place the block in a free piece of `nbytes` bytes."""
     start, end = block.span()
     asked, there = (-(-size // ROUNDED_TO) * ROUNDED_TO for size in (end - start, nbytes))
     return 0 < asked <= there and (asked <= SMALL) == (there <= SMALL)

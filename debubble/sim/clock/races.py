@@ -1,4 +1,4 @@
-"""Two accesses to one memory, on two streams, with nothing that orders them."""
+"""Races: two accesses to the same memory on two streams, with nothing that orders them."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 class GraphUse(NamedTuple):
-    """What each replay of a graph does to an allocation that somebody else may use."""
+    """An access that each replay of a graph makes to an allocation that other work may use too."""
 
     block: ref[Block]
     data: torch.Tensor | None
-    """All that it looks at; None if it chooses some of it."""
+    """The CPU tensor whose elements are all touched, or None if only some of them are."""
     wrote: bool
 
 
 def uses_of(tape: Tape) -> list[GraphUse]:
-    """Returns each use of the allocations that a captured tape touches, once. What was captured
-    was never queued, so they forget it."""
+    """Returns each distinct use of the allocations that a captured tape touches. Clears the
+    accesses of these allocations, because captured work was never queued."""
     uses: dict[tuple[object, ...], GraphUse] = {}
 
     def add(block: Block, data: torch.Tensor, wrote: bool, whole: bool) -> None:
@@ -55,9 +55,10 @@ def uses_of(tape: Tape) -> list[GraphUse]:
 
 
 class Races:
-    """Accesses are compared by the bytes that they touch. A kernel doesn't say which bytes of its
-    tensors it touches: it is compared with other kernels, and with what touches all of an
-    allocation, and not at all with accesses by address."""
+    """The races of a device, found by comparing the bytes that accesses touch.
+
+    A kernel doesn't say which bytes of its tensors it touches. It is compared with other kernels
+    and with accesses to a whole allocation, and never with accesses by address."""
 
     def __init__(self, report: Callable[[Hazard], None]) -> None:
         self.report = report
@@ -65,10 +66,10 @@ class Races:
         self._host_seen: dict[int, int] = {}
         self._log = AccessLog()
         self._said: set[Access] = set()
-        """Accesses that the last one was reported with."""
+        """The accesses that `last_access` has already been reported with."""
 
     def host_sees(self, seen: dict[int, int]) -> None:
-        """The host knows that so much of each stream's work is done."""
+        """Notes that the host knows the first `seen[n]` items of each stream n to be done."""
         for number, count in seen.items():
             self._host_seen[number] = max(count, self._host_seen.get(number, 0))
         if len(self._log):
@@ -83,8 +84,10 @@ class Races:
         whole: bool,
         chosen: Chosen | None = None,
     ) -> None:
-        """`whole`: they touch all of what these tensors look at, and don't choose some of it;
-        `chosen` is what they choose of one of them."""
+        """Checks and notes the accesses of an operator to its tensors.
+
+        `whole` is True if the operator touches all elements of these tensors, and doesn't choose
+        some of them. `chosen` is the part that it chooses of one of them."""
         number = stream.number
         access = self._begin(Access(number, stream.submitted, source, whole or chosen is not None))
         touches: list[Touch] = []
@@ -112,7 +115,7 @@ class Races:
             self._add(stream, access, touches, by_address=False)
 
     def by_index(self, stream: SimStream, chosen: Chosen) -> None:
-        """A replay that was begun touches part of an allocation."""
+        """Checks and notes that the replay in progress touches part of an allocation."""
         access, block = self.last_access, chosen.block()
         if access is None or block is None:
             return
@@ -125,8 +128,8 @@ class Races:
     def by_replay(
         self, stream: SimStream, source: SourceLine | None, uses: list[GraphUse], launches: int
     ) -> None:
-        """A graph of so many launches is about to be queued. It is one access: nobody waits for
-        a part of it."""
+        """Checks and notes the accesses of a graph of `launches` launches, which is about to be
+        queued. The replay counts as one access, because nothing can wait for a part of it."""
         access = self._begin(Access(stream.number, stream.submitted + launches, source))
         touches: list[Touch] = []
         for use in uses:
@@ -149,7 +152,7 @@ class Races:
         uses: Iterable[Use],
         chosen: Chosen | None,
     ) -> None:
-        """What is captured is in the order of the streams and events of its capture."""
+        """Checks captured work for races, by the order of the capture's streams and events."""
         touches: list[Touch] = []
         says_where = chosen is not None or all(use.whole for use in uses)
         access = self._begin(Access(stream.number, stream.submitted, source, says_where))
@@ -170,8 +173,10 @@ class Races:
     def _meet(
         self, block: Block, access: Access, stream: SimStream, where: Where | None, wrote: bool
     ) -> None:
-        """Reports what nothing orders before this access, and remembers it. Whoever is in order
-        with the last write is in order with all that the write is in order with."""
+        """Reports earlier accesses that nothing orders before this access, then remembers it.
+
+        An access ordered after the last write is also ordered after everything before that write.
+        """
         unordered = {
             key: other for key, other in _earlier(block) if not self._is_known(other, stream)
         }
@@ -192,7 +197,9 @@ class Races:
     def _share_a_byte(
         self, block: Block, other: Access, did_write: bool, where: Where | None
     ) -> bool:
-        """A kernel doesn't say which part it touches: it meets what touches all, or a kernel."""
+        """Returns True if this access and `other` may touch the same byte of the block. A kernel,
+        which doesn't say what it touches, overlaps other kernels and accesses to the whole block.
+        """
         if where is None and not other.says_where:
             return True
         if other is block.made_by:
@@ -213,8 +220,8 @@ class Races:
         return any(share_a_byte(mine, their) for their in theirs)
 
     def by_copy(self, block: Block, host: torch.Tensor, stream: SimStream, wrote: bool) -> None:
-        """What was queued last reads or writes pinned host memory as well. Accesses to it are
-        compared by their bytes: parts of one buffer are used for many copies."""
+        """Checks and notes that the work queued last reads or writes pinned host memory too. Its
+        accesses are compared by their bytes, because many copies use parts of one buffer."""
         access, (start, end) = self.last_access, span_of(host)
         assert access is not None
         for past in block.past or ():
@@ -228,7 +235,7 @@ class Races:
         self._add(stream, access, touches, by_address=False)
 
     def made(self, block: Block) -> None:
-        """It holds a result of what was queued last."""
+        """Notes that the block holds a result of the work that was queued last."""
         block.last_write = block.made_by = self.last_access
 
     def by_address(
@@ -247,7 +254,7 @@ class Races:
     def _note(
         self, block: Block, access: Access, where: Where, wrote: bool, touches: list[Touch]
     ) -> None:
-        """Remembers what an access touches, for those that come later."""
+        """Remembers the bytes that an access touches, for comparison with later accesses."""
         if isinstance(where, Chosen) and block.log is None:
             part = where.kept()
             if part is None:
@@ -270,7 +277,7 @@ class Races:
     ) -> None:
         known = self.known_to(stream), self._known_to_host
         conflicts = self._log.add(access, touches, *known, by_address=by_address)
-        # A loop leaves an access of each turn; a line is named once.
+        # A loop leaves one access for each iteration, but each line is reported once.
         lines = {(c.access.stream, c.access.source, c.wrote, c.at_any_time): c for c in conflicts}
         for conflict in lines.values():
             verb = "written" if conflict.wrote else "read"
@@ -278,8 +285,9 @@ class Races:
             self._report(conflict.access, stream, access.source, verb, why)
 
     def _latest(self, pasts: list[Past]) -> list[Past]:
-        """Of each range, stream and verb the last; none that the host has seen, since those are in
-        order with anything to come; at most half of what there may be."""
+        """Returns the last access for each range, stream and verb, at most MOST_PAST / 2 of them.
+
+        Drops accesses that the host knows to be done, because all later work comes after them."""
         last: dict[tuple[object, int, bool], Past] = {}
         for past in pasts:
             stream, order, *_ = past.access
@@ -291,7 +299,8 @@ class Races:
         return list(last.values())[-MOST_PAST // 2 :]
 
     def known_to(self, stream: SimStream) -> Knowledge:
-        """How much of each stream's work comes before what is queued on this one from now on."""
+        """Returns a function from a stream's number to how many of its items come before anything
+        that is queued on `stream` from now on."""
 
         def known(number: int) -> int:
             if number == stream.number:
@@ -304,7 +313,7 @@ class Races:
         return self._host_seen.get(number, 0)
 
     def _is_known(self, access: Access, stream: SimStream) -> bool:
-        """True if it comes before what is queued on `stream` now."""
+        """Returns True if `access` comes before the work that is queued on `stream` now."""
         number = access.stream
         known = stream.seen.get(number, 0), self._host_seen.get(number, 0)
         return number == stream.number or max(known) >= access.order
@@ -312,7 +321,7 @@ class Races:
     def expect_before(
         self, access: Access | None, stream: SimStream, source: SourceLine | None, verb: str
     ) -> None:
-        """Reports `access` unless it comes before what is queued on `stream` now."""
+        """Reports `access` unless it comes before the work that is queued on `stream` now."""
         if access is not None and not self._is_known(access, stream):
             self._report(access, stream, source, verb, UNORDERED)
 
@@ -333,11 +342,12 @@ class Races:
 
 
 Where: TypeAlias = torch.Tensor | Span | Chosen
-"""All that a CPU tensor looks at, a range of addresses, or part of a tensor."""
+"""All elements of a CPU tensor, a range of addresses, or part of a tensor."""
 
 
 def _touched(tensor: SimTensor, chosen: Chosen | None) -> Where | None:
-    """None if nobody knows."""
+    """Returns the part of `tensor` that an operator with this `chosen` touches, or None if that is
+    not known."""
     if chosen is None:
         return None
     return chosen if tensor.block is chosen.block() else tensor.data_on_cpu
@@ -349,7 +359,8 @@ def _is_all_of(block: Block, ranges: tuple[np.ndarray, np.ndarray]) -> bool:
 
 
 def _earlier(block: Block) -> Iterator[tuple[tuple[int, bool], Access]]:
-    """Yields the last accesses of each stream that are in no order with one another."""
+    """Yields the block's latest accesses, which nothing orders among each other, with their stream
+    and verb."""
     yield from (block.others or {}).items()
     if block.last_read is not None:
         yield (block.last_read.stream, False), block.last_read
@@ -358,7 +369,7 @@ def _earlier(block: Block) -> Iterator[tuple[tuple[int, bool], Access]]:
 
 
 def _ranges(where: Where | Part) -> tuple[np.ndarray, np.ndarray]:
-    """Starts and ends, int64 [N]."""
+    """Returns the starts and ends of the touched address ranges, int64 [N] each."""
     if isinstance(where, tuple):
         return np.array(where[:1]), np.array(where[1:])
     if not isinstance(where, torch.Tensor):
@@ -368,8 +379,8 @@ def _ranges(where: Where | Part) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_again(past: Past, before: Past) -> bool:
-    """Whether it does to the same bytes, on the same stream, what was done last: a weight is read
-    by each step, and this is quicker than to ask where it lies."""
+    """Returns True if `past` repeats the access `before` on the same stream and bytes. Each step
+    reads the same weights, and this check is faster than computing their address ranges."""
     if past.wrote != before.wrote or past.access.stream != before.access.stream:
         return False
     where, there = past.where, before.where
@@ -389,4 +400,4 @@ AT_ANY_TIME = (
     "that the other is done"
 )
 MOST_PAST = 64
-"""Accesses that are remembered of an allocation while it isn't used by address."""
+"""The number of accesses remembered for an allocation until it is used by address."""

@@ -12,13 +12,13 @@ from debubble.timeline.threads import name_of
 
 
 class Recorder:
-    """Events from `time_zero` on (microseconds); full after `most_calls` calls of the host."""
+    """The events since `time_zero` (microseconds). Full after `most_calls` calls of the host."""
 
     def __init__(self, time_zero: float, most_calls: int | None = None) -> None:
         self.events: list[Event] = []
         self.is_full = False
         self.unmeasured: set[str] = set()
-        """Operators whose counts nobody has seen on a GPU."""
+        """The operators whose kernel counts were never measured on a GPU."""
         self._time_zero, self._calls_left = time_zero, most_calls
         self._thread = threading.get_ident()
         self._lock = threading.RLock()  # A finalizer that runs in here may note something too.
@@ -67,13 +67,14 @@ class Recorder:
             self.events[index] = replace(self.events[index], duration=duration)
 
     def _thread_name(self) -> str | None:
-        """The running thread's, or None if it is the one that records."""
+        """Returns the running thread's name, or None if it is the thread that records."""
         if threading.get_ident() == self._thread:
             return None
         return name_of(threading.current_thread())
 
     def _has_room(self, lane: str, launched_by: int | None) -> bool:
-        """Work on the device is noted if the call behind it was."""
+        """Returns True if the event may be noted. Device work is noted if its launch was noted; a
+        host event uses up one of the calls that are left."""
         if self._calls_left is None:
             return True
         if lane != HOST_LANE:

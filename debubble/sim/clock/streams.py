@@ -1,4 +1,4 @@
-"""Streams and events of sim: queues in modelled time, with who-knows-what for finding races."""
+"""Streams and events of sim: queues in modelled time, with their order, which races depend on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .cost import CostModel
 
 
 class Device(Protocol):
-    """What streams and events ask of the device: its clocks, its threads' streams, its records."""
+    """The device as streams and events use it: its host clock, current streams and lanes."""
 
     cost: CostModel
     now: float
@@ -27,8 +27,8 @@ class Device(Protocol):
 class SimStream:
     """A queue of device work. `free_at` is when its last work ends, in modelled microseconds.
 
-    `seen` maps a stream's number to how much of its work is known to come before anything that
-    is queued here from now on: through an event, or because the host has waited for it.
+    `seen` maps the number of another stream to how many of its items come before all work queued
+    here from now on, because this stream has waited for an event recorded after them.
     """
 
     def __init__(self, device: Device, number: int) -> None:
@@ -54,7 +54,8 @@ class SimStream:
         return event
 
     def wait_event(self, event: Event) -> None:
-        """TypeError for an event that isn't sim's."""
+        """Makes later work of this stream wait for `event`. Raises TypeError for an event that
+        isn't sim's."""
         if not isinstance(event, SimEvent):
             raise TypeError(f"a stream of sim waits for events of sim, not for {event!r}")
         self.sim.host_works(self.sim.cost.event_us)
@@ -66,7 +67,7 @@ class SimStream:
         self.wait_event(stream.record_event())
 
     def follow(self, other: SimStream) -> None:
-        """Waits for what `other` has by now, as an event of it would make this stream do."""
+        """Waits for all work queued on `other` so far, like an event, but takes no host time."""
         if other is not self:
             self.learn(other.knowledge())
             self.free_at = max(self.free_at, other.free_at)
@@ -91,7 +92,7 @@ class SimStream:
 
 
 class SimEvent:
-    """A mark in a stream: `at` is when the work before it ends."""
+    """An event in a stream: `at` is when the work before it ends, in modelled microseconds."""
 
     def __init__(self, device: Device) -> None:
         self.sim = device
@@ -100,12 +101,13 @@ class SimEvent:
         self.seen: dict[int, int] = {}
 
     def record(self, stream: Stream | None = None) -> None:
-        """TypeError for a stream that isn't sim's."""
+        """Records the event in `stream`, by default in the current stream. Raises TypeError for a
+        stream that isn't sim's."""
         stream = stream or self.sim.current_stream()
         if not isinstance(stream, SimStream):
             raise TypeError(f"an event of sim is recorded in streams of sim, not in {stream!r}")
         self.sim.host_works(self.sim.cost.event_us)
-        # A stream that is idle reaches the mark when the host makes it.
+        # An idle stream reaches the event at once.
         self.at = max(stream.free_at, self.sim.now)
         self.recorded, self.seen = True, stream.knowledge()
 
@@ -113,12 +115,13 @@ class SimEvent:
         (stream or self.sim.current_stream()).wait_event(self)
 
     def synchronize(self) -> None:
-        """An event that was never recorded is complete, and asks nothing of the device."""
+        """Makes the host wait for the event. Returns at once if it was never recorded."""
         if self.recorded:
             self.sim.host_waits("event synchronize", self.at, self.seen)
 
     def query(self) -> bool:
-        """True orders as a wait does: the host knows that the work is done."""
+        """Returns True if the device has reached the event, or the event was never recorded. True
+        orders accesses as a wait does, because the host then knows that the work is done."""
         self.sim.host_works(self.sim.cost.event_us)
         if not self.recorded:
             return True

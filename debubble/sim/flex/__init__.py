@@ -1,1 +1,1 @@
-"""FlexAttention on sim: a mask that is traced, and attention to the blocks that it names."""
+"""FlexAttention on sim: traces the mask function, and computes attention over the named blocks."""

@@ -1,4 +1,4 @@
-"""FlexAttention on sim: counted as the kernels of a GPU, computed in float32 by groups of rows."""
+"""FlexAttention on sim: recorded as a GPU's kernels, computed in float32 by groups of rows."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
 
 HOST_US = 380.0
-"""Host time of one call of a compiled function: it looks at every argument, and at everything that
-the mask function closes over. Measured beside an H200, as what a piecewise decode step of chapter
-04 takes for each layer beside its graph, its Triton kernel and its copy."""
+"""Host time of one call of a compiled function, in microseconds: it checks every argument, and
+everything that the mask function closes over. Measured beside an H200: the time per layer of a
+piecewise decode step of chapter 04, less its graph, its Triton kernel and its copy."""
 NEW_MASK_US = 700.0
-"""And so much more for a mask function that it meets for the first time. Measured beside an H200,
-as what a decode step of chapter 04 takes longer when its mask is made anew, beyond the operators
-that this takes."""
+"""Extra host time for the first call with a new mask function, in microseconds. Measured beside an
+H200: how much longer a decode step of chapter 04 takes with a new mask, less the operators that
+create the mask."""
 SCORES_AT_ONCE = 1 << 22
-"""Elements of a score matrix that are computed in one go."""
+"""The number of score-matrix elements that are computed at once."""
 
 
 class FlexAttention:
-    """All calls of one device."""
+    """FlexAttention on one device: runs its calls, and counts the compilations a GPU would need."""
 
     def __init__(self, device: SimDevice) -> None:
         self.device = device
@@ -70,7 +70,10 @@ class FlexAttention:
         return on_sim(execute(self.device, operation), self.device)
 
     def _compile(self, call: FlexCall, read_by_mask: list[SimTensor]) -> None:
-        """What a mask finds in objects counts as well, beyond what it closes over."""
+        """Counts a compilation if a compiler would need a new kernel for this call. The tensors
+        that the mask reads from objects count too, not only those that it closes over.
+
+        Raises CaptureError if a compilation is needed during a capture."""
         specialisation = call.specialisation(), tuple(map(kind_of, read_by_mask))
         if specialisation in self.compiled:
             return
@@ -80,9 +83,9 @@ class FlexAttention:
 
 
 class _Kernels:
-    """The kernels of one call, on the CPU data of its tensors; also run in replays.
+    """The kernels of one call on the CPU data of its tensors, run now and in each replay.
 
-    It keeps no tensor of sim, since a graph doesn't keep its inputs alive.
+    It keeps no SimTensor, because a graph doesn't keep its inputs alive.
     """
 
     def __init__(self, device: SimDevice, call: FlexCall, mask: MaskTrace) -> None:
@@ -97,7 +100,7 @@ class _Kernels:
         self.out = _empty_like(query)
         self.splits = call.splits
         self.actions = self._actions(0)
-        """Of the last run: how much there is to read stands in device memory."""
+        """The actions of the last run. How many blocks a run reads is known only on the device."""
 
     def __call__(self) -> torch.Tensor:
         if self.device.capturing is None:
@@ -108,8 +111,8 @@ class _Kernels:
         return self.out
 
     def _checked(self) -> int:
-        """The largest number of blocks of a group. RuntimeError for one that the kernel would
-        look for beyond the memory that there is: on a GPU an illegal access, or nothing at all."""
+        """Returns the largest block count of any group. Raises RuntimeError for a block outside the
+        cache or outside `kv_indices`: on a GPU an illegal access, or no error at all."""
         counts, columns = self.kv_num_blocks, self.kv_indices.shape[1]
         wrong = ((counts < 0) | (counts >= columns)).nonzero()
         if len(wrong):
@@ -131,7 +134,7 @@ class _Kernels:
         return most
 
     def _used(self, counts: torch.Tensor, most: int) -> torch.Tensor:
-        """[groups, most]: which columns name a block."""
+        """Returns bool [groups, most]: True for the columns of `kv_indices` that a group uses."""
         return torch.arange(most, device="cpu") < counts[:, None]
 
     def _attend(self, most: int) -> None:
@@ -144,7 +147,7 @@ class _Kernels:
             self._attend_groups(groups, most)
 
     def _attend_groups(self, groups: torch.Tensor, most: int) -> None:
-        """Writes `out` of these groups [count], which are numbered through the whole batch."""
+        """Writes the rows of `out` of the groups in `groups` [count], numbered across the batch."""
         heads, tokens, size = self.query.shape[1:]
         kv_heads, count = self.key.shape[0], len(groups)
         part = (groups // self.num_groups).to(torch.int32)[:, None].expand(-1, self.height)
@@ -175,13 +178,16 @@ class _Kernels:
         self.out[part[exists], :, rows[exists]] = out.to(self.out.dtype)
 
     def _gathered(self, cache: torch.Tensor, blocks: torch.Tensor) -> torch.Tensor:
-        """[groups, kv_heads, slots of the blocks, head size] float32, of [groups, most] blocks."""
+        """Returns float32 [groups, kv_heads, slots of the blocks, head size], for the block numbers
+        `blocks` [groups, most]."""
         by_block = cache.unflatten(1, (-1, self.page))[:, blocks.long()].float()
         return by_block.flatten(2, 3).transpose(0, 1)
 
     def _seen(self, b: torch.Tensor, q: torch.Tensor, kv: torch.Tensor) -> torch.Tensor:
-        """bool [groups, heads or 1, rows, slots], from [groups, 1], [groups, rows] and
-        [groups, slots]."""
+        """Returns the mask, bool [groups, heads or 1, rows, slots], for the positions `b`
+        [groups, 1], `q` [groups, rows] and `kv` [groups, slots].
+
+        Raises RuntimeError if the mask function reads outside a tensor."""
         h = torch.arange(self.query.shape[1], dtype=torch.int32, device="cpu").view(1, -1, 1, 1)
         try:
             return self.mask.run(b[:, None, :, None], h, q[:, None, :, None], kv[:, None, None, :])
@@ -192,7 +198,7 @@ class _Kernels:
             ) from error
 
     def _actions(self, blocks: int) -> list[Action]:
-        """For so many blocks read by all groups together."""
+        """Returns the actions of a call in which all groups together read `blocks` blocks."""
         heads, tokens, size = self.query.shape[1:]
         products = min(tokens, self.q_block) * blocks * self.page * heads
         slots = blocks * self.page * self.key.shape[0]
@@ -207,13 +213,14 @@ class _Kernels:
 
 
 def _on_sim(tensor: torch.Tensor) -> SimTensor:
-    """FlexCall refuses others."""
+    """Returns `tensor` as a SimTensor. `FlexCall.of` has refused all other tensors."""
     assert isinstance(tensor, SimTensor)
     return tensor
 
 
 def _empty_like(query: torch.Tensor) -> torch.Tensor:
-    """Dense memory in the order of the query's dimensions, of which the last stays the last."""
+    """Returns an uninitialized dense tensor with the query's shape and dimension order in memory.
+    The last dimension is always the innermost."""
     order = [*sorted(range(3), key=query.stride, reverse=True), 3]
     dense = torch.empty([query.shape[d] for d in order], dtype=query.dtype, device="cpu")
     return dense.permute([order.index(d) for d in range(4)])

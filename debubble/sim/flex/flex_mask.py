@@ -1,7 +1,7 @@
-"""A mask function on sim: traced when it is called, run on the memory that it read then.
+"""A mask function on sim: traced at each call, then run on the memory that the trace read.
 
-A compiler does the same. Python numbers and the addresses of tensors are baked in, so that a graph
-replays the mask of its capture, whatever the function would see by now.
+A compiler does the same. Python numbers and tensor addresses become constants, so a graph replays
+the mask of its capture, even if the Python values have changed since.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ class _Step(NamedTuple):
 
 @dataclass(slots=True)
 class MaskTrace:
-    """What a mask function computes, operator by operator, by slots of which the first four are
-    b, h, q and kv."""
+    """The operators of a mask function, in order. Their values are numbered slots, of which the
+    first four are b, h, q and kv."""
 
     captured: dict[int, torch.Tensor] = field(default_factory=dict)
-    """The memory that it reads: CPU data of tensors that were there before."""
+    """The CPU data of the existing tensors that the mask reads, by slot."""
     steps: list[_Step] = field(default_factory=list)
     num_slots: int = 0
     result: int = 0
 
     def run(self, *indices: torch.Tensor) -> torch.Tensor:
-        """The mask for CPU index tensors b, h, q and kv: bool, of the shape they broadcast to, or
-        smaller where it doesn't depend on one of them."""
+        """Returns the mask for CPU index tensors b, h, q and kv. It is bool, of the shape to which
+        they broadcast, or smaller if it doesn't depend on one of them."""
         values: list[Any] = [*indices, *[None] * (self.num_slots - len(indices))]
         for slot, tensor in self.captured.items():
             values[slot] = tensor
@@ -49,9 +49,10 @@ class MaskTrace:
 
 
 def trace(mask_mod: MaskMod) -> tuple[MaskTrace, list[SimTensor]]:
-    """Runs a mask function once, on tensors without values; also gives the tensors that it reads.
+    """Runs a mask function once, on tensors without values. Returns its trace and the tensors that
+    it reads.
 
-    RuntimeError with a sentence if it makes the host wait, writes to a tensor, reads host memory,
+    Raises RuntimeError if the function makes the host wait, writes to a tensor, reads host memory,
     or computes anything but one bool for each pair of positions.
     """
     tracing = Tracing()

@@ -1,4 +1,4 @@
-"""Listening to a mask function: which operators it calls, on what, and what no kernel could do."""
+"""Traces the operators of a mask function, and refuses those that no kernel could run."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from debubble.rules.operators import effects_of
 from ..tensor import SimTensor
 
 GROUPS, HEADS, ROWS, COLUMNS = 2, 7, 3, 5
-"""Four different sizes, so that a wrong shape is seen."""
+"""Four different sizes, so that a wrong shape shows up."""
 INDICES = ((GROUPS, 1, 1, 1), (1, HEADS, 1, 1), (GROUPS, 1, ROWS, 1), (GROUPS, 1, 1, COLUMNS))
-"""Shapes of b, h, q and kv: together they have one element for each pair of positions."""
+"""The shapes of b, h, q and kv. They broadcast to one element for each pair of positions."""
 LOOK_UP = {"index.Tensor", "gather", "take", "index_select", "embedding"}
-"""Operators that take positions in a tensor."""
+"""The operators that take positions in a tensor."""
 ASKS = {
     getattr(torch.Tensor, name)
     for name in ("__bool__", "__int__", "__float__", "__index__", "item", "tolist", "numpy")
 }
-"""What Python wants to know of a tensor, and what it can't do with many values at once."""
+"""Methods that turn a tensor into a Python value, which a mask function can't do in a kernel."""
 
 
 class Slot(int):
-    """Where a value stands while a trace runs."""
+    """The number of a value in a trace."""
 
 
 class Asking(TorchFunctionMode):
-    """Refuses what Python asks of a tensor in a mask function."""
+    """A mode that raises RuntimeError if a mask function turns a tensor into a Python value."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func in ASKS:
@@ -42,8 +42,8 @@ class Asking(TorchFunctionMode):
 
 
 class Tracing(TorchDispatchMode):
-    """In here a tensor has a shape and no values: what it holds can't matter, and needn't be there
-    yet. To learn the shape of a result, each has a stand-in full of ones."""
+    """A mode in which tensors have shapes but no values, because a trace can't depend on values and
+    they may not be computed yet. Operators run on stand-ins full of ones to find result shapes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,8 @@ class Tracing(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Else PyTorch imports its compiler, for a second, before the first operator."""
+        """Returns False, or PyTorch would spend a second importing its compiler before the first
+        operator."""
         return False
 
     @property
@@ -70,7 +71,8 @@ class Tracing(TorchDispatchMode):
         return index
 
     def slot_of(self, tensor: torch.Tensor) -> Slot:
-        """Its own; a tensor that wasn't met yet was there before."""
+        """Returns the slot of a tensor. A tensor without one existed before the trace, and is
+        captured now. Raises RuntimeError if it lies in host memory and is not a scalar."""
         slot = self._slots.get(id(tensor))
         if slot is not None:
             return slot
@@ -137,7 +139,8 @@ class Tracing(TorchDispatchMode):
         return type(value)(found)
 
     def _written(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> torch.Tensor | None:
-        """The tensor that an operator writes to, one that the function made; None if to none."""
+        """Returns the tensor that an operator writes to, or None. Raises RuntimeError if the mask
+        function didn't make that tensor itself."""
         for position, name in _written_arguments(func):
             tensor = args[position] if position < len(args) else kwargs[name]
             slot = self.slot_of(tensor)
@@ -150,9 +153,10 @@ class Tracing(TorchDispatchMode):
         return None
 
     def _expect_one_value_each(self, name: str, out: torch.Tensor, slots: list[Slot]) -> bool:
-        """Whether a result depends on positions; then it has one element for each of them."""
+        """Returns True if a result depends on positions. Raises RuntimeError if it then has not one
+        element for each of them, or if it is a new tensor made from no other."""
         if name.startswith("new_"):
-            slots = []  # Of that tensor it takes the dtype and the device only.
+            slots = []  # It takes only the dtype and device of that tensor.
         shapes = [self._stand_ins[s].shape for s in slots if s in self._by_position]
         if not slots and out.dim() > 0:
             raise RuntimeError(
@@ -195,7 +199,7 @@ def _written_arguments(func: Any) -> list[tuple[int, str]]:
 
 
 def _broadcast(shapes: list[torch.Size]) -> tuple[int, ...]:
-    """Of shapes that an operator has just broadcast."""
+    """Returns the shape to which `shapes` broadcast. An operator has already broadcast them."""
     most = max(map(len, shapes))
     return tuple(map(max, zip(*((1,) * (most - len(s)) + tuple(s) for s in shapes), strict=True)))
 

@@ -1,1 +1,1 @@
-"""Kernels and copies by address on sim: what they may reach, and running them."""
+"""Kernels and copies by address on sim: checks the memory that they reach, and runs them."""

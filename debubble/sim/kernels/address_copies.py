@@ -1,4 +1,4 @@
-"""Copies by address: one, or a batch in one call of the driver."""
+"""Copies by address: one copy, or a batch in one call of the driver."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class AddressCopies:
         self.device, self.addresses = device, addresses
 
     def copy(self, source: int, target: int, nbytes: int) -> None:
-        """RuntimeError for less than 0 bytes; for 0, nothing."""
+        """Copies `nbytes` bytes on the current stream. Does nothing for 0 bytes, and raises
+        RuntimeError for a negative number."""
         if nbytes < 0:
             raise RuntimeError(f"invalid value: {nbytes} bytes can't be copied")
         if nbytes > 0:
@@ -74,7 +75,7 @@ class AddressCopies:
 
 
 class ByteCopy(AddressWork):
-    """One or more copies in one direction, in one call."""
+    """One or more copies in one direction, queued by one call."""
 
     def begin(self) -> list[Upload | Download]:
         in_flight, source, target = self.device.in_flight, self.reads, self.writes
@@ -87,14 +88,15 @@ class ByteCopy(AddressWork):
             result = np.empty(source.nbytes, np.uint8)
             self.run(lambda: source.gather(result))
             return [in_flight.download(target, result, self.source)]
-        # Pageable memory is the host's own again from now on.
+        # The host may overwrite pageable memory as soon as this call returns.
         sent = source.gather() if kind == "h2d_pageable" else None
         self.run(lambda: target.scatter(source.gather() if sent is None else sent))
         return []
 
 
 def _groups(from_: np.ndarray, to: np.ndarray) -> Iterator[tuple[Direction, bool, np.ndarray]]:
-    """The copies by direction, and by whether their host memory is pageable; bool [N] each."""
+    """Yields each direction, True if its host memory is pageable, and a mask of its copies, bool
+    [N]. `from_` and `to` are the places of the N sources and targets."""
     yield "d2d", False, (from_ == DEVICE) & (to == DEVICE)
     for host, is_pageable in ((PINNED, False), (NOWHERE, True)):
         yield "h2d", is_pageable, (from_ == host) & (to == DEVICE)

@@ -1,4 +1,4 @@
-"""Work on pieces of memory by address: queued, kept under way until it is done, and captured."""
+"""Work on pieces of memory by address: queues it, keeps it in flight until done, or captures it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from ..tensor import SimTensor
 
 
 class AddressWork:
-    """One launch or call. It keeps the memory that it touches, though no tensor of sim: a graph
-    doesn't keep its inputs alive."""
+    """One launch or call. It keeps the memory that it touches alive, but no SimTensor, because a
+    graph doesn't keep its inputs alive."""
 
     reads_at_any_time = False
-    """As soon as it is asked for, and not only when the stream gets there."""
+    """True if the work may read as soon as the host queues it, before its stream gets there."""
 
     def __init__(
         self,
@@ -44,19 +44,20 @@ class AddressWork:
         self._written = [b.all_bytes() for b in written_blocks if isinstance(b, DeviceBlock)]
 
     def begin(self) -> list[Upload | Download]:
-        """Does the work on the bytes; returns what is under way until it ends."""
+        """Does the work on the bytes. Returns the transfers that stay in flight until it ends."""
         raise NotImplementedError
 
     def queue(self, tensors: Sequence[SimTensor] = ()) -> None:
-        """On the current stream; `tensors` are those that it may read and write as well."""
+        """Queues the work on the current stream, or captures it. `tensors` are the tensors that it
+        may read and write besides its pieces."""
         if self.device.capturing is not None:
             self.device.capturing.append(self._captured(tensors))
             return
         self._ends_at(self.device.perform([self.action], tensors, tensors, whole=False))
 
     def run(self, call: Callable[[], Any], written: Iterable[torch.Tensor] = ()) -> Any:
-        """Runs it now, and keeps it where it may have to be run again; `written` are CPU tensors
-        that it may write, beyond what it writes by address."""
+        """Runs `call` and returns its result. Saves it on the tape if an upload in flight may make
+        it run again. `written` are CPU tensors that it may write besides its pieces."""
         in_flight = self.device.in_flight
         if not in_flight.uploads:
             return call()
@@ -66,7 +67,7 @@ class AddressWork:
         return out
 
     def _ends_at(self, done_at: float) -> None:
-        """It was queued just now."""
+        """Does the work, which was queued just now and ends at `done_at`. Notes its accesses."""
         device = self.device
         reads, writes = self.reads, self.writes
         touches = [
@@ -92,4 +93,4 @@ class AddressWork:
 
 
 def _nothing() -> None:
-    """A capture moves no bytes."""
+    """Does nothing: captured work moves no bytes before a replay."""

@@ -1,4 +1,4 @@
-"""Where a kernel finds the addresses that it goes by, among its arguments."""
+"""Finds the addresses that a kernel uses among its arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .reach import Reach
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Views of a kernel's arguments, int64 [N] each."""
+    """Views of a kernel's arguments that hold its addresses and sizes, int64 [N] each."""
 
     sources: np.ndarray
     targets: np.ndarray
@@ -24,7 +24,7 @@ class Columns:
 
     @classmethod
     def found(cls, tensors: Iterable[torch.Tensor], by_address: ByAddress | None) -> Columns | None:
-        """None unless all three stand in arguments as rows, from the first element of a row on."""
+        """Returns the columns, or None unless each of the three begins a row of an argument."""
         if by_address is None:
             return None
         rows = [row for tensor in tensors for row in _rows(tensor)]
@@ -33,8 +33,8 @@ class Columns:
         return cls(*columns) if len(columns) == len(wanted) else None
 
     def are_reachable(self, addresses: AddressMap) -> bool:
-        """Whether the kernel could go by what stands there now. On a GPU it would end with an
-        illegal memory access; here it would take the process with it."""
+        """Returns True if the kernel may use the addresses that the columns hold now. With bad ones
+        it would end with an illegal memory access on a GPU, and would end this process on sim."""
         pieces = ByAddress(self.sources.copy(), self.targets.copy(), self.sizes.copy())
         try:
             Reach.of_kernel(addresses, pieces, "a kernel")

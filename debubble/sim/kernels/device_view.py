@@ -1,4 +1,4 @@
-"""Pinned memory as the device sees it: what a kernel runs on, now and when it is run again."""
+"""Pinned memory as the device sees it, for a kernel's first run and for later runs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..memory.pieces import Pieces
 
 
 class DeviceView:
-    """Of one run of a kernel that reads what `reading` holds, and writes `targets`.
+    """The device's view for one kernel, which reads the memory of `reading` and writes `targets`.
 
-    The host may see something else there: poison for what is still on its way, and once the
-    kernel has ended in modelled time, whatever the host wrote since.
+    The host may see other bytes there: poison for bytes still in flight and, once the kernel has
+    ended in modelled time, anything that the host has written since.
     """
 
     def __init__(
@@ -30,10 +30,11 @@ class DeviceView:
         self._all = reading.host + targets
         self._before, self._overlays = in_flight.seen_by_device(targets)
         self.written = np.empty(targets.nbytes, np.uint8)
-        """What the kernel left in its targets."""
+        """The bytes that the kernel left in its targets, uint8 [nbytes of targets]."""
 
     def run(self, call: Callable[[], Any]) -> Any:
-        """The host's view is as before afterwards, but for arguments that the kernel wrote to."""
+        """Runs `call` on the device's view and returns its result. Restores the host's view
+        afterwards, except for arguments that the kernel wrote to."""
         reading, host = self._reading, self._all.gather()
         sent = reading.read()
         for overlay in self._overlays:

@@ -1,4 +1,4 @@
-"""Guard bands: a kernel works on memory with a margin, so that a write beside it is seen."""
+"""Guard bands: run a kernel on memory with a margin, to detect writes outside its arguments."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from collections.abc import Callable
 import torch
 
 BAND = 4096
-"""Bytes on each side."""
+"""The size of the band on each side, in bytes."""
 UNTOUCHED = 0xFF
-"""What a band holds: NaN in every floating point type, -1 in every integer."""
+"""The byte that fills a band: NaN in every floating point type, -1 in every signed integer type."""
 LARGEST = 64 << 20
-"""Memory beyond this many bytes is used as it is: a second copy would cost too much."""
+"""The largest storage that gets bands, in bytes. A second copy of a larger one costs too much."""
 
 
 def guarded(
     call: Callable[[list[torch.Tensor]], None], tensors: list[torch.Tensor], name: str
 ) -> set[int]:
-    """Calls with tensors like those given, in memory between bands; then takes over what was
-    written. Returns the addresses of storages that nothing was written to. RuntimeError, and
-    nothing changed, if it wrote to a band."""
+    """Calls `call` with copies of `tensors` between guard bands, then copies the changes back.
+
+    Returns the addresses of the storages that `call` left unchanged. Raises RuntimeError, and
+    copies nothing back, if it wrote to a band."""
     copies: dict[int, _Guarded] = {}
     for tensor in tensors:
         storage = tensor.untyped_storage()
@@ -56,8 +57,8 @@ class _Guarded:
         return f"{int((self._back() != UNTOUCHED).nonzero()[0])} bytes behind its end"
 
     def take_over(self) -> bool:
-        """Only what changed: a kernel may also have written by an address that it was given.
-        Returns True if anything did."""
+        """Copies the changed bytes back, and returns True if there are any. Leaves the other bytes
+        alone, because the kernel may have written to the original by address."""
         changed = self.inside != self.before
         self.original[changed] = self.inside[changed]
         return bool(changed.any())
@@ -70,7 +71,8 @@ class _Guarded:
 
 
 def _over(copies: dict[int, _Guarded], tensor: torch.Tensor) -> torch.Tensor:
-    """The same view of the copy."""
+    """Returns the view of the guarded copy that corresponds to `tensor`, or `tensor` itself if its
+    storage has no bands."""
     memory = copies.get(tensor.untyped_storage().data_ptr())
     if memory is None:
         return tensor

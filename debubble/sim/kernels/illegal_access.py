@@ -1,7 +1,7 @@
-"""Kernels in Triton's interpreter touch only memory that sim knows.
+"""Checks that kernels in Triton's interpreter touch only memory that sim knows.
 
-Outside of it a GPU's kernel ends with "an illegal memory access was encountered". The interpreter
-would read or write there, and may end the process.
+An access outside it ends a GPU's kernel with "an illegal memory access was encountered". The
+interpreter would carry it out, which may end the process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _smallest, _largest = np.minimum.reduce, np.maximum.reduce
 
 
 class Running(NamedTuple):
-    """A kernel that runs now. `ranges`: its arguments' memory, as addresses of the first byte and
+    """A kernel that is running. `ranges`: its arguments' memory, as addresses of the first byte and
     of the byte after the last. `ready`: the functions that prepared `triton.language` in this run.
     """
 
@@ -38,7 +38,7 @@ running: ContextVar[Running | None] = ContextVar("the kernel that runs now", def
 
 
 class Checked:
-    """The interpreter's operations on memory, each checked before it happens."""
+    """The interpreter's memory operations, each checked before it runs."""
 
     def __init__(self, operations: Any) -> None:
         self._operations = operations
@@ -72,14 +72,14 @@ class Checked:
     ) -> None:
         if addresses.size == 0:
             return
-        # Without the wrappers of min() and max(), which take as long again.
+        # Skips the wrappers of min() and max(), which would double the time.
         first, last = int(_smallest(addresses, None)), int(_largest(addresses, None))
         kernel = running.get()
         ranges = kernel.ranges if kernel else []
         for start, end in ranges:
             if start <= first and last + nbytes <= end:
                 return
-        # A mask made of scalars comes as integers, which would be taken for places.
+        # A mask made of scalars comes as integers, which NumPy would use as indices.
         touched = addresses if mask is None else addresses[mask.astype(bool)]
         self._look_up_each(touched, nbytes, ranges, does)
 
@@ -112,7 +112,8 @@ def _refuse(address: int, nbytes: int, does: str) -> NoReturn:
 
 
 def ranges_of(values: Iterable[Any]) -> Iterator[tuple[int, int]]:
-    """Yields the memory of the tensors in a kernel's arguments, in tuples and descriptors too."""
+    """Yields the address range of each tensor in a kernel's arguments, in tuples and descriptors
+    too."""
     for value in values:
         if isinstance(value, tuple):
             yield from ranges_of(value)

@@ -1,5 +1,5 @@
-"""What sim replaces in Triton's interpreter, once a process: a run that Ctrl-C ends, at any line,
-leaves nothing to restore."""
+"""Replaces parts of Triton's interpreter, once in each process. A run leaves nothing to restore,
+even if Ctrl-C ends it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ is_launch: ContextVar[bool] = ContextVar("a launch on sim runs now", default=Fal
 
 
 def run_kernel(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str, Any]) -> None:
-    """Runs a launched kernel and checks its `tl.device_assert`, as a GPU does if TRITON_DEBUG is 1:
-    RuntimeError with the kernel's name and the assertion's text if it is false."""
+    """Runs a launched kernel and checks its `tl.device_assert`, as a GPU does if TRITON_DEBUG is 1.
+
+    Raises RuntimeError with the kernel's name and the assertion's text if the assertion fails."""
     interpreted: Any = type(unwrapped(kernel))
     if interpreted.__name__ == "InterpretedFunction":
         look_up_once()
@@ -39,10 +40,10 @@ def run_kernel(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str, 
 
 
 class _Options:
-    """The interpreter's options: others for a launch than for a kernel that is called directly."""
+    """The interpreter's options, which differ between a launch and a direct call of a kernel."""
 
     def __init__(self, options: Any) -> None:
-        # With debug alone Triton also looks for an overflow in each sum of integers: too slow.
+        # With debug alone Triton also checks each integer sum for overflow, which is too slow.
         self._of_launch = replace(options, debug=True, sanitize_overflow=False)
         self._options = options
 
@@ -52,10 +53,11 @@ class _Options:
 
 @cache
 def check_runs() -> None:
-    """Makes each kernel that is interpreted from now on raise IllegalMemoryAccess if it reads or
-    writes outside of its arguments' memory, device memory and pinned memory. A number that
-    overflows is infinite, without a warning. A version of Triton without functions of these names
-    stays as it is."""
+    """Makes each kernel interpreted from now on raise IllegalMemoryAccess if it reads or writes
+    outside its arguments' memory, device memory and pinned memory.
+
+    A float that overflows becomes infinite, without a warning. Changes nothing in a version of
+    Triton that lacks the functions replaced here."""
     from triton.runtime import interpreter
 
     if not {"_interpreter", "GridExecutor"} <= vars(interpreter).keys():
@@ -80,7 +82,8 @@ def check_runs() -> None:
 
     @wraps(run_grid)
     def run_in_its_own_context(executor: Any, *args: Any, **meta: Any) -> Any:
-        """What a run sets ends with its context, whatever line Ctrl-C hits."""
+        """Runs the kernel in a context of its own, so that the variables it sets end with the run,
+        even if Ctrl-C interrupts it."""
         return copy_context().run(run_now, executor, args, meta)
 
     to_host, from_host = (
@@ -89,7 +92,8 @@ def check_runs() -> None:
 
     @wraps(to_host)
     def arguments(executor: Any, args: tuple, meta: dict[str, Any]) -> Any:
-        """A launch has CPU data already, and a copy onto itself would touch all of it."""
+        """Returns a launch's arguments as they are: they are CPU data already, and copying them
+        back would write to all of it."""
         return (args, meta) if is_launch.get() else to_host(executor, args, meta)
 
     @wraps(from_host)
@@ -113,8 +117,8 @@ def check_runs() -> None:
 def prepare_once(interpreted: Any) -> None:
     """Makes each function that a kernel calls prepare `triton.language` once in each run.
 
-    The interpreter does so for each call, and `tl.sum` and `tl.zeros` are such functions: it looks
-    through all of the language for what to replace, which takes a third of a kernel's time.
+    The interpreter prepares it at every call, of `tl.sum` and `tl.zeros` too: it searches the whole
+    language for functions to replace, which takes a third of a kernel's time.
     """
     prepare_and_call = interpreted.__call__
     if hasattr(prepare_and_call, "__wrapped__"):
@@ -135,9 +139,10 @@ def prepare_once(interpreted: Any) -> None:
 
 @cache
 def look_up_once() -> None:
-    """Makes the interpreter look up the language's built-in functions, and NumPy's type for each of
-    Triton's, once instead of in each launch, where it takes a seventh of the time. A version of
-    Triton without functions of these names stays as it is."""
+    """Makes the interpreter look up the language's built-in functions, and the NumPy type of each
+    Triton type, once instead of in each launch, where this takes a seventh of the time.
+
+    Changes nothing in a version of Triton that lacks the functions replaced here."""
     from triton.language.core import is_builtin
     from triton.runtime import interpreter
 
@@ -166,7 +171,8 @@ def look_up_once() -> None:
 
 
 def _floats_in_fp32(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Returns `convert`, which makes a kernel's float argument a scalar of fp32, as on a GPU."""
+    """Returns a version of `convert` that makes a kernel's float argument an fp32 scalar, as on a
+    GPU."""
     import triton.language as tl
     from triton.runtime.interpreter import TensorHandle
 
@@ -181,8 +187,8 @@ def _floats_in_fp32(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 @cache
 def choose_first_config() -> None:
-    """Makes `@triton.autotune` choose the first configuration that its pruning leaves, since there
-    is no GPU to time them on."""
+    """Makes `@triton.autotune` choose the first configuration that its pruning leaves, because
+    there is no GPU to time them on."""
     from triton.runtime.autotuner import Autotuner
 
     def untimed(self: Any, *args: Any, config: Any, **meta: Any) -> list[float]:

@@ -1,4 +1,4 @@
-"""A kernel that reaches host memory or goes by addresses: run on what it finds when it runs."""
+"""Runs a kernel that reaches pinned host memory or uses addresses, on the bytes it finds there."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from .reach import Reach
 
 
 class KernelRun(AddressWork):
-    """Its pinned arguments, and what it reads by address in pinned memory, are the device's to read
-    until it ends; what it writes by address in pinned memory arrives then."""
+    """One launch of a kernel that uses pinned memory or addresses.
+
+    The device may read its pinned arguments, and pinned memory by address, until the kernel ends.
+    Its writes to pinned memory by address arrive at the end."""
 
     def __init__(
         self,
@@ -34,12 +36,13 @@ class KernelRun(AddressWork):
         on_host: list[torch.Tensor],
         may_run_again: Callable[[], bool],
     ) -> None:
-        """`reach` is what it reaches by address; the tensors are its arguments. `may_run_again`
-        is asked when memory that it reads was overwritten."""
+        """`reach` is the memory that the kernel reaches by address; `on_device` and `on_host` are
+        its tensor arguments. `may_run_again` is called before the kernel runs again because the
+        host has overwritten memory that it reads."""
         blocks = reach.from_.blocks, reach.to.blocks
         super().__init__(device, action, reach.read(), reach.written(), *blocks)
         self.result: Any = None
-        """What the kernel returned, for a plain function."""
+        """The return value of a kernel that is a plain function."""
         self._call, self._may_run_again = call, may_run_again
         self._host_reads = Pieces.together(map(Pieces.of, on_host)) + reach.host_sources
         self._host_writes = reach.host_targets

@@ -1,4 +1,4 @@
-"""Launches of kernels: on the CPU data of their tensors, each of modelled length."""
+"""Launches kernels on the CPU data of their tensors, and gives each launch a modelled length."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Launches:
     def __init__(self, device: SimDevice, addresses: AddressMap) -> None:
         self.device, self.addresses = device, addresses
         self.only: frozenset[str] | None = None
-        """Names of the Triton kernels that run; the others are launched, timed and recorded alone.
-        None: all run."""
+        """Names of the Triton kernels that run, or None if all run. All other kernels are only
+        launched, timed and recorded."""
 
     def __call__(
         self,
@@ -94,8 +94,8 @@ class Launches:
         args: tuple,
         meta: dict[str, Any],
     ) -> None:
-        """Asked when it runs, in each replay of a graph too. Tensors that the kernel turns out to
-        leave as they are go from `written`."""
+        """Runs the kernel if `only` allows it, which is checked at each run and so in each replay.
+        Removes from `written` the tensors that the kernel left unchanged."""
         if self.only is None or name in self.only:
             unchanged = _run_guarded(kernel, grid, args, meta)
             written[:] = [
@@ -115,8 +115,8 @@ def _expect_pinned(on_host: list[torch.Tensor], name: str) -> None:
 
 
 def _run_guarded(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str, Any]) -> set[int]:
-    """Runs a Triton kernel, which could write anywhere, between guard bands. Returns the addresses
-    of storages that it left as they were."""
+    """Runs a Triton kernel on arguments between guard bands, because it could write anywhere.
+    Returns the addresses of the storages that it left unchanged."""
 
     def call(tensors: list[torch.Tensor]) -> None:
         in_order = iter(tensors)
@@ -128,8 +128,8 @@ def _run_guarded(kernel: Any, grid: tuple[int, ...], args: tuple, meta: dict[str
 
 
 def _action(name: str, work: Work, inputs: list[torch.Tensor], reach: Reach | None) -> Action:
-    """Of what it reaches by address the part in host memory goes over the link, as its pinned
-    arguments then do."""
+    """Returns the action of a launch. If the kernel uses addresses, the bytes that it reaches in
+    host memory and its pinned arguments go over the link."""
     over_link = 0
     if reach is not None:
         pinned = [tensor for tensor in inputs if type(tensor) is not SimTensor]

@@ -1,4 +1,4 @@
-"""What copies and kernels reach by address, checked before anything happens to it."""
+"""Finds and checks the memory that copies and kernels reach by address, before they run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ BEHIND = "goes on behind its allocation"
 
 @dataclass(frozen=True)
 class Reach:
-    """Pieces with bytes: `sources`, `targets`, `sizes` int64 [N], and where they lie."""
+    """The N non-empty pieces of a copy or kernel: `sources`, `targets` and `sizes`, int64 [N], and
+    the places of the sources (`from_`) and targets (`to`)."""
 
     sources: np.ndarray
     targets: np.ndarray
@@ -36,9 +37,11 @@ class Reach:
     def of_copies(
         cls, addresses: AddressMap, sources: np.ndarray, targets: np.ndarray, sizes: np.ndarray
     ) -> Reach:
-        """RuntimeError for less than a byte, for null, for a piece that goes on behind its
-        allocation, and where neither side is in device memory: device memory that was freed
-        can't be told from host memory."""
+        """Returns the reach of copies, int64 [N] each.
+
+        Raises RuntimeError for a piece of less than one byte, for a null address, for a piece that
+        extends past its allocation, and if neither side is in device memory. Freed device memory
+        can't be distinguished from host memory."""
         refuse = _Refusal("invalid value", sources, targets, sizes)
         refuse(0, sizes <= 0, "has no bytes")
         reach = cls._found(addresses, sources, targets, sizes)
@@ -51,7 +54,9 @@ class Reach:
 
     @classmethod
     def of_kernel(cls, addresses: AddressMap, by_address: ByAddress, name: str) -> Reach:
-        """RuntimeError for what is neither in device memory nor in pinned host memory, and for a
+        """Returns the reach of a kernel, without its empty pieces.
+
+        Raises RuntimeError for a piece outside device memory and pinned host memory, and for a
         size below 0."""
         columns = by_address.sources, by_address.targets, by_address.sizes
         numbers = np.flatnonzero(by_address.sizes)
@@ -74,7 +79,7 @@ class Reach:
         return cls(sources, targets, sizes, *places)
 
     def read(self, which: np.ndarray | slice = ALL) -> Pieces:
-        """Sources of some of the pieces, by bool [N]."""
+        """Returns the sources of the pieces that `which`, bool [N], selects; by default of all."""
         return Pieces(self.sources[which], self.sizes[which], held=self.from_.held())
 
     def written(self, which: np.ndarray | slice = ALL) -> Pieces:
@@ -90,13 +95,13 @@ class Reach:
 
     @property
     def device_bytes(self) -> int:
-        """Read and written there."""
+        """The bytes read from device memory plus the bytes written to it."""
         return sum(int(self.sizes[p.code == DEVICE].sum()) for p in (self.from_, self.to))
 
 
 @dataclass(frozen=True)
 class _Refusal:
-    """RuntimeError for the first piece that something is wrong with, by its descriptor's number."""
+    """A check that raises RuntimeError for the first bad piece, with its descriptor's number."""
 
     what: str
     sources: np.ndarray

@@ -1,1 +1,1 @@
-"""Memory of sim: blocks, their addresses, who touched them, and the copies under way to them."""
+"""Memory of sim: blocks, their addresses, the accesses to them, and the copies in flight."""

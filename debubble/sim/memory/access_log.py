@@ -1,4 +1,4 @@
-"""Who touched which bytes: what accesses by address are compared with, to find races."""
+"""A log of which access touched which bytes, with which accesses by address are compared."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .pieces import span_of
 from .range_table import RangeTable, Rows
 
 STREAM, ORDER, WRITES, BY_ADDRESS, NUMBER = range(5)
-"""Columns of the log."""
+"""The columns of the log."""
 
 Knowledge = Callable[[int], int]
-"""How much of a stream's work, by the stream's number, is known to come first."""
+"""A function from a stream's number to how many of its items are known to come first."""
 
 
 class Touch(NamedTuple):
-    """Ranges of bytes, all read or all written: `starts`, `ends` int64 [N]."""
+    """N ranges of bytes that are all read or all written: `starts` and `ends`, int64 [N]."""
 
     starts: np.ndarray
     ends: np.ndarray
     writes: bool
     at_any_time: bool = False
-    """From when the host asks for it, and not only when the stream gets there."""
+    """True if the access may happen as soon as the host queues it, before its stream gets there."""
 
 
 def range_of(past: Past) -> Span:
@@ -36,7 +36,7 @@ def range_of(past: Past) -> Span:
 
 
 def touches_of(past: Past) -> list[Touch]:
-    """None for an empty range."""
+    """Returns the byte ranges of a past access as touches, or [] if it touched no byte."""
     if not isinstance(past.where, (tuple, torch.Tensor)):
         starts, ends = past.where.ranges()
         return [Touch(starts, ends, past.wrote)] if len(starts) else []
@@ -48,15 +48,17 @@ class Conflict(NamedTuple):
     access: Access
     wrote: bool
     at_any_time: bool
-    """Of the new access: waiting in the stream is not enough."""
+    """True if the new access may happen as soon as it is queued, so a wait in its stream doesn't
+    order it."""
 
 
 class AccessLog:
-    """Accesses to the allocations that are used by address, until everybody knows of them.
+    """Accesses to allocations that are used by address, as long as they can be part of a race.
 
-    A row goes once the host has seen its work, once its memory is freed, or once a later access
-    that waited for it covers it: who is in order with that one is in order with this one. So the
-    log of a small pool of blocks stays small, however many transfers go through it.
+    A row is dropped once the host knows its work to be done, once its memory is freed, or once a
+    later access that waited for it covers it: work ordered after the later access is also ordered
+    after the earlier one. So the log of a small pool of blocks stays small, no matter how many
+    transfers go through it.
     """
 
     def __init__(self) -> None:
@@ -70,8 +72,8 @@ class AccessLog:
         return len(self._table)
 
     def follow(self, block: Block) -> None:
-        """From now on what happens to this allocation is in the log; what happened before, by
-        tensors, is taken over into it."""
+        """Starts to log the accesses to this allocation, and moves its earlier accesses by tensors
+        into the log."""
         if block.log is self:
             return
         self._drop_freed()
@@ -95,8 +97,9 @@ class AccessLog:
         *,
         by_address: bool,
     ) -> list[Conflict]:
-        """Returns what nothing orders before this: one conflict for each access. Two accesses by
-        tensors are not compared. `known` is what the stream waits for, all of its own included."""
+        """Adds an access, and returns a conflict for each logged access that nothing orders before
+        it. Doesn't compare two accesses by tensors. `known` covers the work that the stream has
+        waited for, and all of its own work."""
         self._drop_freed()
         conflicts: dict[Access, Conflict] = {}
         for touch in touches:
@@ -108,7 +111,8 @@ class AccessLog:
         return list(conflicts.values())
 
     def ranges_by(self, access: Access, wrote: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Returns starts and ends, int64 [N], of what an access by tensors touches."""
+        """Returns the starts and ends, int64 [N] each, of the ranges that an access by tensors
+        touches."""
         found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
         for rows in self._table:
             values = rows.values
@@ -119,7 +123,7 @@ class AccessLog:
         return np.concatenate(starts), np.concatenate(ends)
 
     def host_saw(self, known: Knowledge) -> None:
-        """Drops what the host has waited for."""
+        """Drops the rows of work that the host knows to be done."""
         for rows in self._table:
             rows.drop(rows.values[:, ORDER] <= _limits(rows, known))
         self._forget_accesses()
@@ -168,14 +172,15 @@ class AccessLog:
                 rows.drop((rows.ends > start) & (rows.starts < end))
 
     def _forget_accesses(self) -> None:
-        """Those without a row."""
+        """Forgets the accesses that have no row left."""
         alive = {n for rows in self._table for n in np.unique(rows.values[:, NUMBER]).tolist()}
         self._accesses = {n: access for n, access in self._accesses.items() if n in alive}
         self._forget_at = self._count + max(64, len(alive))
 
 
 class _Follower:
-    """Hears that an allocation is gone, whoever runs at that moment: its address may come again."""
+    """A watcher that notes the span of a freed allocation, because its addresses may be reused. The
+    log drops its rows later: memory may be freed at any line."""
 
     def __init__(self, span: Span, freed: list[Span], followed: set[_Follower]) -> None:
         self._span, self._freed, self._followed = span, freed, followed
@@ -186,6 +191,6 @@ class _Follower:
 
 
 def _limits(rows: Rows, known: Knowledge) -> np.ndarray:
-    """[n]: how much is known of each row's stream."""
+    """Returns int64 [n]: how many items of each row's stream are known to come first."""
     streams, which = np.unique(rows.values[:, STREAM], return_inverse=True)
     return np.array([known(stream) for stream in streams.tolist()], np.int64)[which]

@@ -1,4 +1,4 @@
-"""Which allocation an address lies in: device memory of sim, or pinned host memory."""
+"""Finds the allocation that an address lies in: device memory of sim, or pinned host memory."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from debubble.contract.addresses import MemoryRange
 from .blocks import ALLOCATIONS, Allocations, Block
 
 NOWHERE, DEVICE, PINNED = 0, 1, 2
-"""Pageable host memory, null, and what is nobody's are nowhere."""
+"""The codes of places. Pageable host memory, null, and addresses of no allocation are NOWHERE."""
 CODES = {"device": DEVICE, "pinned": PINNED}
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Of N ranges: where each begins, and whether all of it lies there."""
+    """The places of N address ranges."""
 
     code: np.ndarray
-    """[N] int8"""
+    """int8 [N]: NOWHERE, DEVICE or PINNED for the first byte of each range."""
     fits: np.ndarray
-    """[N] bool"""
+    """bool [N]: True if the whole range lies in that allocation."""
     blocks: list[Block]
-    """All that the ranges touch."""
+    """All blocks that the fitting ranges touch."""
 
     def held(self) -> list[object]:
-        """What keeps their memory."""
+        """Returns objects that keep the blocks' memory alive."""
         return [block.hold() for block in self.blocks]
 
 
 class AddressMap:
-    """Looks blocks up in a table that it makes again when one came or went since, and only if a
-    look-up then finds nothing, or what is gone."""
+    """A table of blocks by address. It is rebuilt if blocks were added or freed since it was built
+    and a look-up finds no block, or a freed one."""
 
     def __init__(self, allocations: Allocations = ALLOCATIONS) -> None:
         self._allocations = allocations
@@ -43,7 +43,8 @@ class AddressMap:
         self._make()
 
     def range_at(self, address: int) -> MemoryRange | None:
-        """The largest range around an address: pinned ranges side by side count as one."""
+        """Returns the largest range around an address, or None if no allocation contains it.
+        Adjacent pinned ranges count as one."""
         places = self.look_up(np.array([address]), np.array([1]))
         if places.code[0] == NOWHERE:
             return None
@@ -52,14 +53,14 @@ class AddressMap:
         return MemoryRange(places.blocks[0].place, start, int(self._run_ends[at]) - start)
 
     def look_up(self, starts: np.ndarray, sizes: np.ndarray) -> Places:
-        """Of ranges of at least one byte: `starts`, `sizes` int64 [N]."""
-        # Again, if garbage is collected meanwhile: a new table may be too old as well.
+        """Returns the places of N ranges of at least one byte each: `starts`, `sizes` int64 [N]."""
+        # A loop, because garbage collected meanwhile can make the new table too old as well.
         while (found := self._find(starts, starts + sizes)) is None:
             self._make()
         return found
 
     def _find(self, starts: np.ndarray, ends: np.ndarray) -> Places | None:
-        """None if the table is too old to say."""
+        """Returns the places of the ranges, or None if the table is too old to tell."""
         at = np.searchsorted(self._starts, starts, "right") - 1
         is_there = starts < self._ends[at]
         fits = is_there & (ends <= self._run_ends[at])
@@ -73,7 +74,7 @@ class AddressMap:
         return Places(code, fits, [b for b in blocks if b])
 
     def _known(self, at: int) -> Block | None:
-        """A block of the table, if it still lies where it did."""
+        """Returns block number `at` of the table, or None if it was freed or moved."""
         block = self._blocks[at]()
         same = block is not None and block.span() == (self._starts[at], self._ends[at])
         return block if same else None
@@ -82,7 +83,7 @@ class AddressMap:
         self._made_at = self._allocations.changes
         blocks = [b for b in (r() for r in list(self._allocations.blocks.values())) if b]
         spans = sorted((*block.span(), CODES[block.place], i) for i, block in enumerate(blocks))
-        # The first stands for what lies below all others, and is nowhere.
+        # The first row, NOWHERE, stands for all addresses below the first block.
         lowest = np.iinfo(np.int64).min
         with_bytes = (span for span in spans if span[0] < span[1])
         table = np.array([(lowest, lowest, NOWHERE, -1), *with_bytes], np.int64)
@@ -92,7 +93,7 @@ class AddressMap:
         self._find_runs()
 
     def _find_runs(self) -> None:
-        """Pinned ranges side by side may be one buffer that was registered in parts."""
+        """Joins adjacent pinned ranges, which may be one buffer that was registered in parts."""
         goes_on = (
             (self._starts[1:] == self._ends[:-1])
             & (self._codes[1:] == PINNED)

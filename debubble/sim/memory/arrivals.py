@@ -1,4 +1,4 @@
-"""Bytes on their way to pinned host memory: there is poison where they will be."""
+"""Downloads in flight to pinned host memory, whose targets hold poison until the bytes arrive."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from .pieces import Pieces
 from .range_table import RangeTable
 
 POISON_BYTE = 0xFF
-"""NaN in every floating point type, -1 in every integer."""
+"""The byte of the poison: NaN in every floating point type, -1 in every signed integer type."""
 NUMBER, OFFSET = range(2)
-"""Columns of the table: the download, and where its result holds the range's first byte."""
+"""The table's columns: the download, and the position of the range's first byte in its result."""
 
 
 @dataclass(slots=True, eq=False)
 class Download:
     host: Pieces
     result: np.ndarray
-    """uint8 [nbytes of host]: what will be there."""
+    """The bytes that will arrive, uint8 [nbytes of host]."""
     source: SourceLine | None
     number: int = 0
 
 
 class Overlay(NamedTuple):
-    """Bytes of some pieces that are still on their way: `nbytes` from `start` of the pieces' flat
-    array are those from `offset` of a download's result."""
+    """Bytes of some pieces that are still in flight: `nbytes` bytes from `start` of the pieces'
+    flat array are the bytes from `offset` of a download's result."""
 
     download: Download
     offset: int
@@ -43,15 +43,15 @@ class Overlay(NamedTuple):
 
 
 class Arrivals:
-    """What is under way, by address. Where a later download covers an earlier one, nobody will see
-    the bytes of the earlier one any more."""
+    """The downloads in flight, by address. A range that a later download covers is dropped from the
+    earlier one."""
 
     def __init__(self) -> None:
         self._table = RangeTable()
         self._downloads: dict[int, Download] = {}
         self._count = 0
         self._first, self._end = 0, 0
-        """No byte under way lies outside of these addresses."""
+        """All bytes in flight lie between these addresses."""
 
     def __bool__(self) -> bool:
         return bool(self._downloads)
@@ -76,7 +76,8 @@ class Arrivals:
         host.fill(POISON_BYTE)
 
     def finish(self, download: Download) -> None:
-        """Its bytes are there, but for those that a later one brings as well."""
+        """Writes a download's bytes to its target. Bytes that a later download also writes stay
+        poison."""
         number = download.number
         del self._downloads[number]
         for rows in self._table:
@@ -88,22 +89,22 @@ class Arrivals:
             shared.fill(POISON_BYTE)
 
     def over(self, pieces: Pieces) -> list[Overlay]:
-        """Where bytes of these pieces are under way; the latest comes last."""
+        """Returns an overlay for each range of these pieces that is in flight, the latest last."""
         found: list[tuple[int, int, int, int]] = []
         for shared, columns in self._shared_with(pieces):
             found += zip(*(c.tolist() for c in (*columns, shared.sizes)), strict=True)
         return [Overlay(self._downloads[number], *where) for number, *where in sorted(found)]
 
     def at(self, start: int, end: int) -> Download | None:
-        """One that brings bytes to this range, if there is one."""
+        """Returns the latest download in flight to the addresses `start` to `end - 1`, or None."""
         if start == end or end <= self._first or start >= self._end:
             return None
         overlays = self.over(Pieces(np.array([start]), np.array([end - start])))
         return overlays[-1].download if overlays else None
 
     def _shared_with(self, pieces: Pieces) -> Iterator[tuple[Pieces, tuple[np.ndarray, ...]]]:
-        """The bytes of these pieces that are under way, with the numbers of the downloads, and
-        where they are in the downloads' results and in the flat array of the pieces."""
+        """Yields the bytes of these pieces that are in flight, with the downloads' numbers, their
+        offsets in the downloads' results, and their offsets in the pieces' flat array."""
         for rows in self._table if self else ():
             found, which = rows.overlapping(pieces.starts, pieces.ends)
             starts = np.maximum(rows.starts[found], pieces.starts[which])

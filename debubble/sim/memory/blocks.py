@@ -1,4 +1,4 @@
-"""Allocations of sim: every tensor that views one piece of device memory shares its Block."""
+"""Allocations of sim: all tensors that view the same device memory share one Block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from debubble.contract.source_line import SourceLine, source_line
 
 
 class Access(NamedTuple):
-    """Who touched a block last: a stream's number, the place in its queue, the line."""
+    """An access to a block: the stream's number, the place in its queue, and the source line."""
 
     stream: int
     order: int
@@ -24,19 +24,19 @@ class Access(NamedTuple):
 
 
 Span = tuple[int, int]
-"""Addresses of the first byte of a range and of the one behind its last."""
+"""The addresses of a range's first byte and of the byte after its last."""
 
 
 class Part(Protocol):
-    """Some of the bytes that a tensor looks at."""
+    """Some of the bytes that a tensor views."""
 
     def ranges(self) -> tuple[np.ndarray, np.ndarray]: ...
     def span(self) -> Span: ...
 
 
 class Past(NamedTuple):
-    """That work touched all of a range: all that a tensor on sim looks at, by its data, a part of
-    it, or a span of host memory. (A tensor would keep that from being freed.)"""
+    """A past access to all bytes of `where`: the CPU data of a tensor on sim, a part of it, or a
+    span of pinned host memory. (A tensor would keep that memory from being freed.)"""
 
     access: Access
     where: torch.Tensor | Span | Part
@@ -44,14 +44,14 @@ class Past(NamedTuple):
 
 
 class GivenBack(NamedTuple):
-    """Device memory that nobody holds any more, while work on other streams may still use it."""
+    """Freed device memory that work on other streams may still use."""
 
     owner: int
-    """The stream on which it was asked for: by PyTorch's rule it is handed out there again, at
-    once, to whoever asks next."""
+    """The stream on which the memory was allocated. PyTorch may reuse it at once for the next
+    allocation on that stream."""
     nbytes: int
     uses: tuple[Access, ...]
-    """The last one of each other stream."""
+    """The last access of each other stream."""
 
 
 class FreeWatcher(Protocol):
@@ -59,25 +59,27 @@ class FreeWatcher(Protocol):
 
 
 class Log(Protocol):
-    """Keeps who touched the blocks that it follows, by their bytes."""
+    """A log of the accesses to the blocks that it follows, by their bytes."""
 
     def follow(self, block: Block) -> None: ...
 
 
 class InUse:
-    """Bytes of device memory that tensors hold, counted as PyTorch's allocator hands them out:
-    only where somebody asks for such figures."""
+    """The bytes of device memory that tensors occupy, rounded as PyTorch's allocator rounds them.
+    Counted only inside `as_cuda`."""
 
     def __init__(self) -> None:
         self.is_counted = False
         self.now = self.most = self.allocations = 0
         self.cached = 0
-        """The most that was in use since the allocator's cache was emptied."""
+        """The most bytes in use since the allocator's cache was emptied."""
         self.limit: int | None = None
-        """Bytes that there are, or None for as many as this machine gives."""
+        """The number of bytes that can be allocated, or None for no limit but this machine's."""
 
     def take(self, nbytes: int) -> int:
-        """How many bytes that many are rounded up to."""
+        """Counts an allocation, and returns its size rounded up to a multiple of ROUNDED_TO.
+
+        Raises torch.OutOfMemoryError if it exceeds the limit."""
         self.expect_room(nbytes)
         rounded = -(-nbytes // ROUNDED_TO) * ROUNDED_TO
         self.now += rounded
@@ -90,7 +92,8 @@ class InUse:
         self.now -= nbytes
 
     def expect_room(self, nbytes: int) -> None:
-        """torch.OutOfMemoryError if this many bytes more are too many."""
+        """Raises torch.OutOfMemoryError if `nbytes` more bytes exceed the limit, even after a
+        garbage collection."""
         if self.limit is None or self.now + nbytes <= self.limit:
             return
         gc.collect()
@@ -99,7 +102,8 @@ class InUse:
 
 
 def out_of_memory(nbytes: int | None = None, free: int | None = None) -> torch.OutOfMemoryError:
-    """Begins as PyTorch's own does, since programs look for these words."""
+    """Returns an error whose text begins like PyTorch's own, because programs search for these
+    words."""
     tried = "" if nbytes is None else f" Tried to allocate {nbytes / GIB:.2f} GiB."
     there = "" if free is None else f" and {free / GIB:.2f} GiB of it are free"
     return torch.OutOfMemoryError(
@@ -110,16 +114,16 @@ def out_of_memory(nbytes: int | None = None, free: int | None = None) -> torch.O
 
 GIB = 1 << 30
 NO_MEMORY = "DefaultCPUAllocator"
-"""Named by PyTorch's error where the CPU's memory doesn't suffice."""
+"""The allocator that PyTorch's error names if the CPU is out of memory."""
 ROUNDED_TO = 512
-"""Bytes."""
+"""PyTorch's allocator rounds sizes up to a multiple of this many bytes."""
 MOST_FREED = 256
-"""Blocks whose last line is remembered."""
+"""The number of freed blocks whose line is remembered."""
 IN_USE = InUse()
 
 
 class Block:
-    """One allocation. Its watchers hear when the last tensor over it is gone."""
+    """One allocation. Its watchers are told when the last tensor that views it is freed."""
 
     __slots__ = (
         "__weakref__",
@@ -139,66 +143,67 @@ class Block:
     )
     place: Literal["device", "pinned"]
     in_use = IN_USE
-    """Asked of the class, since a module's names are gone when Python ends before its tensors."""
+    """The counter, as a class attribute, because at exit Python may clear a module's names before
+    it frees the last tensors."""
 
     def __init__(self) -> None:
         self.last_write: Access | None = None
         self.last_read: Access | None = None
-        """Since it was written last."""
+        """The last read since the last write."""
         self.others: dict[tuple[int, bool], Access] | None = None
-        """Accesses in no order with these two, such as to another part: the last one of each
-        stream, and True for a write."""
+        """Other accesses that nothing orders with these two, such as accesses to another part: the
+        last one by stream, and by True for a write."""
         self.past: list[Past] | None = None
-        """The last accesses to parts of it, while it isn't used by address."""
+        """The last accesses to parts of it, until it is used by address."""
         self.log: Log | None = None
-        """Where they are instead from then on."""
+        """The log of its accesses once it is used by address."""
         self.made_by: Access | None = None
         self.is_on_map = False
         self.counted = 0
-        """Bytes of it in IN_USE."""
+        """The bytes of it that IN_USE counts."""
         self.owner = 0
-        """The stream on which it was asked for, by its number."""
+        """The number of the stream on which it was allocated."""
         self.returns: deque[GivenBack] | None = None
-        """Where it goes when nobody holds it any more."""
+        """The queue that gets it when it is freed while other streams may still use it."""
         self.elsewhere: dict[int, Access] | None = None
         """The last access of each stream but the owner's."""
         self.kept_for: set[int] = set()
-        """Streams that it was recorded on: it is not handed out before they are done with it."""
+        """The streams that `record_stream` named: it is not reused before they are done with it."""
         self.watchers: WeakSet[FreeWatcher] | None = None
 
     def span(self) -> Span:
-        """Where it begins and ends."""
+        """Returns the addresses of its first byte and of the byte after its last."""
         raise NotImplementedError
 
     def hold(self) -> object:
-        """What keeps its bytes, though not the block itself, from being freed."""
+        """Returns an object that keeps its bytes, but not the block itself, from being freed."""
         raise NotImplementedError
 
     def forget_accesses(self) -> None:
-        """Must be called when all that was queued is done, or was never queued."""
+        """Forgets all accesses. Call it when all queued work is done, or was never queued."""
         self.last_write = self.last_read = self.others = self.made_by = self.past = None
 
     def used_by(self, access: Access) -> None:
-        """Remembered if it is on another stream than the owner's."""
+        """Remembers `access` if it is on a stream other than the owner's."""
         if access.stream != self.owner and self.returns is not None:
             self.elsewhere = self.elsewhere or {}
             self.elsewhere[access.stream] = access
 
     def put_on_map(self) -> None:
-        """Must be called before anybody learns of an address in it."""
+        """Makes the block known to address maps. Call it before giving out an address in it."""
         if not self.is_on_map:
             self.is_on_map = True
             ALLOCATIONS.blocks[id(self)] = ref(self)
             ALLOCATIONS.changes += 1
 
     def watch(self, watcher: FreeWatcher) -> None:
-        """For as long as somebody else keeps the watcher."""
+        """Registers a watcher, without keeping it alive."""
         self.watchers = self.watchers or WeakSet()
         self.watchers.add(watcher)
 
     def __del__(self) -> None:
         if not hasattr(self, "watchers"):
-            return  # An error came before it was an allocation.
+            return  # An error ended __init__ before this was an allocation.
         if self.is_on_map:
             ALLOCATIONS.forget(self)
         if self.counted:
@@ -213,7 +218,7 @@ class Block:
 
 
 class DeviceBlock(Block):
-    """Device memory: `data` is a CPU tensor over it."""
+    """Device memory: `data` is a CPU tensor that views it."""
 
     __slots__ = ("data",)
     place = "device"
@@ -225,7 +230,7 @@ class DeviceBlock(Block):
             self.counted = IN_USE.take(data.untyped_storage().nbytes())
 
     def span(self) -> Span:
-        """A storage that is resized moves."""
+        """Returns the storage's current addresses, which change if it is resized."""
         if self.data.is_meta:
             return 0, 0
         storage = self.data.untyped_storage()
@@ -235,25 +240,25 @@ class DeviceBlock(Block):
         return self.data
 
     def all_bytes(self) -> torch.Tensor:
-        """uint8 [nbytes], on the CPU"""
+        """Returns a view of the whole storage, uint8 [nbytes] on the CPU."""
         return torch.empty(0, dtype=torch.uint8, device="cpu").set_(self.data.untyped_storage())
 
 
 class PagesRef(ref):
-    """A weak reference to pages; `span` are their addresses."""
+    """A weak reference to pages; `span` holds their addresses."""
 
     __slots__ = ("span",)
     span: Span
 
 
 class HostBlock(Block):
-    """One range of pinned host memory: an allocation of its own, or memory that was registered."""
+    """One range of pinned host memory: an allocation of its own, or registered memory."""
 
     __slots__ = ("end", "pages", "start")
     place = "pinned"
 
     def __init__(self, start: int, end: int, pages: PagesRef | None = None) -> None:
-        """`pages` is what frees the memory; None for what is registered."""
+        """`pages` refers to the pages that own the memory, or is None for registered memory."""
         super().__init__()
         self.start, self.end = start, end
         self.pages = pages
@@ -269,8 +274,8 @@ class HostBlock(Block):
 
 
 class Allocations:
-    """The blocks that somebody knows an address in, by identity; `changes` grows when one comes,
-    moves or goes."""
+    """The blocks whose addresses are known, by identity. `changes` grows when a block is added,
+    moved or freed."""
 
     def __init__(self) -> None:
         self.blocks: dict[int, ref[Block]] = {}
@@ -278,13 +283,13 @@ class Allocations:
         self._freed: deque[tuple[Span, SourceLine | None]] = deque(maxlen=MOST_FREED)
 
     def forget(self, block: Block) -> None:
-        """Must be called when a block is freed."""
+        """Removes a block that is being freed, and remembers the line."""
         self.blocks.pop(id(block), None)
         self.changes += 1
         self._freed.append((block.span(), source_line()))
 
     def freed_at(self, address: int) -> SourceLine | None:
-        """The line that last freed memory at an address, if it is remembered."""
+        """Returns the line that last freed memory at an address, or None if it isn't remembered."""
         spans = (line for (start, end), line in reversed(self._freed) if start <= address < end)
         return next(spans, None)
 

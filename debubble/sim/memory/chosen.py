@@ -1,4 +1,4 @@
-"""Which bytes an operator touches that goes by an index: some rows of a cache, not all of it."""
+"""Finds the bytes that an operator with an index touches: some rows of a cache, not all of it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .blocks import Block, Span
 from .pieces import Pieces
 
 MOST_PIECES = 1 << 16
-"""An operator that chooses more pieces is compared with nothing."""
+"""The most pieces for which races are checked. An operator that chooses more is not compared."""
 MOST_KEPT = 4096
-"""Numbers of an index that is kept until somebody asks which bytes it chose."""
+"""The most elements of an index that is saved for comparison with later accesses."""
 
 Index = Sequence[torch.Tensor | None]
 Offsets = Callable[[torch.Tensor, Index], tuple[np.ndarray, Pieces]]
@@ -24,7 +24,8 @@ Offsets = Callable[[torch.Tensor, Index], tuple[np.ndarray, Pieces]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
-    """Part of what `data`, a CPU tensor over `block`, looks at. It doesn't keep the block."""
+    """The elements of `data`, a CPU tensor over `block`, that `index` chooses. It doesn't keep the
+    block alive."""
 
     block: ref[Block]
     data: torch.Tensor
@@ -34,8 +35,8 @@ class Chosen:
 
     @classmethod
     def by(cls, name: str, block: Block, args: Sequence[Any], wrote: bool) -> Chosen | None:
-        """Returns what an operator of this name, without its overload, chooses of its first
-        argument; None for an operator that chooses in another way. `args` are on the CPU."""
+        """Returns the part of its first argument that an operator chooses, or None for an operator
+        that chooses in another way. `name` has no overload; `args` are on the CPU."""
         data = args[0]
         if data.dim() == 0:
             return None
@@ -49,14 +50,15 @@ class Chosen:
         return None
 
     def kept(self) -> Chosen | None:
-        """Returns the same with an index that nobody changes, or None for a large one."""
+        """Returns the same with a copy of the index, or None if the index is large."""
         if sum(part.numel() for part in self.index if part is not None) > MOST_KEPT:
             return None
         index = [None if part is None else part.clone() for part in self.index]
         return replace(self, index=index)
 
     def ranges(self) -> tuple[np.ndarray, np.ndarray]:
-        """Starts and ends of the ranges of bytes, int64 [N]; none if there are too many."""
+        """Returns the starts and ends of the byte ranges, int64 [N] each. Returns empty arrays if
+        there are more than MOST_PIECES pieces."""
         none = np.empty(0, np.int64)
         if self.data.numel() == 0 or all(part is None for part in self.index):
             return none, none
@@ -72,18 +74,19 @@ class Chosen:
         return starts[np.append(True, apart)], ends[np.append(apart, True)]
 
     def span(self) -> Span:
-        """Around all of it."""
+        """Returns the smallest span that contains all ranges."""
         starts, ends = self.ranges()
         return (int(starts.min()), int(ends.max())) if len(starts) else (0, 0)
 
 
 def is_whole(block: Block, whole: bool, chosen: Chosen | None) -> bool:
-    """True if an operator touches all that its tensor over `block` looks at."""
+    """Returns True if an operator touches all elements of its tensor over `block`."""
     return whole or (chosen is not None and block is not chosen.block())
 
 
 def _rows(data: torch.Tensor, index: Index) -> tuple[np.ndarray, Pieces]:
-    """Whole rows: an index for some of the dimensions, or a mask for several at once."""
+    """Returns the byte offsets and the pieces of whole rows, for an index of some dimensions, or a
+    mask over several."""
     by_dimension: dict[int, torch.Tensor] = {}
     dimension = 0
     for part in index:
@@ -103,7 +106,8 @@ def _rows(data: torch.Tensor, index: Index) -> tuple[np.ndarray, Pieces]:
 
 
 def _elements(data: torch.Tensor, index: Index) -> tuple[np.ndarray, Pieces]:
-    """An index of as many dimensions as the tensor, in place of the coordinates of one."""
+    """Returns the byte offsets of single elements, for an index with as many dimensions as the
+    tensor that replaces the coordinates of one dimension."""
     (numbers,) = (part for part in index if part is not None)
     coordinates = dict(enumerate(np.indices(numbers.shape, sparse=True)))
     coordinates[len(index) - 1] = numbers.numpy()
@@ -111,7 +115,7 @@ def _elements(data: torch.Tensor, index: Index) -> tuple[np.ndarray, Pieces]:
 
 
 def _positions(data: torch.Tensor, index: Index) -> tuple[np.ndarray, Pieces]:
-    """Numbers of elements in row-major order."""
+    """Returns the byte offsets of single elements, for an index of positions in row-major order."""
     (numbers,) = (part for part in index if part is not None)
     flat = numbers.reshape(-1).numpy() % data.numel()
     return _bytes(data, dict(enumerate(np.unravel_index(flat, data.shape)))), _first(data)
@@ -124,7 +128,7 @@ def _masked(data: torch.Tensor, index: Index) -> tuple[np.ndarray, Pieces]:
 
 
 def _bytes(data: torch.Tensor, coordinates: dict[int, np.ndarray]) -> np.ndarray:
-    """Distances in bytes from the first element, for coordinates by dimension."""
+    """Returns the byte offsets from the first element, for coordinates by dimension."""
     total = np.zeros(1, np.int64)
     for dimension, numbers in coordinates.items():
         step = data.stride(dimension) * data.element_size()
@@ -134,7 +138,7 @@ def _bytes(data: torch.Tensor, coordinates: dict[int, np.ndarray]) -> np.ndarray
 
 
 def _first(data: torch.Tensor) -> Pieces:
-    """The first element alone."""
+    """Returns the first element as one piece."""
     return Pieces(np.array([data.data_ptr()]), np.array([data.element_size()]))
 
 
@@ -142,12 +146,12 @@ ALONG_A_DIMENSION: dict[str, Offsets] = {
     **dict.fromkeys(("index_select", "index_copy_", "index_add_", "index_fill_"), _rows),
     **dict.fromkeys(("gather", "scatter_", "scatter_add_", "scatter_reduce_"), _elements),
 }
-"""Operators on a tensor, a dimension, an index."""
+"""Operators whose arguments are a tensor, a dimension and an index."""
 BY_ONE_INDEX: dict[str, Offsets] = {
     "embedding": _rows,
     **dict.fromkeys(("take", "put_"), _positions),
     **dict.fromkeys(("masked_fill_", "masked_select", "masked_scatter_"), _masked),
 }
-"""Operators on a tensor and an index, or a mask."""
+"""Operators whose arguments are a tensor and an index, or a mask."""
 BY_INDICES = {"index", "index_put_", "_index_put_impl_"}
-"""Operators on a tensor and a list of indices."""
+"""Operators whose arguments are a tensor and a list of indices."""

@@ -1,4 +1,4 @@
-"""The error for a kernel that touches memory which is nobody's."""
+"""The error for a kernel that touches memory outside all known allocations."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from debubble.contract.source_line import SourceLine
 
 
 class IllegalMemoryAccess(RuntimeError):
-    """A kernel read or wrote outside of all memory that sim knows.
+    """The error for a kernel that read or wrote outside all memory that sim knows.
 
-    `does` names the address, `launched_at` is the line of the launch, which a replay corrects to
-    that of the capture; `why` says where the memory was freed, or what to check.
+    `does` names the address. `launched_at` is the line of the launch; a replay replaces it with the
+    line of the capture. `why` says where the memory was freed, or what to check.
     """
 
     def __init__(self, kernel: str, launched_at: SourceLine | None, does: str, why: str) -> None:

@@ -1,7 +1,7 @@
-"""What the device still reads from host memory, or brings there, and what the host does to it.
+"""Work in flight on host memory, and the races of host writes with it.
 
-Pinned memory that a copy or a kernel reads is looked at again when that is done in modelled time.
-If its bytes changed meanwhile, the device took the new bytes: everything queued behind it is run
+Pinned memory that a copy or a kernel reads is compared again when that work ends in modelled time.
+If its bytes have changed meanwhile, the device took the new bytes: all work queued after it runs
 again with them.
 """
 
@@ -28,26 +28,26 @@ from .tape import Step, Tape, poison, redo
 class Upload:
     host: Pieces
     tape: Tape
-    """Where what is queued behind it begins."""
+    """The tape on which the work queued after this upload begins."""
     sent: np.ndarray | None
-    """uint8 [nbytes of host]: what the device has to read; where the host overwrites its memory in
-    time, that. Up to date once it was read. None while `lender` holds these bytes."""
+    """The bytes that the device reads, uint8 [nbytes of host], including bytes that the host writes
+    there before the upload ends. Up to date after `read`. None while `lender` holds the bytes."""
     source: SourceLine | None
     what: str = "copy"
     left: np.ndarray | None = None
-    """What the work leaves in the memory, where that is something else than it read."""
+    """The bytes that the work leaves in the memory, if it writes there too."""
     overlays: list[Overlay] = field(default_factory=list)
-    """What of it was still on its way to the host when this was asked for."""
+    """The bytes that were still in flight to the host when this was queued."""
     is_done: bool = False
     lender: torch.Tensor | None = None
-    """The target of a large copy, which holds what was sent until other work writes there: a copy
-    of these bytes is needed only then."""
+    """The target of a large copy, which holds the sent bytes until other work writes to it. They
+    are copied only then."""
     hashes: list[int] | None = None
-    """What the host's memory held when it was lent."""
+    """Hashes of the bytes in host memory at the start of a copy with a lender."""
 
     def read(self) -> np.ndarray:
-        """Returns `sent`, with the bytes of downloads that were in flight; when all is run again,
-        these bytes may be others."""
+        """Returns `sent`, with the bytes of downloads that were in flight. Work that runs again may
+        have changed those bytes."""
         if self.sent is None:
             assert self.lender is not None
             is_there = self.lender.untyped_storage().nbytes() >= self.host.nbytes
@@ -58,7 +58,7 @@ class Upload:
         return self.sent
 
     def is_unchanged(self) -> bool:
-        """True if the host's memory still holds what the device took from it, or left there."""
+        """Returns True if host memory still holds the bytes that the device read, or left there."""
         if self.hashes is not None:
             return self.host.hashes() == self.hashes
         expected = self.sent if self.left is None else self.left
@@ -66,7 +66,7 @@ class Upload:
 
 
 class InFlight:
-    """Work under way on host memory, and tapes of what was queued since the oldest upload."""
+    """The work in flight on host memory, and tapes of all steps queued since the oldest upload."""
 
     def __init__(self) -> None:
         self.uploads: set[Upload] = set()
@@ -76,21 +76,21 @@ class InFlight:
         self._queue: list[tuple[float, int, Upload | Download]] = []
         self._count = 0
         self._lent: WeakValueDictionary[int, Upload] = WeakValueDictionary()
-        """By the address of the lender's memory."""
+        """The uploads with a lender, by the address of the lender's memory."""
         self._host_writes: dict[tuple[int, int], SourceLine] = {}
-        """The lines that last wrote to a range of addresses, the latest one last."""
+        """The line that last wrote to each range of addresses, the latest line last."""
 
     @property
     def tape(self) -> Tape:
-        """For one more step. A long one is followed by another, so that it can be dropped even if
-        something is always under way."""
+        """The tape for the next step. A full tape is followed by a new one, so that old tapes can
+        be dropped even if some upload is always in flight."""
         if len(self._tapes[-1].steps) >= LONGEST_TAPE:
             self._tapes.append(Tape())
         return self._tapes[-1]
 
     def will_write(self, tensors: Sequence[torch.Tensor]) -> Tape:
-        """Must be called before a step writes to CPU tensors of the device's memory; returns the
-        tape that the step belongs to."""
+        """Saves the bytes of CPU tensors of device memory, and returns the tape for the step that
+        will write to them. Call it before the step runs."""
         for tensor in tensors if self._lent else ():
             upload = self._lent.pop(tensor.untyped_storage().data_ptr(), None)
             if upload is not None:
@@ -100,8 +100,8 @@ class InFlight:
         return tape
 
     def copy(self, target: torch.Tensor, host: torch.Tensor, source: SourceLine | None) -> Upload:
-        """Begins a copy from pinned memory to all of `target`. The target's old bytes are kept,
-        unless it is a whole allocation and no step came before: then nothing reads them again."""
+        """Starts a copy from pinned memory to all of `target`. Saves the target's old bytes, unless
+        it is a whole allocation and no step came before, because then nothing reads them again."""
         storage = target.untyped_storage()
         is_first = len(self._tapes) == 1 and not self._tapes[0].steps
         is_whole = target.is_contiguous() and target.nbytes == storage.nbytes()
@@ -121,7 +121,7 @@ class InFlight:
         return upload
 
     def upload(self, host: Pieces, source: SourceLine | None, what: str = "copy") -> Upload:
-        """Begins one; `ends_at` says until when it goes on."""
+        """Starts an upload from pinned memory. Call `ends_at` to say when it ends."""
         sent, overlays = self.seen_by_device(host)
         return self._began(Upload(host, self.tape, sent, source, what, overlays=overlays))
 
@@ -132,13 +132,13 @@ class InFlight:
         return upload
 
     def give_up(self, upload: Upload) -> None:
-        """It was begun, and nothing is under way for it any more."""
+        """Removes an upload that was started, because it is no longer in flight."""
         if upload in self.uploads:
             self.uploads.remove(upload)
             upload.tape.num_uploads -= 1
 
     def download(self, host: Pieces, result: np.ndarray, source: SourceLine | None) -> Download:
-        """Begins one: there is poison in host memory until it is done."""
+        """Starts a download. Host memory holds poison until the download is done."""
         download = Download(host, result, source)
         self.downloads.add(download)
         return download
@@ -146,7 +146,7 @@ class InFlight:
     def download_to(
         self, host: torch.Tensor, result: np.ndarray, source: SourceLine | None
     ) -> Download:
-        """The same into a dense tensor, with poison of its type."""
+        """Starts a download into a dense tensor, with poison of its dtype."""
         download = self.download(Pieces.of(host), result, source)
         poison(host)
         return download
@@ -157,23 +157,23 @@ class InFlight:
         self.next_done_at = self._queue[0][0]
 
     def seen_by_device(self, host: Pieces) -> tuple[np.ndarray, list[Overlay]]:
-        """The bytes that work queued now will find in host memory: what is there, and what is
-        still on its way there, to be put over it."""
+        """Returns the bytes that work queued now will find in host memory: the present bytes, and
+        overlays for the bytes still in flight."""
         return host.gather(), self.downloads.over(host) if self.downloads else []
 
     def note_host_write(self, tensor: torch.Tensor, source: SourceLine | None) -> None:
-        """Remembers the line that last wrote to pinned memory."""
+        """Remembers the line that writes to a pinned tensor, while an upload is in flight."""
         if source and self.uploads and pinning.is_pinned(tensor):
             span = span_of(tensor)
             self._host_writes.pop(span, None)
             self._host_writes[span] = source
 
     def reader_of_pending(self, tensor: torch.Tensor) -> Download | None:
-        """The download under way whose target shares memory with `tensor`, if there is one."""
+        """Returns the download in flight whose target shares memory with `tensor`, or None."""
         return self.downloads.at(*span_of(tensor))
 
     def settle(self, now: float) -> list[Hazard]:
-        """Finishes what is done by `now`; returns the races that this shows."""
+        """Finishes the work that is done by `now`, in microseconds, and returns the races found."""
         if now < self.next_done_at:
             return []
         hazards: list[Hazard] = []
@@ -196,7 +196,8 @@ class InFlight:
         return hazards
 
     def _finish(self, upload: Upload) -> list[Hazard]:
-        """Takes over what the host wrote meanwhile; that is a race."""
+        """Finishes an upload. If the host has overwritten its bytes meanwhile, takes the new bytes
+        and returns the race."""
         self.give_up(upload)
         upload.is_done = True
         if upload.is_unchanged():
@@ -205,7 +206,7 @@ class InFlight:
         expected = sent if upload.left is None else upload.left
         found = upload.host.gather()
         for overlay in self.downloads.over(upload.host) if self.downloads else ():
-            # Poison, for work that comes later than this.
+            # This is poison of a download queued later, not a write by the host.
             where = slice(overlay.start, overlay.start + overlay.nbytes)
             found[where] = expected[where]
         if found.data == expected.data:
@@ -216,12 +217,12 @@ class InFlight:
         return [self._overwritten(upload, changed)]
 
     def _drop_tapes(self) -> None:
-        """Those before the oldest upload."""
+        """Drops the tapes before the oldest upload."""
         if not self.uploads:
             self._tapes.append(Tape())
             self._host_writes.clear()
         while self._tapes[0].num_uploads == 0 and len(self._tapes) > 1:
-            # Steps hold uploads, which hold their tape: the memory of all of them goes back now.
+            # Steps hold uploads, which hold their tape. Breaking this cycle frees them all now.
             self._tapes.pop(0).steps.clear()
 
     def _overwritten(self, upload: Upload, changed: np.ndarray) -> Hazard:
@@ -245,14 +246,15 @@ class InFlight:
 
 
 LONGEST_TAPE = 256
-"""Steps."""
+"""The number of steps of a full tape."""
 LENT_FROM = 1 << 20
-"""Bytes."""
+"""Copies of more than this many bytes leave the sent bytes in their target."""
 READ_BY = {"copy": "buffer of the copy", "kernel": "memory read by the kernel"}
 
 
 def _is_large_and_alike(target: torch.Tensor, host: torch.Tensor) -> bool:
-    """True if a copy moves more than LENT_FROM bytes, and changes neither them nor their order."""
+    """Returns True if a copy moves more than LENT_FROM bytes and changes neither them nor their
+    order."""
     is_as_stored = not (host.is_conj() or host.is_neg() or target.is_conj() or target.is_neg())
     is_alike = target.dtype == host.dtype and target.shape == host.shape and host.is_contiguous()
     return is_alike and is_as_stored and host.nbytes > LENT_FROM

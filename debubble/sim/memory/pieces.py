@@ -1,4 +1,4 @@
-"""Pieces of memory by their addresses, and moving their bytes."""
+"""Pieces of memory by their addresses: reads, writes and compares their bytes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .blocks import Span
 
 FIRST = np.zeros(1, np.int64)
 CHUNK = 1 << 20
-"""Bytes that are compared, or hashed, at once."""
+"""The number of bytes that are compared or hashed at once."""
 
 
 class Pieces:
-    """N ranges of bytes, which together are as one flat array.
+    """N ranges of bytes, which together form one flat array.
 
-    `starts`, `sizes`: int64 [N]; `offsets` int64 [N] is where each begins in the flat array: one
-    behind the other unless said. `held` keeps their memory from being freed.
+    `starts`, `sizes`: int64 [N]. `offsets`, int64 [N], says where each range begins in the flat
+    array; by default they follow one another. `held` keeps their memory from being freed.
     """
 
     def __init__(
@@ -37,7 +37,8 @@ class Pieces:
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> Pieces:
-        """A CPU tensor's elements: one piece if they lie dense, else one for each dense row."""
+        """Returns the elements of a CPU tensor: one piece if they are dense, else a piece for each
+        dense row."""
         if tensor.numel() == 0:
             return cls.none()
         if tensor.is_contiguous():
@@ -63,7 +64,7 @@ class Pieces:
         return len(self.starts)
 
     def __add__(self, other: Pieces) -> Pieces:
-        """One behind the other."""
+        """Returns the ranges of both, the ranges of `other` last."""
         starts = np.concatenate([self.starts, other.starts])
         sizes = np.concatenate([self.sizes, other.sizes])
         return Pieces(starts, sizes, held=(*self.held, *other.held))
@@ -77,7 +78,7 @@ class Pieces:
         return int(self.sizes.sum()) if len(self.sizes) != 1 else int(self.sizes[0])
 
     def gather(self, flat: np.ndarray | None = None) -> np.ndarray:
-        """Their bytes, as one flat uint8 array."""
+        """Copies the bytes into one flat array, uint8 [nbytes], and returns it."""
         flat = np.empty(self.nbytes, np.uint8) if flat is None else flat
         base = _address_of(flat)
         for start, size, offset in self._rows():
@@ -85,7 +86,7 @@ class Pieces:
         return flat
 
     def hold(self, flat: np.ndarray) -> bool:
-        """True if `gather` would give these bytes. Takes no memory of their size."""
+        """Returns True if `gather` would return the bytes of `flat`, without allocating as many."""
         if self.nbytes <= CHUNK:
             return self.gather().data == flat.data
         base = _address_of(flat)
@@ -97,7 +98,7 @@ class Pieces:
         )
 
     def hashes(self) -> list[int]:
-        """Returns a hash of 64 bits for each CHUNK of their bytes."""
+        """Returns a 64-bit hash for each CHUNK of the bytes."""
         return [
             hash(ctypes.string_at(start + at, min(CHUNK, size - at)))
             for start, size, _ in self._rows()
@@ -105,7 +106,7 @@ class Pieces:
         ]
 
     def scatter(self, flat: np.ndarray) -> None:
-        """Overwrites them with what `gather` gives."""
+        """Overwrites the bytes with those of `flat`, uint8 [nbytes], the inverse of `gather`."""
         base = _address_of(flat)
         for start, size, offset in self._rows():
             ctypes.memmove(start, base + offset, size)
@@ -123,7 +124,7 @@ def _address_of(flat: np.ndarray) -> int:
 
 
 def span_of(tensor: torch.Tensor) -> Span:
-    """From its first element to behind its last one, as addresses."""
+    """Returns the addresses of the tensor's first byte and of the byte after its last."""
     start = tensor.data_ptr()
     if tensor.is_contiguous():
         return start, start + tensor.nbytes
@@ -136,7 +137,7 @@ def span_of(tensor: torch.Tensor) -> Span:
 def share_a_byte(
     ranges: tuple[np.ndarray, np.ndarray], others: tuple[np.ndarray, np.ndarray]
 ) -> bool:
-    """True if two lists of ranges, starts and ends of int64 [N], have a byte in common."""
+    """Returns True if two lists of ranges share a byte. Each is its starts and ends, int64 [N]."""
     (starts, ends), order = ranges, np.argsort(others[0])
     if not len(starts) or not len(order):
         return False
@@ -146,7 +147,8 @@ def share_a_byte(
 
 
 def _dimensions(tensor: torch.Tensor) -> list[tuple[int, int]]:
-    """Length, and bytes from one to the next, of the dimensions that lead anywhere."""
+    """Returns the length and the stride in bytes of each dimension with a length above 1 and a
+    stride other than 0."""
     itemsize = tensor.element_size()
     both = zip(tensor.shape, tensor.stride(), strict=True)
     return [(length, step * itemsize) for length, step in both if length > 1 and step]

@@ -1,4 +1,4 @@
-"""Pinned host memory for sim: which host addresses count as page-locked, and how to get some."""
+"""Pinned host memory for sim: allocates and registers it, and knows which addresses are pinned."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .blocks import HostBlock, PagesRef
 VARIABLE = "DEBUBBLE_PINNING"
 
 _lock = threading.RLock()
-"""Taken again by its holder: garbage may be collected at any line, and pinned memory is garbage."""
+"""A reentrant lock, because a garbage collection at any line may free pinned memory."""
 _ranges: list[tuple[int, int]] = []
 _blocks: dict[int, HostBlock] = {}
 _registered: set[int] = set()
-"""Both by the address of a range's first byte."""
+"""The addresses at which registered ranges begin. `_blocks` is keyed by the same addresses."""
 _freed: deque[PagesRef] = deque()
-"""Pages to forget. Ctrl-C can end any function of Python's, also one that is called when memory is
-freed; to append here is none."""
+"""Freed pages that are still to be forgotten. Ctrl-C can end any Python function, even one called
+when memory is freed, but not this deque's `append`, which is no Python function."""
 _library: torch.library.Library | None = None
 
 _FACTORIES = {
@@ -57,7 +57,7 @@ _FACTORIES = {
 
 
 class _PinnedPages(mmap.mmap):
-    """Pages of their own: an address in them is never one that pageable memory had."""
+    """Separately mapped pages, whose addresses never belonged to pageable memory."""
 
 
 def is_pinned(tensor: torch.Tensor) -> bool:
@@ -67,20 +67,22 @@ def is_pinned(tensor: torch.Tensor) -> bool:
 
 
 def block_at(address: int) -> HostBlock | None:
-    """The pinned range that an address lies in."""
+    """Returns the pinned block that an address lies in, or None."""
     address_range = _range_at(address)
     return address_range and _blocks.get(address_range[0])
 
 
 def is_possible() -> bool:
-    """False stands for a platform that can't pin, such as WSL."""
+    """Returns True unless DEBUBBLE_PINNING is off, which stands for a platform that can't pin, such
+    as WSL."""
     return os.environ.get(VARIABLE, "on") != "off"
 
 
 def pinned_empty_strided(
     shape: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype
 ) -> torch.Tensor:
-    """A CPU tensor of that shape, stride and dtype in pinned memory."""
+    """Returns a CPU tensor of this shape, stride and dtype in pinned memory. Raises RuntimeError if
+    pinning is off."""
     _check_possible()
     span = 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
     if 0 in shape:
@@ -99,7 +101,8 @@ def pinned_copy(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def register(address: int, nbytes: int) -> None:
-    """Counts memory that there is as pinned. RuntimeError where that can't be, or is so already."""
+    """Pins existing memory. Raises RuntimeError for a range that no driver would register, for
+    memory of which a part is pinned already, and if pinning is off."""
     check_registration(address, nbytes)
     _check_possible()
     with _lock:
@@ -110,13 +113,13 @@ def register(address: int, nbytes: int) -> None:
                 f"{nbytes} bytes at {address:#x} are page-locked already, some or all of them: "
                 "register each part of host memory once"
             )
-    # If Ctrl-C hits one of these lines, it can be registered again, and unregistered.
+    # If Ctrl-C interrupts these lines, the memory can still be registered and unregistered.
     _registered.add(address)
     _remember((address, address + nbytes))
 
 
 def unregister(address: int) -> None:
-    """RuntimeError for an address that nothing was registered with."""
+    """Unpins registered memory. Raises RuntimeError if no memory was registered at `address`."""
     if address not in _registered:
         raise RuntimeError(
             f"no host memory is registered at {address:#x}: give the address of its registration"
@@ -127,17 +130,17 @@ def unregister(address: int) -> None:
 
 
 def install() -> None:
-    """Teaches PyTorch `pin_memory()`, `is_pinned()` and `pin_memory=True` for sim.
+    """Makes PyTorch's `pin_memory()`, `is_pinned()` and `pin_memory=True` work for sim.
 
-    PyTorch asks a C++ allocator for pinned memory, which a backend written in Python can't
+    PyTorch gets pinned memory from a C++ allocator, which a backend written in Python can't
     offer. So the factories that take `pin_memory=` are wrapped. A function mode would be tidier,
-    but it holds for one thread only, and a worker thread that pins would miss it.
+    but it covers one thread only, and a worker thread that pins would miss it.
     """
     global _library
     if _library is not None:
         return
     with torch.device("cpu"):
-        torch.empty(0)  # PyTorch notes now which functions a default device is for.
+        torch.empty(0)  # Now PyTorch caches which functions use the default device.
     _library = torch.library.Library("aten", "IMPL")
     _library.impl("is_pinned", lambda tensor, device=None: is_pinned(tensor), "CPU")
     _library.impl("_pin_memory", lambda tensor, device=None: pinned_copy(tensor), "CPU")
@@ -166,7 +169,8 @@ def _with_pinning(factory):
 
 
 def _from_pinned(factory, *args, device=None, requires_grad=False, **kwargs):
-    """Makes a tensor of Python values: pinned first, then copied to where it is to be."""
+    """Makes a tensor from Python values in pinned memory, then moves it to its device. Raises
+    RuntimeError if the values are a tensor."""
     of = args[0] if factory.__name__ == "new_tensor" else None
     values = [*args[of is not None :], kwargs.get("data")][0]
     if isinstance(values, torch.Tensor):
@@ -184,7 +188,8 @@ def _pinned_like(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _dense_stride(tensor: torch.Tensor) -> tuple[int, ...]:
-    """The strides of a dense tensor are kept, as PyTorch does; others become row-major."""
+    """Returns the strides of a pinned copy. As in PyTorch, a dense tensor keeps its strides, and
+    any other becomes row-major."""
     return tuple(torch.empty_like(tensor, device="meta").stride())
 
 
@@ -208,7 +213,7 @@ def _remember(address_range: tuple[int, int], pages: PagesRef | None = None) -> 
 
 
 def _forget(address_range: tuple[int, int]) -> None:
-    """Forgets a range. If Ctrl-C interrupted what remembered or forgot it, this does the rest."""
+    """Forgets a range, even if Ctrl-C interrupted the call that remembered or forgot it."""
     with _lock:
         if address_range in _ranges:
             _ranges.remove(address_range)
@@ -216,7 +221,7 @@ def _forget(address_range: tuple[int, int]) -> None:
 
 
 def _forget_freed() -> None:
-    """Forgets pages that were freed. If Ctrl-C interrupts it, the next look-up does the rest."""
+    """Forgets freed pages. If Ctrl-C interrupts it, the next look-up does the rest."""
     if not _freed:
         return
     with _lock:

@@ -1,4 +1,4 @@
-"""A table of address ranges with numbers beside each, searched for what overlaps."""
+"""A table of address ranges with numbers for each, which can be searched for overlaps."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 GONE = np.iinfo(np.int64).min
-"""The end of a row that was dropped: it overlaps nothing."""
+"""The end of a dropped row, which overlaps nothing."""
 LARGE = 8192
-"""Rows that would take long to sort again for a few new ones."""
+"""The number of rows from which on they are not sorted again for a few new rows."""
 
 
 class Rows:
-    """Ranges of about one length, in the order of their starts; `values` are int64 [n, columns]."""
+    """n ranges of similar length, sorted by their starts. `values` is int64 [n, columns]."""
 
     def __init__(self, starts: np.ndarray, ends: np.ndarray, values: np.ndarray) -> None:
         self._sort(starts, ends, values)
@@ -23,7 +23,7 @@ class Rows:
 
     @property
     def are_left(self) -> np.ndarray:
-        """bool [n]: which were not dropped."""
+        """bool [n]: True for the rows that were not dropped."""
         return self.ends != GONE
 
     def take_over(self, other: Rows) -> None:
@@ -35,7 +35,7 @@ class Rows:
         )
 
     def drop(self, rows: np.ndarray) -> None:
-        """By their numbers, which may come more than once, or bool [n]."""
+        """Drops rows, given by their numbers, which may repeat, or by a mask, bool [n]."""
         if len(rows) == 0:
             return
         self.ends[rows] = GONE
@@ -44,7 +44,8 @@ class Rows:
             self._sort(self.starts[left], self.ends[left], self.values[left])
 
     def overlapping(self, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """All pairs (row, range) that share a byte, for ranges in any order."""
+        """Returns all pairs of a row and a range that share a byte, as two arrays of their numbers.
+        The ranges may be in any order."""
         first = np.searchsorted(self._reach, starts, "right")
         counts = np.maximum(np.searchsorted(self.starts, ends, "left") - first, 0)
         ranges = np.repeat(np.arange(len(starts)), counts)
@@ -60,7 +61,8 @@ class Rows:
 
 
 class RangeTable:
-    """Rows by powers of two of their length: among long ranges short ones are hard to find."""
+    """Rows grouped by powers of two of their lengths, because a search for short ranges among long
+    ones is slow."""
 
     def __init__(self) -> None:
         self._by_length: dict[int, list[Rows]] = {}
@@ -72,7 +74,7 @@ class RangeTable:
         return (rows for parts in self._by_length.values() for rows in parts)
 
     def insert(self, starts: np.ndarray, ends: np.ndarray, values: np.ndarray) -> None:
-        """int64 [m], [m] and [m, columns]; every range holds a byte at least."""
+        """Adds m ranges of at least one byte: int64 [m], [m] and [m, columns]."""
         lengths = np.frexp((ends - starts).astype(np.float64))[1]
         for length in set(lengths.tolist()):
             which = lengths == length

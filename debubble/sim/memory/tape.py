@@ -1,4 +1,4 @@
-"""A tape of device work that can be run again: what a graph replays, and what a race redoes."""
+"""A tape of device work that can run again, for a graph's replay or after a race."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .illegal_access import IllegalMemoryAccess
 
 
 class Use(NamedTuple):
-    """What a step touches of an allocation: all that `data` looks at if it is `whole`."""
+    """An access of a step to an allocation: to all elements of `data` if `whole` is True."""
 
     block: Block
     data: torch.Tensor
@@ -33,22 +33,23 @@ class Use(NamedTuple):
 
 @dataclass(slots=True)
 class Step:
-    """One operation on CPU data. `call` writes in place or returns what belongs in `outputs`."""
+    """One operation on CPU data. `call` writes in place, or returns the values for `outputs`."""
 
     call: Callable[[], Any]
     outputs: list[torch.Tensor]
-    """CPU tensors that the operation made, in the order in which `call` returns them."""
+    """The CPU tensors that the operation made, in the order in which `call` returns them."""
     actions: list[Action]
     source: SourceLine | None
     inputs: list[Use] = field(default_factory=list)
     writes: list[torch.Tensor] = field(default_factory=list)
-    """CPU tensors that `call` writes in place."""
+    """The CPU tensors that `call` writes in place."""
     drawn: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
-    """Where random numbers went, and which: drawing them again would give others."""
+    """The tensors that got random numbers, with those numbers. A second draw would differ."""
     chosen: Chosen | None = None
-    """What it touches of one allocation, where it chooses by index."""
+    """The part of one allocation that the operation chooses by an index."""
     under_way: Callable[[float], None] | None = None
-    """Instead of `run` in a replay, for what is under way after its launch: told when it ends."""
+    """The function that a replay calls instead of `run` for work that stays in flight after its
+    launch. It takes the time at which the work ends."""
 
     def run(self) -> None:
         for output, value in zip(self.outputs, flat_tensors(self.call()), strict=False):
@@ -56,8 +57,8 @@ class Step:
                 output.copy_(value)
 
     def run_again(self) -> None:
-        """Like `run`, with the random numbers of the first time. A kernel that would now touch
-        memory which is nobody's does nothing: the race that led there is reported."""
+        """Runs the step again with the random numbers of its first run. Ignores an illegal memory
+        access, because the race that led to it is reported."""
         if not self.drawn:
             with suppress(IllegalMemoryAccess):
                 self.run()
@@ -66,24 +67,24 @@ class Step:
 
 
 class Tape:
-    """Steps in order, and what memory from before the tape held when a step first wrote to it."""
+    """Steps in order, and the bytes that older memory held when a step first wrote to it."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self.made: set[int] = set()
-        """Addresses of the allocations that the tape made."""
+        """The addresses of the allocations that were made on the tape."""
         self.blank: list[torch.Tensor] = []
-        """Those that no step made: memory that was asked for, to be written to later."""
+        """The allocations that no step made: uninitialized memory, to be written to later."""
         self.results: list[tuple[ref[Block], torch.Tensor]] = []
-        """Allocations that hold a step's result, with their data."""
+        """The allocations that hold a step's result, with their data."""
         self.hazards: list[Hazard] = []
-        """Races among the steps of a graph."""
+        """The races among the steps of a graph."""
         self.num_uploads = 0
-        """Under way that began here."""
+        """The number of uploads in flight that began on this tape."""
         self._before: dict[int, Kept] = {}
 
     def will_write(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Must be called before a step writes: keeps what memory not made on the tape holds."""
+        """Saves the bytes of tensors not made on the tape. Call it before a step writes to them."""
         for tensor in tensors:
             storage = tensor.untyped_storage()
             address = storage.data_ptr()
@@ -91,7 +92,7 @@ class Tape:
                 self._before[address] = Kept(storage)
 
     def make(self, blank: torch.Tensor) -> None:
-        """Must be called for memory that comes without a step."""
+        """Adds memory that was allocated without a step."""
         self.blank.append(blank)
         self.made.add(blank.untyped_storage().data_ptr())
 
@@ -100,14 +101,14 @@ class Tape:
         self.made.update(output.untyped_storage().data_ptr() for output in step.outputs)
 
     def undo(self) -> None:
-        """Gives memory from before the tape its bytes back."""
+        """Restores the bytes of memory from before the tape."""
         for kept in self._before.values():
             kept.restore()
 
 
 class Kept:
-    """The bytes of a storage. Of a large one those pages are left out that hold no memory yet, as
-    most of a cache does that takes all of a GPU: they are zero."""
+    """The saved bytes of a storage. Pages of a large storage that are not in memory yet are left
+    out, because they are zero. A cache as large as a GPU's memory consists mostly of such pages."""
 
     def __init__(self, storage: torch.UntypedStorage) -> None:
         self.everything = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
@@ -137,19 +138,21 @@ class Kept:
 
 
 LARGE = 64 << 20
-"""Bytes."""
+"""The size in bytes from which on a storage is saved by pages."""
 PAGE = mmap.PAGESIZE
 _IN_USE = np.uint64(3 << 62)
-"""The bits of a page that lies in memory, and of one that was swapped."""
+"""The bits of a page in memory and of a swapped page, in Linux's pagemap."""
 
 
 def rows_of(pages: torch.Tensor) -> torch.Tensor:
-    """Returns the numbers of the pages that are True: as a mask PyTorch would touch the others."""
+    """Returns the numbers of the pages that are True. With a mask instead, PyTorch would touch the
+    other pages too."""
     return pages.nonzero().flatten()
 
 
 def pages_in_use(pages: torch.Tensor) -> torch.Tensor | None:
-    """Returns True for each page (a row) that holds memory, or None if the system doesn't say."""
+    """Returns bool [pages]: True for each row of `pages` that is in memory or swapped. Returns None
+    if the system doesn't say."""
     try:
         with open("/proc/self/pagemap", "rb", buffering=0) as file:
             file.seek(pages.data_ptr() // PAGE * 8)
@@ -160,8 +163,7 @@ def pages_in_use(pages: torch.Tensor) -> torch.Tensor | None:
 
 
 def redo(tapes: Sequence[Tape]) -> None:
-    """Runs every step of tapes that follow one another again, from the memory that the first one
-    started with."""
+    """Runs every step of consecutive tapes again, on the memory as it was before the first tape."""
     for tape in reversed(tapes):
         tape.undo()
     for tape in tapes:
@@ -178,7 +180,7 @@ def flat_tensors(value: Any) -> list[torch.Tensor]:
 
 
 def with_tensors(value: Any, tensors: Iterator[torch.Tensor]) -> Any:
-    """The same structure with other tensors in it, in the order of `flat_tensors`."""
+    """Returns the same structure with its tensors replaced, in the order of `flat_tensors`."""
     if isinstance(value, torch.Tensor):
         return next(tensors)
     if isinstance(value, (list, tuple)):
@@ -187,7 +189,8 @@ def with_tensors(value: Any, tensors: Iterator[torch.Tensor]) -> Any:
 
 
 def poison(tensor: torch.Tensor) -> None:
-    """Fills memory with what nobody can mistake for a result: NaN, or a large odd number."""
+    """Fills a tensor with a value that can't be mistaken for a result: NaN, True or a POISON
+    number."""
     if tensor.is_floating_point() or tensor.is_complex():
         tensor.fill_(float("nan"))
     elif tensor.dtype == torch.bool:

@@ -1,1 +1,1 @@
-"""`torch.cuda` on sim: streams, events, graphs, figures, and what can only be refused."""
+"""`torch.cuda` on sim: streams, events, graphs, memory figures, and names that sim refuses."""

@@ -1,4 +1,5 @@
-"""`torch.cuda.manual_seed` and its like. Sim draws its numbers on the CPU, by one generator."""
+"""`torch.cuda.manual_seed` and related functions. Sim draws all random numbers from the CPU's
+default generator."""
 
 from __future__ import annotations
 
@@ -40,4 +41,4 @@ FUNCTIONS = {
     "get_rng_state_all": get_rng_state_all,
     "set_rng_state_all": set_rng_state_all,
 }
-"""By their names in `torch.cuda` and in `torch.cuda.random`."""
+"""The functions by their names in `torch.cuda` and `torch.cuda.random`."""

@@ -1,4 +1,4 @@
-"""`torch.cuda.CUDAGraph` and `torch.cuda.graph`, as graphs of sim."""
+"""`torch.cuda.CUDAGraph` and `torch.cuda.graph`, which capture and replay graphs of sim."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _pools = itertools.count(1)
 
 
 def graph_pool_handle() -> tuple[int, int]:
-    """A name for memory that graphs share; each of sim's has its own."""
+    """Returns an id for a memory pool. Sim's graphs share no pool: each has its own memory."""
     return 0, next(_pools)
 
 
 class CUDAGraph:
     of: SimDevice
-    """Set on a subclass for each accelerator."""
+    """The device whose work is captured, set on a subclass for each accelerator."""
 
     def __init__(self, keep_graph: bool = False) -> None:
         self._pool = graph_pool_handle()
@@ -41,17 +41,17 @@ class CUDAGraph:
         self._graph.replay()
 
     def reset(self) -> None:
-        """Nothing is captured any more."""
+        """Discards the captured graph."""
         self._graph, self._capture = SimGraph(self.of), ExitStack()
 
     def pool(self) -> tuple[int, int]:
         return self._pool
 
     def instantiate(self) -> None:
-        """On sim a graph is ready when its capture ends."""
+        """Does nothing: on sim a graph is ready once its capture has ended."""
 
     def enable_debug_mode(self) -> None:
-        """There is nothing to keep for `debug_dump`."""
+        """Does nothing: `debug_dump` is refused on sim."""
 
     debug_dump = staticmethod(refusing("CUDAGraph.debug_dump", "sim has a list in Python"))
     raw_cuda_graph = staticmethod(
@@ -60,7 +60,7 @@ class CUDAGraph:
 
 
 class graph:
-    """`with torch.cuda.graph(g):` captures on a stream of its own, or on a given one."""
+    """`with torch.cuda.graph(g):`, which captures on `stream`, or on a shared capture stream."""
 
     default_capture_stream: Any = None
 

@@ -1,8 +1,8 @@
-"""`torch.cuda.memory_allocated` and its like: what tensors on sim hold.
+"""`torch.cuda.memory_allocated` and related functions: how many bytes tensors on sim occupy.
 
-Counted from the moment on that "cuda" means sim, as PyTorch's allocator rounds it. The allocator
-itself isn't simulated: what it reserves is taken to be what was held at most since its cache was
-emptied, in whole segments.
+Counting starts when "cuda" begins to mean sim, and rounds sizes as PyTorch's allocator does. The
+allocator itself isn't simulated: its reserved memory is taken to be the largest number of bytes
+allocated since its cache was emptied, rounded up to whole segments.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ...memory.blocks import IN_USE
 from .properties import properties_of
 
 SEGMENT = 2 << 20
-"""Bytes of the allocator's smallest segment."""
+"""The size of the allocator's smallest segment, in bytes."""
 CONTEXT = SEGMENT
-"""Bytes that are never free: CUDA's own."""
+"""The bytes that CUDA itself occupies, which are never free."""
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -57,14 +57,17 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 
 def mem_get_info(gpu: str) -> tuple[int, int]:
-    """Bytes that are free, and all that there are: the calibrated GPU's, or this machine's."""
+    """Returns the free and the total bytes of device memory. The total is the calibrated GPU's, or
+    what this machine can hold if that is less."""
     total = properties_of(gpu).total_memory
     return total - memory_reserved() - CONTEXT, total
 
 
 def what_fits() -> int:
-    """Bytes of device memory that this machine can hold: half of what is available, since sim keeps
-    a second copy of memory that is written while a copy is in flight or a graph is captured."""
+    """Returns how many bytes of device memory this machine can hold: half of its available memory.
+
+    Sim keeps a second copy of memory that is written while a copy is in flight or a graph is
+    captured."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     with suppress(OSError, StopIteration, ValueError):
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -84,7 +87,7 @@ CGROUPS = (
     (CGROUP, "memory.max", "memory.current"),
     (CGROUP / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
 )
-"""Where Linux says what a container may use, in its two versions."""
+"""The files in which Linux reports a container's memory limit and use, for cgroup v2 and v1."""
 
 
 def empty_cache() -> None:
@@ -106,4 +109,4 @@ FUNCTIONS = {
     "memory_summary": memory_summary,
     "empty_cache": empty_cache,
 }
-"""By their names in `torch.cuda` and in `torch.cuda.memory`."""
+"""The functions by their names in `torch.cuda` and `torch.cuda.memory`."""

@@ -1,4 +1,4 @@
-"""`torch.cuda`, name by name: what sim answers, and what it can only refuse in a sentence."""
+"""`torch.cuda` on sim, name by name. Names that sim lacks raise NotSimulated and say why."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KEPT = {
     "sparse",
     "streams",
 }
-"""What needs no GPU, or uses what is given here."""
+"""Names that stay PyTorch's own: they need no GPU, or use the replacements made here."""
 WHY = {
     "utilization": "a GPU's own counters are not modelled",
     "temperature": "a GPU's own counters are not modelled",
@@ -47,18 +47,18 @@ WHY = {
     "ExternalStream": "there is no library of CUDA's that could have made a stream",
     "get_stream_from_external": "there is no library of CUDA's that could have made a stream",
 }
-"""What can't be simulated; whatever isn't named here is a part of CUDA that sim doesn't have."""
+"""The reason why a name can't be simulated. For all other refused names it is `ELSEWHERE`."""
 ELSEWHERE = "sim has no counterpart to this part of CUDA"
 SYNC_DEBUG_MODE = (
     "torch.cuda.set_sync_debug_mode does nothing on sim: debubble lists every wait, and "
     "no_host_syncs raises at them"
 )
 CYCLES_PER_US = 1980.0
-"""Of an H200 at full clock, for `torch.cuda._sleep`."""
+"""The clock cycles per microsecond of an H200 at full clock, for `torch.cuda._sleep`."""
 
 
 def cuda_names(accelerator: Accelerator, sim: SimDevice) -> dict[str, object]:
-    """What each name in `torch.cuda` is while "cuda" means sim."""
+    """Returns the value of each name in `torch.cuda` while "cuda" means sim."""
     gpu, of = sim.cost.gpu, {"of": sim}
     stream: Any = type("Stream", (Stream,), of)
     sim.default_stream.__class__ = stream
@@ -132,7 +132,7 @@ def cuda_names(accelerator: Accelerator, sim: SimDevice) -> dict[str, object]:
 
 
 def _refused(known: dict[str, object]) -> dict[str, Callable[..., object]]:
-    """The rest of what `torch.cuda` offers: functions and classes, no modules."""
+    """Returns a refusing function for each other name in `torch.cuda.__all__` but for modules."""
     rest = set(torch.cuda.__all__) - KEPT - set(known)
     return {
         name: refusing(f"torch.cuda.{name}", WHY.get(name, ELSEWHERE))
@@ -156,12 +156,13 @@ DTYPES = {
 
 
 class _TensorType(type):
-    """The type of `torch.cuda.FloatTensor`: makes tensors, and knows those of its dtype."""
+    """The metaclass of `torch.cuda.FloatTensor` and related types: a call creates a tensor on
+    "cuda", and `isinstance` is True for a CUDA tensor of that dtype."""
 
     dtype: torch.dtype
 
     def __call__(cls, *arguments: Any) -> torch.Tensor:
-        """Returns a tensor of these sizes, or of these values."""
+        """Returns an uninitialized tensor of these sizes, or a tensor of these values."""
         if arguments and not isinstance(arguments[0], int):
             return torch.tensor(arguments[0], dtype=cls.dtype, device="cuda")
         return torch.empty(arguments, dtype=cls.dtype, device="cuda")
@@ -171,18 +172,18 @@ class _TensorType(type):
 
 
 def of_submodule(module: ModuleType, names: dict[str, object]) -> dict[str, object]:
-    """Those of the names that a module of `torch.cuda` has as well."""
+    """Returns those entries of `names` that `module`, a submodule of `torch.cuda`, also has."""
     return {name: value for name, value in names.items() if name in vars(module)}
 
 
 def generic_names(names: dict[str, object]) -> dict[str, object]:
-    """`torch.Event`, which takes a device."""
+    """Returns the replacement for `torch.Event`, which takes a device, by its name in `torch`."""
     event = type("Event", (GenericEvent, names["Event"]), {})  # type: ignore[arg-type]  # a class, which the table doesn't say
     return {"Event": event}
 
 
 def accelerator_names(names: dict[str, object]) -> dict[str, object]:
-    """What each name in `torch.accelerator` is."""
+    """Returns the value of each name in `torch.accelerator` while "cuda" means sim."""
     same = {
         "current_device_index": "current_device",
         "current_device_idx": "current_device",

@@ -1,4 +1,4 @@
-"""What a script may call, and what does nothing on sim: there is one GPU, and no profiler."""
+"""Functions that a script may call and that do nothing on sim: device choice and profiler marks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .streams import index_of
 
 
 def nothing(*arguments: Any, **options: Any) -> None:
-    """Neither does nor says anything."""
+    """Takes any arguments, does nothing and returns None."""
 
 
 class Device:
-    """`with torch.cuda.device(0):`, which refuses every other GPU."""
+    """`with torch.cuda.device(0):`, which raises RuntimeError for any other GPU."""
 
     def __init__(self, device: Any = None) -> None:
         self.idx = index_of(device)
@@ -29,7 +29,7 @@ class Device:
 
 
 class DeviceOf(Device):
-    """`with torch.cuda.device_of(tensor):`"""
+    """`with torch.cuda.device_of(tensor):`, which does nothing for a tensor on the CPU."""
 
     def __init__(self, obj: Any) -> None:
         super().__init__(obj.device if getattr(obj, "is_cuda", False) else -1)
@@ -37,7 +37,7 @@ class DeviceOf(Device):
 
 @contextmanager
 def a_range(msg: str = "", *arguments: Any, **options: Any) -> Iterator[None]:
-    """`with torch.cuda.nvtx.range("step"):`"""
+    """Stands in for `with torch.cuda.nvtx.range("step"):`, and marks nothing."""
     yield
 
 

@@ -1,4 +1,4 @@
-"""What kind of GPU sim is modelled on: figures of its data sheet, by the calibration's name."""
+"""The data-sheet properties of the GPUs that sim is modelled on, by the calibration's GPU name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GIB = 1 << 30
 
 @dataclass(frozen=True)
 class Properties:
-    """The fields that `torch.cuda.get_device_properties` gives and that scripts read."""
+    """The fields of `torch.cuda.get_device_properties` that scripts read."""
 
     name: str
     total_memory: int
@@ -40,8 +40,9 @@ KNOWN = (
 
 
 def properties_of(gpu: str) -> Properties:
-    """Its memory is no more than this machine can hold. NotSimulated for a GPU that was calibrated
-    and is not known here."""
+    """Returns the properties of the GPU named `gpu`. Its memory is at most what this machine holds.
+
+    Raises NotSimulated for a GPU that has a calibration but no entry in `KNOWN`."""
     for known in KNOWN:
         if known.name == gpu:
             return replace(known, total_memory=min(known.total_memory, IN_USE.limit or sys.maxsize))

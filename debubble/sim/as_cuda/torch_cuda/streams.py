@@ -1,4 +1,4 @@
-"""`torch.cuda.Stream`, `torch.cuda.Event` and their like, as streams and events of sim."""
+"""`torch.cuda.Stream`, `torch.cuda.Event` and related classes, as streams and events of sim."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NOT_DONE = (
 
 
 class Stream(SimStream):
-    """A stream by the names that `torch.cuda.Stream` has. `device` is left out by most callers."""
+    """A stream of sim with the attributes and methods of `torch.cuda.Stream`."""
 
     of: SimDevice
-    """Set on a subclass for each accelerator."""
+    """The device that the stream belongs to, set on a subclass for each accelerator."""
 
     def __init__(self, device: Any = None, priority: int = 0, **identity: Any) -> None:
         check_index(index_of(device))
@@ -47,7 +47,7 @@ class Stream(SimStream):
 
     @property
     def cuda_stream(self) -> int:
-        """Where CUDA has a pointer; 0 is the default stream there too."""
+        """The stream's number, where CUDA has a pointer. 0 is the default stream in both."""
         return self.number
 
     @property
@@ -62,7 +62,7 @@ class Stream(SimStream):
         return self.of.capturing is not None
 
     def record_event(self, event: AnyEvent | None = None) -> AnyEvent:
-        # A stream lives on when `torch.cuda` is PyTorch's own again.
+        # A stream can outlive the `as_cuda` block, and then `torch.cuda.Event` is PyTorch's own.
         made: Any = torch.cuda.Event
         if event is None and issubclass(made, SimEvent):
             event = made()
@@ -83,7 +83,8 @@ class Stream(SimStream):
 
 
 class Event(SimEvent):
-    """An event that may also be asked how long the device took from one to another."""
+    """An event of sim with the attributes and methods of `torch.cuda.Event`, such as
+    `elapsed_time`."""
 
     of: SimDevice
 
@@ -98,7 +99,8 @@ class Event(SimEvent):
         super().__init__(self.of)
         self.enable_timing = enable_timing
         self.reached_at = 0.0
-        """When the device got there: on a stream without work that is when it was told to."""
+        """The time at which the device reached the event, in microseconds. On an idle stream this
+        is the time at which the event was recorded."""
 
     def record(self, stream: AnyStream | None = None) -> None:
         super().record(stream)
@@ -109,7 +111,10 @@ class Event(SimEvent):
         return torch.device("cuda", 0)
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Modelled milliseconds. RuntimeError where CUDA has no answer either."""
+        """Returns the modelled milliseconds from this event to `end_event`.
+
+        Raises ValueError if an event is not recorded or not timed, and RuntimeError if the device
+        has not reached both events, as CUDA does."""
         if not (self.enable_timing and end_event.enable_timing):
             raise ValueError(NOT_TIMED)
         if not (self.recorded and end_event.recorded):
@@ -141,7 +146,8 @@ class StreamContext:
 
 
 def index_of(device: Any) -> int | None:
-    """The number of a device that is named, numbered or given; None for one without."""
+    """Returns the index of a device, given as an int, a name or a `torch.device`, or None if it has
+    none."""
     if device is None or isinstance(device, int):
         return device
     return torch.device(device).index
