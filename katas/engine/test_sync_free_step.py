@@ -108,7 +108,7 @@ ALTOGETHER = (
     "pinned memory. It asks for nothing else."
 )
 
-# To copy by a wrong address can end the process.
+# A copy by a wrong address can end the process.
 works_on_addresses = pytest.mark.own_process
 
 
@@ -133,7 +133,8 @@ class Request(NamedTuple):
 
 
 class Conversation(NamedTuple):
-    """All that a request will be; its first blocks are loaded from `host_blocks`, if there are."""
+    """A request from start to end; its first blocks are loaded from `host_blocks`, if there are
+    any."""
 
     num_tokens: int
     slot: int
@@ -143,7 +144,7 @@ class Conversation(NamedTuple):
 
     @property
     def prompt(self):
-        """The last token is the first of the vocabulary: 0 is an id like all others."""
+        """Returns random tokens and a last token 0, since 0 is an id like any other."""
         random = torch.Generator().manual_seed(self.num_tokens)
         tokens = torch.randint(VOCABULARY, (self.num_tokens - 1,), generator=random)
         return (*tokens.tolist(), 0)
@@ -153,7 +154,7 @@ CONVERSATIONS = {
     "A": Conversation(19, 0, (7, 3, 12, 17), images=((2, 9), (12, 14))),
     "B": Conversation(13, 1, (5, 9, 1), images=((4, 11),)),
     "C": Conversation(29, 2, (2, 14, 8, 20, 6), images=((3, 8), (18, 25)), host_blocks=(4, 1)),
-    # In the slot and the blocks of A, once A has left.
+    # D gets the slot and the blocks of A once A has left.
     "D": Conversation(11, 0, (3, 7, 12)),
     "W": Conversation(9, 3, (22, 23)),
 }
@@ -161,8 +162,9 @@ CONVERSATIONS = {
 
 @cache
 def model_of(kinds):
-    """On the CPU: "r" is a recurrent layer, "a" one with attention. With these weights no other
-    token comes near the one that is sampled, and each image and each state counts."""
+    """Returns a model on the CPU: "r" is a recurrent layer, "a" an attention layer. With these
+    weights no other token comes near the sampled one, and each image and each state makes a
+    difference."""
     random = torch.Generator().manual_seed(9)
     weights = lambda *shape: torch.randn(shape, generator=random)
     embedding = weights(VOCABULARY, SIZE)
@@ -178,8 +180,8 @@ def model_of(kinds):
 
 
 def plain_forward(model, tokens, images):
-    """(the next token, what a cache would hold [blocks, layers, 2 * BLOCK, SIZE]), of all tokens of
-    a request at once, one state after the other."""
+    """Returns the next token and the cache's contents [blocks, layers, 2 * BLOCK, SIZE]. Computes
+    all tokens of a request at once, and the states one after the other."""
     hidden, position = model.embedding[list(tokens)], torch.arange(len(tokens))
     visible = position <= position[:, None]
     for first, last in images:
@@ -208,14 +210,14 @@ def plain_forward(model, tokens, images):
 
 @cache
 def right_token(kinds, name, number):
-    """The one that the request samples after `number` others."""
+    """Returns the token that the request samples after `number` sampled tokens."""
     asked = CONVERSATIONS[name]
     sampled = [right_token(kinds, name, i) for i in range(number)]
     return plain_forward(model_of(kinds), (*asked.prompt, *sampled), asked.images)[0]
 
 
 class Queued(NamedTuple):
-    """A step that the engine was given: (name, how many tokens it had sampled) by request."""
+    """A step that the engine queued: (name, number of tokens sampled before) of each request."""
 
     requests: list[tuple[str, int]]
     tokens: object
@@ -226,7 +228,7 @@ class Queued(NamedTuple):
 
 
 class Server:
-    """The scheduler, and the kata's engine. Its cache is full of what others have left."""
+    """The scheduler with the kata's engine, whose cache is full of other requests' leftovers."""
 
     def __init__(self, kata, accelerator, kinds="arar"):
         self.accelerator, self.kinds = accelerator, kinds
@@ -246,12 +248,13 @@ class Server:
                 _, blocks = plain_forward(on_cpu, prefix, asked.images)
                 host_cache[list(asked.host_blocks)] = blocks
         self.engine, self.num_sampled = kata.Engine(model, cache, host_cache), Counter()
-        # What is only done the first time is not to be recorded.
+        # Work that is done only the first time must not be recorded.
         self.run("W W")
         accelerator.synchronize()
 
     def run(self, plan):
-        """Steps of these requests, "AB" of two of them; "+C" loads the prefix of one."""
+        """Runs the plan and returns its steps: "AB" is a step of two requests, "+C" loads the
+        prefix of C."""
         steps = [self.load(word[1]) if word[0] == "+" else self.step(word) for word in plan.split()]
         return [step for step in steps if step]
 
@@ -265,7 +268,7 @@ class Server:
         return Queued(queued, tokens)
 
     def request(self, name):
-        """With its prompt in its first step, without one from then on."""
+        """Returns the request as the scheduler sends it: with its prompt in its first step only."""
         asked, sampled = CONVERSATIONS[name], self.num_sampled[name]
         end = asked.num_tokens + sampled
         blocks = asked.blocks[: -(-end // BLOCK)]
@@ -275,7 +278,7 @@ class Server:
         return Request(asked.slot, blocks, computed, asked.prompt[computed:], asked.images)
 
     def expect_right(self, steps):
-        """`read` has the tokens of the plain model, step by step."""
+        """Checks that `read` returns the tokens of the plain model, step by step."""
         for place, step in enumerate(steps):
             right = [right_token(self.kinds, *request) for request in step.requests]
             words = [f"{name} decodes" if i else f"prompt of {name}" for name, i in step.requests]
@@ -284,12 +287,13 @@ class Server:
             expect_equal(step.tokens.read(), right, value=value, likely=likely)
 
     def keep_busy(self):
-        """Long enough for a real host to queue everything; the modelled host needs less."""
+        """Queues a kernel that lasts until a real host has queued everything; the modelled host
+        needs less."""
         self.accelerator.sleep(10.0 if self.accelerator.modelled else 50.0)
 
 
 def record(server, plan):
-    """Behind a kernel of 50 microseconds."""
+    """Records the plan, queued after a kernel of 50 microseconds."""
     server.accelerator.synchronize()
     with debubble.record(server.accelerator) as timeline:
         server.accelerator.sleep(0.05)
@@ -306,7 +310,7 @@ def is_download(event):
 
 
 def is_question(event):
-    """Anything that goes from host to device or back, and any wait."""
+    """Returns True for every upload, download and wait."""
     return event.kind == "sync" or is_upload(event) or is_download(event)
 
 
@@ -315,7 +319,7 @@ def kernels_of(timeline):
 
 
 def expect_nothing_added(kata, accelerator, kind, counted, what, why):
-    """By three layers of this kind, to what a step without layers has of these events."""
+    """Checks that three layers of this kind add none of these events to a step without layers."""
     without, with_layers = (
         record(Server(kata, accelerator, layers), "AB") for layers in ("", 3 * kind)
     )
@@ -344,7 +348,7 @@ def test_the_tokens_are_those_of_the_plain_model(kata, accelerator, plan):
 
 
 def run_one_by_one(kata, accelerator, plan):
-    """(server, steps): none is begun before the one before it is done."""
+    """Returns (server, steps). Each step begins once the step before it is done."""
     server, steps = Server(kata, accelerator), []
     for word in plan.split():
         steps += server.run(word)
@@ -483,7 +487,7 @@ def test_chapter_05_a_prefix_is_loaded_by_one_batch(kata, accelerator):
 
 @pytest.fixture
 def slow_link(accelerator, monkeypatch):
-    """Copies by address are late, so that who relies on luck is found out."""
+    """Delays copies by address, so that code that relies on luck fails."""
 
     def be_late(*args, **options):
         accelerator.sleep(1.0 if accelerator.modelled else 20.0)
@@ -495,7 +499,7 @@ def slow_link(accelerator, monkeypatch):
 
 
 def record_load(kata, accelerator, plan):
-    """(server, steps, timeline, the copies of the load)"""
+    """Returns (server, steps, timeline, the copies of the load)."""
     server = Server(kata, accelerator)
     inputs = {event.source for event in record(server, "AB AB").events if is_upload(event)}
     with debubble.record(accelerator) as timeline:

@@ -13,9 +13,9 @@ from debubble.workshop import (
 
 BATCHES = 12
 MANY = 100
-"""More batches than anybody makes buffers for that are taken in turn without asking."""
+"""More batches than any likely ring of buffers, taken in turn without a check, would have."""
 ROWS, COLUMNS = 256, 1024  # 1 MiB of float32 a batch
-# No two batches are alike, or memory that an earlier one has left could pass for a copy.
+# No two batches are alike, or memory left by an earlier batch could pass for a copy.
 numbers = itertools.count(1)
 ONE_STREAM = (
     "A stream does one thing after the other. While it copies it computes nothing, although "
@@ -49,7 +49,7 @@ def double(batch):
 
 
 def batches_for(accelerator, rows=ROWS, count=BATCHES):
-    """[rows, COLUMNS] float32 in pinned host memory each."""
+    """Returns batches in pinned host memory, [rows, COLUMNS] float32 each."""
     return [
         torch.full((rows, COLUMNS), float(next(numbers)), pin_memory=accelerator.pin_memory)
         for _ in range(count)
@@ -57,7 +57,7 @@ def batches_for(accelerator, rows=ROWS, count=BATCHES):
 
 
 def record_run(kata, accelerator):
-    """What happened when all batches were queued behind a kernel that is still running."""
+    """Records all batches, queued while a kernel still runs."""
     batches = batches_for(accelerator)
 
     def compute(batch):
@@ -65,14 +65,14 @@ def record_run(kata, accelerator):
         return double(batch)
 
     with debubble.record(accelerator) as timeline:
-        # Long enough for a real host to queue everything; the modelled host needs less.
+        # Lasts until a real host has queued everything; the modelled host needs less.
         accelerator.sleep(0.75 if accelerator.modelled else 20.0)
         kata.run_batches(batches, compute)
     return timeline
 
 
 def keep_new_streams_busy(accelerator, monkeypatch, ms):
-    """Streams that are made from now on begin with a kernel of so many milliseconds."""
+    """Makes each new stream begin with a kernel of `ms` milliseconds."""
     new_stream = accelerator.stream
 
     def busy_stream():
@@ -85,7 +85,8 @@ def keep_new_streams_busy(accelerator, monkeypatch, ms):
 
 
 def late_batch(batch, accelerator, ms):
-    """The same batch, whose copy begins behind a kernel of so many milliseconds on its stream."""
+    """Returns the same batch, but its copy starts after a kernel of `ms` milliseconds on its
+    stream."""
 
     class LateBatch(torch.Tensor):
         @classmethod
@@ -139,7 +140,7 @@ def test_copies_have_a_stream_of_their_own(kata, accelerator):
         expected=f"`compute` to run on {first.lane}, the stream that run_batches was called on",
         did=f"runs {len(strays)} kernels on {strays[0].lane}" if strays else "",
         events=strays,
-        quoted=(),  # the lines are those of `compute`, above
+        quoted=(),  # the lines are `compute`'s, above
         why="Only the copies belong inside `with copying:`. Whoever called run_batches goes on "
         "with the outputs on its own stream, and would not wait for another one.",
     )
@@ -156,7 +157,7 @@ def test_copies_have_a_stream_of_their_own(kata, accelerator):
 def test_copies_do_not_wait_for_the_computation(kata, accelerator):
     timeline = record_run(kata, accelerator)
     copies, (first, *computing) = copies_of(timeline), kernels_of(timeline)
-    # Two kernels for each batch: the sleep, and what doubles it.
+    # Each batch has two kernels: the sleep, and the doubling.
     late = [
         copy
         for copy, before in zip(copies, [first, *computing[1::2]], strict=False)
@@ -190,7 +191,7 @@ def test_the_first_batch_is_computed_while_others_are_copied(kata, accelerator):
 
 
 def test_no_kernel_starts_before_its_batch_is_there(kata, accelerator, monkeypatch):
-    # The copies are late: who does not wait for them is found out.
+    # The copies are late, so that code that does not wait for them fails.
     keep_new_streams_busy(accelerator, monkeypatch, 0.1 if accelerator.modelled else 5.0)
     batches = batches_for(accelerator, rows=1, count=MANY)
     with debubble.record(accelerator) as timeline:
@@ -200,7 +201,8 @@ def test_no_kernel_starts_before_its_batch_is_there(kata, accelerator, monkeypat
 
 
 def test_the_next_call_may_use_the_same_memory(kata, accelerator, monkeypatch):
-    """Streams are handed out in turn, so that a later call gets one of an earlier call's."""
+    """A stream pool returns its streams in turn, so a later call can get the stream of an earlier
+    one."""
     copying = accelerator.stream()
     monkeypatch.setattr(accelerator, "stream", lambda: copying)
     calls = [batches_for(accelerator, rows=1, count=4) for _ in range(2)]

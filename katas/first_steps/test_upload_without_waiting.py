@@ -14,7 +14,7 @@ from debubble.workshop import (
 
 TOKEN_IDS = [11, 7, 5, 3, 2, 13, 17, 19]
 LONG = 2000
-"""So many ids that 100 uploads in a row are more than a pinned buffer of 1 MiB can hold."""
+"""The number of ids at which 100 uploads in a row overflow a pinned buffer of 1 MiB."""
 WHY = (
     "A copy engine reads pinned host memory by itself. From pageable memory the host has to hand "
     "the bytes on, and it waits until everything that was queued before the copy is done. The "
@@ -41,7 +41,7 @@ def test_the_ids_are_on_the_device(kata, accelerator):
 
 
 def test_no_ids_are_of_the_same_type(kata, accelerator):
-    """Without a dtype PyTorch goes by the numbers, and of none it makes float32."""
+    """PyTorch infers the dtype from the numbers, and from an empty list it infers float32."""
     none = torch.tensor([], dtype=torch.int64)
     expect_equal(kata.upload_tokens([]), none, call="upload_tokens([])")
 

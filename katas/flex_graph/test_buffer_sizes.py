@@ -44,7 +44,7 @@ WASTE = (
 
 
 class Limits:
-    """What the scheduler may put into a step, and the blocks of the KV cache."""
+    """The limits of a step, and the number of blocks in the KV cache."""
 
     def __init__(self, seqs, tokens, length, blocks, block_size=16, q_block=16):
         self.max_num_seqs, self.max_num_batched_tokens = seqs, tokens
@@ -89,12 +89,12 @@ within_limits = pytest.mark.parametrize(
 
 
 def decodes_of(limits):
-    """As many requests as there can be, with one token each and the greatest length."""
+    """Returns the most requests of a step, with one token each and the greatest length."""
     return [(1, limits.max_model_len)] * limits.max_num_seqs
 
 
 def prompts_of(limits):
-    """As many tokens as there can be, of few requests: none is longer than it may be."""
+    """Returns the most tokens of a step, in as few requests as the greatest length allows."""
     left, requests = limits.max_num_batched_tokens, []
     while left:
         tokens = min(left, limits.max_model_len)
@@ -104,7 +104,8 @@ def prompts_of(limits):
 
 
 def words(requests):
-    """What a failing test calls them; each is (tokens in this step, tokens in all)."""
+    """Returns what a failing test calls the requests; each is (tokens in this step, tokens in
+    all)."""
     if len(set(requests)) == 1:
         tokens, length = requests[0]
         return f"a step of {len(requests)} requests, each with {tokens} of its {length} tokens"
@@ -113,7 +114,7 @@ def words(requests):
 
 
 def pages_of_groups(limits, requests):
-    """How many pages each group of a step needs, where no two requests share one."""
+    """Returns how many pages each group of a step needs if no two requests share one."""
     owners = [request for request, (tokens, _) in enumerate(requests) for _ in range(tokens)]
     groups = [owners[at : at + limits.q_block] for at in range(0, len(owners), limits.q_block)]
     lengths = [length for _, length in requests]
@@ -121,7 +122,8 @@ def pages_of_groups(limits, requests):
 
 
 def room_for(limits, requests, last_block):
-    """By name, the sizes that a step takes; `last_block` is the last one that its tables name."""
+    """Returns the shapes that a step needs, by name. `last_block` is the last block in its
+    tables."""
     pages = pages_of_groups(limits, requests)
     seqs = len(requests)
     return {
@@ -142,7 +144,7 @@ def claim(holds, expected, did, why):
 
 
 def shapes_of(kata, limits):
-    """Those that the kata asks for, each with as many dimensions as it should have."""
+    """Returns the kata's shapes, after a check that each has the right number of dimensions."""
     shapes = kata.buffer_shapes(limits)
     for name, room in room_for(limits, [(1, 1)], last_block=1).items():
         shape = shapes.get(name)

@@ -66,7 +66,7 @@ of_any_shape = pytest.mark.parametrize(("room", "shape"), SHAPES, ids=str)
 
 
 def numbers(accelerator, shape, first=1):
-    """Counting from `first`, row by row."""
+    """Returns int32 numbers that count up from `first`, row by row."""
     count = torch.Size(shape).numel()
     tensor = torch.arange(first, first + count, dtype=torch.int32).view(shape)
     return tensor.to(accelerator.device)
@@ -94,7 +94,8 @@ def test_the_values_arrive(kata, accelerator, room, shape):
 
 
 def expect_slice(view, dst, strides, call):
-    """`strides` are those of `dst` before the call."""
+    """Checks that `view` is the start of `dst`, with the `strides` that `dst` had before the
+    call."""
     claim(
         view.data_ptr() == dst.data_ptr(),
         expected=f"{call} to return a tensor that begins where `dst` begins",
@@ -149,7 +150,8 @@ def test_the_buffer_stays_where_it_is(kata, accelerator):
 
 
 def capture_adding_up(accelerator, pages, table):
-    """A graph that adds up the pages of each row of a table, and where it leaves the sums."""
+    """Captures a graph that adds up the pages of each row of a table. Returns it with its
+    output."""
     sums = torch.zeros(len(table), dtype=pages.dtype, device=accelerator.device)
 
     def model():
@@ -211,7 +213,7 @@ def test_another_type_and_another_device_are_refused(kata, accelerator):
 
 
 def expect_refused(kata, accelerator, src, words):
-    """A ValueError, after which all is as it was."""
+    """Checks that the call raises ValueError and changes nothing."""
     dst = buffer_of(accelerator)
     raised = "nothing"
     try:

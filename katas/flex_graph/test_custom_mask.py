@@ -76,14 +76,15 @@ class StepTensors(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """`tokens` are (request, position); `pages` are those of each request, in its order."""
+    """A step's requests. `tokens` are (request, position); `pages` has each request's pages, in
+    order."""
 
     tokens: list[tuple[int, int]]
     pages: list[list[int]]
 
 
 def same_document(b, h, query, key):
-    """Documents of 24 tokens, behind one of a single token."""
+    """Returns True within a document: the first has one token, and all later ones have 24."""
     return (query + 23) // 24 == (key + 23) // 24
 
 
@@ -109,7 +110,7 @@ BATCH = BATCHES["a decode and a prompt"]
 
 
 def tensors_of(accelerator):
-    """Of no step yet: nothing but padding."""
+    """Returns the tensors before the first step: nothing but padding."""
     on_device = {"dtype": torch.int64, "device": accelerator.device}
     return StepTensors(
         torch.zeros(MOST_TOKENS, **on_device),
@@ -119,7 +120,7 @@ def tensors_of(accelerator):
 
 
 def write(batch, step):
-    """The batch's values, into the same tensors as ever."""
+    """Writes the batch's values to the tensors that all steps share."""
     padded = torch.tensor(batch.tokens + [PADDING] * (MOST_TOKENS - len(batch.tokens)))
     step.request.copy_(padded[:, 0])
     step.position.copy_(padded[:, 1])
@@ -138,7 +139,8 @@ def built(kata, accelerator, batch, masks=MASKS):
 
 
 def seen_by_tokens(lists, num_tokens):
-    """[tokens, slots] bool, on the device: on a page of the group's list, and let through."""
+    """Returns [tokens, slots] bool on the device: True for slots on the group's pages that the mask
+    allows."""
     device = lists.kv_indices.device
     columns = torch.arange(NUM_PAGES + 1, device=device)
     pages = lists.kv_indices.clamp(0, NUM_PAGES)
@@ -156,7 +158,7 @@ def indices(num_tokens, device):
 
 
 def right_positions(mask, position):
-    """The positions that a token sees, of its own request."""
+    """Returns the positions of its own request that a token sees."""
     first = 0 if mask.sliding_window is None else max(position - mask.sliding_window + 1, 0)
     also = mask.logical_mask_mod or (lambda *_: True)
     return [key for key in range(first, position + 1) if also(0, 0, position, key)]
@@ -170,13 +172,14 @@ def right_slots(mask, batch, token):
 
 def right_pages(mask, batch, group):
     tokens = range(group * Q_BLOCK, (group + 1) * Q_BLOCK)
-    window = LayerMask(mask.sliding_window)  # what a logical mask hides is not known by page
+    window = LayerMask(mask.sliding_window)  # pages are not chosen by a logical mask
     slots = [slot for token in tokens for slot in right_slots(window, batch, token)]
     return sorted({slot // PAGE for slot in slots})
 
 
 def words(slots, batch, request):
-    """`positions 4 to 9` of the request, `2 keys of others`."""
+    """Returns the slots in words: "positions 4 to 9" for the request's own, and "2 keys of
+    others"."""
     own = {page: place for place, page in enumerate(batch.pages[request])}
     positions = sorted(own[s // PAGE] * PAGE + s % PAGE for s in slots if s // PAGE in own)
     starts = [p for p in positions if p - 1 not in positions]
@@ -190,7 +193,7 @@ def words(slots, batch, request):
 
 
 def expect_seen(seen, layer, batch, where="", likely=""):
-    """`seen` is what `seen_by_tokens` returned for this layer."""
+    """Checks `seen`, the result of `seen_by_tokens` for this layer."""
     for token, row in enumerate(seen.cpu()):
         slots, right = row.nonzero().flatten().tolist(), right_slots(MASKS[layer], batch, token)
         if slots == sorted(right):
@@ -252,7 +255,7 @@ def too_many_or_few(counts, right):
 
 
 def record_step(kata, accelerator, masks=MASKS):
-    """Build, and a forward of all layers, behind a kernel of 50 microseconds."""
+    """Records a build and a forward of all layers, queued after a kernel of 50 microseconds."""
     step, layers = built(kata, accelerator, BATCH, masks)
     zero, token, slot = indices(len(BATCH.tokens), step.position.device)
     for layer in masks:
@@ -312,7 +315,7 @@ def record_lists(kata, accelerator, masks):
 
 
 def test_a_replay_sees_what_its_step_allows(kata, accelerator):
-    # What waits, or sends what the host has, can't be captured.
+    # A step with a wait or an upload can't be captured.
     expect_nothing_travels(record_step(kata, accelerator))
     step, layers = built(kata, accelerator, BATCH)
     for layer in MASKS:
@@ -334,7 +337,7 @@ def test_a_replay_sees_what_its_step_allows(kata, accelerator):
 
 
 def test_flex_attention_takes_them(kata, accelerator):
-    """With heads as a model has them: 2 that share 1 key head."""
+    """Models share key heads among query heads: here 2 query heads use 1 key head."""
     layer, num_tokens, size = "documents, window of 10", len(BATCH.tokens), 16
     _, layers = built(kata, accelerator, BATCH)
     lists = layers.lists_of(layer)

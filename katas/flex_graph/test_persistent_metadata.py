@@ -72,8 +72,8 @@ STAYS = (
 
 
 class Step:
-    """Requests of (tokens in this step, tokens in all). Request r has the blocks from 2r on,
-    and a group needs all pages of the requests that have tokens in it."""
+    """A step of requests, (tokens in this step, tokens in all) each. Request r has the blocks from
+    2r on, and a group needs all pages of the requests that have tokens in it."""
 
     def __init__(self, *requests):
         self.requests = requests
@@ -94,7 +94,7 @@ class Step:
         return range(first, first + len(range(0, self.seq_lens[request], PAGE)))
 
     def tensors(self, accelerator):
-        """As a step hands them over: `pages` is as wide as its longest request asks for."""
+        """Returns the step's tensors. `pages` is as wide as its longest request needs."""
         width = GROUP * max(len(self.pages_of(request)) for request in range(len(self.requests)))
         pages = [row + [-1] * (width - len(row)) for row in self.pages]
         return [
@@ -124,7 +124,7 @@ def buffers_of(kata, accelerator):
 
 
 def behind_the_largest(kata, accelerator, step):
-    """The buffers after the largest step and then this one."""
+    """Returns the buffers after the largest step, followed by this step."""
     buffers = buffers_of(kata, accelerator)
     for one in (LARGEST, step):
         kata.persistent_metadata(buffers, *one.tensors(accelerator))
@@ -227,9 +227,9 @@ def test_behind_the_last_page_is_minus_1(kata, accelerator, step):
 
 
 def capture_a_model(accelerator, metadata, values):
-    """A graph that adds up, for each token, the values of its group's pages and its position in
-    its request; it has -1 where there is no token. Ids are clamped, so that a wrong one can't stop
-    a GPU for the tests that follow."""
+    """Captures a graph that adds up, for each token, the values of its group's pages and its
+    position in its request. The result is -1 where there is no token. Ids are clamped, so that a
+    wrong id can't make the GPU useless for later tests."""
     result = torch.zeros(TOKENS, dtype=torch.int64, device=accelerator.device)
 
     def model():
@@ -261,7 +261,8 @@ def right_result(step, values):
 
 
 def what_a_replay_found(num_tokens):
-    """The likely cause of a difference in a step of so many tokens."""
+    """Returns a function that tells the likely cause of a difference in a step of `num_tokens`
+    tokens."""
 
     def cause(actual, expected):
         right = actual[:num_tokens].cpu() == expected[:num_tokens]

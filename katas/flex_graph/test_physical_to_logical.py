@@ -110,14 +110,14 @@ def test_of_a_block_that_stands_twice_the_last_place_counts(kata, accelerator, b
 
 
 class FirstWriteStays(TorchDispatchMode):
-    """Where several entries of one call write to one element, the first of them stays, as it may on
-    a GPU, which leaves that open. On sim it is the last."""
+    """A dispatch mode in which the first of several writes to one element wins. A GPU may do so,
+    since the order is undefined; on sim the last write wins."""
 
     def __torch_dispatch__(self, op, types, args=(), kwargs=None):
         name, args = op.overloadpacket.__name__, list(args)
         if name in ("scatter", "scatter_") and isinstance(args[3], torch.Tensor):
             dim, index, values = args[1:4]
-            # Each entry goes to its own place, but for this dimension.
+            # Each entry keeps its own place, except in this dimension.
             places = list(torch.meshgrid(*map(torch.arange, index.shape), indexing="ij"))
             places[dim] = index.cpu()
             args[3] = first_of_each(places, values[tuple(map(slice, index.shape))])
@@ -130,7 +130,7 @@ class FirstWriteStays(TorchDispatchMode):
 
 
 def first_of_each(places, values):
-    """Values of which all that go to one place are the first that does."""
+    """Returns the values, where all entries with one place get the first entry's value."""
     *places, right = torch.broadcast_tensors(*places, values.cpu())
     written = {}
     entries = zip(*(part.flatten().tolist() for part in (*places, right)), strict=True)
@@ -149,7 +149,7 @@ def test_it_leaves_no_order_of_writes_open(kata, accelerator):
 
 
 def record_call(kata, accelerator):
-    """Of 16 requests, behind a kernel of 50 microseconds."""
+    """Records a call with 16 requests, queued after a kernel of 50 microseconds."""
     tables = on_device(accelerator, [[1 + request % 4, 6, 7, 9] for request in range(16)])
     lengths = on_device(accelerator, [5 * request for request in range(16)])
     kata.physical_to_logical_mapping(tables, lengths, 16, BLOCKS)
@@ -171,7 +171,7 @@ def test_nobody_waits_and_nothing_is_sent(kata, accelerator):
 def test_a_replay_maps_the_tables_of_its_step(kata, accelerator):
     tables = on_device(accelerator, [[6, 1, 4], [3, 8, 2]])
     lengths = on_device(accelerator, [48, 48])
-    # What waits, or sends what the host has, can't be captured.
+    # A step with a wait or an upload can't be captured.
     expect_nothing_travels(record_call(kata, accelerator))
     kata.physical_to_logical_mapping(tables, lengths, 16, BLOCKS)
     graph = accelerator.graph()

@@ -7,9 +7,9 @@ import torch
 import debubble
 from debubble.workshop import Diagnosis, KataFailure, expect, expect_equal, no_pinned_memory
 
-SIZES = (4, 16, 8)  # in no order
+SIZES = (4, 16, 8)  # deliberately unsorted
 MOST_TOKENS = 40
-SLOTS = 64  # slot 0 is somebody's, too
+SLOTS = 64  # slot 0 belongs to a request, too
 PADDING = {"token_ids": 0, "positions": 0, "slot_mapping": -1}
 TABLE = 20
 STEPS = 72
@@ -55,11 +55,11 @@ REUSED = (
 
 
 class Model:
-    """Writes each token's key to its slot, and returns for each token its key, and the key that
-    lies in the slot before its own."""
+    """A model that writes each token's key to its slot. It returns each token's key, and the key in
+    the slot before its own."""
 
     def __init__(self, device):
-        # The last one is where tokens without a slot write.
+        # Tokens without a slot write to the last one.
         self.keys = torch.zeros(SLOTS + 1, dtype=torch.int64, device=device)
         self.calls = 0
 
@@ -72,8 +72,8 @@ class Model:
 
 
 class Runner:
-    """Runs a model on steps of up to MOST_TOKENS tokens: in the smallest graph that holds a step,
-    or without one."""
+    """A runner for steps of up to MOST_TOKENS tokens: it replays the smallest graph that holds a
+    step, or runs the model without one."""
 
     def __init__(self, kata, accelerator):
         self.model, self.accelerator = Model(accelerator.device), accelerator
@@ -81,12 +81,12 @@ class Runner:
         self.inputs = kata.PersistentArrays(sizes, accelerator.device)
         for name, padding in PADDING.items():
             self.inputs[name].fill_(padding)
-        # What a graph has captured has to live as long as the graph.
+        # Captured tensors must live as long as the graph.
         self.kept = [self.inputs[name] for name in PADDING]
         self.captured = {size: self.capture(size) for size in sorted(SIZES, reverse=True)}
 
     def capture(self, size):
-        """A graph, and where each of its replays leaves the output."""
+        """Captures a graph. Returns it with the output of its replays."""
         self.forward(size)
         graph = self.accelerator.graph()
         with graph.capture():
@@ -97,11 +97,12 @@ class Runner:
         return self.model(*(self.inputs[name][:num_tokens] for name in PADDING))
 
     def step(self, rows):
-        """[num_tokens, 2] on the device, until the next step overwrites it."""
+        """Runs a step. Returns [num_tokens, 2] on the device, valid until the next step overwrites
+        it."""
         arrays = arrays_of(rows)
         self.inputs.upload(arrays)
         for values, _ in arrays.values():
-            values.fill(SLOTS - 1)  # The caller's arrays are the caller's.
+            values.fill(SLOTS - 1)  # The caller may change its arrays at once.
         size = size_for(len(rows))
         if size is None:
             return self.forward(len(rows))
@@ -115,15 +116,16 @@ def size_for(num_tokens):
 
 
 def arrays_of(rows):
-    """What `upload` is given: rows of ids, positions and slots, and the table of one request."""
+    """Returns the arguments of `upload`: columns of ids, positions and slots, and one request's
+    table."""
     columns = dict(zip(PADDING, rows.T, strict=True))
     arrays = {name: (column.copy(), PADDING[name]) for name, column in columns.items()}
     return arrays | {"block_table": (np.arange(1, 1 + len(rows) % 5, dtype=np.int32), None)}
 
 
 def rows_of(num_tokens, first_slot=1):
-    """[num_tokens, 3] int32: tokens in slots that are next to each other, like those of no other
-    place."""
+    """Returns [num_tokens, 3] int32: tokens in adjacent slots, with values that no other slots
+    have."""
     i = np.arange(first_slot, first_slot + num_tokens, dtype=np.int32)
     return np.stack([7 * i, 3 * i + first_slot, i], axis=1)
 
@@ -133,7 +135,7 @@ def tokens(number):
 
 
 def expect_steps(kata, accelerator, sizes, likely=STALE):
-    """Each step is what the model computes of its rows on the CPU."""
+    """Checks that each step returns what the model computes from its rows on the CPU."""
     runner, model = Runner(kata, accelerator), Model("cpu")
     for number, num_tokens in enumerate(sizes):
         rows = rows_of(num_tokens, first_slot=1 + sum(sizes[:number]))
@@ -159,7 +161,8 @@ def test_more_tokens_than_a_graph_holds_run_without_one(kata, accelerator, num_t
 
 
 def likely_cause(num_tokens):
-    """Of what an array has other than a step of so many tokens and its padding."""
+    """Returns a function that tells why an array differs from a step of `num_tokens` tokens and
+    padding."""
 
     def cause(found, right):
         if found.shape != right.shape or not torch.equal(
@@ -173,7 +176,7 @@ def likely_cause(num_tokens):
 
 @pytest.mark.parametrize(("num_tokens", "size"), [(1, 4), (4, 4), (5, 8), (9, 16)])
 def test_each_array_is_padded_as_far_as_a_graph_reads(kata, accelerator, num_tokens, size):
-    """What a graph reads of the arrays, in a step behind one that filled them."""
+    """A graph reads the whole array, also in a small step after one that filled it."""
     runner = Runner(kata, accelerator)
     runner.step(rows_of(MOST_TOKENS, first_slot=20))
     rows = rows_of(num_tokens)
@@ -189,7 +192,7 @@ def test_each_array_is_padded_as_far_as_a_graph_reads(kata, accelerator, num_tok
 def test_padding_writes_no_keys(kata, accelerator):
     runner = Runner(kata, accelerator)
     runner.step(rows_of(4, first_slot=10))
-    # The request of these slots is done, and others have them now.
+    # The request of these slots is done, and other requests use them now.
     runner.model.keys.fill_(-5)
     runner.step(rows_of(1, first_slot=30))
     written = (runner.model.keys[:SLOTS].cpu() != -5).nonzero().flatten()
@@ -260,14 +263,14 @@ def test_an_array_without_padding_has_the_step_s_numbers(kata, accelerator, orde
 
 
 def test_steps_in_flight_do_not_disturb_each_other(kata, accelerator):
-    """More steps than a ring of pinned buffers is likely to have."""
+    """Runs more steps than a ring of pinned buffers is likely to hold."""
     batches = [rows_of(1 + step % 2, first_slot=1 + step % (SLOTS - 2)) for step in range(STEPS)]
     runner = Runner(kata, accelerator)
     alone = [runner.step(rows).cpu() for rows in batches]
     runner = Runner(kata, accelerator)
     accelerator.synchronize()
     with debubble.record(accelerator) as timeline:
-        # Long enough for a real host to queue everything; the modelled host needs less.
+        # Lasts until a real host has queued everything; the modelled host needs less.
         accelerator.sleep(2.0 if accelerator.modelled else 50.0)
         outputs = [runner.step(rows).clone() for rows in batches]
     expect(timeline).no_hazards(why=REUSED)

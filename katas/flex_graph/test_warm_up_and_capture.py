@@ -5,7 +5,7 @@ import torch
 from debubble.workshop import Diagnosis, KataFailure, expect_equal
 
 PAGE, MAX_MODEL_LEN = 16, 48
-SIZES = (4, 8, 1)  # in no order
+SIZES = (4, 8, 1)  # deliberately unsorted
 MOST_TOKENS = max(SIZES)
 FIRST_CALL = (
     "A first call compiles. The compiler tries its kernels and waits for the device to time them, "
@@ -52,15 +52,15 @@ def claim(holds, *, expected, did, why):
 
 
 class Model:
-    """A step of decodes: token i is one of request i, whose keys have a place of their own in the
-    cache. Its result is the sum of the request's keys."""
+    """A model for steps of decodes. Token i belongs to request i, whose keys have a place of their
+    own in the cache. The result is the sum of each request's keys."""
 
     def __init__(self, accelerator):
         on_device = {"dtype": torch.int32, "device": accelerator.device}
         self.new_keys = torch.zeros(MOST_TOKENS, **on_device)
         self.seq_lens = torch.zeros(MOST_TOKENS, **on_device)
         self.slot_mapping = torch.full((MOST_TOKENS,), -1, **on_device)
-        # Page 0 belongs to nobody: what has no slot is written there.
+        # Page 0 belongs to no request: keys without a slot are written there.
         self.cache = torch.zeros(PAGE + MOST_TOKENS * MAX_MODEL_LEN, **on_device)
         self.calls = []
 
@@ -79,12 +79,12 @@ def pages_of(seq_len):
 
 
 def slots_of(seq_lens):
-    """Where the last token of each request has its key."""
+    """Returns the slot of each request's last token."""
     return torch.tensor([PAGE + i * MAX_MODEL_LEN + n - 1 for i, n in enumerate(seq_lens)])
 
 
 class CompiledModel(Model):
-    """Compiles when it is called with shapes that are new to it."""
+    """A model that compiles when it is called with new shapes."""
 
     def __init__(self, accelerator):
         super().__init__(accelerator)
@@ -99,14 +99,14 @@ class CompiledModel(Model):
 
     def compile(self, num_tokens, seq_len):
         try:
-            self.new_keys.sum().item()  # as a compiler that waits for its kernels, to time them
+            self.new_keys.sum().item()  # waits as a compiler does, which times its kernels
         except RuntimeError:
             self.refused = num_tokens, seq_len
             raise
 
 
 class GrowingModel(Model):
-    """Keeps scratch memory for the largest step that it has seen."""
+    """A model that keeps scratch memory for the largest step so far."""
 
     def __init__(self, accelerator):
         super().__init__(accelerator)
@@ -126,7 +126,7 @@ def capture(kata, model):
 
 
 def called(calls):
-    """`forward(8, 1) and forward(4, 1)`."""
+    """Returns the calls in words: "forward(8, 1) and forward(4, 1)"."""
     return " and ".join(f"forward{call}" for call in dict.fromkeys(calls)) or "nothing"
 
 
@@ -198,7 +198,7 @@ def test_requests_in_the_cache_are_left_alone(kata, accelerator):
     model = Model(accelerator)
     keys = torch.arange(len(model.cache), dtype=torch.int32)
     model.cache.copy_(keys)
-    # As the last step has left it.
+    # The last step has left its slots.
     model.slot_mapping.copy_(slots_of([5] * MOST_TOKENS))
     capture(kata, model)
     value = "the cache of requests that are being served, after warm_up_and_capture,"

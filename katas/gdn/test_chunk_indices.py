@@ -114,7 +114,7 @@ def test_it_is_on_the_device(kata, accelerator):
 
 
 def record_call(kata, accelerator):
-    """Four sequences, behind a kernel of 50 microseconds."""
+    """Records a call with four sequences, queued after a kernel of 50 microseconds."""
     kata.prepare_chunk_indices(*arguments(accelerator, [200, 1, 0, 64]))
     args = arguments(accelerator, [200, 1, 0, 64])
     accelerator.synchronize()
@@ -171,7 +171,7 @@ def test_each_step_has_its_own_table(kata, accelerator):
 
 
 def test_steps_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
-    """So many steps, and so long tables, that a ring or an arena of pinned memory is full."""
+    """Steps and tables are so large that a ring or an arena of pinned memory is full."""
     batches = [[64 * (1 + step), 64 * (LONG_TABLE - step)] for step in range(STEPS)]
     steps = [arguments(accelerator, lengths) for lengths in batches]
     alone = [kata.prepare_chunk_indices(*args).cpu() for args in steps]

@@ -74,7 +74,7 @@ def test_chunks_may_be_of_another_size(kata, accelerator, chunk_size):
 
 
 def test_all_digits_of_large_numbers_are_there(kata, accelerator):
-    """float32 holds integers up to 2**24, and int16 those below 2**15."""
+    """Sums in float32 are exact only up to 2**24, and in int16 only below 2**15."""
     expect_offsets(kata, accelerator, [64 * 2**24 + 1, 64 * 2**20, 5])
 
 
@@ -100,7 +100,8 @@ def test_each_step_has_its_own_offsets(kata, accelerator):
 
 
 def record_call(kata, accelerator, num_seqs=FEW):
-    """Sequences of two chunks each, behind a kernel of 50 microseconds."""
+    """Records a call with sequences of two chunks each, queued after a kernel of 50
+    microseconds."""
     cu_seqlens = on_device(accelerator, [65] * num_seqs)
     kata.prepare_chunk_offsets(cu_seqlens)
     accelerator.synchronize()
@@ -117,7 +118,7 @@ def test_nothing_travels(kata, accelerator):
 
 def test_more_sequences_are_no_more_launches(kata, accelerator):
     few, many = (record_call(kata, accelerator, number) for number in (FEW, MANY))
-    # Without the kernel that all was queued behind.
+    # The first kernel is the sleep that everything was queued after.
     for_few, for_many = (
         [event for event in timeline.events if event.on_device][1:] for timeline in (few, many)
     )

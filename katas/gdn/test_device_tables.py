@@ -53,7 +53,8 @@ ONE_BY_ONE = (
 
 @pytest.fixture(autouse=True)
 def triton_where_our_kernel_is_run(request):
-    """A learner's PyTorch operators run everywhere."""
+    """Skips our solution, a Triton kernel, if Triton is missing. A learner's PyTorch operators run
+    everywhere."""
     if request.config.getoption("impl") == "solutions":
         pytest.importorskip("triton", reason=NO_TRITON)
 
@@ -63,7 +64,8 @@ def starts_of(lengths):
 
 
 def most_chunks(lengths, chunk_size):
-    """All sequences but one have a single token, if there are so many."""
+    """Returns the most chunks: all sequences but one have a single token, if there are enough
+    tokens."""
     num_seqs, num_tokens = len(lengths), sum(lengths)
     ones = min(max(num_seqs - 1, 0), num_tokens)
     return ones + len(range(0, num_tokens - ones, chunk_size))
@@ -79,7 +81,7 @@ def right_tables(lengths, chunk_size=64):
 
 
 def likely_cause(num_chunks):
-    """Of a table in which so many rows are chunks."""
+    """Returns a function that tells why a table with `num_chunks` chunks is wrong."""
 
     def cause(actual, expected):
         if not isinstance(actual, torch.Tensor) or actual.shape != expected.shape:
@@ -135,7 +137,8 @@ def test_chunks_may_be_of_another_size(kata, accelerator, chunk_size):
 
 
 def record_call(kata, accelerator, num_seqs=FEW):
-    """Sequences of two chunks each, behind a kernel of 50 microseconds."""
+    """Records a call with sequences of two chunks each, queued after a kernel of 50
+    microseconds."""
     make(kata, accelerator, [65] * num_seqs)
     cu_seqlens = starts_of([65] * num_seqs).to(accelerator.device)
     accelerator.synchronize()
@@ -156,7 +159,7 @@ def test_nobody_waits_and_nothing_is_sent(kata, accelerator):
 def test_a_replay_makes_the_tables_of_its_step(kata, accelerator):
     cu_seqlens = starts_of([70, 0, 58]).to(accelerator.device)
     kata.search_chunk_tables(cu_seqlens, 128)
-    # What waits, or sends what the host has, can't be captured.
+    # A step with a wait or an upload can't be captured.
     expect_nothing_travels(record_call(kata, accelerator))
     graph = accelerator.graph()
     with graph.capture():
@@ -170,7 +173,7 @@ def test_a_replay_makes_the_tables_of_its_step(kata, accelerator):
 
 def test_more_sequences_are_no_more_launches(kata, accelerator):
     few, many = (record_call(kata, accelerator, number) for number in (FEW, MANY))
-    # Without the kernel that all was queued behind.
+    # The first kernel is the sleep that everything was queued after.
     for_few, for_many = (
         [event for event in timeline.events if event.on_device][1:] for timeline in (few, many)
     )

@@ -43,7 +43,7 @@ ONE_BY_ONE = (
 
 @pytest.fixture(autouse=True)
 def triton():
-    """Fails nobody where there is none: the exercise as it comes could not be loaded either."""
+    """Skips the test if Triton is missing: not even the exercise itself could be loaded then."""
     pytest.importorskip("triton", reason=NO_TRITON)
 
 
@@ -52,7 +52,7 @@ def starts_of(lengths):
 
 
 def gates_of(num_tokens, heads=HEADS):
-    """[num_tokens, heads], whole numbers, whose sums are exact in any order."""
+    """Returns [num_tokens, heads], whole numbers whose sums are exact in any order."""
     return -(torch.arange(num_tokens * heads) * 5 % 7).float().view(num_tokens, heads)
 
 
@@ -65,8 +65,8 @@ def table_of(lengths, chunk_size):
 
 
 def on_device(accelerator, lengths, chunk_size, table=None, heads=HEADS):
-    """The arguments, with the table of these lengths or another one. Gates and starts are slices of
-    longer tensors, as in an engine: something lies before them."""
+    """Returns the arguments, with the table of these lengths or with `table`. Gates and starts are
+    slices of longer tensors, as in an engine, so other values lie before them."""
     rows = table_of(lengths, chunk_size) if table is None else table
     indices = torch.tensor(rows, dtype=torch.int32).view(-1, 2)
     gates = torch.cat([torch.ones(chunk_size, heads), gates_of(sum(lengths), heads)])
@@ -107,7 +107,7 @@ def test_chunks_and_heads_of_other_numbers(kata, accelerator, chunk_size, heads)
 
 
 def test_programs_may_run_in_any_order(kata, accelerator):
-    """Here they run in the order of the table: so it is turned round."""
+    """Programs run here in the order of the table, so the table is reversed."""
     lengths = [20, 3, 37, 16]
     table = table_of(lengths, 16)[::-1]
     sums = kata.chunk_local_cumsum(*on_device(accelerator, lengths, 16, table))
@@ -122,7 +122,7 @@ def test_rows_without_a_chunk_are_skipped(kata, accelerator):
 
 
 def record_call(kata, accelerator, lengths):
-    """Behind a kernel of 50 microseconds."""
+    """Records a call, queued after a kernel of 50 microseconds."""
     args = on_device(accelerator, lengths, 16)
     kata.chunk_local_cumsum(*args)
     accelerator.synchronize()
@@ -139,7 +139,7 @@ def test_the_device_is_not_asked(kata, accelerator):
 
 def test_all_chunks_share_one_launch(kata, accelerator):
     few, many = (record_call(kata, accelerator, [17] * number) for number in (1, 5))
-    # Without the kernel that all was queued behind.
+    # The first kernel is the sleep that everything was queued after.
     for_few, for_many = (
         [event for event in timeline.events if event.kind == "kernel"][1:]
         for timeline in (few, many)

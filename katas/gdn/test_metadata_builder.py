@@ -66,7 +66,7 @@ REUSED = (
 
 
 class Batch:
-    """What a scheduler hands over, on the device and on the host: GDNCommonMetadata.
+    """The requests of a step on the device and on the host, with the fields of GDNCommonMetadata.
 
     `requests` are (tokens in this step, tokens computed before, draft tokens or -1).
     """
@@ -87,7 +87,7 @@ class Batch:
 
 
 def words(request):
-    """What a failing test calls it."""
+    """Returns what a failing test calls the request."""
     tokens, computed, drafts = request
     if drafts >= 0:
         return f"speculative of {tokens}"
@@ -146,7 +146,7 @@ def starts_of(lengths):
 
 
 def split(requests):
-    """(number of decodes, prefills in their order)."""
+    """Returns (number of decodes, prefills in their order)."""
     others = [request for request in requests if request[2] < 0]
     num_decodes = 0
     if len(others) == len(requests):
@@ -162,7 +162,7 @@ def build(kata, accelerator, requests):
 
 
 def expect_metadata(metadata, requests):
-    """Everything, field by field."""
+    """Checks every field of the metadata."""
     num_decodes, prefills = split(requests)
     lengths = [tokens for tokens, *_ in prefills]
     is_speculative = any(drafts >= 0 for *_, drafts in requests)
@@ -225,12 +225,12 @@ def test_the_tensors_are_on_the_device(kata, accelerator):
 
 
 def tensors_of(metadata):
-    """As they are once everything is done."""
+    """Returns the metadata's tensors on the CPU, after everything is done."""
     return [getattr(metadata, name).cpu() for name in TENSORS]
 
 
 def record_build(kata, accelerator, requests):
-    """Behind a kernel of 50 microseconds."""
+    """Records a build, queued after a kernel of 50 microseconds."""
     build(kata, accelerator, requests)
     batch = Batch(accelerator, requests)
     accelerator.synchronize()

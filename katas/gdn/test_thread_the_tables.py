@@ -57,7 +57,7 @@ def starts_of(lengths):
 
 
 def gates_of(num_tokens, layer=0):
-    """Whole numbers, whose sums are exact in any order."""
+    """Returns whole numbers, whose sums are exact in any order."""
     return -((torch.arange(num_tokens) * 7 + layer) % 5).float()
 
 
@@ -106,7 +106,7 @@ def test_each_layer_gets_its_decays(kata, accelerator, lengths):
 
 
 def call_op(kata, accelerator, op, *tables):
-    """The op of RAGGED; what is given behind its starts."""
+    """Calls the op with the values and starts of RAGGED, followed by `tables`."""
     values = gates_of(sum(RAGGED)).to(accelerator.device)
     starts = starts_of(RAGGED).to(accelerator.device)
     return getattr(kata, op)(values, starts, *tables)
@@ -138,7 +138,7 @@ def test_an_op_that_is_given_a_table_uses_it(kata, accelerator, op):
 
 
 def record_step(kata, accelerator):
-    """24 layers, behind a kernel of 50 microseconds."""
+    """Records a step of 24 layers, queued after a kernel of 50 microseconds."""
     kata.decays_of_layers(*arguments(accelerator, RAGGED, LAYERS))
     args = arguments(accelerator, RAGGED, LAYERS)
     accelerator.synchronize()
@@ -179,7 +179,7 @@ def test_each_step_has_its_own_table(kata, accelerator):
 
 
 def test_steps_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
-    # Three sequences of 14 chunks together, in each step cut in another way.
+    # Three sequences have 14 chunks together, and each step cuts them differently.
     cuts = [(first, end) for end in range(2, 14) for first in range(1, end)]
     batches = [[64 * first, 64 * (end - first), 64 * (14 - end)] for first, end in cuts]
     steps = [arguments(accelerator, lengths, layers=1) for lengths in batches]

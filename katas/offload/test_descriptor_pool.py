@@ -62,13 +62,14 @@ def claim(holds, expected, did, why):
 
 
 class Transfers:
-    """Uploads from buffers of the kata's pool; keeps them, so that no two have the same address."""
+    """Uploads from buffers of the kata's pool. The buffers are kept, so that no two have the same
+    address."""
 
     def __init__(self, kata, accelerator, most_buffers=None):
         self.pool = kata.DescriptorPool(most_buffers)
         self.accelerator = accelerator
         self.taken, self.targets = [], []
-        # PyTorch keeps pinned memory for the next who asks: the driver need not pin while all runs.
+        # PyTorch caches pinned memory, so the driver need not pin during the test.
         pin_memory = accelerator.pin_memory
         _ = [torch.empty(3 * 64, dtype=torch.int64, pin_memory=pin_memory) for _ in range(8)]
 
@@ -85,9 +86,11 @@ class Transfers:
         return buffers
 
     def queue(self, buffers, num_descriptors=N):
-        """Writes descriptors that no other transfer has, queues their reader, gives them back."""
+        """Writes descriptors that no other transfer has, queues a copy of them and returns the
+        buffer."""
         number = len(self.targets) + 1
-        # All of it, to where the numbers lie as they do here: a row alone would not be one copy.
+        # The whole buffer is copied, to a target of the same layout: a row alone would not
+        # be one copy.
         target = torch.empty_like(buffers, device=self.accelerator.device)
         self.targets.append(target[0, :num_descriptors])
         buffers[0, :num_descriptors] = number
@@ -100,12 +103,14 @@ class Transfers:
         self.queue(self.take(num_descriptors), num_descriptors)
 
     def keep_busy(self):
-        """Long enough for a real host to queue everything; the modelled host needs less."""
+        """Queues a kernel that lasts until a real host has queued everything; the modelled host
+        needs less."""
         self.accelerator.sleep(0.5 if self.accelerator.modelled else 50.0)
 
     @property
     def numbers(self):
-        """Which buffer each transfer had, counted from 0 in the order of their first use."""
+        """Returns the number of each transfer's buffer, counted from 0 in the order of first
+        use."""
         seen = {}
         return [seen.setdefault(buffers.data_ptr(), len(seen)) for buffers in self.taken]
 

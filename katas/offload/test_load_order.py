@@ -9,7 +9,7 @@ import debubble
 from debubble.workshop import Diagnosis, KataFailure, closed_gate, expect, expect_equal
 
 BLOCKS = 8
-# No two blocks are alike, or what an earlier test has left could pass for a copy.
+# No two blocks are alike, or memory left by an earlier test could pass for a copy.
 numbers = itertools.count(1)
 WAITS = (
     "A host that waits queues nothing in the meantime, and the device runs dry. Streams can wait "
@@ -59,13 +59,13 @@ OWN_BLOCKS = (
 
 class Cache:
     """Blocks [8, words] int64 on the device and in pinned memory, and the kata's transfers between
-    them. So many words that to copy all of them takes its time on a GPU."""
+    them. There are so many words that a GPU needs some time to copy them all."""
 
     def __init__(self, accelerator):
         self.accelerator = accelerator
         words = 16 if accelerator.modelled else 128 * 1024
         self.values = list(itertools.islice(numbers, 2 * BLOCKS))
-        """Of the CPU blocks, then of the GPU blocks: all words of a block are alike."""
+        """The value of each CPU block, then of each GPU block: all words of a block are equal."""
         blocks = torch.tensor(self.values).view(-1, 1).expand(-1, words).contiguous()
         self.cpu = blocks[:BLOCKS].clone()
         if accelerator.pin_memory:
@@ -77,28 +77,29 @@ class Cache:
         self.transfers = kata.BlockTransfers(self.gpu, self.cpu)
 
     def load(self, *pairs):
-        """`pairs`: (CPU block, GPU block)."""
+        """Loads blocks. `pairs` are (CPU block, GPU block)."""
         self.transfers.load([cpu for cpu, _ in pairs], [gpu for _, gpu in pairs])
 
     def store(self, *pairs):
-        """`pairs`: (GPU block, CPU block)."""
+        """Stores blocks. `pairs` are (GPU block, CPU block)."""
         self.transfers.store([gpu for gpu, _ in pairs], [cpu for _, cpu in pairs])
 
     def compute(self):
-        """A kernel of ten microseconds that has nothing to do with the blocks."""
+        """Queues a kernel of ten microseconds that uses none of the blocks."""
         self.accelerator.sleep(0.01)
 
     def keep_busy(self):
-        """Long enough for a real host to queue everything; the modelled host needs less."""
+        """Queues a kernel that lasts until a real host has queued everything; the modelled host
+        needs less."""
         self.accelerator.sleep(0.5 if self.accelerator.modelled else 20.0)
 
     def keep_first_stream_busy(self, monkeypatch):
-        """The first one that is made from now on: who relies on luck is found out."""
+        """Keeps the next new stream busy, so that code that relies on luck fails."""
         sleeps = iter([self.keep_busy])
         self.begin_streams_with(monkeypatch, lambda: next(sleeps, lambda: None)())
 
     def begin_streams_with(self, monkeypatch, queue):
-        """`queue` queues what each stream that is made from now on has to do first."""
+        """Calls `queue` on each new stream, before any other work of the stream."""
         new_stream = self.accelerator.stream
 
         def stream():
@@ -262,7 +263,7 @@ def test_compute_goes_on_beside_a_transfer(kata, accelerator, monkeypatch, name)
         cache.begin(kata)
         getattr(cache, name)((1, 3), (2, 4))
         cache.compute()
-        # A real copy then is not over before a slow host has queued the kernel.
+        # On a real GPU the copy then outlasts a slow host that queues the kernel.
         accelerator.current_stream().synchronize()
         for gate in gates:
             gate.open()
@@ -319,6 +320,6 @@ def test_a_stream_waits_for_its_own_blocks_alone(kata, accelerator):
         expected="a stream that needs block 3 to go on when block 3 is there",
         did="lets it wait for the load of block 4 too, which has to wait for a long kernel",
         events=[busy, reader],
-        quoted=(),  # they are the test's own
+        quoted=(),  # the lines are the test's own
         why=OWN_BLOCKS,
     )

@@ -68,7 +68,7 @@ RUNS = [
     ([(0, 100, 8), (8, 108, 8), (40, 140, 8)], [(0, 100, 16), (40, 140, 8)]),
     ([(0, 100, 24), (24, 124, 8), (32, 132, 16)], [(0, 100, 48)]),
     ([(64, 0, 8), (72, 8, 4), (8, 80, 8), (16, 88, 2)], [(64, 0, 12), (8, 80, 10)]),
-    # Addresses and sizes as they are: 3 GiB each.
+    # Addresses and sizes are realistic: 3 GiB each.
     ([(7 << 44, 5 << 44, 3 << 30), ((7 << 44) + (3 << 30), (5 << 44) + (3 << 30), 3 << 30)],
      [(7 << 44, 5 << 44, 6 << 30)]),
 ]  # fmt: skip
@@ -85,12 +85,12 @@ APART = [
 
 
 def columns_of(pieces):
-    """Three int64 arrays: sources, targets, sizes."""
+    """Returns three int64 arrays: sources, targets, sizes."""
     return [torch.tensor(column, dtype=torch.int64).numpy() for column in zip(*pieces, strict=True)]
 
 
 def merged(kata, pieces):
-    """What the kata makes of a list of pieces, as such a list."""
+    """Returns the kata's result for a list of pieces, as such a list."""
     columns = columns_of(pieces)
     kept = [column.copy() for column in columns]
     result = kata.merge_adjacent(*columns)
@@ -116,7 +116,7 @@ def expect_columns(result):
 
 
 def cause_of(result, pieces, otherwise):
-    """The likely cause of a wrong answer, from what it looks like."""
+    """Returns the likely cause of a wrong answer, judged by the answer."""
     given = [piece for piece in pieces if piece[2]]
     starts = [(source, target) for source, target, _ in given]
     ends = [(source + nbytes, target + nbytes) for source, target, nbytes in given]
@@ -179,7 +179,8 @@ def test_no_pieces_are_none(kata):
 
 
 def blocks_in_runs(seed):
-    """Pieces of blocks in no order, with runs of several among them, and targets that differ."""
+    """Returns pieces of unordered blocks, with runs of several among them, and targets that
+    differ."""
     generator = torch.Generator().manual_seed(seed)
     pieces, target = [], 0
     starts = torch.randperm(16, generator=generator).tolist()
@@ -189,14 +190,15 @@ def blocks_in_runs(seed):
             nbytes, chance = torch.randint(0, 4, (2,), generator=generator).tolist()
             nbytes = 4 * nbytes + 4
             pieces.append((source, target, nbytes))
-            # Now and then a gap in the target, or one of the same size in both.
+            # Some pieces have a gap in the target, or a gap of the same size in both.
             source += nbytes + (8 if chance == 0 else 0)
             target += nbytes + (8 if chance <= 1 else 0)
     return pieces
 
 
 def copied(pieces):
-    """A target of 2048 bytes after these copies from a source where no two words are alike."""
+    """Returns a target of 2048 bytes after these copies from a source where no two words are
+    alike."""
     source = torch.arange(256, dtype=torch.int32).repeat_interleave(4)
     target = torch.full((2048,), -1, dtype=torch.int32)
     for start, to, nbytes in pieces:
@@ -221,7 +223,7 @@ FEW, MANY = 16, 4096
 def test_python_does_not_count_the_pieces(kata):
     counts = []
     for number in (FEW, MANY):
-        # Runs of four, with pieces of no bytes among them.
+        # The runs have four pieces, with pieces of 0 bytes among them.
         pieces = [(10 * i - i % 4, 20 * i - 11 * (i % 4), 9 * (i % 7 > 0)) for i in range(number)]
         call = partial(kata.merge_adjacent, *columns_of(pieces))
         call()
@@ -258,6 +260,6 @@ def test_the_device_makes_one_copy_of_a_run(kata, accelerator):
         expected="4 copies for 8 blocks, which are in runs of 4, 1, 2 and 1",
         did=f"left {len(copies)} pieces, which are a copy each",
         events=copies,
-        quoted=(),  # the line is the one above
+        quoted=(),  # the line is the call above
         why=likely,
     )

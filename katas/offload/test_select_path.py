@@ -50,13 +50,13 @@ ARRIVE = (
 
 
 def of_this_gpu(path, nbytes, count):
-    """As if measured: two microseconds a piece by DMA, and a launch that takes twenty."""
+    """Returns made-up microseconds: by DMA 2 for each piece, and by kernel 20 for the launch."""
     total = nbytes * count
     return 2 * count + total / 5000 if path == "dma" else 20 + total / 1000
 
 
 def of_another_gpu(path, nbytes, count):
-    """Where each piece costs little by DMA, but many bytes are faster by the kernel."""
+    """Returns made-up microseconds: by DMA pieces are cheap, but by kernel bytes are faster."""
     total = nbytes * count
     return 0.1 * count + total / 1000 if path == "dma" else 20 + total / 5000
 
@@ -67,7 +67,7 @@ def claim(holds, expected, did, why):
 
 
 def apart(count, nbytes):
-    """Pieces (source, target, bytes) of which none continues another."""
+    """Returns pieces (source, target, bytes), none of which continues another."""
     return [((nbytes + 64) * i, nbytes * i, nbytes) for i in range(count)]
 
 
@@ -76,7 +76,8 @@ def in_one_run(count, nbytes):
 
 
 class Copies:
-    """Lists of pieces from pinned host memory to the device, by what the kata selects."""
+    """Copies of lists of pieces from pinned host memory to the device, by the path that the kata
+    selects."""
 
     def __init__(self, kata, accelerator, page, time_us=of_this_gpu):
         self.accelerator, self.time_us, self.page = accelerator, time_us, page
@@ -85,7 +86,8 @@ class Copies:
         self.copy = kata.select_path([page, page], paths, self._asked)
 
     def run(self, pieces):
-        """The path that the list takes, after its bytes have been compared; None for no path."""
+        """Copies a list, compares its bytes, and returns the path that it took; None for no
+        path."""
         self.taken.clear()
         end = max((max(source, target) + nbytes for source, target, nbytes in pieces), default=0)
         content = torch.arange(end // 4 + 1, dtype=torch.int32) + 1
@@ -145,7 +147,7 @@ def _rows(*columns):
 
 
 def words(pieces):
-    """What a failing test calls them."""
+    """Returns what a failing test calls the pieces."""
     sizes = {nbytes for *_, nbytes in pieces}
     count = "1 piece" if len(pieces) == 1 else f"{len(pieces)} pieces"
     return f"{count} of {sizes.pop()} bytes" if len(sizes) == 1 else f"{count} of different sizes"

@@ -1,4 +1,5 @@
-"""Tests of the kata `swap_kernel`, each in a process of its own, which a wrong address may end."""
+"""Tests of the kata `swap_kernel`, each in a process of its own, since a wrong address may end
+it."""
 
 import inspect
 import math
@@ -93,7 +94,7 @@ NONE = (
 
 @pytest.fixture(autouse=True)
 def triton():
-    """Fails nobody where there is none: the exercise as it comes could not be loaded either."""
+    """Skips the test if Triton is missing: not even the exercise itself could be loaded then."""
     pytest.importorskip("triton", reason=NO_TRITON)
 
 
@@ -103,8 +104,8 @@ def claim(holds, expected, did, why):
 
 
 def one_after_another(sizes):
-    """Pieces (offset in the source, offset in the target, bytes), with gaps, and the targets in the
-    opposite order: none continues another, and few begin at a multiple of 16."""
+    """Returns pieces (offset in the source, offset in the target, bytes), with gaps. Targets are in
+    the opposite order, so no piece continues another, and few begin at a multiple of 16."""
     pieces, source, target = [], 0, sum(sizes) + 24 * len(sizes)
     for size in sizes:
         target -= size + 24
@@ -114,8 +115,8 @@ def one_after_another(sizes):
 
 
 class Memory:
-    """A source in which no two words are alike, and a target of zeros, both between bands that
-    nobody may write to; one is in pinned host memory and the other one on the device."""
+    """A source in which no two words are alike, and a target of zeros, both between bands that must
+    not be written to. One of them is in pinned host memory, the other on the device."""
 
     def __init__(self, accelerator, is_store=False, nbytes=SPACE):
         self.accelerator = accelerator
@@ -126,7 +127,7 @@ class Memory:
         accelerator.synchronize()
 
     def columns(self, pieces):
-        """Three int64 tensors [N], pinned."""
+        """Returns three pinned int64 tensors [N]."""
         rows = [
             (self.source.address + source, self.target.address + target, nbytes)
             for source, target, nbytes in pieces
@@ -135,12 +136,12 @@ class Memory:
         return tuple(column.clone().pin_memory() for column in columns)
 
     def copy(self, kata, pieces):
-        columns = self.columns(pieces)  # They have to be there until the kernel has read them.
+        columns = self.columns(pieces)  # They must live until the kernel has read them.
         kata.copy_pieces(*columns)
         self.accelerator.synchronize()
 
     def expect_copies(self, pieces):
-        """What is in the target now, and that nothing else was written."""
+        """Checks the target, and that nothing else was written."""
         target = self.target.tensor.view(torch.int64).cpu()
         right = torch.zeros_like(target)
         for source, to, nbytes in pieces:
@@ -176,7 +177,7 @@ def cause(target, right):
 
 
 def words_for(pieces):
-    """What a failing test calls them."""
+    """Returns what a failing test calls the pieces."""
     sizes = [nbytes for *_, nbytes in pieces]
     if len(pieces) == 1:
         return f"a piece of {sizes[0]} bytes"
@@ -203,7 +204,7 @@ def test_each_piece_arrives(kata, accelerator, sizes):
 
 @pytest.mark.parametrize("size", [8, 520, 4104])
 def test_nothing_is_written_behind_the_end(kata, accelerator, size):
-    """The last piece ends where the target ends."""
+    """The last piece ends exactly at the end of the target."""
     memory = Memory(accelerator, nbytes=2 * size)
     pieces = [(0, size, size)]
     memory.copy(kata, pieces)
@@ -256,7 +257,8 @@ def test_all_pieces_share_one_launch(kata, accelerator):
 
 
 class Launches:
-    """Notes how many programs each launch has, and its constants, which decide what is compiled."""
+    """A record of each launch's number of programs, and of its constants, which decide what is
+    compiled."""
 
     def __init__(self, accelerator, monkeypatch):
         self.programs, self.constants = [], []
@@ -273,7 +275,7 @@ class Launches:
 
 
 def function_of(kernel):
-    """What was decorated, once or more often."""
+    """Returns the function below all decorators."""
     return function_of(kernel.fn) if hasattr(kernel, "fn") else kernel
 
 
@@ -299,7 +301,7 @@ def listed(constants):
 
 
 def test_a_long_piece_is_shared_out(kata, accelerator, monkeypatch):
-    """The number of programs is all that can be seen from outside."""
+    """Only the number of programs can be seen from outside."""
     launches = Launches(accelerator, monkeypatch)
     memory, pieces = Memory(accelerator, nbytes=2 * LONG), [(0, 8, LONG)]
     memory.copy(kata, pieces)

@@ -120,7 +120,8 @@ def test_the_address_is_always_the_same(kata, accelerator):
 
 
 def capture_reading(accelerator, tensor):
-    """A graph that reads the tensor, as a layer's kernel does, and what it read."""
+    """Captures a graph that reads the tensor, as a layer's kernel does. Returns it with what it
+    read."""
     seen = torch.zeros_like(tensor)
     seen.add_(tensor)
     graph = accelerator.graph()

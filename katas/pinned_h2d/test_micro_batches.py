@@ -49,7 +49,7 @@ class Batch:
 
 
 class Upload:
-    """One pinned upload in each call, or None without any range."""
+    """An upload function with one pinned upload in each call; it returns None without any range."""
 
     def __init__(self, accelerator):
         self.accelerator = accelerator
@@ -70,7 +70,7 @@ class Upload:
 
 
 def expect_spans(tensors, spans_by_batch, likely):
-    """The first span of each row, for each micro-batch; rows of zeros may be None."""
+    """Checks the first span of each row, for each micro-batch; rows of zeros may be None."""
     expect_equal(
         len(tensors),
         len(spans_by_batch),
@@ -143,7 +143,7 @@ def test_nobody_waits(kata, accelerator):
         accelerator.sleep(1.0)
         tensors = kata.range_tensors_by_micro_batch({3: [(2, 5)]}, batches, Upload(accelerator))
     expect(timeline).counts(host_syncs=0, why=VIEWS)
-    expect(timeline).counts(kernels=1, d2d=0, why=VIEWS)  # 1: what all was queued behind
+    expect(timeline).counts(kernels=1, d2d=0, why=VIEWS)  # 1: the sleep
     del tensors
 
 

@@ -49,13 +49,15 @@ class Metadata:
 
 
 def layers_of(first=0, num_requests=REQUESTS, num_layers=LAYERS):
-    """As upstream has them: layers of two kinds, each with a batch object of its own."""
+    """Returns the metadata of layers of two kinds, each with its own batch object, as upstream has
+    them."""
     batches = [Batch(first, num_requests), Batch(first, num_requests)]
     return {f"layers.{i}": Metadata(batches[i % 2]) for i in range(num_layers)}
 
 
 class Upload:
-    """One pinned upload in each call, or None without any range; counts its calls."""
+    """An upload function with one pinned upload in each call; it returns None without any range,
+    and counts its calls."""
 
     def __init__(self, accelerator):
         self.accelerator = accelerator
@@ -76,7 +78,7 @@ class Upload:
 
 
 def expect_rows(layers, rows, likely=""):
-    """All layers have these spans, one for each row."""
+    """Checks that all layers have these spans, one for each row."""
     for name, metadata in layers.items():
         tensor = metadata.mm_prefix_range_tensor
         expect_equal(

@@ -89,7 +89,7 @@ def test_nothing_to_say_is_none(kata, accelerator, ranges):
 
 
 def record_upload(kata, accelerator, requests=REQUESTS):
-    """The ranges of so many requests, behind a kernel of 50 microseconds."""
+    """Records the upload of the ranges of n requests, queued after a kernel of 50 microseconds."""
     ranges = {request: [(request, request + 8)] for request in range(requests)}
     with debubble.record(accelerator) as timeline:
         accelerator.sleep(0.05)

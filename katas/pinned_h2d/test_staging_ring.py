@@ -56,7 +56,7 @@ def target_on(accelerator):
 
 
 def record_uploads(kata, accelerator, depth, uploads):
-    """The values 1, 2, 3, ... to a tensor each, behind a kernel that is still running."""
+    """Records uploads of the values 1, 2, 3, ... to a tensor each, while a kernel still runs."""
     ring = kata.StagingRing(SHAPE, torch.int32, depth)
 
     def upload(number):

@@ -199,7 +199,7 @@ def test_logits_of_half_precision_are_logits_too(kata, accelerator, dtype, match
 
 
 def record_matches(kata, accelerator):
-    """A match in each of 16 rows, behind a kernel of 50 microseconds."""
+    """Records a call with a match in each of 16 rows, queued after a kernel of 50 microseconds."""
     words = {row: [[7, 8, row], [9, 8, 1000]] for row in range(ROWS)}
     pasts = [[6, 7, 8]] * ROWS
     kata.apply_bad_words(logits_on(accelerator), words, pasts)
@@ -276,7 +276,7 @@ def test_without_a_match_the_device_is_left_alone(kata, accelerator):
 
 
 def test_calls_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
-    """Of 8 matches each, which is more than anybody writes one by one."""
+    """Each call has 8 matches, too many to be written one by one."""
 
     def call(number):
         logits = torch.zeros(8, 256, device=accelerator.device)

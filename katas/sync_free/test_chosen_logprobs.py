@@ -76,7 +76,7 @@ def test_each_row_has_its_ids(kata, accelerator, requested, sampled, ids, counts
 
 
 def early_or_misplaced(ids, right):
-    """Only the sampled tokens are wrong, or others as well."""
+    """Tells a wrong layout from ids where only the sampled tokens are wrong."""
     if ids is None or ids.shape != right.shape or (ids[:, 1:].cpu() != right[:, 1:]).any():
         return LAYOUT
     return f"{LAYOUT} {EARLY}"
@@ -125,7 +125,8 @@ def test_ids_outside_of_the_vocabulary_are_refused(kata, accelerator, token_id):
 
 
 def record_step(kata, accelerator):
-    """16 rows that ask for one id more each, and whose tokens are still being sampled."""
+    """Records a call while tokens are still being sampled: of 16 rows, each requests one id more
+    than the row before."""
     requested = {row: list(range(row)) for row in range(ROWS)}
     sampled = torch.zeros(ROWS, dtype=torch.int64, device=accelerator.device)
     accelerator.synchronize()

@@ -60,14 +60,14 @@ OVERWRITTEN = (
 
 
 def tables_on(accelerator):
-    """A word of bits and some counts for each request, and none of them zero."""
+    """Returns two words of bits and 40 counts for each request, none of them zero."""
     device = accelerator.device
     bits = torch.full((MAX_REQS, 2), -1, dtype=torch.int32, device=device)
     return [bits, torch.full((MAX_REQS, 40), 3, dtype=torch.int32, device=device)]
 
 
 def in_place_or(otherwise):
-    """A table without any zero was never written to."""
+    """Returns a function that tells the cause: a table without any zero was never written to."""
     return lambda actual, expected: otherwise if (actual == 0).any() else IN_PLACE
 
 
@@ -144,7 +144,7 @@ def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
 
 
 def test_a_row_that_a_table_lacks_is_refused(kata, accelerator):
-    # Not one that is too large: a learner's GPU would be of no use for the tests that follow.
+    # A row that is too large would make a learner's GPU useless for later tests.
     tables = tables_on(accelerator)
     refused = False
     with debubble.record(accelerator) as timeline:
@@ -173,7 +173,7 @@ def test_a_row_that_one_of_the_tables_lacks_is_refused(kata, accelerator):
 
 
 def record_clearing(kata, accelerator, num_rows=16):
-    """16 rows of two tables, behind a kernel of 50 microseconds."""
+    """Records the clearing of rows of two tables, queued after a kernel of 50 microseconds."""
     tables = tables_on(accelerator)
     accelerator.synchronize()
     with debubble.record(accelerator) as timeline:

@@ -37,7 +37,7 @@ REUSED = (
 
 
 class Layers:
-    """Each adds one to the tokens, and notes the metadata that it is given."""
+    """Layers that add one to the tokens, and note the metadata that they get."""
 
     def __init__(self, count=LAYERS):
         self.layers = [self.run] * count
@@ -100,7 +100,7 @@ def test_each_layer_goes_on_from_the_last_one(kata, accelerator):
 
 
 def record_step(kata, accelerator):
-    """48 layers, behind a kernel of 50 microseconds."""
+    """Records a step of 48 layers, queued after a kernel of 50 microseconds."""
     args = arguments(accelerator, [20, 1, 3])
     kata.convolve_layers(Layers().layers, *args)
     accelerator.synchronize()

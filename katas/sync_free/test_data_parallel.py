@@ -10,8 +10,8 @@ from debubble.workshop import closed_gate, expect, expect_equal, no_pinned_memor
 
 RANK, SIZE = 2, 4
 STEPS = 100
-"""More than anybody makes buffers for that are taken in turn without asking."""
-# No two steps are alike, or memory that an earlier one has left could pass for a copy.
+"""More steps than any likely ring of buffers, taken in turn without a check, would have."""
+# No two steps are alike, or memory left by an earlier step could pass for a copy.
 numbers = itertools.count(1)
 WAITS = (
     "The step cannot be prepared while the host waits. A number written into a device tensor is an "
@@ -43,9 +43,10 @@ BEHIND_THE_MODEL = (
 
 
 class FourRanks:
-    """A group of four, all played by this process; `said` is what each of them says in each step.
+    """A group of four ranks, all played by this process. `said` is what each rank says in each
+    step.
 
-    [STEPS, 4, SIZE]: original tokens, padded tokens, should_ubatch, graph mode of each rank.
+    It is [STEPS, 4, SIZE]: original tokens, padded tokens, should_ubatch, graph mode of each rank.
     """
 
     def __init__(self, accelerator):
@@ -65,7 +66,7 @@ class FourRanks:
         state += self.others.pop(0)
 
     def own_column(self, *numbers):
-        """Of our own group: numbers that are arguments of a kernel need no upload at all."""
+        """Returns this rank's column without an upload: the numbers are arguments of kernels."""
         state = torch.zeros(4, SIZE, dtype=torch.int32, device=self.device)
         for row, number in enumerate(numbers):
             state[row, RANK : RANK + 1].fill_(number)
@@ -88,7 +89,7 @@ def expect_state(values, group, step, likely=""):
 
 
 def busy(accelerator):
-    """Keeps the current stream busy, for long enough that a real host can queue everything."""
+    """Keeps the current stream busy until a real host has queued everything."""
     accelerator.sleep(0.5 if accelerator.modelled else 20.0)
 
 

@@ -11,7 +11,7 @@ import debubble
 from debubble.workshop import closed_gate, expect, expect_equal, no_pinned_memory
 
 REQUESTS, STEPS, VOCABULARY = 4, 6, 50257
-# No two steps are alike, or memory that an earlier test has left could pass for a result.
+# No two steps are alike, or memory left by an earlier test could pass for a result.
 numbers = itertools.count(1)
 
 OVERWRITTEN = (
@@ -47,7 +47,7 @@ BESIDE = (
 
 
 def positions_of_steps(steps):
-    """[REQUESTS] int64 for each step, like those of no other."""
+    """Returns [REQUESTS] int64 for each step; no two steps have the same values."""
     return [torch.arange(REQUESTS) + 1000 * next(numbers) for _ in range(steps)]
 
 
@@ -65,7 +65,8 @@ def expected_tokens(steps):
 
 
 def run(loop, steps, between=lambda: None):
-    """What the loop returned of each step. The caller has one tensor, and changes it at once."""
+    """Returns what the loop returned for each step. The caller's one tensor changes after each
+    call."""
     positions, returned = torch.zeros(REQUESTS, dtype=torch.int64), []
     for values in steps:
         positions.copy_(values)
@@ -76,8 +77,8 @@ def run(loop, steps, between=lambda: None):
 
 
 def warm_up(kata, accelerator):
-    """The first steps of a process have memory pinned and kernels loaded, and the driver may make
-    the device wait for that: no race would show."""
+    """Runs the first steps of a process, which pin memory and load kernels. The driver may make the
+    device wait for that, and then no race would show."""
     run(kata.DecodeLoop(next_tokens, REQUESTS), positions_of_steps(STEPS))
     accelerator.synchronize()
 
@@ -91,13 +92,14 @@ def expect_tokens(returned, steps, likely):
 
 
 def only(timeline, kind):
-    """The same recording with one kind of race: a test is about one of them."""
+    """Returns the recording with one kind of race only, since a test is about one kind."""
     return replace(timeline, hazards=[h for h in timeline.hazards if h.kind == kind])
 
 
 @pytest.fixture
 def load(accelerator):
-    """Milliseconds in which a real host queues several steps; the modelled host needs less."""
+    """Returns the milliseconds in which a real host queues several steps; the modelled host needs
+    less."""
     return 0.4 if accelerator.modelled else 20.0
 
 
@@ -109,7 +111,7 @@ def pinning(accelerator):
 
 @pytest.fixture
 def late_copies(accelerator, load, monkeypatch):
-    """New streams get to their work late: who does not wait for them is found out."""
+    """Keeps new streams busy at first, so that code that does not wait for them fails."""
     new_stream = accelerator.stream
 
     def busy_stream():
@@ -251,7 +253,7 @@ def test_it_waits_once_a_step_at_most(kata, accelerator, load):
 
 
 def record_with_a_late_stream(kata, accelerator, load, monkeypatch, late):
-    """Two steps, of whose new streams the one numbered `late` gets to its work late."""
+    """Records two steps. The new stream with the number `late` starts its work late."""
     numbers, new_stream = itertools.count(), accelerator.stream
 
     def stream():
@@ -270,7 +272,7 @@ def record_with_a_late_stream(kata, accelerator, load, monkeypatch, late):
 
 def test_no_step_waits_for_the_copy_of_its_tokens(kata, accelerator, load, monkeypatch, pinning):
     warm_up(kata, accelerator)
-    # Late is the stream that the tokens are copied on, and not one of the uploads.
+    # The late stream is the one that copies the tokens, not one of the uploads.
     for late in range(3):
         timeline = record_with_a_late_stream(kata, accelerator, load, monkeypatch, late)
         copies = [event for event in timeline.events if event.copy_kind == "d2h"]

@@ -41,7 +41,7 @@ ONE_BY_ONE = (
 
 
 def dirty_buffer(accelerator, size=SIZE):
-    """As another program might have left it: no entry is an index."""
+    """Returns a buffer as another program might have left it: no entry is an index."""
     return torch.full((size,), -1, dtype=torch.int32, device=accelerator.device)
 
 
@@ -127,7 +127,7 @@ def test_what_was_refused_is_refused(kata, accelerator, num_padded):
 
 
 def record_step(kata, accelerator, size=SIZE):
-    """Three indices, behind a kernel of 50 microseconds."""
+    """Records a call with three indices, queued after a kernel of 50 microseconds."""
     buffer, logits_indices = dirty_buffer(accelerator, size), on_device(accelerator, [3, 5, 7])
     kata._prepare_kv_sharing_fast_prefill(buffer, logits_indices, 8)
     accelerator.synchronize()
@@ -144,7 +144,7 @@ def test_the_index_stays_on_the_device(kata, accelerator):
 
 def test_a_longer_tail_is_no_more_launches(kata, accelerator):
     short, long = (record_step(kata, accelerator, size) for size in (SIZE, 4 * SIZE))
-    # Without the kernel that all was queued behind.
+    # The first kernel is the sleep that everything was queued after.
     for_short, for_long = (
         [event for event in timeline.events if event.on_device][1:] for timeline in (short, long)
     )

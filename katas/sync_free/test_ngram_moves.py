@@ -61,14 +61,14 @@ REUSED = (
 
 
 def tables_on(accelerator, first=0):
-    """Token ids and lengths; no two rows are the same."""
+    """Returns token ids and lengths; no two rows are the same."""
     numbers = torch.arange(first, first + 8 * NUM_ROWS, dtype=torch.int32)
     token_ids = numbers.view(NUM_ROWS, 8)
     return [table.to(accelerator.device) for table in (token_ids, token_ids[:, 0] + 7000)]
 
 
 def moved(table, moves):
-    """Read from one copy and written to another."""
+    """Returns the table after the moves, read from one copy and written to another."""
     before, after = table.cpu(), table.cpu().clone()
     for source, target in moves:
         after[target] = before[source]
@@ -115,7 +115,7 @@ def test_a_table_may_be_a_part_of_a_larger_tensor(kata, accelerator):
     expect_equal(whole, right, value=value, likely=PART)
 
 
-# Not a row that is too large: a learner's GPU would be of no use for the tests that follow.
+# A row that is too large would make a learner's GPU useless for later tests.
 @pytest.mark.parametrize("moves", [[(3, 1), (-1, 2)], [(3, -1)], [(3, 1), (4, 1)]], ids=str)
 def test_what_was_refused_is_refused(kata, accelerator, moves):
     tables = tables_on(accelerator)
@@ -155,7 +155,7 @@ def test_nothing_to_move_is_nothing_to_do(kata, accelerator):
 
 
 def record_moves(kata, accelerator, num_moves):
-    """Rows are passed round, behind a kernel of 50 microseconds."""
+    """Records a call that rotates `num_moves` rows, queued after a kernel of 50 microseconds."""
     tables = tables_on(accelerator)
     moves = [(row, (row + 1) % num_moves) for row in range(num_moves)]
     kata.move_rows(tables_on(accelerator), moves)
@@ -187,7 +187,7 @@ def test_all_row_numbers_share_one_upload(kata, accelerator):
 
 def test_more_moves_are_no_more_launches(kata, accelerator):
     few, many = (record_moves(kata, accelerator, number) for number in (2, NUM_ROWS))
-    # Without the kernel that all was queued behind.
+    # The first kernel is the sleep that everything was queued after.
     for_few, for_many = (
         [event for event in timeline.events if event.on_device][1:] for timeline in (few, many)
     )
@@ -201,7 +201,7 @@ def test_more_moves_are_no_more_launches(kata, accelerator):
 
 
 def test_calls_that_follow_at_once_do_not_disturb_each_other(kata, accelerator):
-    """Each passes 100 rows round, from another row on."""
+    """Each call rotates 100 rows, and starts at a different row."""
 
     def call(number):
         table = torch.arange(256, dtype=torch.int32, device=accelerator.device).view(256, 1)

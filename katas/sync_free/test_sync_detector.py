@@ -9,7 +9,8 @@ import debubble
 from debubble.workshop import expect, expect_equal
 
 ROWS, COLUMNS = 8192, 128
-"""4 MiB of float32: up to 2 MiB the driver takes over at once, and lets the host go."""
+"""The shape of 4 MiB of float32. Up to 2 MiB the driver takes the bytes at once and the host goes
+on."""
 
 READS = (
     "Whatever turns a tensor of the device into a Python value ends up as `_local_scalar_dense`."
@@ -64,7 +65,7 @@ PER_THREAD = (
 
 
 class Tensors:
-    """Fresh ones for each piece of code that is watched."""
+    """Tensors that are fresh for each piece of watched code."""
 
     def __init__(self, accelerator):
         self.device = accelerator.device
@@ -83,7 +84,7 @@ def waits_noted(kata, accelerator, function):
 
 
 def expect_noted(kata, accelerator, functions, why, where=""):
-    """Each of these makes the host wait, and the detector says so."""
+    """Checks that the detector notes each of these functions, which make the host wait."""
     for function in functions:
         if not waits_noted(kata, accelerator, function):
             timeline = what_happens(accelerator, function)
@@ -92,7 +93,7 @@ def expect_noted(kata, accelerator, functions, why, where=""):
 
 
 def expect_silence(kata, accelerator, functions, why=SILENT):
-    """In none of these anybody waits for the device."""
+    """Checks that the detector notes none of these functions, which wait for nothing."""
     for function in functions:
         waits = waits_noted(kata, accelerator, function)
         if waits:
@@ -102,7 +103,7 @@ def expect_silence(kata, accelerator, functions, why=SILENT):
 
 
 def what_happens(accelerator, function):
-    """Behind a kernel that is still running, so that a wait can be seen."""
+    """Records the function while a kernel still runs, so that a wait can be seen."""
     tensors = Tensors(accelerator)
     accelerator.synchronize()
     with debubble.record(accelerator) as timeline:
@@ -117,7 +118,7 @@ def fail(timeline, expected, did, why):
     expect(timeline).that(False, expected=expected, did=did, events=waits or here, why=why)
 
 
-# What makes the host wait.
+# Functions that make the host wait.
 
 
 def item(t):
@@ -220,7 +221,7 @@ def assign_a_number_by_index(t):
     t.scores[t.ids] = 0.0
 
 
-# What makes nobody wait.
+# Functions that wait for nothing.
 
 
 def kernels(t):

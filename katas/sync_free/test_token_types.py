@@ -52,7 +52,8 @@ STALE = (
 
 
 def arguments(accelerator, lengths, starts):
-    """The lengths on the device and on the host, with room for two more requests."""
+    """Returns the arguments: lengths on the device and on the host, with room for two more
+    requests."""
     seq_lens_cpu = torch.tensor([*lengths, 3, 3], dtype=torch.int32)
     return starts, seq_lens_cpu.to(accelerator.device), seq_lens_cpu, len(lengths)
 
@@ -96,7 +97,7 @@ def test_ones_begin_at_the_start(kata, accelerator, lengths, starts):
 
 
 def test_the_lengths_are_those_that_the_host_has(kata, accelerator):
-    """Under speculative decoding the device has smaller ones."""
+    """The device has smaller lengths under speculative decoding."""
     lengths, starts = [5, 3], {0: 2, 1: 1}
     starts, seq_lens, seq_lens_cpu, num_reqs = arguments(accelerator, lengths, starts)
     seq_lens[:2] = torch.tensor([4, 2], dtype=torch.int32).to(accelerator.device)
@@ -143,7 +144,7 @@ def test_it_works_where_memory_cannot_be_pinned(kata, accelerator):
 
 
 def record_step(kata, accelerator, num_reqs):
-    """Requests of 4 tokens each, behind a kernel of 50 microseconds."""
+    """Records a call with requests of 4 tokens each, queued after a kernel of 50 microseconds."""
     lengths, starts = [4] * num_reqs, {request: request % 5 for request in range(num_reqs)}
     args = arguments(accelerator, lengths, starts)
     kata._init_model_kwargs(*args)
