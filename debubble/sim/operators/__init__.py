@@ -1,1 +1,1 @@
-"""What PyTorch's operators do on sim: the bytes are computed on the CPU, the work is queued."""
+"""PyTorch's operators on sim: compute the bytes on the CPU, and queue the work in modelled time."""

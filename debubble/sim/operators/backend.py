@@ -1,4 +1,4 @@
-"""Registering "sim" with PyTorch: the device name, its module, its tensors and its factories."""
+"""Registers "sim" with PyTorch: the device name, its module, its tensors and its factories."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from .features import (
 
 
 def register(device: SimDevice) -> Dispatcher:
-    """Once a process: after this `torch.device("sim")` exists."""
+    """Registers sim with PyTorch, so that `torch.device("sim")` exists, and returns its dispatcher.
+    Call it once in each process."""
     _setup_privateuseone_for_python_backend(
         "sim", backend_module=_device_module(device), device_guard=_DeviceGuard()
     )
@@ -54,12 +55,14 @@ def register(device: SimDevice) -> Dispatcher:
 
 
 class _DeviceGuard(torch._C._acc.DeviceGuard):
-    """PyTorch puts the stream back through it, also where an error of Python's is on its way out
-    of a backward pass."""
+    """The guard through which PyTorch restores a thread's stream, even while a Python error leaves
+    a backward pass."""
 
     def type_(self) -> Any:
-        """Called by C++ that must not throw. With an error pending every call fails that C++ makes,
-        and the process would be aborted; so this one takes the error, for the caller to raise."""
+        """Returns the device type, and saves a pending Python error for the backward pass to raise.
+
+        The caller is C++ that must not throw. With an error pending, every call into Python fails,
+        and the process would be aborted."""
         try:
             _fails_if_an_error_is_pending()
         except SystemError as error:
@@ -74,14 +77,15 @@ _PRIVATE_USE_1 = torch._C._autograd.DeviceType.PrivateUse1
 
 
 def _let_optimizers_take_foreach() -> None:
-    """By default PyTorch's optimizers, and `clip_grad_norm_`, take all parameters in one kernel on
-    CUDA, if each is of a class that these lists name. A parameter on sim is a SimTensor itself."""
+    """Makes PyTorch's optimizers and `clip_grad_norm_` update all parameters in one kernel by
+    default, as on CUDA. They do so if every parameter is of a class in these lists, and a parameter
+    on sim is a SimTensor."""
     _of_optimizers.append(tensor.SimTensor)
     _of_norms.append(tensor.SimTensor)  # type: ignore[arg-type]  # meant for any class of tensors
 
 
 def _device_module(device: SimDevice) -> ModuleType:
-    """`torch.sim`, with the names that PyTorch looks for in a device's module."""
+    """Returns the module `torch.sim`, with the names that PyTorch looks up in a device's module."""
     module: Any = ModuleType("torch.sim")
     module.is_available = lambda: True
     module.is_initialized = lambda: True

@@ -1,4 +1,4 @@
-"""`torch.distributed`'s collectives of tensors on sim: gloo does them on the CPU data."""
+"""`torch.distributed`'s collectives on tensors of sim, which gloo runs on the CPU data."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .computing import all_on_cpu
 from .execution import Operation, execute
 
 IN_PLACE = {"allreduce_", "broadcast_", "reduce_", "allreduce_coalesced_"}
-"""With one member NCCL has nothing to do for them; other collectives it then does by copies."""
+"""Collectives for which NCCL does nothing in a group of one. It runs all others as copies there."""
 OF_ONE_SIDE = {"send", "recv_", "recv_any_source_"}
-"""The other process may call its own side later, so that nothing may wait in the call."""
+"""Operators that must not wait in the call, because the other process may call its side later."""
 
 
 class Collective:
-    """One operator of the namespace "c10d". It is done when the call returns."""
+    """One operator of the namespace "c10d". Its work on the data is done when the call returns."""
 
     def __init__(self, device: SimDevice, func: Any) -> None:
         self.device, self.func = device, func
@@ -71,7 +71,8 @@ class Collective:
 
 
 def _for_cpu(group: Any) -> Any:
-    """A group of the same members whose backend for the device takes CPU tensors."""
+    """Returns a group of the same members that takes CPU tensors: `group` itself, or a new group
+    whose CPU backend is the device's backend of `group`."""
     from torch._C import _distributed_c10d as c10d
 
     try:

@@ -1,4 +1,4 @@
-"""An operator that computes: run on the CPU data, counted by the operator table."""
+"""Runs an operator that computes on the CPU data, with the kernels that the operator table says."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ CHOOSES_BY_VALUE = {
     "take",
     "_index_put_impl_",
 }
-"""Which part of their tensors these touch stands in device memory."""
+"""Operators for which values in device memory choose the part of a tensor that they touch."""
 ON_EITHER_DEVICE = {
     **dict.fromkeys(("index.Tensor", "index_put_", "index_put", "_index_put_impl_"), 1),
     **dict.fromkeys(("lstm.data", "gru.data", "rnn_tanh.data", "rnn_relu.data"), 1),
 }
-"""The place of an argument whose tensors may lie on the CPU as well: indices, sizes of batches."""
+"""The position of an argument whose tensors may also be on the CPU: indices, sizes of batches."""
 
 
 IN_FLOAT32 = {"mm", "bmm", "addmm", "addmv", "mv", "baddbmm"}
 LARGE_PRODUCT = 1 << 16
-"""Numbers in a factor."""
+"""The number of elements from which on a factor counts as large."""
 
 
 class Computation:
-    """Made once for an overload, called for every use of it."""
+    """An operator overload on sim: created once, then called for every use."""
 
     def __init__(self, device: SimDevice, func: Any) -> None:
         self.device = device
@@ -81,7 +81,8 @@ class Computation:
             for position, argument in enumerate(schema.arguments)
             if not takes_numbers and str(argument.type) in ("Tensor", "Optional[Tensor]")
         ]
-        """Where the CPU's operator refuses a Python number that PyTorch hands over."""
+        """The positions of tensor arguments for which PyTorch may pass a Python number, which the
+        CPU's operator refuses."""
         self.widened = types_to_widen(self.name)
         self.rule = rule_of(self.name)
         self.is_measured = is_measured(self.name)
@@ -91,7 +92,7 @@ class Computation:
             and is_a_question
             and not any("Tensor" in str(r.type) for r in schema.returns)
         ):
-            # What is answered without reading a value stands beside the tensor, on the host.
+            # The host answers from the tensor's metadata, without reading a value.
             self.rule = NOTHING
         self.multiplies = self.name in MATRIX_PRODUCTS
         self.takes_device = any(argument.name == "device" for argument in schema.arguments)
@@ -137,7 +138,7 @@ class Computation:
         return written[0] if isinstance(out, torch.Tensor) else tuple(written)
 
     def effects(self, args: tuple, kwargs: dict) -> Effects:
-        """Of the operator on these arguments, on whatever device their tensors are."""
+        """Returns the operator's effects for these arguments, with tensors on any device."""
         return self.rule if isinstance(self.rule, Effects) else self.rule(args, kwargs)
 
     def compute(
@@ -150,9 +151,11 @@ class Computation:
         call: Callable[[], Any] | None = None,
         chosen: Chosen | None = None,
     ) -> Any:
-        """The result on the CPU of what is read from `on_device` and maybe `written` to. `call`
-        computes it where the CPU's own operator on these arguments would not do; `chosen` is the
-        part that it touches of its first argument."""
+        """Runs the operator and returns its result on the CPU. It reads `on_device` and writes
+        `written`.
+
+        `call` replaces the CPU's own operator on these arguments. `chosen` is the part of the first
+        argument that the operator touches."""
         if not self.is_measured:
             self.device.note_unmeasured(self.name.partition(".")[0])
         if self.device.rules_out_waits:
@@ -174,7 +177,8 @@ class Computation:
         return execute(self.device, operation)
 
     def _chosen(self, args: tuple, cpu_args: Sequence) -> Chosen | None:
-        """Found only where another stream, or a copy by address, could touch the same memory."""
+        """Returns the part of the first argument that the operator chooses, or None if no other
+        stream and no copy by address could touch the same memory."""
         of = args[0]
         if not isinstance(of, SimTensor):
             return None
@@ -208,7 +212,7 @@ class Computation:
             yield from flat_tensors(value)
 
     def _expect_one_device(self, inputs: list[torch.Tensor]) -> None:
-        """A CPU tensor without dimensions counts as a number."""
+        """Raises RuntimeError for a CPU tensor. One without dimensions counts as a number."""
         for tensor in inputs:
             if not isinstance(tensor, SimTensor) and tensor.dim() > 0:
                 raise RuntimeError(
@@ -217,7 +221,8 @@ class Computation:
                 )
 
     def _expect_written_on_device(self, args: tuple, kwargs: dict) -> None:
-        """PyTorch reads a CPU tensor without dimensions as a number, and writes to none."""
+        """Raises RuntimeError if the operator would write to a CPU tensor. PyTorch reads a CPU
+        tensor without dimensions as a number, but never writes to one."""
         for tensor in self._all_written(args, kwargs):
             if not isinstance(tensor, SimTensor):
                 raise RuntimeError(
@@ -228,7 +233,8 @@ class Computation:
 
 
 def _is_large_in_halves(factors: list[SimTensor]) -> bool:
-    """Of one type: what PyTorch refuses to multiply must still meet PyTorch."""
+    """Returns True if all factors are of one half type and at least one is large. Factors of two
+    types are left to PyTorch, which refuses to multiply them."""
     dtype = factors[0].dtype
     if dtype not in HALVES or any(factor.dtype != dtype for factor in factors):
         return False
@@ -236,21 +242,22 @@ def _is_large_in_halves(factors: list[SimTensor]) -> bool:
 
 
 def _in_float32(func: Any, args: Sequence, kwargs: dict[str, Any]) -> torch.Tensor:
-    """A product of halves, rounded once, as on tensor cores. Most CPUs have no instructions for
-    halves, and take forty times as long."""
+    """Returns a product of halves computed in fp32 and rounded once, as on tensor cores. Most CPUs
+    have no instructions for halves, and take forty times as long with them."""
     in_float32 = [arg.float() if isinstance(arg, torch.Tensor) else arg for arg in args]
     dtype = next(arg.dtype for arg in args if isinstance(arg, torch.Tensor))
     return func(*in_float32, **kwargs).to(dtype)
 
 
 def _as_tensor(number: bool | int | float | complex, beside: list[torch.Tensor]) -> torch.Tensor:
-    """As exact as the tensors that it is computed with."""
+    """Returns a number as a CPU tensor. A float is float64 if one of the tensors `beside` it is."""
     is_exact = isinstance(number, float) and any(t.dtype == torch.float64 for t in beside)
     return torch.tensor(number, dtype=torch.float64 if is_exact else None, device="cpu")
 
 
 def all_on_cpu(values: Sequence, inputs: list[torch.Tensor]) -> list:
-    """The same arguments with CPU data in place of sim tensors; collects the tensors it meets."""
+    """Returns the arguments with CPU data in place of sim tensors. Appends all their tensors to
+    `inputs`."""
     found = []
     for value in values:
         kind = type(value)
@@ -264,11 +271,12 @@ def all_on_cpu(values: Sequence, inputs: list[torch.Tensor]) -> list:
 
 
 WITHOUT_TENSORS = {type(None), bool, int, float, str, torch.dtype}
-"""Kinds of most arguments that are no tensors."""
+"""The most common types of arguments that contain no tensors."""
 
 
 def on_cpu(value: Any, inputs: list[torch.Tensor]) -> Any:
-    """One argument, or a structure of them."""
+    """Returns an argument, or a structure of arguments, with CPU data in place of sim tensors.
+    Appends all its tensors to `inputs`."""
     if isinstance(value, torch.Tensor):
         if isinstance(value, SimTensor):
             inputs.append(value)
@@ -282,8 +290,10 @@ def on_cpu(value: Any, inputs: list[torch.Tensor]) -> Any:
 
 
 def _brought_to_cpu(tensor: torch.Tensor) -> torch.Tensor:
-    """Of a device, and yet no SimTensor: zeros without memory, as forward derivatives have them.
-    Memory of any other kind can't be read here, and to try would end the process."""
+    """Returns real zeros for a zero tensor on sim, which forward derivatives make without memory.
+
+    Raises RuntimeError for any other device tensor that is no SimTensor: reading its memory would
+    end the process."""
     if tensor._is_zerotensor():
         return torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu")
     kind = f"a {type(tensor).__name__} with layout {tensor.layout}"
@@ -294,7 +304,8 @@ def _brought_to_cpu(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def on_sim(value: Any, device: SimDevice) -> Any:
-    """The same results as sim tensors, each in memory of its own."""
+    """Returns CPU results as tensors on sim, each in memory of its own. Raises NotImplementedError
+    for a sparse or nested tensor."""
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided or value.is_nested:
             kind = "nested" if value.is_nested else str(value.layout)

@@ -1,4 +1,4 @@
-"""`copy_` and `to` on sim: by the rules of copies, and under way until they are done."""
+"""`copy_` and `to` on sim: follow the rules of copies, and stay in flight until they are done."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Copies:
         return target
 
     def to_copy(self, args: tuple, kwargs: dict) -> torch.Tensor:
-        """`to`: a new tensor, then a copy into it. A result on the host is pinned if the copy is
-        not to block."""
+        """Runs `to`: makes a new tensor and copies into it. A result on the host is pinned if the
+        copy is non-blocking."""
         source = args[0]
         dtype = kwargs.get("dtype") or source.dtype
         to_host = torch.device(kwargs.get("device") or source.device).type == "cpu"
@@ -47,7 +47,7 @@ class Copies:
         return target
 
     def copy(self, target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> None:
-        """One of the two, or both, lie on sim."""
+        """Copies `source` to `target`, of which at least one is on sim."""
         if not isinstance(target, SimTensor):
             assert isinstance(source, SimTensor)
             self._download(target, source, non_blocking)
@@ -76,11 +76,11 @@ class Copies:
             send(device.perform(actions, writes=[target]))
             return
         if _reads_pinned(actions):
-            # The device reads when its stream gets there, after copies that are queued before.
+            # The device reads when its stream gets there, after the copies queued before.
             device.settle(by=device.current_stream().free_at)
         elif device.recorder is not None or device.names_lines:
             report_read(device, source)
-        # What goes by way of a copy of the driver's own is safe from the host from now on.
+        # The driver stages pageable bytes in memory of its own, which the host can't overwrite.
         staged = source.clone() if device.in_flight.uploads else source
         execute(device, Operation(lambda: data.copy_(staged), lambda _: actions, [], [target]))
         device.touches_host(source, writes=False)
@@ -88,8 +88,8 @@ class Copies:
     def _send(
         self, data: torch.Tensor, source: torch.Tensor, line: SourceLine | None, done_at: float
     ) -> None:
-        """Begins a copy that was queued just now: the device reads the host's memory when the
-        stream gets there."""
+        """Starts an upload that was queued just now. The device reads host memory until the copy
+        ends, at `done_at`."""
         device, in_flight = self.device, self.device.in_flight
         device.touches_host(source, writes=False)
         in_flight.ends_at(in_flight.copy(data, source, line), done_at)
@@ -113,7 +113,7 @@ class Copies:
     def _bring(
         self, target: torch.Tensor, data: torch.Tensor, line: SourceLine | None, done_at: float
     ) -> None:
-        """Begins a copy that was queued just now: its bytes are on the host when it is done."""
+        """Starts a download that was queued just now. Its bytes arrive on the host at `done_at`."""
         device, in_flight = self.device, self.device.in_flight
         result = np.empty(nbytes_of(target), np.uint8)
         view = looking_at(result, target)
@@ -131,7 +131,7 @@ def _reads_pinned(actions: list[Action]) -> bool:
 def _stride_of_copy(
     source: torch.Tensor, memory_format: torch.memory_format | None
 ) -> tuple[int, ...]:
-    """The strides that a copy of `source` gets: its own where they are dense."""
+    """Returns the strides of a copy of `source`: its own if it is dense."""
     if source.is_contiguous():
         return tuple(source.stride())
     data = source.data_on_cpu if isinstance(source, SimTensor) else source

@@ -1,4 +1,4 @@
-"""Which way an ATen operator goes on sim: a view, a copy, a composition, or a computation."""
+"""Runs an ATen operator on sim: as a view, a copy, a composition of parts, or a computation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ aten = torch.ops.aten
 
 
 class Dispatcher:
-    """Finds out once for every overload what it is, then runs it that way."""
+    """The function that PyTorch calls for each operator on sim. It classifies an overload once."""
 
     def __init__(self, device: SimDevice) -> None:
         self.device = device
@@ -35,7 +35,7 @@ class Dispatcher:
             aten._nested_tensor_from_mask_left_aligned.default: _are_left_aligned,
         }
         self._runs = {id(func): run for func, run in self._known.items()}
-        """The same, found without the hash of an overload, which PyTorch computes in Python."""
+        """The same by `id`, because PyTorch computes the hash of an overload in Python."""
 
     def __call__(self, func: Any, args: tuple, kwargs: dict) -> Any:
         run = self._runs.get(id(func))
@@ -57,7 +57,7 @@ class Dispatcher:
             lock.release()
 
     def runs_by(self, func: Any, run: Operator) -> None:
-        """An operator that goes a way of its own."""
+        """Makes `run` run the operator `func` from now on."""
         self._known[func] = self._runs[id(func)] = run
 
     def _classify(self, func: Any) -> Operator:
@@ -75,11 +75,11 @@ class Dispatcher:
         return refusing_as_cuda(func, Computation(self.device, func))
 
     def _view_in_place(self, func: Any, args: tuple, kwargs: dict) -> SimTensor:
-        """`t_`, `resize_`, `set_` and their like: the tensor looks at memory in another way."""
+        """Runs `t_`, `resize_`, `set_` or a similar operator, which changes the tensor's view."""
         self.device.host_works(self.device.cost.op_us)
         is_set = func.overloadpacket is aten.set_
         if not is_set:
-            # Work that may run again still looks at the memory in the old way.
+            # Work that may run again keeps the old view of the memory.
             args[0].data_on_cpu = aten.alias(args[0].data_on_cpu)
         tensors: list[torch.Tensor] = []
         data = func(*on_cpu(args, tensors), **kwargs)
@@ -91,7 +91,7 @@ class Dispatcher:
         self.device.host_works(self.device.cost.op_us)
         of = args[0]
         out = func(of.data_on_cpu, *args[1:], **kwargs)
-        # A view of a tensor that counts its versions counts them too, also in inference mode.
+        # A view of a tensor with a version counter has one too, even in inference mode.
         if torch.is_inference_mode_enabled() == of.is_inference():
             return _looking_at(out, of.block)
         with torch.inference_mode(of.is_inference()):
@@ -99,9 +99,10 @@ class Dispatcher:
 
 
 def in_parts(parts: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
-    """Calls what an operator is made of. PyTorch comes here once it has written out numbers that
-    are only marked as conjugated or negated, and does so no more below: the parts would compute
-    with what is not marked."""
+    """Runs an operator as its parts.
+
+    PyTorch has materialized conjugate and negative views of the arguments by now, and excludes the
+    keys that do so. They are included again here, or the parts would ignore such views."""
     includes = torch._C._dispatch_tls_local_include_set()
     excludes = torch._C._dispatch_tls_local_exclude_set() - WRITES_OUT_MARKED
     with torch._C._ForceDispatchKeyGuard(includes, excludes):
@@ -114,14 +115,14 @@ WRITES_OUT_MARKED = torch._C.DispatchKeySet(torch._C.DispatchKey.Conjugate) | (
 
 
 def _are_left_aligned(args: tuple, kwargs: dict) -> bool:
-    """Whether the rows of a mask could become a nested tensor, which sim has none of. It is a read,
-    and `nn.TransformerEncoder` goes on with the rows as they are."""
+    """Returns False, because sim has no nested tensors, so `nn.TransformerEncoder` keeps its padded
+    rows. Reads the mask first, because CUDA waits for it."""
     bool(args[1].all())
     return False
 
 
 def _looking_at(data: Any, block: Block) -> Any:
-    """A tensor on sim for one on the CPU, or a list of them for several."""
+    """Returns a view on sim of `block` for a CPU tensor, or a list of views for several tensors."""
     if not isinstance(data, torch.Tensor):
         return [_looking_at(part, block) for part in data]
     view = SimTensor(data, block)

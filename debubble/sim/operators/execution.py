@@ -1,4 +1,4 @@
-"""Executing one operation: its data on the CPU now, its actions on the device in modelled time."""
+"""Executes one operation: its data on the CPU now, its actions on the device in modelled time."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from ..tensor import SimTensor
 
 @dataclass(slots=True)
 class Operation:
-    """`call` works on CPU data: it writes in place, or returns new memory if `makes_memory`.
+    """An operator's work. `call` computes on CPU data: it writes in place, or returns new memory if
+    `makes_memory` is True.
 
-    `actions` is told what `call` returned, since an operator on nothing launches nothing.
+    `actions` takes the return value of `call`, because an operator on empty tensors launches
+    nothing.
     """
 
     call: Callable[[], Any]
@@ -28,18 +30,18 @@ class Operation:
     makes_memory: bool = False
     repeatable: bool = True
     has_result: bool = True
-    """False for a kernel: nothing has to run during a capture to know the shape of a result."""
+    """False for a kernel, which needn't run during a capture to find the shape of a result."""
     waits: bool = False
-    """The host has to know the result, so that all that is queued is done before it."""
+    """True if the host has to know the result, so that all queued work is done first."""
     whole: bool = True
-    """It touches all of what its tensors look at, and doesn't choose by index or address."""
+    """True if it touches all elements of its tensors, and doesn't choose by index or address."""
     chosen: Chosen | None = None
-    """What it touches of one of them, where it chooses by index."""
+    """The part of one of its tensors that it chooses by an index."""
 
 
 def execute(device: SimDevice, operation: Operation) -> Any:
-    """Runs it, and keeps it where it may have to be run again: for a graph, or behind a copy
-    whose source the host could still overwrite."""
+    """Runs an operation and returns the result of `call`. Saves it if it may have to run again: for
+    a graph, or after a copy whose source the host could still overwrite."""
     device.host_works(device.cost.op_us)
     if device.capturing is not None:
         return _capture(device, device.capturing, operation)
@@ -66,7 +68,7 @@ def _capture(device: SimDevice, tape: Tape, operation: Operation) -> Any:
 
 
 def run(device: SimDevice, step: Step) -> Any:
-    """Runs a step that is queued now, and keeps it where it may have to be run again."""
+    """Runs a step that is queued now, and saves it if it may have to run again."""
     if device.in_flight.uploads:
         device.in_flight.will_write(step.writes).append(step)
     return step.call()
@@ -88,7 +90,7 @@ def capture_later(
 
 
 def _nothing() -> None:
-    """A capture moves no bytes."""
+    """Does nothing: captured work moves no bytes before a replay."""
 
 
 def uses(

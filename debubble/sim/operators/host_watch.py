@@ -1,4 +1,4 @@
-"""Watching what the host does to buffers with a copy under way, while a recording lasts."""
+"""Watches what the host does to buffers with a copy in flight, during a recording."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ READ_WITHOUT_OPERATOR = {torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor._
 
 @contextmanager
 def watching(device: SimDevice) -> Iterator[None]:
-    """Watches this thread in the block, and threads and tasks of pools that are begun in it."""
+    """Watches this thread in the block, and threads and pool tasks started in it."""
 
     def enter() -> AbstractContextManager[object]:
         watched = any(type(mode) is _Operators for mode in _modes())
@@ -35,7 +35,7 @@ def watching(device: SimDevice) -> Iterator[None]:
 
 
 class HostWatch:
-    """Both modes together: operators on CPU tensors, and reads that are no operator."""
+    """Both modes together: one for operators on CPU tensors, one for reads that are no operator."""
 
     def __init__(self, device: SimDevice) -> None:
         self._modes = (_Operators(device), _Reads(device))
@@ -57,7 +57,8 @@ class _Operators(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Else PyTorch imports its compiler, for a second, before the first operator."""
+        """Returns False, or PyTorch would spend a second importing its compiler before the first
+        operator."""
         return False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -83,18 +84,19 @@ class _Operators(TorchDispatchMode):
 
 
 def _is_upload(func: Any, kwargs: dict | None) -> bool:
-    """True for `to` with a device that is not the host: `Copies` knows who reads the source."""
+    """Returns True for `to` with a device other than the CPU. `Copies` reports those reads."""
     device = (kwargs or {}).get("device") if func is torch.ops.aten._to_copy.default else None
     return device is not None and torch.device(device).type != "cpu"
 
 
 def modes_are_on() -> bool:
-    """Whether PyTorch shows operators to a mode. Sim's own looks at none that is on the device."""
+    """Returns True if a dispatch mode other than sim's own is on. Sim's mode ignores operators on
+    the device."""
     return any(type(mode) is not _Operators for mode in _modes())
 
 
 def _modes() -> list[Any]:
-    """Those of this thread that operators are shown to."""
+    """Returns this thread's active dispatch modes, the outermost first."""
     count = torch._C._len_torch_dispatch_stack()
     return [torch._C._get_dispatch_stack_at(place) for place in range(count)]
 
@@ -113,7 +115,8 @@ class _Reads(TorchFunctionMode):
 
 
 def report_read(device: SimDevice, tensor: torch.Tensor) -> None:
-    """A host buffer was read while the copy into it is under way: it holds poison."""
+    """Notes a hazard if a copy to `tensor`, which the host reads, is still in flight. The tensor
+    holds poison until the copy is done."""
     pending = device.in_flight.reader_of_pending(tensor)
     if pending is None:
         return

@@ -1,4 +1,4 @@
-"""How many floating point operations an operator does, and who does them."""
+"""Counts an operator's floating point operations, and names the unit of the GPU that runs them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HALVES = (torch.float16, torch.bfloat16)
 
 
 def matrix_product(name: str, nbytes: float, args: Sequence) -> Action:
-    """One kernel of a library, for a name of MATRIX_PRODUCTS: on tensor cores if in halves."""
+    """Returns one library kernel for a name in MATRIX_PRODUCTS, on tensor cores for halves."""
     tensor_cores = args[1].dtype in HALVES
     return Action("kernel", name, nbytes, MATRIX_PRODUCTS[name](args), "library", tensor_cores)
 

@@ -1,2 +1,2 @@
-"""Where CUDA's operators are not the CPU's: types that it refuses, types that only it has, results
-that the CPU computes by other means."""
+"""Differences between CUDA's operators and the CPU's: dtypes that CUDA refuses, dtypes that only
+CUDA has, and results that the CPU computes by other means."""

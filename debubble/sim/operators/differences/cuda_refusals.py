@@ -1,4 +1,4 @@
-"""What CUDA refuses and the CPU takes: sim refuses it too, in CUDA's words."""
+"""Refuses, in CUDA's words, the calls that CUDA refuses and the CPU takes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PRODUCTS = {
     "vdot": "vdot",
     "convolution": "slow_conv2d_cuda",
 }
-"""Matrix products and convolutions, with the name of the function on CUDA that refuses integers."""
+"""Matrix products and convolutions, each with the CUDA function that refuses integers."""
 PRODUCTS_OF_EIGHT_BITS = ("_scaled_mm", "_scaled_mm_v2")
 NAMES = {
     torch.complex32: "ComplexHalf",
@@ -41,11 +41,11 @@ NAMES = {
     torch.int32: "Int",
     torch.int64: "Long",
 }
-"""Of the types that such a function doesn't take, as PyTorch spells them."""
+"""The names of dtypes in PyTorch's error messages."""
 
 
 def refusing_as_cuda(func: Any, run: Operator) -> Operator:
-    """The operator, or one that first looks for what CUDA would refuse."""
+    """Returns `run`, or a function that first raises an error if CUDA would refuse the call."""
     name = name_of(func).partition(".")[0].removesuffix("_")
     if name in PRODUCTS:
         return partial(_multiply, PRODUCTS[name], run)
@@ -64,7 +64,8 @@ def refusing_as_cuda(func: Any, run: Operator) -> Operator:
 
 
 def _multiply(of_cuda: str, run: Operator, args: tuple, kwargs: dict) -> Any:
-    """Factors of two types are left to PyTorch, which refuses them everywhere."""
+    """Runs a product. Raises NotImplementedError if all factors are of one integer type. Factors of
+    two types are left to PyTorch, which refuses them on every device."""
     dtype = args[0].dtype
     if dtype in INTEGERS:
         factors = [arg for arg in args if isinstance(arg, torch.Tensor)]
@@ -96,7 +97,8 @@ def _check_type(
 
 
 def _reduce(run: Operator, args: tuple, kwargs: dict) -> Any:
-    """Truth values can be summed there, and nothing else."""
+    """Runs `scatter_reduce`. Raises NotImplementedError for prod, amin or amax of a bool tensor,
+    because CUDA can only sum bools."""
     how = args[4] if len(args) > 4 else kwargs["reduce"]
     if args[0].dtype == torch.bool and how in ("prod", "amin", "amax"):
         raise NotImplementedError("\"scatter_reduce_cuda\" not implemented for 'Bool'")

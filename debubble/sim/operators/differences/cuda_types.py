@@ -1,7 +1,7 @@
-"""The types that CUDA has for an operator, where they are not those of the CPU.
+"""The dtypes that an operator takes only on CUDA or only on the CPU.
 
-By the operators' names, without overloads. `ONLY_ON_CUDA` was collected from PyTorch's own database
-of operators, `ONLY_ON_CPU` too: what its tests expect of each device.
+The keys are operator names without overloads. Both tables were collected from PyTorch's own
+database of operators, which says what PyTorch's tests expect of each device.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fourier transforms of halves, which PyTorch refuses for any device but CUDA: done in fp32."""
+"""Fourier transforms of halves, computed in fp32, because PyTorch takes halves only on CUDA."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several values that one operator writes to one place: a GPU may leave any of them there."""
+"""Finds operators that write several values to one place, of which a GPU may keep any."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ...clock.device import SimDevice
 aten = torch.ops.aten
 MASKS = (torch.bool, torch.uint8)
 Written = tuple[torch.Tensor, torch.Tensor]
-"""What is there after the operator, and what it was given for these places, of one shape."""
+"""The values found in the written places, and the values given for them, two tensors of one shape.
+"""
 
 
 def index_put(
@@ -66,14 +67,14 @@ WRITTEN: dict[str, Callable[..., Written | None]] = {
     "put": put,
     "put_": put,
 }
-"""By operator, with its own arguments behind its result."""
+"""The function for each operator. It takes the operator's result, then its arguments."""
 
 
 def noting_losses(
     device: SimDevice, name: str, call: Callable[[], Any], args: list, kwargs: dict[str, Any]
 ) -> Callable[[], Any]:
-    """`call`, after which a hazard is noted if a value got lost: once, and not in a capture, whose
-    numbers mean nothing yet."""
+    """Returns a version of `call` that notes a hazard if a value was lost. It notes at most one
+    hazard, and none during a capture, because the indices hold no real values then."""
     captured_at = device.source() if device.capturing is not None else None
     noted = False
 
@@ -98,5 +99,5 @@ MESSAGE = (
 
 
 def _differ(there: torch.Tensor, given: torch.Tensor) -> bool:
-    """NaN is there where NaN was given."""
+    """Returns True if a value differs. NaN counts as equal to NaN."""
     return bool(((there != given) & ~(there.isnan() & given.isnan())).any())

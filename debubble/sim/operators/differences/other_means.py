@@ -1,4 +1,4 @@
-"""Operators that sim computes by other means than by running the CPU's operator on the data."""
+"""Operators for which sim doesn't simply run the CPU's operator on the data."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 
 
 def histc(data: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> torch.Tensor:
-    """Also of integers, for which CUDA computes the bin in integers."""
+    """Returns the histogram of `data`, [bins]. Takes integers too, as CUDA does, and computes their
+    bins in integers."""
     if data.dtype not in INTEGERS:
         return aten.histc.default(data, bins, min, max)
-    aten.histc.default(torch.empty(0), bins, min, max)  # refuses the limits that there can't be
+    aten.histc.default(torch.empty(0), bins, min, max)  # raises an error for invalid limits
     low, high = int(min), int(max)
     if low == high and data.numel():
         low, high = int(data.min()), int(data.max())
@@ -43,20 +44,20 @@ def histc_out(
 def attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *args: Any, **kwargs: Any
 ) -> torch.Tensor:
-    """CUDA's fused kernels lay out their result by rows first and heads second."""
+    """Returns the CPU's result in the memory layout of CUDA's fused kernels, rows before heads."""
     out = aten.scaled_dot_product_attention.default(query, key, value, *args, **kwargs)
     return out.transpose(1, 2).contiguous().transpose(1, 2)
 
 
 def zeros_without_memory(size: list[int], **options: Any) -> torch.Tensor:
-    """In forward derivatives. Here they have memory, since what computes with such zeros on the CPU
-    must be told of them before it runs, and would read address 0."""
+    """Returns real zeros in place of the zero tensors of forward derivatives, which have no memory:
+    the CPU's operators would read address 0."""
     return torch.zeros(size, **options)
 
 
 def in_float32(func: Any, rounded: int | None = None) -> Callable[..., Any]:
-    """Returns a function that computes halves in fp32 and rounds its first results, or all of them,
-    once. CUDA's kernels do so, and the CPU's add up in halves."""
+    """Returns a function that computes halves in fp32 and rounds its first `rounded` results, by
+    default all, once. CUDA's kernels do so, while the CPU's sum in halves."""
 
     def compute(*args: Any) -> Any:
         dtype = args[0].dtype
@@ -81,7 +82,7 @@ ON_CPU: dict[str, Callable[..., Any]] = {
     "histc.out": histc_out,
     "scaled_dot_product_attention": attention,
 }
-"""What computes an operator on the CPU data, where PyTorch's own refuses what CUDA takes."""
+"""The functions that replace PyTorch's own CPU operators, by operator."""
 LEAVES_OUT = {
     "linalg_matrix_rank.out": "default",
     "linalg_matrix_rank.out_tol_tensor": "tol_tensor",
@@ -91,13 +92,13 @@ LEAVES_OUT = {
     "mode.values": "default",
     "_native_batch_norm_legit.out": "default",
 }
-"""Operators that are wrong about what they are to write to if it is of a class of tensors' own, as
-on sim: they leave it alone, refuse it, or end the process. With the overload whose result belongs
-there."""
+"""Operators that mishandle an `out` of a tensor subclass, such as SimTensor: they don't write to
+it, refuse it, or end the process. Each has the overload whose result is to be copied to `out`."""
 
 
 def writing_out(func: Any) -> Callable[[tuple, dict], Any]:
-    """For an operator of LEAVES_OUT: computes the results, and copies them."""
+    """Returns a function for an operator of LEAVES_OUT, which computes the results and copies them
+    to `out`."""
     without_out = getattr(func.overloadpacket, LEAVES_OUT[name_of(func)])
     names = [
         argument.name

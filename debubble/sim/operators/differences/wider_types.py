@@ -1,4 +1,4 @@
-"""Types that CUDA has for an operator and the CPU lacks: computed in a wider one, then rounded."""
+"""Runs an operator in a wider dtype, then rounds, if CUDA takes the dtype and the CPU doesn't."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WIDER = {
 
 
 def types_to_widen(name: str) -> frozenset[torch.dtype]:
-    """Of an operator by its overload: with a tensor of these the CPU's refuses to compute."""
+    """Returns the dtypes that the operator `name` takes on CUDA and not on the CPU."""
     names = ONLY_ON_CUDA.get(name.partition(".")[0].removesuffix("_"), ())
     return frozenset(getattr(torch, dtype) for dtype in names)
 
@@ -31,8 +31,8 @@ def in_wider_types(
     args: list,
     kwargs: dict[str, Any],
 ) -> Any:
-    """Calls `func` with wider copies of its arguments. What it wrote is put into `written`, the
-    arguments that it should have written to; other results are rounded to the narrow type."""
+    """Calls `func` with wider copies of its arguments. Copies its writes to `written`, the
+    arguments that it should have written to, and returns other results in the narrow type."""
     copies: dict[int, torch.Tensor] = {}
     narrow = next(t.dtype for t in flat_tensors([args, *kwargs.values()]) if t.dtype in WIDER)
     wide_args = [_widened(arg, copies) for arg in args]

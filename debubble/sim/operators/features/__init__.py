@@ -1,1 +1,1 @@
-"""What of PyTorch beside its operators knows sim: autocast, generators, streams, layers, files."""
+"""Parts of PyTorch other than operators on sim: autocast, generators, streams, layers, files."""

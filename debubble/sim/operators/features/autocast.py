@@ -1,4 +1,4 @@
-"""`torch.autocast` on sim, by CUDA's lists: what runs in half precision, and what in fp32."""
+"""`torch.autocast` on sim, with CUDA's lists of operators for half precision and for fp32."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ SUMMED_IN_FP32 = _names("""
     prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm
     linalg_matrix_norm linalg_matrix_norm.str_ord sum sum.dim_IntList
 """)
-"""Told to compute in fp32, by an argument, unless they are told another type."""
+"""Operators that get `dtype=torch.float32` unless the caller gives another dtype."""
 IN_THE_WIDEST = _names("""
     addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add
 """)
-"""Their tensors are made of one type."""
+"""Operators whose tensors are all cast to the widest dtype among them."""
 REFUSED = ("binary_cross_entropy",)
 _KEY = "AutocastPrivateUse1"
 Cast = Callable[[list[torch.Tensor]], torch.dtype]
 _cast_before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-"""Weights in half precision, with the weights themselves, by these' identity: each is cast once in
-an autocast region, however often it is used there."""
+"""Each weight with its copy in half precision, by the weight's identity. A weight is cast once in
+an autocast region, even if it is used there many times."""
 
 
 def install(library: torch.library.Library, fallback: torch.library.Library) -> None:
@@ -71,13 +71,13 @@ def install(library: torch.library.Library, fallback: torch.library.Library) -> 
 
 
 def _forget(as_before: Callable[[], None]) -> None:
-    """PyTorch calls it at the end of the outermost region."""
+    """Clears the cast weights and PyTorch's own cache, at the end of the outermost region."""
     _cast_before.clear()
     as_before()
 
 
 def _there_are(names: list[str]) -> list[tuple[str, Any]]:
-    """Those that this version of PyTorch has, with their overloads."""
+    """Returns the names that this version of PyTorch has, with their overloads."""
     found = []
     for name in names:
         base, _, overload = name.partition(".")
@@ -99,7 +99,7 @@ def _cast(func: Any, type_for: Cast, *args: Any, **kwargs: Any) -> Any:
 
 
 def _sum(func: Any, *args: Any, **kwargs: Any) -> Any:
-    """Reads halves, and adds them up in fp32 without an operator more."""
+    """Runs an operator that reads halves and sums them in fp32, without an extra cast."""
     positional = [argument.name for argument in func._schema.arguments if not argument.kwarg_only]
     is_told = "dtype" in positional[: len(args)] or kwargs.get("dtype") is not None
     if not is_told and args[0].is_floating_point() and args[0].dtype != torch.float64:
@@ -128,6 +128,6 @@ def _as(dtype: torch.dtype, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _widest(tensors: list[torch.Tensor]) -> torch.dtype:
-    """fp32 if any tensor is, else the half type."""
+    """Returns fp32 if any tensor is fp32, else autocast's half type."""
     is_wide = any(tensor.dtype == torch.float32 for tensor in tensors)
     return torch.float32 if is_wide else torch.get_autocast_dtype("sim")

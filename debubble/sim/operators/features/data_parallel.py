@@ -1,4 +1,4 @@
-"""`torch.nn.DataParallel` on sim, which is one device: its part of the batch is all of it."""
+"""`torch.nn.DataParallel` on sim, which is one device and gets the whole batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 def install() -> None:
-    """Only a PyTorch that was built for GPUs has the functions that divide a batch."""
+    """Adds the functions that divide a batch, which only a PyTorch built for GPUs has."""
     for name, function in {"_scatter": _scatter, "_broadcast_coalesced": _broadcast}.items():
         if not hasattr(torch._C, name):
             setattr(torch._C, name, function)

@@ -1,4 +1,4 @@
-"""`torch.from_dlpack` on sim: PyTorch's own would hand out memory that no operator can read."""
+"""`torch.from_dlpack` on sim. PyTorch's own would return memory that no operator can read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def install() -> None:
 
 
 def _from(of_pytorch: Any, ext_tensor: Any, **options: Any) -> torch.Tensor:
-    """A tensor of sim stays one over the same memory; what others made is on their device."""
+    """Returns a view of the same memory for a tensor on sim, or else PyTorch's own result."""
     if isinstance(ext_tensor, SimTensor):
         return ext_tensor.detach()
     return of_pytorch(ext_tensor, **options)

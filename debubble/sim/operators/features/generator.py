@@ -1,4 +1,4 @@
-"""Random numbers for sim: drawn on the CPU, by generators that say they are sim's."""
+"""Random numbers for sim: drawn on the CPU, by generators that report sim as their device."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _OfPyTorch = torch.Generator
 
 
 class _EveryGenerator(type(_OfPyTorch)):  # type: ignore[misc]  # a class known only at run time
-    """PyTorch's own generators are instances too, as code that asks for the class expects."""
+    """A metaclass that counts PyTorch's own generators as instances, as existing code expects."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, _OfPyTorch)
 
 
 class Generator(_OfPyTorch, metaclass=_EveryGenerator):
-    """`torch.Generator`, which also takes "sim" for its device."""
+    """A `torch.Generator` that also takes "sim" as its device."""
 
     _on_sim: bool
     _cdata: int
@@ -39,7 +39,7 @@ class Generator(_OfPyTorch, metaclass=_EveryGenerator):
         return said_device() if self._on_sim else super().device
 
     def clone_state(self) -> torch.Generator:
-        """A generator of the same device that draws the same numbers from now on."""
+        """Returns a generator on the same device that draws the same numbers from now on."""
         if not self._on_sim:
             return super().clone_state()
         clone = Generator(self.device)
@@ -47,20 +47,22 @@ class Generator(_OfPyTorch, metaclass=_EveryGenerator):
         return clone
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """PyTorch's own says the device of its object for this one."""
+        """Pickles the generator with its device. PyTorch's own method would say "cpu" for sim."""
         make, _, state = super().__reduce__()
         return make, (self.device,), state
 
 
 _on_sim: set[int] = set()
-"""What PyTorch's own object is called by which each of sim's generators draws."""
+"""The address (`_cdata`) of the C++ generator of each generator on sim."""
 
 
 def is_on_sim(generator: Any) -> bool:
-    """Also of another Python object for the same one of PyTorch's, as operators get it."""
+    """Returns True if a generator is sim's, even for another Python object of the same C++
+    generator, such as operators get."""
     return generator._cdata in _on_sim
 
 
 def install() -> None:
-    """PyTorch asks a C++ hook for a generator, which a backend written in Python can't offer."""
+    """Replaces `torch.Generator`. PyTorch's own class gets a device's generator from a C++ hook,
+    which a backend written in Python can't offer."""
     torch.Generator = Generator  # type: ignore[misc]  # code asks for the class by this name

@@ -1,4 +1,4 @@
-"""`torch.Event`, `torch.Stream` and `torch.accelerator.synchronize()` on sim: PyTorch would ask a
+"""`torch.Event`, `torch.Stream` and `torch.accelerator.synchronize()` on sim. PyTorch would need a
 C++ device for them, which a backend written in Python can't offer."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _DEVICE = "sim"
 
 
 class EventOnSim:
-    """A mark in a stream of sim, with the methods of `torch.Event`."""
+    """An event of sim with the methods of `torch.Event`."""
 
     def __init__(self, device: SimDevice, enable_timing: bool = False) -> None:
         self._event = SimEvent(device)
@@ -43,7 +43,10 @@ class EventOnSim:
         self._event.synchronize()
 
     def elapsed_time(self, end_event: Any) -> float:
-        """Modelled milliseconds from this mark to another."""
+        """Returns the modelled milliseconds from this event to `end_event`.
+
+        Raises ValueError unless both are timed and recorded events of sim, and RuntimeError if one
+        is not done yet."""
         if not (isinstance(end_event, EventOnSim) and self._is_timed() and end_event._is_timed()):
             raise ValueError(
                 "elapsed_time needs two events of sim, recorded and made with enable_timing=True"
@@ -80,7 +83,7 @@ class StreamOnSim:
         return 0
 
     def is_capturing(self) -> bool:
-        """True while a graph of sim is captured, which takes up the work of all streams."""
+        """Returns True while a graph of sim is being captured, which captures all streams' work."""
         return self._simulated.capturing is not None
 
     def __eq__(self, other: object) -> bool:
@@ -136,7 +139,8 @@ def install(device: SimDevice) -> None:
 
 
 def _leading_to(of_pytorch: type, on_sim: type, device: SimDevice) -> type:
-    """A class that makes sim's own for sim, and PyTorch's for any other device."""
+    """Returns a class that creates `on_sim` objects for sim, and PyTorch's for any other device.
+    Both count as its instances."""
 
     class Either(type(of_pytorch)):  # type: ignore[misc]  # a class known only at run time
         def __instancecheck__(cls, instance: Any) -> bool:

@@ -1,5 +1,5 @@
-"""`torch.nn.LazyLinear` and its like on sim: where a parameter will lie is remembered until its
-shape is known, since a tensor on sim is an object of another class than an uninitialised one."""
+"""`torch.nn.LazyLinear` and other lazy layers on sim. A parameter only remembers its device until
+its shape is known, because a tensor on sim is of another class than an uninitialized parameter."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def _make(of_pytorch: Callable[..., Any], cls: type, *args: Any, **options: Any)
 
 
 def _apply(self: Any, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
-    """Of a lazy module, which is told of a device or a type before its shapes are known."""
+    """Replaces `_apply` of a lazy module, which may get a device or a dtype before its shapes are
+    known."""
     for tensors in (self._parameters, self._buffers):
         for tensor in tensors.values():
             if is_lazy(tensor):

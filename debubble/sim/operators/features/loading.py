@@ -1,4 +1,4 @@
-"""`torch.load` onto sim: a file's storage is taken over as device memory."""
+"""`torch.load` onto sim: turns a file's storage into device memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...tensor import CALLED
 
 
 class SimStorage(torch.UntypedStorage):
-    """A storage from a file that says it is on sim, so that tensors over it are made there."""
+    """A storage from a file that reports sim as its device, so that its tensors are made there."""
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]  # nobody sets PyTorch's either
@@ -21,14 +21,16 @@ class SimStorage(torch.UntypedStorage):
 
 
 def install(device: SimDevice) -> None:
-    """Tensors on sim save themselves (`SimTensor.__reduce_ex__`), so no storage is tagged."""
+    """Registers sim with `torch.load`. Tags no storage for saving, because tensors on sim pickle
+    themselves (`SimTensor.__reduce_ex__`)."""
     torch.serialization.register_package(0, lambda storage: None, partial(_take_over, device))
 
 
 def _take_over(
     device: SimDevice, storage: torch.UntypedStorage, location: str
 ) -> torch.UntypedStorage | None:
-    """Called by `torch.load` for every storage; None leaves it to the next device."""
+    """Uploads a storage whose location is sim, and returns it. Returns None for other locations,
+    which leaves the storage to the next device."""
     if location.partition(":")[0] not in CALLED:
         return None
     actions = upload_of_bytes(storage.nbytes())

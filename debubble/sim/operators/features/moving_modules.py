@@ -1,5 +1,5 @@
-"""`module.to("sim")`: a parameter on the CPU and one on sim are objects of two classes, and change
-places. What stays on the CPU is changed in place, as PyTorch does it."""
+"""`module.to("sim")`: swaps each parameter for a new object, because parameters on the CPU and on
+sim are of two classes. A parameter that stays on the CPU is changed in place, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ def install() -> None:
 
 
 def _swapping(of_pytorch: Callable[..., Any]) -> Callable[..., Any]:
-    """By a flag PyTorch swaps all of a module's own parameters or none, and it refuses to swap one
-    that has a weak reference. The flag is set while it moves a module that is on sim before or
-    after."""
+    """Returns a version of `Module._apply` that swaps a module's own parameters if one of them is
+    on sim before or after.
+
+    PyTorch's flag swaps all parameters of a module or none, and PyTorch refuses to swap a parameter
+    with a weak reference. So the flag is set only while such a module is moved."""
 
     @wraps(of_pytorch)
     def _apply(self: Any, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:

@@ -1,5 +1,5 @@
-"""`flex_attention` called as it is, on sim: step by step, as PyTorch does on CUDA where the call
-isn't compiled. (`Accelerator.flex_attention` is what compiles it.)"""
+"""`flex_attention` without a compiler, on sim: runs step by step, as PyTorch does on CUDA if the
+call isn't compiled. (`Accelerator.flex_attention` is the compiled call.)"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch.nn.attention import flex_attention as module
 from ...tensor import SimTensor
 
 _STEP_BY_STEP = "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"
-"""Of PyTorch's module: whether it does without its compiler, which knows nothing of sim."""
+"""The flag of PyTorch's module that turns its compiler off, which doesn't know sim."""
 
 
 def install() -> None:
@@ -26,13 +26,14 @@ def install() -> None:
         as_the_user_says = getattr(module, _STEP_BY_STEP, False)
         patched: Any = partial(_validate, module._validate_device, as_the_user_says)
         module._validate_device = patched
-        # What is composed of others for every device is so for this class of tensors too.
+        # The step-by-step implementations for all devices serve this class of tensors too.
         flex_attention.py_impl(SimTensor)(sdpa_dense)
         flex_attention_backward.py_impl(SimTensor)(sdpa_dense_backward)
 
 
 def _validate(of_pytorch: Any, as_the_user_says: bool, query: Any, *others: torch.Tensor) -> None:
-    """Called first by every `flex_attention`."""
+    """Turns the compiler off if `query` is on sim, else runs PyTorch's own check of the device.
+    Every `flex_attention` calls this first."""
     on_sim = isinstance(query, SimTensor)
     setattr(module, _STEP_BY_STEP, on_sim or as_the_user_says)
     if not on_sim:

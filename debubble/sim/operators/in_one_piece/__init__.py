@@ -1,1 +1,1 @@
-"""Operators that CUDA has in one piece, and PyTorch composes of others for an unknown device."""
+"""Operators that CUDA runs in one piece, and that PyTorch composes of others for other devices."""

@@ -1,4 +1,4 @@
-"""`scaled_dot_product_attention` on sim, the way that CUDA goes."""
+"""`scaled_dot_product_attention` on sim, with the implementation that CUDA would choose."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .gradient import differentiable
 aten = torch.ops.aten
 OPERATOR = aten.scaled_dot_product_attention.default
 MASK_ALIGNMENT = 8
-"""Numbers: a mask whose rows have other lengths is made longer for the fused kernel."""
+"""The fused kernel needs mask rows of a multiple of this many elements. Other rows are padded."""
 
 
 def attention(
@@ -48,6 +48,6 @@ def attention(
 
 
 def _added(mask: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """The mask as what is added to the scores."""
+    """Returns a bool mask as numbers to add to the scores: 0 for True, -inf for False."""
     scalar = partial(torch.scalar_tensor, dtype=like.dtype, device=like.device)
     return torch.where(mask, scalar(0.0), scalar(float("-inf")))

@@ -1,4 +1,4 @@
-"""Gradients of operators that CUDA has in one piece, and that PyTorch only derives in parts."""
+"""Gradients of operators that CUDA runs in one piece, and that PyTorch only derives in parts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..host_watch import modes_are_on
 
 
 def product(data: torch.Tensor, *dim: int, **options: Any) -> torch.Tensor:
-    """As one multiplication after the other."""
+    """Computes `prod` as one multiplication after another."""
     rest = dict(zip(("dim", "keepdim"), dim, strict=False)) | options
     data = data if rest.get("dtype") is None else data.to(rest["dtype"])
     if "dim" not in rest:
@@ -44,8 +44,8 @@ ANSWERED_BY_THE_HOST: dict[str, Callable[..., torch.Tensor]] = {
     "prod.dim_int": product,
     "cumprod": running_product,
 }
-"""Whose gradients wait on CUDA, to know whether a factor is 0. (Where tensors are of a class of
-their own PyTorch derives them in another way, which doesn't.) With what they are made of."""
+"""Operators whose gradients wait on CUDA to find out whether a factor is 0, with their parts. (For
+tensor subclasses PyTorch derives them in another way, which doesn't wait.)"""
 
 
 def differentiable(dispatcher: Dispatcher, func: Any, *args: Any, **kwargs: Any) -> Any:
@@ -55,12 +55,12 @@ def differentiable(dispatcher: Dispatcher, func: Any, *args: Any, **kwargs: Any)
             return _InOnePiece.apply(dispatcher, func, args, kwargs, *tensors)
     with torch._C._AutoDispatchBelowAutograd():
         if modes_are_on():
-            return func(*args, **kwargs)  # PyTorch shows it to the modes that are on.
+            return func(*args, **kwargs)  # PyTorch passes it to the active modes.
         return dispatcher(func, args, kwargs)
 
 
 class _InOnePiece(torch.autograd.Function):
-    """Forwards and backwards in one piece. A gradient of the gradient goes through the parts."""
+    """An operator with forward and backward in one piece. A second derivative uses the parts."""
 
     @staticmethod
     def forward(
@@ -98,7 +98,7 @@ def _parts_of(func: Any) -> Callable[..., Any]:
 
 
 def _draws(func: Any, args: tuple, kwargs: dict) -> bool:
-    """Whether it drops out by chance: the gradient has to drop out the same."""
+    """Returns True if the operator uses dropout. Its gradient has to drop the same elements."""
     return any(
         (args[position] if position < len(args) else kwargs.get(argument.name)) not in (None, 0.0)
         for position, argument in enumerate(func._schema.arguments)
@@ -115,7 +115,8 @@ def _with_inputs(ctx: Any, call: Callable[..., Any], inputs: Any) -> Any:
 
 
 def _compute(ctx: Any, inputs: Any, gradients: tuple) -> list[torch.Tensor | None]:
-    """As one operation on the CPU data."""
+    """Computes the gradients as one operation on the CPU data. Returns one for each input that
+    requires a gradient, or None for it."""
     device: SimDevice = ctx.device
     wanted = [tensor.requires_grad for tensor in inputs]
     data = [_data_of(tensor) for tensor in inputs]
@@ -137,7 +138,7 @@ def _compute(ctx: Any, inputs: Any, gradients: tuple) -> list[torch.Tensor | Non
 
 
 def _unseen(call: Callable[..., Any], *args: Any) -> Any:
-    """What is called runs on the CPU, and PyTorch's modes would take that for the user's work."""
+    """Calls `call` with PyTorch's modes off, which would take its CPU work for the user's."""
     if not torch._C._len_torch_dispatch_stack():
         return call(*args)
     with _disable_current_modes():

@@ -1,7 +1,7 @@
-"""`linear` as the one product that it is, where nobody asks to be shown its parts.
+"""Runs `linear` as one matrix product, unless autograd or a mode needs to see its parts.
 
-PyTorch makes it of that product and up to three views, and comes back to sim for each: in a model
-that is a third of all calls. The device does the same, and so does the host in modelled time.
+PyTorch composes it of that product and up to three views, and calls sim for each: a third of all
+calls in a model. The device does the same work, and the host takes the same modelled time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def linear(
 
 
 def _are_plain(input: Any, weight: Any, *biases: Any) -> bool:
-    """PyTorch has further ways for other shapes, for rows that lie apart, and for other types."""
+    """Returns True for tensors on sim of shapes, strides and dtypes for which PyTorch uses one
+    product. It runs `linear` in other ways for other inputs."""
     for tensor in (input, weight, *biases):
         if type(tensor) is not SimTensor:
             return False
@@ -46,14 +47,14 @@ def _are_plain(input: Any, weight: Any, *biases: Any) -> bool:
 
 
 def _are_watched(tensors: tuple[torch.Tensor, ...]) -> bool:
-    """For derivatives of the one kind or the other, or by a mode that is shown each part."""
+    """Returns True if a forward or backward derivative, or a mode, needs to see each part."""
     if forward_ad._current_level >= 0 or modes_are_on():
         return True
     return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
 
 
 class Linear:
-    """What the dispatcher runs for it."""
+    """The function that the dispatcher runs for `linear`."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.device = dispatcher.device
