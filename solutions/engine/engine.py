@@ -79,7 +79,8 @@ class Engine(CheckpointEngine):
         """Requests that have ended and are not reported by any call yet."""
         self._is_torn = False
         """True while the state is being changed, and after a change that stopped halfway."""
-        self._names = (str(number) for number in itertools.count())
+        self._names = map(str, itertools.count())
+        """Ids for requests. A generator would not do: an interruption inside it ends it."""
         self.num_drafted = self.num_accepted = 0
         """Numbers of tokens that speculation drafted, and of those that were accepted."""
 

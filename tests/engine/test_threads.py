@@ -156,6 +156,14 @@ def test_a_call_that_is_interrupted_at_any_line_leaves_nothing(accelerator, use,
         interrupted(Lines(KeyboardInterrupt(f"at line {line}"), [line]), use)
 
 
+@pytest.mark.sim
+def test_a_call_that_is_interrupted_where_a_line_first_runs_leaves_a_usable_engine(accelerator):
+    """Tries each line of the code once, also outside deep runs, which try each run of each line."""
+    interrupted(lines := Lines(), use_generate)
+    for line in lines.first.values():
+        interrupted(Lines(KeyboardInterrupt(f"at line {line}"), [line]), use_generate)
+
+
 def test_a_call_from_within_a_call_is_refused_and_breaks_neither(accelerator):
     engine = quick_engine()
     prompt, run, said = prompt_of(engine, 20), engine.runner.run, []
