@@ -1,4 +1,4 @@
-"""Findings as a code host shows them beside the lines: SARIF, and GitHub's own annotations."""
+"""Writes findings in the formats that code hosts show beside the lines: SARIF and GitHub's own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IN_A_PROPERTY = {**ESCAPED, ":": "%3A", ",": "%2C"}
 def sarif(
     findings: Iterable[Finding], endings: Sequence[Ending] = (), races: Sequence[Hazard] = ()
 ) -> dict[str, object]:
-    """A log of SARIF 2.1.0 with a result for each finding and race whose line is known, and a
+    """Returns a SARIF 2.1.0 log with a result for each finding and race whose line is known, and a
     notification for each exception that ended the run, or a thread of it, early."""
     rules: list[dict[str, object]] = [
         {
@@ -109,8 +109,8 @@ def _location(line: SourceLine) -> dict[str, object]:
 def github(
     findings: Iterable[Finding], endings: Sequence[Ending] = (), races: Sequence[Hazard] = ()
 ) -> list[str]:
-    """Commands that a step of a GitHub Action prints: one for each finding with a line, one for
-    each race, and one for each exception that ended the run, or a thread of it, early."""
+    """Returns the commands that a step of a GitHub Action prints: one for each finding with a line,
+    one for each race, and one for each exception that ended the run, or a thread of it, early."""
     lines = [_command("error", "the run ended early", e.source, f"{e.sentence}.") for e in endings]
     lines += [
         _command("error", "a race", race.second or race.first, race.message) for race in races
@@ -132,7 +132,7 @@ def _command(level: str, title: str, source: SourceLine | None, text: str) -> st
 
 
 def message(finding: Finding) -> str:
-    """Where inside a library, how often, and what to write instead."""
+    """Returns a finding's text: what it waits for, how often, where in a library, and advice."""
     times = "once" if finding.count == 1 else f"{finding.count:,} times"
     inside = ""
     if finding.source is not None and finding.source.inside:
@@ -144,7 +144,8 @@ def message(finding: Finding) -> str:
 
 
 def identity(finding: Finding) -> tuple[str, ...]:
-    """What a finding is known by in another revision: not its line's number, which moves."""
+    """Returns a key that finds the same finding in another revision. It leaves out the line number,
+    which changes."""
     lines = (finding.source, finding.innermost)
     places = [
         (portable_path(line.file), line.function, line.text) if line else ("", "", "")

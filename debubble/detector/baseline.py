@@ -1,4 +1,4 @@
-"""A file of findings that are known already: only new ones are to fail a check."""
+"""A file of known findings, so that a check fails only for new ones."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ PLACE = ("file", "function", "code")
 
 
 class NoBaseline(ValueError):
-    """What was named holds no findings; the message is one sentence that says why."""
+    """The error for a file without findings. Its message is one sentence that says why."""
 
 
 class Baseline:
-    """What `debubble syncs --json` wrote once. A finding is known by what it waits for, and by the
-    file, function and text of its line, so that lines may move; not by how often it happens."""
+    """The findings of a file that `debubble syncs --json` wrote.
+
+    Findings are matched by what they wait for, and by the file, function and text of their lines.
+    Their line numbers and how often they happen may change."""
 
     def __init__(self, known: Counter[tuple[str, ...]]) -> None:
         self.known = known
@@ -44,7 +46,7 @@ class Baseline:
             ) from None
 
     def new(self, findings: Sequence[Finding]) -> list[Finding]:
-        """Those that the baseline doesn't have, or has fewer of."""
+        """Returns the findings that the baseline doesn't have, or has fewer of."""
         left, new = self.known.copy(), []
         for finding in findings:
             left[identity(finding)] -= 1

@@ -1,4 +1,4 @@
-"""How a run broke off: by which exception, and at which line of the user's code."""
+"""Describes how a run ended early: by which exception, and at which line of the user's code."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ class Ending:
     message: str
     """The exception's message, empty if it has none or can't be turned into a string."""
     source: SourceLine | None
-    """The innermost line of the user's own code that it came through. Without one it is a library's
-    innermost line, else the outermost one."""
+    """The innermost line of the user's own code in the traceback, else the innermost line of a
+    library, else the outermost line."""
     thread: str | None = None
     """The thread's name, None for the thread that recorded."""
 
     @classmethod
     def of(cls, error: BaseException, thread: str | None = None) -> Ending | None:
-        """Returns None for a SystemExit with status 0, which is no failure."""
+        """Returns the ending by `error`, or None for a SystemExit with status 0, which is no
+        failure."""
         if isinstance(error, SystemExit) and error.code in (None, 0):
             return None
         try:
@@ -39,7 +40,8 @@ class Ending:
 
     @property
     def sentence(self) -> str:
-        """`The run ended early, by KeyError at train.py:12: x = names[key].`"""
+        """A sentence such as `The run ended early, by KeyError at train.py:12: x = names[key]`,
+        without a period."""
         who = "The run" if self.thread is None else f"The thread {self.thread!r}"
         status = f" ({self.message})" if self.kind == "SystemExit" else ""
         where = f" at {self.source}" if self.source else ""

@@ -1,4 +1,4 @@
-"""The holds of a recording, summed over the line that asked for them."""
+"""Sums the holds of a recording by the source line that caused them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .loops import Steps
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One call that keeps the host from going on, in one way and in one thread.
+    """One call that holds up the host, in one way and in one thread.
 
-    `held` is how long in all, `worst` the longest time, `idle` what the device then had nothing to
-    do: microseconds. `thread` is its name, None for the thread that recorded. `call` is PyTorch's
-    function that was called, and `operator` the ATen operator that waits, where they are known.
-    `setup` is True if all of it happened before the steps of the run, `once` if it happened once in
-    a run of several steps.
+    `held` is the total time, `worst` the longest time, and `idle` how long the device had nothing
+    to do because of it, all in microseconds. `thread` is the thread's name, None for the thread
+    that recorded. `call` is the PyTorch function that was called, and `operator` the ATen operator
+    that waits, if they are known. `setup` is True if all of it happened before the steps of the
+    run, `once` if it happened once in a run of several steps.
     """
 
     kind: HoldKind
@@ -39,17 +39,17 @@ class Finding:
 
     @property
     def what(self) -> str:
-        """What the host waits for, in a few words: `a value`, `a pageable upload`."""
+        """The thing that the host waits for, in a few words: `a value`, `a pageable upload`."""
         return WORDS[self.kind][0]
 
     @property
     def meaning(self) -> str:
-        """One sentence: where it comes from, and what to write instead."""
+        """A short text on which calls cause it, and mostly what to write instead."""
         return WORDS[self.kind][1]
 
     @property
     def instead(self) -> str | None:
-        """Advice for this call, or None where nothing specific is known."""
+        """Advice for this call, or None if no specific advice is known."""
         apart: Apart = "setup" if self.setup else "once" if self.once else None
         return instead_of(
             self.kind, self.call, self.operator, self.source, apart, bool(self.thread)
@@ -57,19 +57,19 @@ class Finding:
 
     @property
     def innermost(self) -> SourceLine | None:
-        """The line that asks for it: of a library, if one was called from `source`, but not of
-        PyTorch."""
+        """The innermost line outside PyTorch that causes it: a library's line if `source` called a
+        library, else `source`."""
         code = self.source and self.source.outside_pytorch
         return code.inside[-1] if code and code.inside else code
 
     @property
     def is_a_wait(self) -> bool:
-        """Whether the host waits for the device, and isn't only slowed down."""
+        """True if the host waits for the device. False for a staged upload, which only slows it."""
         return self.kind != "staged_upload"
 
 
 def races_of(timeline: TimelineData) -> Counter[Hazard]:
-    """Returns each race that was proved, by its kind and its two lines, with how often."""
+    """Returns the races that were proved, one for each kind and pair of lines, with counts."""
     first: dict[tuple, Hazard] = {}
     times: Counter[Hazard] = Counter()
     for race in timeline.hazards:
@@ -79,8 +79,8 @@ def races_of(timeline: TimelineData) -> Counter[Hazard]:
 
 
 def find(timeline: TimelineData, steps: Steps | None = None) -> list[Finding]:
-    """Every call that held the host: waits before uploads that don't wait, the costliest first;
-    what is set-up by `steps` comes last."""
+    """Returns a finding for every call that held up the host. Waits come before uploads that don't
+    wait, and the costliest first. Findings that are set-up by `steps` come last."""
     steps = steps or Steps(skip=0)
     totals: dict[tuple, Finding] = {}
     owner: dict[int, tuple] = {}
@@ -150,7 +150,7 @@ WORDS: dict[HoldKind, tuple[str, str]] = {
     ),
     "library": ("a library", "a synchronisation that is not PyTorch's."),
 }
-"""What the host waits for, and where that comes from."""
+"""`Finding.what` and `Finding.meaning` for each kind of hold."""
 
 RACES: dict[HazardKind, str] = {
     "overwritten_in_flight": "The host writes to pinned memory that a copy still reads.",
@@ -160,4 +160,4 @@ RACES: dict[HazardKind, str] = {
     "memory_reused": "Memory is given to the next tensor while another stream uses it.",
     "undefined_order": "Several values go to one place, and which one stays is undefined.",
 }
-"""Describes each kind of race in one sentence."""
+"""One sentence about each kind of race."""

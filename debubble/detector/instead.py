@@ -1,4 +1,4 @@
-"""Finds advice for a call that makes the host wait: by the call first, then by its text."""
+"""Finds advice for a call that makes the host wait, by the call and the text of its statement."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from .statements import statement_at
 
 
 class Remedy(NamedTuple):
-    """Fits a hold if all that is given fits; each but `form` is a regular expression."""
+    """Advice for the holds that match all fields that are set. The strings other than `instead` and
+    `form` are regular expressions."""
 
     instead: str
-    """The advice, which may name {call} and groups of `reads`."""
+    """The advice, which may contain {call} and named groups of `reads`."""
     kinds: tuple[HoldKind, ...]
     call: str = ""
-    """Matches PyTorch's whole call, as `rules.calls.describe` names it."""
+    """A pattern for PyTorch's whole call, as `rules.calls.describe` names it."""
     operator: str = ""
-    """Matches the ATen operator's whole name."""
+    """A pattern for the ATen operator's whole name."""
     inside: str = ""
-    """Is found in the line of PyTorch or of a library that waits: `file:line: text`."""
+    """A pattern to find in the line of PyTorch or a library that waits: `file:line: text`."""
     reads: str = ""
-    """Is found in the text of the statement."""
+    """A pattern to find in the statement's text."""
     form: str = ""
-    """One of the statement's forms, as `statements.Statement` has them."""
+    """One of the statement's forms, as listed in `statements.Statement`."""
     in_thread: bool = False
-    """True if it is for another thread than the one that recorded."""
+    """True if it applies only to threads other than the one that recorded."""
     of_steps: bool = False
-    """True if it is of use in each step alone: what happens once may wait."""
+    """True if it only helps a call that waits in each step. A call that waits once may wait."""
 
 
 Apart = Literal["setup", "once"] | None
@@ -37,13 +38,13 @@ Apart = Literal["setup", "once"] | None
 UPLOADS: tuple[HoldKind, ...] = ("pageable_upload", "staged_upload")
 TO_THE_HOST: tuple[HoldKind, ...] = ("value", "download")
 COUNTS: tuple[HoldKind, ...] = ("value", "download", "stream")
-"""Waits of operators whose result has a size that the host has to know."""
+"""The kinds of waits of operators whose result has a size that the host has to know."""
 NUMBERS = r"item|__(int|float|index|bool|complex|format)__|tolist|_local_scalar_dense"
 COPIES = r"(to|cuda|copy_|_to_copy|type|float|half|double|long|int|bool)\b.*"
-"""Calls that copy between host and device."""
+"""A pattern for calls that copy between host and device."""
 SIZED = r"arange|linspace|logspace|zeros|ones|full|empty|eye|randn?|randint|randperm|tri[lu]"
 KNOWN = r"len|lengths|sizes|counts|num\w*|n_\w+|seq\w*|pos\w*|ids?|idx|indices|offsets?|cu_\w+"
-"""Names of what the host mostly made itself: lengths, positions, ids."""
+"""A pattern for names of values that the host has usually made itself: lengths, positions, ids."""
 SAVES = (
     r"\b(state_dict\(\)|torch\.save|save_pretrained|savez?|pickle\.dumps?|save_file|save_model"
     r"|save_checkpoint)"
@@ -692,7 +693,7 @@ REMEDIES = (
     *BY_THE_TEXT,
     *OTHERS,
 )
-"""The first one that fits counts."""
+"""All remedies. The first that matches is used."""
 
 
 def instead_of(
@@ -703,13 +704,13 @@ def instead_of(
     apart: Apart = None,
     in_thread: bool = False,
 ) -> str | None:
-    """Returns what to write instead, or None where nothing specific is known. `apart` says that it
-    belongs to the set-up, or happened once, in a run of several steps."""
+    """Returns what to write instead, or None if no specific advice is known. `apart` says that the
+    call belongs to the set-up, or happened once in a run of several steps."""
     inside = [line.in_library for line in source.inside] if source else []
     code = source.outside_pytorch if source else None
     statement = statement_at(code.inside[-1] if code and code.inside else code)
-    # PyTorch's own code reads as it does whatever the user writes: what the code says counts if
-    # PyTorch's function was called by it.
+    # The text of PyTorch's own code says nothing about the user's, so only remedies with `inside`
+    # apply to a wait in it. A wait in nn/functional.py still counts as the caller's.
     by_pytorch = bool(source and source != code) and "nn/functional.py" not in inside[-1]
     for remedy in REMEDIES:
         if (

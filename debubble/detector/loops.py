@@ -1,4 +1,4 @@
-"""The passes of a script's loops while a recording lasts, by which set-up is told from steps."""
+"""Notes the passes of a script's loops during a recording, to tell set-up from steps."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from ..timeline.holds import find_holds
 NOTE = "__debubble_pass__"
 """The name of the function that the compiled loops call."""
 MOST_PASSES = 100_000
-"""Passes of one loop whose times are kept."""
+"""The most passes of one loop whose times are stored."""
 COMPILES = ("jit", "compile", "script", "kernel", "numba", "triton", "cuda")
-"""Words in the decorators of functions that something else than Python may run: their loops are
-left as they are."""
+"""Words in decorators of functions that Python may not run itself. Their loops are left unchanged.
+"""
 
 
 class Steps(NamedTuple):
     """The steps of a run: the passes of the loop at `line` after its first `skip` passes. Set-up
-    lasts until `until` microseconds; None if no loop has enough passes."""
+    ends at `until` microseconds. Both are None if no loop has enough passes."""
 
     skip: int
     line: SourceLine | None = None
@@ -41,9 +41,10 @@ class Steps(NamedTuple):
 
 
 class Loops:
-    """Compiles code so that each pass of a `for` or `while` is noted by the recording's clock:
-    `elapsed()` in microseconds, None where nothing is recorded. Passes in other threads than the
-    one that made this object are not noted."""
+    """Compiles code so that the time of each pass of a `for` or `while` is noted.
+
+    `elapsed()` is the recording's clock in microseconds, or None outside a recording. Passes in
+    threads other than the one that created this object are not noted."""
 
     def __init__(self, elapsed: Callable[[], float | None], skip: int = 1) -> None:
         self.skip = skip
@@ -56,7 +57,7 @@ class Loops:
         self._passes: list[array[float]] = []
 
     def compile(self, source: bytes | str, file: str) -> CodeType:
-        """Raises what Python's `compile` does."""
+        """Returns the compiled code with its loops noted. Raises what Python's `compile` raises."""
         tree = ast.parse(source, file)
         for loop in [*_loops_of(tree)]:
             loop.body.insert(0, self._noting(loop, file))
@@ -73,8 +74,8 @@ class Loops:
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Notes passes in the block, and compiles the modules of the user's own that it imports.
-        Afterwards the compiled code runs on, and its passes are ignored."""
+        """Notes passes in the block, and compiles the user's own modules that are imported in it.
+        After the block the compiled code stays in use, and its passes are ignored."""
 
         def get_code(loader: SourceFileLoader, name: str) -> CodeType | None:
             file = loader.get_filename(name)
@@ -105,8 +106,8 @@ class Loops:
                 passes.append(now)
 
     def steps(self, timeline: TimelineData) -> Steps:
-        """Takes the loop of the script whose passes used the device most often before the last
-        wait; if the script has none, one of the modules that it imported."""
+        """Returns the steps of a recording. Chooses the script's loop with the most passes that
+        used the device before the last wait, or else such a loop of an imported module."""
         calls = sorted(event.start for event in timeline.events if not event.on_device)
         last = max((hold.last.start for hold in find_holds(timeline.events)), default=None)
         if last is None or not self.skip:
@@ -121,7 +122,8 @@ class Loops:
 
 
 def _loops_of(tree: ast.AST) -> Iterator[ast.For | ast.AsyncFor | ast.While]:
-    """Yields outer loops before those in them: of two with as many passes the outer one counts."""
+    """Yields outer loops before inner ones, because the first of two loops with the same number of
+    passes is chosen."""
     for node in ast.iter_child_nodes(tree):
         decorators = getattr(node, "decorator_list", [])
         if any(word in ast.unparse(one).lower() for one in decorators for word in COMPILES):
@@ -132,10 +134,11 @@ def _loops_of(tree: ast.AST) -> Iterator[ast.For | ast.AsyncFor | ast.While]:
 
 
 def _apart(calls: list[float], passes: Iterable[float]) -> list[float]:
-    """The last of those passes between which the device was asked for nothing."""
+    """Returns the times of passes that used the device: of passes with no call between them, only
+    the last."""
     by_calls = {bisect_left(calls, time): time for time in passes}
     return [*by_calls.values()]
 
 
 def _ignore(number: int) -> None:
-    """A pass after the recording."""
+    """Ignores a pass after the recording."""

@@ -1,4 +1,4 @@
-"""What find_host_syncs found: as findings, as a text, as JSON."""
+"""SyncReport: the result of find_host_syncs, as findings, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from .loops import Loops, Steps
 
 @dataclass(repr=False)
 class SyncReport:
-    """Every call of a recording that kept the host waiting: waits first, the costliest first.
+    """The calls of a recording that held up the host: waits first, the costliest first.
 
-    `allowed` are those inside `allow_host_sync`. `timeline` is the recording itself. All three
-    are filled when the block of `find_host_syncs` ends. `endings` are the exceptions that ended the
-    block, or a thread in it, early: nothing is known about what they kept from running.
+    `findings` are those outside `allow_host_sync`, `allowed` those inside it. `timeline` is the
+    recording itself. All three are filled when the block of `find_host_syncs` ends. `endings` are
+    the exceptions that ended the block, or a thread in it, early. The report knows nothing about
+    code that did not run because of them.
     """
 
     timeline: Timeline
@@ -28,13 +29,13 @@ class SyncReport:
     allowed: list[Finding] = field(default_factory=list)
     endings: list[Ending] = field(default_factory=list)
     loops: Loops | None = None
-    """Those that the run passes, if set-up is to be told from steps."""
+    """The loops of the run, or None if set-up is not to be told from steps."""
     steps: Steps | None = None
     """The steps of the run, found with `loops` when the block ends."""
 
     @classmethod
     def of(cls, timeline: Timeline) -> SyncReport:
-        """Of a recording that is there already, such as a file's."""
+        """Returns the report on an existing recording, such as one loaded from a file."""
         report = cls(timeline)
         report.fill()
         return report
@@ -47,14 +48,15 @@ class SyncReport:
         self.allowed = [finding for finding in found if finding.allowed]
 
     def note(self, error: BaseException | None, thread: str | None = None) -> None:
-        """Adds what ended the run, or the named thread of it, to `endings`."""
+        """Adds the exception that ended the run, or the named thread, to `endings`. Ignores None
+        and a SystemExit with status 0."""
         ending = None if error is None else Ending.of(error, thread)
         if ending is not None:
             self.endings.append(ending)
 
     @property
     def used_the_device(self) -> bool:
-        """Whether anything was recorded: without it, to have found nothing means nothing."""
+        """True if any event was recorded. If not, a report without findings proves nothing."""
         return bool(self.timeline.events)
 
     @property
@@ -63,7 +65,8 @@ class SyncReport:
         return list(races_of(self.timeline))
 
     def as_dict(self) -> dict[str, object]:
-        """For a JSON file: times in microseconds, and whether they are modelled."""
+        """Returns the report for a JSON file, with times in microseconds and whether they are
+        modelled."""
         return {
             "accelerator": self.timeline.accelerator,
             "times": self.timeline.label,
@@ -122,7 +125,8 @@ def _row(finding: Finding) -> dict[str, object]:
 
 
 def _steps(steps: Steps | None) -> dict[str, object] | None:
-    """The loop whose passes are the steps, and how many of the first ones are set-up."""
+    """Returns the loop whose passes are the steps, and how many of its first passes are set-up, or
+    None if no loop was found."""
     if steps is None or steps.line is None:
         return None
     return {**_place(steps.line), "skip": steps.skip}

@@ -1,4 +1,4 @@
-"""Running a script or a module as Python would, inside somebody else's process."""
+"""Runs a script or a module as Python would, inside the process of debubble's command."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from .tracebacks import users_part
 
 
 class NoScript(ValueError):
-    """What was named is no Python script; the message is one sentence that says why."""
+    """The error for a name that is no Python script or module. Its message is one sentence that
+    says why."""
 
 
 @dataclass(frozen=True)
 class Script:
     name: str
-    """As it was given."""
+    """The script's path as the user gave it."""
     file: str
     source: bytes
     code: types.CodeType
 
     @classmethod
     def read(cls, path: Path) -> Script:
-        """NoScript if the file can't be read, or isn't Python."""
+        """Reads and compiles a script. Raises NoScript if the file is unreadable or not Python."""
         if path.is_dir():
             raise NoScript(f"{path} is a directory: name a Python script in it.")
         file = os.path.abspath(path)
@@ -48,9 +49,11 @@ class Script:
             raise NoScript(f"{path} is not a Python script: {error}.") from None
 
     def run(self, arguments: Sequence[str], loops: Loops | None = None) -> BaseException | None:
-        """As `__main__`, with its own folder first on the path. Returns what ended it early: an
-        exception, with the frames of the user's code only, or a SystemExit. `loops` note the passes
-        of its loops, and of those of the modules that it imports."""
+        """Runs the script as `__main__`, with its own folder first on the path.
+
+        Returns the exception that ended it early, which may be a SystemExit, without debubble's own
+        frames in its traceback, or None. `loops` notes the passes of its loops, and of the loops of
+        modules that it imports."""
         code = self.code
         if loops is not None:
             loops.main = self.file
@@ -71,14 +74,15 @@ class Script:
 
 @dataclass(frozen=True)
 class Module:
-    """`python -m name`: a module, or a package with a `__main__`."""
+    """A module, or a package with a `__main__`, to run like `python -m name`."""
 
     name: str
     file: str
 
     @classmethod
     def named(cls, name: str) -> Module:
-        """NoScript if Python finds no such module, with the working directory first on the path."""
+        """Finds a module, with the working directory first on the path. Raises NoScript if Python
+        finds no such module."""
         _search_in(os.getcwd())
         spec = _spec(name)
         if spec is not None and spec.submodule_search_locations is not None:
@@ -91,7 +95,7 @@ class Module:
         return cls(name, spec.origin or "")
 
     def run(self, arguments: Sequence[str], loops: Loops | None = None) -> BaseException | None:
-        """As `Script.run`."""
+        """Runs the module as `__main__`. Takes and returns the same as `Script.run`."""
         sys.argv = [self.name, *arguments]
         if loops is not None:
             loops.main = self.file
@@ -104,8 +108,8 @@ class Module:
 
 
 def _spec(name: str) -> ModuleSpec | None:
-    """Returns where a module lies, without running the packages around it: they are part of the
-    run. None if there is no such module."""
+    """Returns a module's spec, or None if there is no such module. Doesn't import its packages,
+    because their code is part of the run."""
     spec: ModuleSpec | None = None
     folders: Sequence[str] | None = None
     parts = name.split(".")
@@ -125,7 +129,8 @@ def _search_in(folder: str) -> None:
 
 
 def exit_status(ended_by: BaseException | None) -> int:
-    """What Python's own exit status would be, once it has said on stderr what there is to say."""
+    """Returns the exit status that Python would have, after printing to stderr what Python would
+    print."""
     if ended_by is None:
         return 0
     if not isinstance(ended_by, SystemExit):
@@ -138,7 +143,7 @@ def exit_status(ended_by: BaseException | None) -> int:
 
 
 def _print(error: BaseException) -> None:
-    """Prints by the script's own hook, and as Python does if that fails."""
+    """Prints an exception with the script's own hook, or as Python does if the hook fails."""
     try:
         sys.excepthook(type(error), error, error.__traceback__)
     except BaseException as failure:

@@ -1,4 +1,4 @@
-"""The statement that a line belongs to: its text on one line, and what kind of code it is."""
+"""Finds the statement that a line belongs to: its text on one line, and its kind of code."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from typing import NamedTuple
 from ..contract.source_line import SourceLine
 
 MOST_CHARACTERS = 2_000_000
-"""Length of the longest file that is parsed for its statements."""
+"""The length of the longest file that is parsed for its statements."""
 
 
 class Statement(NamedTuple):
-    """`text` on one line, of a compound statement its head alone. `forms` are words for what it
-    consists of: `if`, `while`, `assert`, `for`, `augmented`, `f-string`, `comprehension`,
-    `conditional`, `literal` (a tensor is made of values that stand there), `many indices`; and of
-    a tensor that is moved by `.to()` or `.cuda()` what it was made by: `moves literal`, `moves
-    values`, `moves array`, `moves factory`."""
+    """A statement: its `text` on one line, for a compound statement only its head, and its `forms`.
+
+    The forms are words for its parts: `if`, `while`, `assert`, `for`, `return`, `augmented`,
+    `f-string`, `comprehension`, `conditional`, `literal` (a tensor made of constants in the code),
+    `many indices`. For a tensor that is moved by `.to()` or `.cuda()` they say how it was made:
+    `moves literal`, `moves values`, `moves array`, `moves factory`, `moves something`."""
 
     text: str
     forms: frozenset[str]
 
 
 def statement_at(line: SourceLine | None) -> Statement:
-    """Returns the innermost statement that covers `line`. If its file can't be read any more, as
-    for a saved recording, the line's own text is looked at."""
+    """Returns the innermost statement that covers `line`. Uses the line's own text if its file
+    can't be read any more, as for a saved recording."""
     if line is None:
         return Statement("", frozenset())
     source = "".join(linecache.getlines(line.file)) if line.code is None else ""
@@ -36,7 +37,8 @@ def statement_at(line: SourceLine | None) -> Statement:
 
 @lru_cache(16)
 def _statements(source: str) -> dict[int, Statement]:
-    """By each line's number."""
+    """Returns the innermost statement of each line of a file, by line number. Empty if the file
+    isn't Python."""
     found: dict[int, Statement] = {}
     try:
         tree = ast.parse(source)
@@ -64,7 +66,7 @@ def _alone(text: str) -> Statement:
 
 
 def _own_parts(node: ast.stmt) -> list[ast.expr]:
-    """Expressions that the statement evaluates itself: none of the statements in its body."""
+    """Returns the expressions that the statement evaluates itself, without its body."""
     return [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)] + [
         item.context_expr for item in getattr(node, "items", []) if isinstance(item, ast.withitem)
     ]
@@ -90,7 +92,8 @@ def _forms(node: ast.stmt, parts: list[ast.expr]) -> frozenset[str]:
 
 
 def _made_by(value: ast.expr) -> str:
-    """What the value that a chain of methods begins with is made by."""
+    """Returns how the value at the start of a chain of methods was made: `literal`, `values`,
+    `array`, `factory` or `something`."""
     while True:
         name = _name(value.func) if isinstance(value, ast.Call) else ""
         if isinstance(value, ast.Call) and name in MAKES_TENSORS:
@@ -112,7 +115,7 @@ def _name(function: ast.expr) -> str:
 
 
 def _is_literal(values: ast.expr) -> bool:
-    """True for numbers, and for lists of them, that stand in the code."""
+    """Returns True for constants, and for lists and arithmetic of constants."""
     if isinstance(values, ast.UnaryOp):
         return _is_literal(values.operand)
     if isinstance(values, ast.BinOp):

@@ -1,4 +1,4 @@
-"""Tracebacks without the frames that only debubble's instruments put there."""
+"""Removes the frames of debubble's own instruments from tracebacks."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ PLUMBING = tuple(
     os.path.join("torch", *parts)
     for parts in (("overrides.py",), ("_ops.py",), ("utils", "_python_dispatch.py"))
 )
-"""Files of PyTorch that a call passes through on its way to an instrument."""
+"""Files of PyTorch through which a call reaches an instrument."""
 
 
 def users_part(traceback: TracebackType | None) -> TracebackType | None:
-    """The same traceback without frames of debubble, and of PyTorch between the two."""
+    """Returns the traceback without frames of debubble, and without frames of PyTorch between the
+    user's code and debubble."""
     return _joined([entry for entry in entries(traceback) if not _is_ours(_file_of(entry))])
 
 
 def up_to_the_users_line(traceback: TracebackType | None) -> TracebackType | None:
-    """`users_part` without what PyTorch does behind the line that is to blame."""
+    """Returns `users_part` up to the user's innermost line, without library frames inside it."""
     passed = list(entries(users_part(traceback)))
     while passed and is_machinery(_file_of(passed[-1])):
         passed.pop()
@@ -30,7 +31,7 @@ def up_to_the_users_line(traceback: TracebackType | None) -> TracebackType | Non
 
 
 def entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
-    """The entries of a traceback, the innermost last."""
+    """Yields the entries of a traceback, the innermost last."""
     while traceback is not None:
         yield traceback
         traceback = traceback.tb_next
