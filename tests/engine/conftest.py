@@ -1,4 +1,4 @@
-"""Models that several tests serve: made once, since each engine has caches of its own."""
+"""Models that several tests share. Each engine has its own caches, so a model is made only once."""
 
 import pytest
 
@@ -7,11 +7,12 @@ from .setting import Setting, small
 
 @pytest.fixture(scope="session")
 def hybrid(accelerator):
-    """Layers of all three kinds, and host memory."""
+    """Returns a model with layers of all three kinds, and host memory for offloading."""
     return Setting.of(small(num_cpu_blocks=32), accelerator)
 
 
 @pytest.fixture(scope="session")
 def attention_only(accelerator):
-    """The quickest: a layer that sees images, no states, no host memory."""
+    """Returns the quickest model: one attention layer that sees images, no states, no host
+    memory."""
     return Setting.of(small("spans"), accelerator)

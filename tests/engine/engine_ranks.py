@@ -1,6 +1,7 @@
-"""Engines that step side by side, as processes: `run_engines` starts them and says what they saw.
+"""Engines that step side by side, in a process each: `run_engines` starts them and collects what
+they saw.
 
-Not a test module: run as `python -m tests.engine.engine_ranks SIZE FOLDER`.
+This is not a test module: run it as `python -m tests.engine.engine_ranks SIZE FOLDER`.
 """
 
 import json
@@ -25,12 +26,13 @@ OPTIMIZATIONS = {"all": ALL, "sync_free off": WITHOUT["sync_free"]}
 
 
 def run_engines(device: str, size: int, folder: Path) -> list[dict]:
-    """What each of `size` ranks saw, by optimisations and scenario."""
+    """Returns what each of `size` ranks saw, by optimisations and scenario."""
     return ranks.run_ranks(device, size, folder, module=__name__)
 
 
 def asked_of(setting: Setting, scenario: str, rank: int) -> list:
-    """The first rank always has the most to do, but for the last scenario."""
+    """Returns the requests of a rank. The first rank has the most work, except in the last
+    scenario."""
     if scenario == "nobody has work":
         return []
     if scenario == "one looks back":

@@ -1,4 +1,4 @@
-"""Engines that are quick on sim, and what they have to answer."""
+"""Engines that are quick on sim, and the answers that they should give."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def small(
     model: dict[str, Any] | None = None,
     **changes: Any,
 ) -> EngineConfig:
-    """The tiny one with a layer of each of these kinds, four requests in a step, and no offloading
-    unless it is asked for."""
+    """Returns the tiny config with one layer of each of these kinds, and four requests in a step.
+    It has no offloading unless `changes` has some."""
     tiny = EngineConfig.tiny()
     shape = {"num_layers": len(pattern), "pattern": pattern} if pattern else {}
     sizes = {"max_num_seqs": 4, "max_model_len": 64} | (limits or {})
@@ -47,7 +47,7 @@ def small(
 
 @dataclass
 class Setting:
-    """A model, engines with its weights, and what they should answer."""
+    """A model, engines with its weights, and the answers that they should give."""
 
     model: Model
     reference: Reference
@@ -64,7 +64,7 @@ class Setting:
     def engine(
         self, optimizations: Optimizations = ALL, config: EngineConfig | None = None
     ) -> Engine:
-        """`config`: another one of the same model."""
+        """Returns an engine. `config` is a different config of the same model."""
         return Engine(config or self.config, optimizations, model=self.model)
 
     def prompt(self, num_tokens: int, seed: int = 0, images: Sequence = ()) -> Prompt:
@@ -81,8 +81,8 @@ class Setting:
 
 
 def mixed_requests(model: ModelConfig, count: int = 24, seed: int = 0) -> list[Asked]:
-    """Short and long ones, with and without images; every third goes on from one before it, and
-    one in eight asks for more than one token."""
+    """Returns short and long requests, with and without images. Every third continues the prompt of
+    an earlier request, and one in eight requests more than one token."""
     random = np.random.default_rng(seed)
     asked: list[Asked] = []
     for number in range(count):
@@ -102,7 +102,7 @@ def add(engine: Engine, asked: Asked) -> str:
 
 
 def serve(engine: Engine, all_asked: Iterable[Asked]) -> list[RequestOutput]:
-    """In the order of the requests."""
+    """Returns the outputs in the order of the requests."""
     ids = [add(engine, asked) for asked in all_asked]
     outputs = {output.request_id: output for output in engine.run()}
     return [outputs[request_id] for request_id in ids]
@@ -113,7 +113,7 @@ def tokens_of(outputs: Iterable[RequestOutput]) -> list[list[int]]:
 
 
 def prefixes_used(engine: Engine) -> list[Prefix]:
-    """Fills, as requests begin, with what each of them need not compute."""
+    """Returns a list that fills as requests begin, with the prefix that each need not compute."""
     used: list[Prefix] = []
     begin = engine.scheduler._begin
 

@@ -1,7 +1,8 @@
-"""An engine whose device holds no numbers: it remembers what each cached thing was computed from.
+"""An engine whose device holds no numbers: for each cached value it records what it was computed
+from.
 
-So all that surrounds the model can be tried thousands of times in a second, and what a step reads
-is compared with what it should be, not with what happens to come out.
+So everything around the model can be tried thousands of times in a second. What a step reads is
+compared with what it should read, not with the tokens that happen to come out.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from solutions.pinned_h2d.ranges import Span
 
 
 def symbolic_engine(config: EngineConfig, optimizations: Optimizations | None = None) -> Engine:
-    """Its loop, scheduler, caches and transfers are the real ones. `check_blocks` after a step
-    compares what is held with what there is."""
+    """Returns an engine with the real loop, scheduler, caches and transfers. Call `check_blocks`
+    after a step: it compares the blocks in use with those that should be."""
     with mock.patch.multiple(
         engine_module, Model=SymbolicModel, EngineRunner=SymbolicRunner, Offloader=SymbolicOffloader
     ):
@@ -49,12 +50,13 @@ def right_answer(request: Request, vocab_size: int) -> list[int]:
 
 
 def visible(position: int, spans: Sequence[Span]) -> range:
-    """What a token sees: all up to itself, and all of its image."""
+    """Returns the positions that a token sees: all up to its own, and all of its image."""
     return range(max([position, *(last for first, last in spans if first <= position <= last)]) + 1)
 
 
 class SymbolicModel:
-    """Blocks of (token, what it has seen), states of the tokens that they have taken in."""
+    """A model whose blocks hold (token, what it has seen), and whose states hold the tokens that
+    they have absorbed."""
 
     def __init__(self, config: EngineConfig, device: torch.device) -> None:
         self.config = config
@@ -67,12 +69,12 @@ class SymbolicModel:
 
 
 class Refused(Exception):
-    """The device has no memory for what it was asked to do."""
+    """An error: the device has no memory for the requested work."""
 
 
 class SymbolicStates(States):
     refuses = False
-    """Whether copies raise Refused."""
+    """True if copies raise Refused."""
 
     def __init__(self, num_running: int, num_kept: int) -> None:
         self.num_running, self.kept = num_running, LRUBlockManager(num_kept)
@@ -88,7 +90,8 @@ class SymbolicStates(States):
 
 
 class SymbolicRunner:
-    """Runs a step as a device does, from the batch alone; then looks whether that was right."""
+    """A runner that computes a step from the batch alone, as a device does, and then checks the
+    result."""
 
     capture_sizes = ()
 
@@ -115,7 +118,8 @@ class SymbolicRunner:
         return SampledStep(batch.sampling_rows, Known(sampled), None, None)
 
     def _run_drafted(self, batch: DraftedBatch) -> SampledStep:
-        """Some of the drafts are right. Where the host says how far a request is, it knows."""
+        """Runs a step in which some of the drafts are right. Checks the lengths that the host
+        knows."""
         answers, width = [], int(batch.query_lens[0])
         for number, row in enumerate(batch.rows):
             slot, told, end = row.request.slot, batch.lengths[number], int(batch.ends[number])
@@ -141,10 +145,10 @@ class SymbolicRunner:
         return SampledStep(batch.rows, Known(answers), None, None, width - 1)
 
     def begin_anew(self) -> None:
-        """Nothing: each step stands by itself."""
+        """Does nothing, since each step is independent."""
 
     def _run_row(self, batch: StepBatch, number: int, tokens: list[int]) -> list[int]:
-        """The tokens that the request's cache holds behind the step."""
+        """Returns the tokens that the request's cache holds after the step."""
         end, spans = int(batch.seq_lens[number]), batch.rows[number].request.spans
         start = end - len(tokens)
         cached = CachedRequest(self.model.blocks, batch.block_table[number].tolist())
@@ -169,7 +173,7 @@ class SymbolicRunner:
 
 
 class CachedRequest:
-    """A request's tokens, where its block table says that they are."""
+    """A view of a request's tokens, at the places that its block table names."""
 
     def __init__(self, blocks: list[list[object]], table: list[int]) -> None:
         self.blocks, self.table, self.size = blocks, table, len(blocks[0])
@@ -185,7 +189,7 @@ class CachedRequest:
 
 
 class Known:
-    """What was read back."""
+    """A finished download."""
 
     def __init__(self, values: list) -> None:
         self.values = values
@@ -206,15 +210,15 @@ class SymbolicOffloader(Offloader):
 
 
 class SymbolicTransfers:
-    """Under way until `end` is called, or somebody waits. What a copy reads is what is there at its
-    end, so that whoever changes it too early is found out."""
+    """Transfers that are in flight until `end` is called or an event is waited for. A copy reads
+    its source only at its end, so code that changes the source too early fails."""
 
     def __init__(self, groups: Sequence[tuple[list, list]], gpu_to_cpu: bool) -> None:
         self.groups, self.gpu_to_cpu = groups, gpu_to_cpu
         self.failing = False
-        """Whether transfers that begin now will fail."""
+        """True if transfers that begin now will fail."""
         self.refuses = False
-        """Whether none can begin now: that raises Refused."""
+        """True if a transfer that begins now raises Refused."""
         self._under_way: deque[tuple] = deque()
         self._finished: list[TransferResult] = []
 
@@ -248,8 +252,8 @@ class SymbolicTransfers:
 
 
 def check_blocks(engine: Engine) -> None:
-    """All blocks are free or held, by exactly those who should; slots too. And the host's blocks
-    are used by transfers that are under way, and by nobody else."""
+    """Checks that each block and slot is free or held by exactly the requests and transfers that
+    should hold it, and that only transfers in flight use the host's blocks."""
     scheduler, offloader = engine.scheduler, engine.offloader
     requests = [*scheduler.waiting, *scheduler.loading, *scheduler.running]
     holders = Counter(block for request in requests for block in request.blocks)

@@ -1,4 +1,5 @@
-"""Whatever comes, and whenever: each step reads what it should, and no block is lost."""
+"""Random schedules: whatever comes, and whenever, each step reads what it should and no block is
+lost."""
 
 import random
 from collections import Counter
@@ -13,7 +14,7 @@ from .setting import prefixes_used
 from .symbolic_device import Refused, check_blocks, right_answer, symbolic_engine
 
 PATTERNS = (("gdn", "flex", "spans"), ("spans",))
-"""With states, and without."""
+"""Layer patterns with states and without states."""
 IMAGES = ([], [], [], [(12, 15)], [(10, 20)], [(1, 12), (13, 24)])
 ACTIONS = {
     "add": 8,
@@ -24,12 +25,12 @@ ACTIONS = {
     "memory": 2,
     "forget": 1,
 }
-"""How likely each is."""
+"""The weight of each event."""
 SEEDS = 40
 
 
 class Day:
-    """Of an engine with little room for anything, whose users and links do as they please."""
+    """A day of an engine with little room for anything, whose users and links behave at random."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -61,7 +62,7 @@ class Day:
         self.prefixes = prefixes_used(self.engine)
 
     def add(self) -> None:
-        """Prompts begin alike until their ends, or until their images differ."""
+        """Adds a request. Prompts are equal up to their ends, or until their images differ."""
         choose, model = self.random.choice, self.engine.config.model
         length, images = choose([3, 16, 17, 33, 34, 40]), choose(IMAGES)
         tokens = make_prompt(model, 40, seed=choose([0, 1])).tokens[:length]
@@ -101,20 +102,20 @@ class Day:
                 handler.end(self.random.randrange(3))
 
     def link(self) -> None:
-        """Breaks, or is mended."""
+        """Breaks or repairs the link at random."""
         if self.engine.offloader:
             self.engine.offloader.load.failing = self.random.random() < 0.3
             self.engine.offloader.store.failing = self.random.random() < 0.2
 
     def memory(self, shortage: float = 0.2) -> None:
-        """May be missing for what has to be copied."""
+        """Makes memory for copies scarce at random."""
         offloader, states = self.engine.offloader, self.engine.model.states
         copying = [offloader and offloader.load, offloader and offloader.store, states]
         for who in filter(None, copying):
             who.refuses = self.random.random() < shortage
 
     def forget(self) -> None:
-        """So that prefixes come from host memory."""
+        """Clears the prefix cache, so that prefixes come from host memory."""
         self.memory(shortage=0.0)
         self.end()
         self.engine.reset_prefix_cache()
@@ -142,7 +143,7 @@ class Day:
 
 @pytest.fixture(scope="module")
 def what_happened():
-    """On all days together."""
+    """Counts the events of all days."""
     return Counter()
 
 
@@ -154,7 +155,7 @@ def test_each_step_reads_what_it_should_and_no_block_is_lost(accelerator, what_h
 
 
 def test_these_days_were_hard(what_happened):
-    """Or else the test above says little."""
+    """The test above means little unless every kind of event happened."""
     days = what_happened.pop("days", 0)
     if days < SEEDS:
         pytest.skip(f"{days} of {SEEDS} days were in this process")

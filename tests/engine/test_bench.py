@@ -1,4 +1,4 @@
-"""The benchmark runs all that it compares, says how it came by its figures, and keeps them."""
+"""The benchmark runs everything that it compares, says how it got its figures, and stores them."""
 
 import contextlib
 import io
@@ -22,7 +22,7 @@ PREFIXES = ["all but offload_triton", "all"]
 
 
 def tiny(modelled):
-    """Two requests of a layer of each kind."""
+    """Returns a preset with two requests and one layer of each kind."""
     config = EngineConfig.tiny()
     config = replace(config, limits=replace(config.limits, max_num_seqs=2))
     return ServingPreset.of(
@@ -40,14 +40,15 @@ def tiny(modelled):
 
 
 def test_the_idle_share_of_a_row_counts_a_host_that_is_late():
-    """The device works for 30 of 40 microseconds behind a load, and for 30 of 120 in a row."""
+    """The device works for 30 of 40 microseconds after a load, but for 30 of 120 in a row of
+    steps."""
     cost = {"device_us": 40.0, "idle_share": 0.25, "loop_us": 120.0}
     assert idle_in_a_row(cost) == pytest.approx(0.75)
     assert idle_in_a_row(cost | {"loop_us": 30.0}) == idle_in_a_row(cost | {"loop_us": 29.0}) == 0
 
 
 def tiny_prefixes():
-    """Two prefixes of a block, and room for one."""
+    """Returns a preset with two prefixes of one block, and room for one of them."""
     config = EngineConfig.tiny()
     model = replace(config.model, num_layers=1, pattern=("flex",))
     limits = replace(config.limits, max_num_seqs=1, num_gpu_blocks=3)

@@ -160,7 +160,7 @@ def test_an_engine_that_still_has_work_is_not_measured(accelerator):
 
 @pytest.fixture(scope="module")
 def flex(accelerator):
-    """(preset, engine) of one layer, whose requests are long after four steps."""
+    """Returns (preset, engine) with one layer, whose requests are long after four steps."""
     preset = tiny(accelerator.modelled)
     model = replace(preset.config.model, num_layers=1, pattern=("flex",))
     limits = replace(preset.limits, max_model_len=16)

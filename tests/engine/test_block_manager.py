@@ -1,4 +1,4 @@
-"""A block that somebody holds is never given away, and what nobody holds is remembered for long."""
+"""A held block is never reused, and a free block stays findable as long as possible."""
 
 import pytest
 from hypothesis import settings
@@ -17,7 +17,7 @@ from solutions.engine.memory.block_manager import NULL_BLOCK, BlockManager
 
 
 def named(manager, count):
-    """Blocks that one holder has, findable as 0, 1, …"""
+    """Returns blocks of one holder, registered as 0, 1, …"""
     blocks = manager.allocate(count)
     for number, block in enumerate(blocks):
         manager.name(block, bytes([number]))
@@ -120,7 +120,7 @@ def test_a_block_that_nobody_holds_can_t_be_released():
 
 
 class Holding(RuleBasedStateMachine):
-    """Against a plain account of who holds what."""
+    """A state machine that compares the manager with a plain list of holders."""
 
     holders = Bundle("holders")
 

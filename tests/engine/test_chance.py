@@ -1,4 +1,4 @@
-"""Sampled tokens: their distribution, the seeds that decide them, and what all that costs."""
+"""Sampled tokens: their distribution, the seeds that decide them, and what sampling costs."""
 
 from dataclasses import replace
 
@@ -24,8 +24,8 @@ LOGITS = np.random.default_rng(5).normal(0, 1.5, VOCABULARY).astype(np.float32)
 
 
 def draw(accelerator, logits, num_rows, tables=None, seeds=None, **wished):
-    """[num_rows]: rows of the same logits and wishes, each at a position or with a seed of its
-    own."""
+    """Returns the sampled tokens of num_rows rows with equal logits and sampling parameters. Each
+    row has its own position, or its own seed."""
     plain = SamplingParams(**{"temperature": 1.0} | wished)
     wishes = np.zeros((num_rows, WIDTH), np.int32)
     for column, name in FLOATS.items():
@@ -45,7 +45,7 @@ def draw(accelerator, logits, num_rows, tables=None, seeds=None, **wished):
 
 
 def oracle(logits, temperature=1.0, top_k=None, top_p=1.0, min_p=0.0):
-    """[vocab_size] float64: each token's probability, by sorting."""
+    """Returns [vocab_size] float64: the probability of each token, computed by sorting."""
     scaled = logits.astype(np.float64) / temperature
     weights = np.exp(scaled - scaled.max())
     order = np.argsort(-weights, kind="stable")
@@ -73,7 +73,7 @@ WISHES = {
     "all": {"temperature": 1.5, "top_k": 9, "top_p": 0.9, "min_p": 0.05},
 }
 MOST = 45.0
-"""Of chi-square with 12 degrees of freedom: one in 100,000 is above it."""
+"""The limit for chi-square with 12 degrees of freedom: one value in 100,000 is above it."""
 
 
 @pytest.mark.parametrize("name", WISHES)
@@ -130,7 +130,7 @@ def test_what_ties_is_kept_and_the_smallest_id_is_the_most_likely(accelerator):
 
 
 def test_penalties_are_those_of_numpy(accelerator):
-    """Of a request that has said tokens 0 and 2, the last one twice, behind a prompt with 1."""
+    """The request has sampled token 0 once and token 2 twice, after a prompt with token 1."""
     logits = np.array([1.0, 1.0, 1.2, -0.5, 0.9, -0.4], np.float32)
     tables = CountTables.zeros(1, 4, len(logits), accelerator.device)
     tables.output_bin_counts[0, 0], tables.output_bin_counts[0, 2] = 1, 2
@@ -154,7 +154,7 @@ def test_penalties_are_those_of_numpy(accelerator):
 
 
 def wished(setting, length, number=0, **sampling):
-    """A prompt of a number, and a seed of chance among the wishes."""
+    """Returns a request with the prompt `number` and these sampling parameters."""
     return Asked(setting.prompt(length, number), SamplingParams(**sampling))
 
 
@@ -170,7 +170,7 @@ def test_a_seed_says_the_same_in_any_batch(attention_only, optimizations):
         serve(attention_only.engine(optimizations), [asked])[0].token_ids
         for asked in (sampled, counted)
     ]
-    # Where a word is forbidden, all rows of the step are chosen a second time.
+    # If a word is forbidden, all rows of the step are sampled a second time.
     words = [{}, {"bad_words": [[5]]}, {}]
     others = [
         wished(attention_only, 5 + n, 7 + n, max_tokens=3 + n, **CHANCE, **words[n])
@@ -195,7 +195,8 @@ def test_both_sides_of_sync_free_say_the_same_and_seeds_differ(attention_only):
 
 
 def test_a_preempted_request_says_the_same(attention_only):
-    """Two requests for three blocks: who gives way begins anew, and is counted anew."""
+    """Three requests compete for three blocks. A preempted request restarts, and so do its
+    counts."""
     config = attention_only.config
     crowded = replace(config, limits=replace(config.limits, num_gpu_blocks=4))
     all_asked = [
@@ -208,7 +209,7 @@ def test_a_preempted_request_says_the_same(attention_only):
 
 
 def test_penalties_end_what_a_greedy_answer_repeats(attention_only):
-    """By the reference's logits, with NumPy's penalties."""
+    """The expected tokens come from the reference's logits, with NumPy's penalties."""
     asked = wished(attention_only, 6, 3, max_tokens=7, **PENALTIES)
     (output,) = serve(attention_only.engine(), [asked])
     prompt, said = asked.prompt.tokens, []

@@ -1,4 +1,4 @@
-"""The five optimisations change when things happen, and never what comes out."""
+"""The five optimisations change when things happen, and never the answers."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from .setting import Setting, mixed_requests, prefixes_used, serve, small, token
 
 @pytest.fixture(scope="module")
 def crowded(accelerator):
-    """5 blocks for 24 requests."""
+    """Returns a setting with 5 blocks for 24 requests."""
     limits, shape = {"num_gpu_blocks": 6}, {"num_heads": 1}
     return Setting.of(small(limits=limits, model=shape, num_cpu_blocks=32), accelerator)
 

@@ -1,4 +1,4 @@
-"""What chapter 06's dashboards show: a moment on sim, and what a GPU has recorded."""
+"""Chapter 06's dashboards: a moment on sim, and what a GPU has recorded."""
 
 import time
 from dataclasses import replace
@@ -24,7 +24,7 @@ def model(accelerator):
 
 @pytest.fixture(scope="module")
 def runs():
-    """By what is on."""
+    """Returns the runs, by the optimisations that are on."""
     values = {name: getattr(SMALL, name) for name in dashboard.SLIDERS}
     return {
         Optimizations.only(on): dashboard.run(frozenset(on), dict(values)) for on in ((), NAMES)
@@ -118,7 +118,8 @@ def test_a_choice_that_no_gpu_has_recorded_is_a_missing_file(recordings):
 @pytest.mark.sim
 @pytest.mark.parametrize("on", [(), NAMES], ids=["none", "all"])
 def test_a_picture_without_arithmetic_is_the_picture_with_it(accelerator, model, on):
-    """Events, times, bytes and lines: no event of a moment rests on a number that is computed."""
+    """Events, times, bytes and lines are equal, since no event of a moment depends on a computed
+    number."""
 
     def events(schedule_only):
         recorded = dashboard.record_moment(
@@ -146,7 +147,7 @@ def test_every_slider_changes_what_is_seen():
 
 @pytest.mark.sim
 def test_with_all_on_every_slider_still_changes_what_is_moved():
-    """Much of it is hidden behind other work then."""
+    """A slider must move something even if other work hides most of it."""
     start = {name: values[1] for name, values in dashboard.SLIDERS.items()}
     for name, values in dashboard.SLIDERS.items():
         less, more = (
@@ -159,8 +160,9 @@ def test_with_all_on_every_slider_still_changes_what_is_moved():
 @pytest.mark.sim
 @pytest.mark.deep
 def test_a_changed_control_costs_at_most_two_seconds_of_cpu():
-    """CPU time, which other work on the machine leaves as it is; the first run loads what all need.
-    From the slowest corner of the dashboard, all sliders at their ends, on and off."""
+    """CPU time doesn't depend on other work on the machine. The first run loads what all runs need.
+    The test starts from the slowest corner of the dashboard: all sliders at their ends, on and
+    off."""
     ends = {name: values[-1] for name, values in dashboard.SLIDERS.items()}
     dashboard.run(frozenset(), {name: values[0] for name, values in dashboard.SLIDERS.items()})
     for on in ((), NAMES):

@@ -1,4 +1,4 @@
-"""A mixture of experts, against one that computes each token's experts by themselves."""
+"""A mixture of experts, compared with one that computes each token's experts one by one."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from .setting import small
 
 @pytest.mark.parametrize("normalised", [True, False], ids=["normalised", "as they are"])
 def test_each_token_has_the_experts_that_its_router_says(accelerator, normalised):
-    """More tokens of an expert than a tile has rows, and more columns than a tile has."""
+    """An expert has more tokens than a tile has rows, and more columns than a tile has."""
     shape = ExpertShape(
         num_experts=3, experts_per_token=2, expert_size=24, shared_size=40, normalised=normalised
     )
@@ -27,7 +27,7 @@ def test_each_token_has_the_experts_that_its_router_says(accelerator, normalised
 
 
 def one_by_one(experts, x):
-    """[T, hidden_size], on the CPU."""
+    """Returns [T, hidden_size] on the CPU, computed token by token."""
     weights = {name: value.cpu() for name, value in vars(experts).items() if torch.is_tensor(value)}
     shape, hidden_size = experts.shape, x.shape[1]
     gate_up = weights["gate_up"].view(shape.num_experts, -1, hidden_size)

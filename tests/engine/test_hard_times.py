@@ -1,4 +1,4 @@
-"""No memory, requests that nobody waits for any more, links that break: the others never notice."""
+"""Missing memory, cancelled requests, broken links: other requests never notice."""
 
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +14,7 @@ from .setting import ALL, NONE, Setting, add, serve, small, tokens_of
 from .symbolic_device import check_blocks, symbolic_engine
 
 V = 64
-"""Ids of text."""
+"""The number of text ids."""
 EACH_WAY = pytest.mark.parametrize("optimizations", [ALL, NONE], ids=str)
 
 
@@ -23,7 +23,7 @@ def with_blocks(config: EngineConfig, num_gpu_blocks: int) -> EngineConfig:
 
 
 def holdings(engine):
-    """What can be counted of blocks, slots and host memory."""
+    """Returns the counts of blocks, slots and host memory in use."""
     scheduler, offloader = engine.scheduler, engine.offloader
     requests = [*scheduler.waiting, *scheduler.loading, *scheduler.running]
     found = [scheduler.blocks.num_free, sorted(scheduler._free_slots), requests]
@@ -139,7 +139,7 @@ def test_who_comes_next_may_have_what_a_lost_load_has_brought(hybrid, optimizati
 
 @contextmanager
 def broken(handler):
-    """The link, for transfers that begin now."""
+    """Breaks the link for transfers that begin now."""
 
     def refuse(*descriptors):
         raise RuntimeError("the link is down")
@@ -167,7 +167,7 @@ def test_a_prefix_whose_load_fails_is_computed_and_its_request_says_so(hybrid):
 
 
 def test_a_model_without_attention_gets_its_states_back_from_host_memory(accelerator):
-    """Its blocks have no bytes."""
+    """The blocks of a model without attention have 0 bytes."""
     setting = Setting.of(small("gdn", num_cpu_blocks=32, capture_sizes=(1,)), accelerator)
     engine = setting.engine()
     asked = setting.asked(40, 1, max_tokens=3)
@@ -197,8 +197,8 @@ def test_what_could_not_be_stored_is_computed_again(hybrid):
 
 
 def test_who_gave_way_does_not_come_back_at_once_for_the_same_blocks(accelerator):
-    """Two requests share a block that is on the device, and load its state. The first one that has
-    arrived gives way to an older request, but the other still holds the block."""
+    """Two requests share a block that is on the device, and load its state. The first of them gives
+    way to an older request, but the other still holds the block."""
     few = {"max_num_batched_tokens": 48, "max_model_len": 48, "num_gpu_blocks": 4}
     config = small("gdn", "flex", limits=few, num_cpu_blocks=16, num_states=1, num_cpu_states=8)
     engine = symbolic_engine(config)
@@ -227,7 +227,8 @@ def test_who_gave_way_does_not_come_back_at_once_for_the_same_blocks(accelerator
     "error", [RuntimeError("CUDA out of memory"), KeyboardInterrupt()], ids=repr
 )
 def test_a_step_that_raises_is_computed_anew(hybrid, optimizations, broken, error):
-    """A part of a prompt, then a step in which one decodes and one begins."""
+    """The engine runs a part of a prompt, then a step in which one request decodes and one
+    begins."""
     limits = replace(hybrid.config.limits, max_num_batched_tokens=16)
     engine = hybrid.engine(optimizations, replace(hybrid.config, limits=limits))
     all_asked = [hybrid.asked(40, 1, max_tokens=3), hybrid.asked(5, 2, max_tokens=4)]
@@ -249,7 +250,7 @@ def test_a_step_that_raises_is_computed_anew(hybrid, optimizations, broken, erro
 
 @pytest.fixture
 def no_pinned_memory():
-    """A patch: descriptors of transfers find no room."""
+    """Returns a patch under which descriptors of transfers find no room."""
 
     def refuse(capacity):
         raise RuntimeError("CUDA error: out of memory")
@@ -258,7 +259,7 @@ def no_pinned_memory():
 
 
 def test_who_could_not_begin_to_load_loses_nothing_and_nobody_else_does(hybrid, no_pinned_memory):
-    """Another one decodes meanwhile."""
+    """A second request decodes meanwhile."""
     engine = hybrid.engine()
     all_asked = [hybrid.asked(5, 2, max_tokens=8), hybrid.asked(40, 1, max_tokens=3)]
     serve(engine, all_asked[1:])
@@ -289,7 +290,7 @@ def test_what_could_not_begin_to_be_stored_is_stored_another_time(hybrid, no_pin
     outputs += serve(engine, [asked])
     engine.reset_prefix_cache()
     outputs += serve(engine, [asked])
-    # The first began anew behind its own prefix, which the device still had.
+    # The first request restarted after its own prefix, which the device still had.
     assert [output.num_cached for output in outputs] == [32, 0, 32]
     assert tokens_of(outputs) == [hybrid.answer(asked)] * 3
     assert holdings(engine) == before
@@ -316,7 +317,8 @@ def test_who_did_not_get_a_state_that_is_kept_gets_it_another_time(hybrid, optim
 
 @EACH_WAY
 def test_nobody_is_let_in_for_blocks_that_an_older_request_waits_for(accelerator, optimizations):
-    """A store holds them. Whoever took what is free would have to give way in the next step."""
+    """A store holds the blocks. A request that took the free ones would have to give way in the
+    next step."""
     few = {"num_gpu_blocks": 4, "max_model_len": 48, "max_num_batched_tokens": 20}
     engine = symbolic_engine(small("spans", limits=few, num_cpu_blocks=2), optimizations)
     prompts = [

@@ -1,7 +1,7 @@
-"""Wherever a call is interrupted, no request is lost, answers are right, and the next call goes on.
+"""Interrupted calls: no request is lost, answers are right, and the next call continues.
 
-A small day with all that there is: loads and stores, a preemption, images, a stop token, somebody
-who cancels. It is lived once for each line that runs in it, and interrupted there.
+A small day has loads and stores, a preemption, images, a stop token and a cancelled request. The
+tests run it once for each of its lines, and interrupt it there.
 """
 
 import contextlib
@@ -42,7 +42,8 @@ class Day:
 
     def live(self, lines: Lines) -> None:
         self.lines = lines
-        # A request holds blocks for its drafts too: only who grows long gives way to another.
+        # A request holds blocks for its drafts too, so only a request that grows long is
+        # preempted.
         length, max_tokens = (18, 20) if self.has_drafts else (34, 5)
         self.add("image", 14, images=[(2, 9)], max_tokens=max_tokens)
         self.add("long", length, max_tokens=max_tokens)
@@ -73,7 +74,7 @@ class Day:
         self.right[name] = right_answer(self.engine.request(name), self.vocab_size)
 
     def stop_token(self, length: int) -> int:
-        """The third token of the answer to a prompt of text."""
+        """Returns the third token of the answer to a prompt of text."""
         tokens = make_prompt(self.engine.config.model, length).tokens
         for _ in range(3):
             tokens.append(next_token(tokens, [], self.vocab_size))
@@ -99,7 +100,7 @@ class Day:
         self.hear(self.call(self.engine.run))
 
     def call(self, method):
-        """Again, if it is interrupted."""
+        """Calls the method, and again if it is interrupted."""
         while True:
             try:
                 with self.lines.traced():
@@ -132,7 +133,7 @@ def lived(pattern: str, sync_free: bool, lines: Lines) -> Day:
 
 @pytest.fixture(scope="module")
 def num_lines(accelerator):
-    """How many lines run in a day that nobody interrupts, by what it is of."""
+    """Returns a function that counts the lines of a day without interruptions."""
     counted = {}
 
     def of(pattern, sync_free):
@@ -146,7 +147,7 @@ def num_lines(accelerator):
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_the_day_is_a_hard_one(num_lines, pattern):
-    """Or else the tests below say little."""
+    """The tests below mean little unless the day has preemptions and stop tokens."""
     day = lived(pattern, True, Lines())
     assert day.engine.scheduler.num_preemptions > 0
     assert len(day.right["stops"]) < 12
@@ -166,7 +167,7 @@ def test_an_error_at_any_line_loses_nothing(num_lines, part, pattern, sync_free)
 
 
 def test_images_of_a_step_that_was_interrupted_are_nobody_elses(attention_only):
-    """Their ranges have reached the device, and the host doesn't know."""
+    """The ranges have reached the device, and the host doesn't know."""
     engine = attention_only.engine()
     image = attention_only.asked(14, 1, [(2, 9)], max_tokens=2)
     ranges = engine.runner.backends["spans"].ranges.runner.prefix_ranges
@@ -187,7 +188,7 @@ def test_images_of_a_step_that_was_interrupted_are_nobody_elses(attention_only):
 
 
 WHERE = 40
-"""Places of a day on the device that are tried."""
+"""The number of places at which a day on the device is interrupted."""
 
 
 @pytest.mark.deep(20)
@@ -201,15 +202,15 @@ def test_nor_is_anything_lost_on_a_device_with_graphs_loads_and_stores(hybrid, o
 
 @pytest.fixture(scope="module")
 def on_device(hybrid):
-    """(lines of a day that nobody interrupts, its answers)."""
+    """Returns (lines of a day without interruptions, its answers)."""
     answers = lived_on_device(hybrid.engine(), hybrid, lines := Lines())
     assert len({*map(tuple, answers)}) == 2, "the long one was answered twice, and alike"
     return lines.count, answers
 
 
 def lived_on_device(engine, setting, lines):
-    """The answers, right or not: to a prompt, then to it and to a shorter one, when the device has
-    forgotten the first one and host memory has not."""
+    """Returns the answers, right or not: to a prompt, then to this prompt and a shorter one. In
+    between the device forgets the first prompt, and host memory does not."""
     long, short = setting.asked(34, 1, max_tokens=2), setting.asked(5, 2, max_tokens=4)
     said = {}
 

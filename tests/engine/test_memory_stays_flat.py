@@ -1,4 +1,4 @@
-"""Thousands of steps, transfers and metadata builds: nothing is kept of those that are over."""
+"""Memory stays flat over thousands of steps, transfers and metadata builds."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from .symbolic_device import symbolic_engine
 pytestmark = pytest.mark.sim
 FEW = {"max_num_seqs": 3, "max_num_batched_tokens": 40, "max_model_len": 48, "num_gpu_blocks": 5}
 COUNTS = pytest.mark.parametrize("count", [100, pytest.param(5_000, marks=pytest.mark.deep)])
-"""Of each half: 10,000 in all where tests go deep."""
+"""The steps of each half: 10,000 in all in deep tests."""
 
 
 @COUNTS

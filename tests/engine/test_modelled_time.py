@@ -1,4 +1,4 @@
-"""What sim models is what the H200 did: decode steps of the hybrid model in a row."""
+"""Sim's modelled times match the H200: decode steps of the hybrid model in a row."""
 
 import json
 

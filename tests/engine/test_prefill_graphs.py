@@ -1,4 +1,4 @@
-"""The sixth bubble: steps with prompts as graphs, by buckets of tokens, whatever is in them."""
+"""The sixth bubble: steps with prompts run as graphs, by buckets of tokens."""
 
 from dataclasses import replace
 
@@ -23,7 +23,8 @@ def graphed(config):
 
 @pytest.fixture(scope="module")
 def crowded(accelerator):
-    """5 blocks: requests are preempted, share steps, and go on from the prefixes of others."""
+    """Returns a setting with 5 blocks, so that requests are preempted, share steps, and continue
+    from prefixes of other requests."""
     limits = {"num_gpu_blocks": 6, "max_num_batched_tokens": 40}
     return Setting.of(small(limits=limits, num_cpu_blocks=32), accelerator)
 
@@ -98,7 +99,7 @@ def test_prompts_in_a_graph_have_the_answers_of_the_reference(attention_only):
 def test_a_graph_of_many_tokens_chooses_for_no_more_rows_than_there_are_requests(
     attention_only, monkeypatch
 ):
-    """Also while it is warmed up: there are no more wishes."""
+    """A graph must not sample for more rows than there are sampling parameters, also in warm-up."""
     choose, rows = PackedInputs.choose, []
 
     def noted(inputs, logits, *round):

@@ -1,4 +1,4 @@
-"""What need not be computed: the longest prefix whose keys, values and states are all there."""
+"""Prefixes that need not be computed: the longest whose keys, values and states are all cached."""
 
 import pytest
 
@@ -15,7 +15,7 @@ SIZE = CONFIG.limits.block_size
 
 
 class HostMemory:
-    """What is in it."""
+    """Host memory with these blocks and states."""
 
     def __init__(self, hashes, states=()):
         self.hashes, self.states = hashes, states
@@ -36,7 +36,7 @@ def request_of(num_tokens, images=(), first_patch=0):
 
 
 def cached(request, num_blocks):
-    """A block manager that has the request's first blocks."""
+    """Returns a block manager that has the request's first blocks cached, and these blocks."""
     manager = BlockManager(8)
     blocks = manager.allocate(num_blocks)
     for block, name in zip(blocks, request.hashes, strict=False):

@@ -1,4 +1,4 @@
-"""The reference against others that were written for a single kind of layer."""
+"""The reference, compared with references that were written for one kind of layer."""
 
 from copy import copy
 from dataclasses import replace
@@ -68,7 +68,7 @@ def test_the_reference_never_says_a_bad_word(accelerator):
     )
     assert token not in without_token
     assert pair not in map(list, pairwise(without_pair))
-    # Up to where the pair would end the first time, nothing is forbidden.
+    # Nothing is forbidden up to the place where the pair would end first.
     first_end = [*map(list, pairwise(free))].index(pair) + 1
     assert without_pair[:first_end] == free[:first_end]
 

@@ -1,4 +1,4 @@
-"""What can't be served is refused with a sentence that says why, and nothing has changed."""
+"""Requests that can't be served are refused with a reason, and change nothing."""
 
 import re
 from dataclasses import replace
@@ -13,7 +13,7 @@ from .setting import small
 from .symbolic_device import check_blocks, symbolic_engine
 
 V = 64
-"""Ids of text; those of images follow, up to 95."""
+"""The number of text ids; image ids follow, up to 95."""
 
 
 @pytest.fixture
@@ -71,7 +71,8 @@ def test_a_wish_that_can_t_be_granted(engine, sampling, words):
 
 
 def without_addresses(value: object) -> str:
-    """The same in every process, so that xdist's workers agree on what there is."""
+    """Returns the value's text without addresses: equal in all processes, so that xdist's workers
+    agree."""
     return re.sub(" at 0x[0-9a-f]+", "", str(value))
 
 

@@ -1,4 +1,4 @@
-"""What a request asks of its tokens: where to stop, how likely they are, and what not to say."""
+"""Sampling parameters: stop tokens, log-probabilities, and forbidden words."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ EACH_WAY = pytest.mark.parametrize(
 
 
 def free_answer(setting, seed, max_tokens=8):
-    """What a request says that has no wishes."""
+    """Returns the answer to a request without sampling parameters."""
     return setting.answer(setting.asked(12, seed, max_tokens=max_tokens))
 
 
@@ -104,7 +104,7 @@ def test_only_words_of_several_ids_need_what_was_said_before():
 
 
 def test_a_request_without_wishes_runs_ahead_beside_one_that_looks_back(attention_only):
-    """A word of two ids: the host has to know the first before it can forbid the second."""
+    """The host must know the first id of a bad word of two ids before it can forbid the second."""
     engine = attention_only.engine(ALL)
     free = free_answer(attention_only, 1)
     looks_back = attention_only.asked(12, 1, max_tokens=6, bad_words=[free[1:3]])
@@ -122,7 +122,7 @@ def test_a_request_without_wishes_runs_ahead_beside_one_that_looks_back(attentio
 
 
 def test_wishes_survive_a_preemption(attention_only):
-    """Two requests for three blocks."""
+    """Two requests compete for three blocks, so one is preempted."""
     config = attention_only.config
     crowded = replace(config, limits=replace(config.limits, num_gpu_blocks=4))
     engine = attention_only.engine(ALL, crowded)

@@ -1,4 +1,4 @@
-"""Continuous batching: who runs in a step, how far, and who has to give way."""
+"""Continuous batching: which requests run in a step, how far, and which are preempted."""
 
 from dataclasses import replace
 
@@ -20,14 +20,15 @@ def engine_of(*pattern, num_gpu_blocks=28, budget=64, **changes):
 
 
 def add_tokens(engine, num_tokens, seed=0, images=(), **sampling):
-    """The request."""
+    """Adds a request and returns it."""
     prompt = make_prompt(engine.config.model, num_tokens, images, seed)
     sampling = SamplingParams(**sampling)
     return engine.request(engine.add_request(prompt.tokens, sampling, images=images))
 
 
 def parts_of(engine):
-    """Steps until nobody is left: the positions of each request, in the order of the batch."""
+    """Runs until no request is left. Returns each step's positions of each request, in batch
+    order."""
     steps = []
     run = engine.runner.run
 
@@ -65,7 +66,7 @@ def test_what_ends_in_quiet_steps_the_next_step_reports():
 
 
 def test_steps_of_drafts_reach_as_far_as_the_device_may_be():
-    """The symbolic device looks whether they do."""
+    """The symbolic device checks how far they reach."""
     engine = engine_of(num_drafts=2, capture_sizes=(4,))
     requests = [add_tokens(engine, 5 + seed, seed, max_tokens=9) for seed in range(2)]
     engine.run()
@@ -177,7 +178,7 @@ def test_a_preempted_request_goes_on_from_what_it_has_said():
 
 
 def test_a_preempted_request_waits_until_its_last_token_is_known():
-    """It may begin anew in another slot, where that token is not."""
+    """The request may restart in a different slot, which doesn't have that token."""
     engine = engine_of(num_gpu_blocks=4)
     first, second = (add_tokens(engine, length, length, max_tokens=4) for length in (30, 15))
     engine.step()
@@ -211,7 +212,7 @@ def test_a_request_that_was_served_before_computes_its_last_token_only():
 
 
 def test_answers_are_found_too():
-    """A chat goes on from what was said."""
+    """A chat continues from the last answer."""
     engine = engine_of(*STATES)
     first = add_tokens(engine, 30, max_tokens=4)
     engine.run()

@@ -1,4 +1,4 @@
-"""Models of other shapes, and engines that lack what others have."""
+"""Models of different shapes, and engines without some of the features."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def setting(request, accelerator):
 
 @pytest.mark.parametrize("optimizations", [ALL, NONE], ids=str)
 def test_a_model_of_this_shape_answers_as_the_reference_does(setting, optimizations):
-    """Longer than the window, and the second one twice."""
+    """The first request is longer than the window, and runs twice."""
     engine = setting.engine(optimizations)
     images = [(4, 12)] if setting.config.model.num_layers_of("spans") else []
     first, second = setting.asked(30, 1, images, max_tokens=4), setting.asked(9, 2, max_tokens=3)

@@ -1,5 +1,5 @@
-"""The sites of sync_free in the engine, as they are and as they were: the same comes out, and the
-host waits where it waited."""
+"""The sites of sync_free in the engine, after and before the change: results are equal, and before
+the change the host waits."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +29,7 @@ def prompts(setting, lengths=(9, 4, 17, 6, 12)):
 
 
 def waits(accelerator, run):
-    """What it gives, and in how many places of each file the host waits, once all is warm."""
+    """Returns the result of `run`, and the file of each wait once `run` is warmed up."""
     if not accelerator.modelled:
         run()
     accelerator.synchronize()
@@ -42,7 +42,7 @@ def waits(accelerator, run):
 
 @pytest.mark.sim
 def test_token_types_of_a_pooling_model(accelerator, pooling):
-    """All of one step's requests, and those that one step has no room for in the next one."""
+    """The requests need two steps: those without room in the first step run in the next."""
     starts = {0: 3, 2: 0, 4: 12}
     found = {}
     for optimizations in (ALL, BEFORE):
@@ -62,7 +62,7 @@ def test_pooled_texts_are_those_of_the_reference(accelerator):
 
 
 def test_a_token_of_the_second_text_is_embedded_as_such(accelerator, pooling):
-    """Where all are of type 1, they are those of a model whose embeddings have it already."""
+    """A model with the type's embedding already added gives the expected result."""
     text = prompts(pooling)[:1]
     other = Model(pooling.config, accelerator.device)
     other.embedding = pooling.model.embedding + pooling.model.token_types[1]

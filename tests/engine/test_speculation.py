@@ -1,4 +1,4 @@
-"""N-gram speculation: fewer steps, and the same tokens; and the host waits for none of it."""
+"""N-gram speculation: fewer steps, the same tokens, and no waits of the host."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ def setting(accelerator):
 
 
 def again_and_again(setting, length, seed, **sampling):
-    """A prompt that says the same few tokens more than once."""
+    """Returns a request whose prompt repeats a few tokens."""
     few = setting.asked(5, seed, **sampling)
     tokens = (few.prompt.tokens * length)[:length]
     return Asked(Prompt(tokens, []), few.sampling)
@@ -47,7 +47,7 @@ def by_chance(setting, length, seed, **sampling):
 
 
 def all_wishes(setting):
-    """Greedy and by chance, with all that there is to wish for, and images."""
+    """Returns greedy and random requests with all sampling parameters, and with images."""
     free = setting.answer(setting.asked(12, 1, max_tokens=8))
     return [
         setting.asked(12, 1, max_tokens=14),
@@ -64,7 +64,7 @@ def all_wishes(setting):
 
 @pytest.fixture(scope="module")
 def without(setting):
-    """What all of them answer without speculation."""
+    """Returns the outputs of all requests without speculation."""
     return serve(setting.engine(ALL, drafting(setting.config, 0)), all_wishes(setting))
 
 
@@ -105,7 +105,8 @@ def test_so_they_are_with_any_number_of_drafts_and_prompts_in_graphs(setting, wi
 @pytest.mark.parametrize("optimizations", [NONE, ALL], ids=str)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_so_they_are_for_requests_that_share_blocks_and_give_way(accelerator, optimizations, seed):
-    """Prompts in parts, prefixes on the device and in host memory, and 5 blocks for all."""
+    """Prompts run in parts, prefixes are on the device and in host memory, and all share 5
+    blocks."""
     limits = {"num_gpu_blocks": 6, "max_num_batched_tokens": 40}
     setting = Setting.of(small("spans", limits=limits, num_cpu_blocks=32), accelerator)
     all_asked = [
@@ -120,7 +121,7 @@ def test_so_they_are_for_requests_that_share_blocks_and_give_way(accelerator, op
 @pytest.mark.sim
 @pytest.mark.parametrize("sync_free", [True, False], ids=["sync_free", "as it was"])
 def test_a_steady_step_with_drafts_waits_for_nothing(accelerator, attention_only, sync_free):
-    """And as it was, where it waited."""
+    """The version before the change waits at its uploads, and in ngram.py only for new requests."""
     optimizations = ALL if sync_free else WITHOUT["sync_free"]
     engine = attention_only.engine(optimizations, drafting(attention_only.config))
     for number in range(4):
@@ -150,7 +151,7 @@ def test_a_steady_step_with_drafts_waits_for_nothing(accelerator, attention_only
 
 
 def test_accepted_drafts_are_counted_and_spare_steps(attention_only):
-    """Each step gives a token, and one more for each draft that was right."""
+    """A step yields one token, and one more for each draft that was right."""
     engine = attention_only.engine(WITHOUT["sync_free"], drafting(attention_only.config))
     asked = again_and_again(attention_only, 18, 2, max_tokens=20)
     request = engine.request(add(engine, asked))
@@ -176,14 +177,15 @@ def test_a_step_of_drafts_has_as_many_tokens_of_each_request(attention_only):
 
 
 def test_what_was_drafted_is_in_the_cache_for_what_follows(attention_only):
-    """Behind a short prompt, so that nearly all that a token sees was a draft or an answer."""
+    """The prompt is short, so nearly everything that a token sees was a draft or an answer."""
     engine = attention_only.engine(WITHOUT["sync_free"], drafting(attention_only.config))
     asked = attention_only.asked(2, 7, max_tokens=10)
     assert tokens_of(serve(engine, [asked])) == attention_only.answers([asked])
 
 
 def test_only_requests_with_penalties_are_counted(accelerator, attention_only):
-    """All of them are told."""
+    """The tables record the tokens of every request, but count them only for requests with
+    penalties."""
     engine = attention_only.engine(ALL, drafting(attention_only.config))
     for number, wishes in enumerate(({}, {"presence_penalty": 0.5})):
         add(engine, attention_only.asked(5, number, **wishes))
@@ -195,7 +197,8 @@ def test_only_requests_with_penalties_are_counted(accelerator, attention_only):
 
 
 def drafts_of(said, end):
-    """By NumPy: behind the last place of the most tokens that stand at the end."""
+    """Returns the drafts by NumPy: the tokens after the last place of the longest match with the
+    end."""
     best = (0, 0)
     for place in range(1, len(said)):
         alike = 0
@@ -213,7 +216,8 @@ def drafts_of(said, end):
 
 
 def test_drafts_and_the_step_that_tries_them_are_as_numpy_has_them(accelerator):
-    """Of five requests; the device alone knows how long the second one is. A sixth row is empty."""
+    """The step has five requests, and an empty sixth row. Only the device knows the second one's
+    length."""
     random, device, page, slots = np.random.default_rng(3), accelerator.device, 16, 6
     lengths = [1, 9, 30, 47, 22]
     said = [random.integers(3, size=length).tolist() for length in lengths]
@@ -270,7 +274,7 @@ def test_drafts_and_the_step_that_tries_them_are_as_numpy_has_them(accelerator):
             assert (row_wishes[row, place] == of_token).all()
     assert not row_wishes[-1].any()
 
-    # What is chosen is what was drafted, up to another place in each row.
+    # The sampled tokens equal the drafts, up to a different place in each row.
     chosen = drafts.cpu().long().clamp(min=0)
     chosen = torch.cat([chosen, torch.full((slots, 1), 7)], 1)
     wrong = [0, 1, 2, 3, 3, 0]

@@ -1,4 +1,4 @@
-"""What a step makes the host do once all is warm, and which fault each optimisation takes away."""
+"""The host's work in a warmed-up step, and the fault that each optimisation removes."""
 
 from dataclasses import replace
 
@@ -19,8 +19,8 @@ def setting(accelerator):
 
 @pytest.fixture(scope="module")
 def steps(accelerator, setting):
-    """By optimisations: timelines of a step with the beginnings of two prompts, images in both, of
-    the step with their ends, and of a decode step."""
+    """Returns a function that maps optimisations to timelines of a step with the beginnings of two
+    prompts, images in both, of the step with their ends, and of a decode step."""
     recorded = {}
 
     def of(optimizations):
@@ -39,7 +39,7 @@ def record_steps(accelerator, setting, optimizations):
     ask(engine, setting, seeds=(1, 2))
     timelines = []
     for _ in range(4):
-        # What a step waits for of the one before is a matter of time, and not of these counts.
+        # Waits for the step before depend on timing, and are no part of these counts.
         accelerator.synchronize()
         with debubble.record(accelerator) as timeline:
             engine.step()
@@ -59,7 +59,7 @@ def counts(timeline):
 
 
 def waits_at(timeline):
-    """Files in which the host waits."""
+    """Returns the files in which the host waits."""
     return {event.source.file.split("/")[-1] for event in timeline.events if event.kind == "sync"}
 
 
@@ -156,7 +156,7 @@ def test_without_offload_triton_steps_are_the_same(steps):
 
 
 def load_of_a_prefix(accelerator, hybrid, optimizations):
-    """Two blocks, and the state behind them."""
+    """Records the load of two blocks and of the state after them."""
     engine = hybrid.engine(optimizations)
     asked = hybrid.asked(40, max_tokens=1)
     (before,) = serve(engine, [asked])
@@ -171,7 +171,7 @@ def load_of_a_prefix(accelerator, hybrid, optimizations):
     return timeline.counts()
 
 
-# On a GPU it is what was measured there that decides.
+# On a GPU the measured times decide.
 @pytest.mark.sim
 def test_a_prefix_in_many_pieces_comes_back_by_a_kernel(accelerator, hybrid):
     assert load_of_a_prefix(accelerator, hybrid, ALL)["kernels"] == 1

@@ -1,4 +1,4 @@
-"""What the device is told of a step, and of the rows behind it that a graph runs too."""
+"""The inputs of a step on the device, including the padding rows that a graph runs too."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def row(name, tokens, blocks, slot, positions, samples=True, generated=(), num_s
 
 
 def prefills():
-    """As many rows as there can be, so that all is written to."""
+    """Returns a batch with all rows, so that every input is written."""
     rows = [
         row(str(slot), [slot + 1] * 16, [slot + 1], slot, range(16)) for slot in reversed(range(S))
     ]
@@ -35,7 +35,7 @@ def prefills():
 
 
 def decodes():
-    """One whose last token the host doesn't know, and one whose it knows."""
+    """Returns a batch of two decodes: the host knows the last token of the second one only."""
     return StepBatch.of(
         [
             row("a", [9] * 17, [3, 5], 2, range(18, 19), generated=[7], num_sampled=2),
@@ -45,7 +45,7 @@ def decodes():
 
 
 def choose(inputs, tokens):
-    """Lets the model say these."""
+    """Checks that `inputs` choose these tokens from logits that favour them."""
     logits = torch.zeros(len(tokens), VOCABULARY)
     logits[range(len(tokens)), list(tokens)] = 1.0
     assert inputs.choose(logits.to(inputs.device)).tolist() == list(tokens)
@@ -71,7 +71,7 @@ def test_behind_a_batch_are_requests_and_tokens_of_nobody(accelerator, inputs_cl
 
 @EACH_WAY
 def test_at_first_nobody_is_there(accelerator, inputs_class):
-    """As a graph is warmed up."""
+    """A graph is warmed up with these inputs."""
     inputs = inputs_class(CONFIG.limits, VOCABULARY, accelerator.device)
     assert {*inputs.slots.tolist()} == {NO_SLOT}
     assert {*inputs.slot_mapping.tolist()} == {-1}
@@ -121,7 +121,7 @@ def test_wishes_are_the_numbers_of_those_who_wish():
 
 
 def test_steps_that_are_queued_together_don_t_share_an_upload(accelerator):
-    """More of them than the ring is deep, behind a busy device."""
+    """More steps are queued than the ring has buffers, while the device is busy."""
     inputs = PackedInputs(CONFIG.limits, VOCABULARY, accelerator.device)
     batches = [prefills(), decodes(), prefills(), decodes()]
     with debubble.record(accelerator) as timeline:

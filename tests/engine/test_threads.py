@@ -1,6 +1,6 @@
-"""Threads that share engines, calls that are interrupted, answers that are no longer read.
+"""Threads that share engines, interrupted calls, and answers that are no longer read.
 
-Each caller gets the right answer or one sentence, and no request stays behind.
+Each caller gets the right answer or one error, and no request is left over.
 """
 
 import sys
@@ -38,7 +38,7 @@ def streamed(engine, prompt, sampling=SHORT):
 
 
 def quick_engine():
-    """An engine whose device computes a rule and no model."""
+    """Returns an engine whose device computes a rule instead of a model."""
     return symbolic_engine(small("spans", limits={"num_gpu_blocks": 9}), Optimizations())
 
 
@@ -60,7 +60,7 @@ def check_nothing_is_left(engine):
 
 @pytest.fixture
 def threads():
-    """Threads that give way to one another far more often than Python's do."""
+    """Returns threads that switch far more often than Python's usually do."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     with ThreadPoolExecutor(4) as threads:
@@ -111,8 +111,8 @@ def test_an_error_in_one_thread_is_not_another_threads(threads):
 
 
 def interrupted(lines, use):
-    """Uses an engine, with an error at a line. What remains must be nothing, and what comes next
-    right."""
+    """Uses an engine, with an error at one line. Checks that nothing is left, and that the next
+    call is right."""
     engine = quick_engine()
     prompt = prompt_of(engine, 20)
     engine.add_request(prompt_of(engine, 5, 1), SHORT, request_id="other")

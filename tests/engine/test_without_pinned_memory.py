@@ -1,4 +1,4 @@
-"""On a platform that can't pin host memory everything is right, and only slower."""
+"""A platform without pinned memory gets the same answers, and is only slower."""
 
 import pytest
 import torch
@@ -24,7 +24,8 @@ BEFORE_AND_AFTER = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def setting(accelerator):
-    """A layer of each kind, so that a step is one of pinned_h2d, sync_free, gdn and flex_graph."""
+    """Returns a model with a layer of each kind, so that a step uses pinned_h2d, sync_free, gdn and
+    flex_graph."""
     return Setting.of(small("gdn", "flex", "spans"), accelerator)
 
 
