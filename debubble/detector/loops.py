@@ -41,7 +41,7 @@ class Steps(NamedTuple):
 
 
 class Loops:
-    """Compiles code so that the time of each pass of a `for` or `while` is noted.
+    """A compiler whose code notes the time of each pass of a `for` or `while`.
 
     `elapsed()` is the recording's clock in microseconds, or None outside a recording. Passes in
     threads other than the one that created this object are not noted."""

@@ -62,8 +62,8 @@ def _cuda(
     non_blocking: bool = False,
     memory_format: torch.memory_format = torch.preserve_format,
 ) -> torch.Tensor:
-    """`Tensor.cuda()` on sim. An integer `device` is handled here, because to PyTorch it means a
-    device of sim."""
+    """Moves a tensor to sim, as `Tensor.cuda()`. Handles an integer `device` itself, because to
+    PyTorch an integer means a device of sim."""
     where = for_sim(torch.device("cuda", device) if isinstance(device, int) else device or "cuda")
     return self.to(where, non_blocking=non_blocking, memory_format=memory_format)
 

@@ -36,9 +36,9 @@ class KernelRun(AddressWork):
         on_host: list[torch.Tensor],
         may_run_again: Callable[[], bool],
     ) -> None:
-        """`reach` is the memory that the kernel reaches by address; `on_device` and `on_host` are
-        its tensor arguments. `may_run_again` is called before the kernel runs again because the
-        host has overwritten memory that it reads."""
+        """Takes `reach`, the memory that the kernel reaches by address, and its tensor arguments
+        `on_device` and `on_host`. `may_run_again` is called before the kernel runs again because
+        the host has overwritten memory that it reads."""
         blocks = reach.from_.blocks, reach.to.blocks
         super().__init__(device, action, reach.read(), reach.written(), *blocks)
         self.result: Any = None

@@ -258,7 +258,8 @@ class HostBlock(Block):
     place = "pinned"
 
     def __init__(self, start: int, end: int, pages: PagesRef | None = None) -> None:
-        """`pages` refers to the pages that own the memory, or is None for registered memory."""
+        """Takes the addresses of the first byte and of the byte after the last, and a reference to
+        the pages that own the memory, or None for registered memory."""
         super().__init__()
         self.start, self.end = start, end
         self.pages = pages

@@ -35,7 +35,7 @@ class Generator(_OfPyTorch, metaclass=_EveryGenerator):
         return generator
 
     @property
-    def device(self) -> torch.device:  # type: ignore[override]  # nobody sets PyTorch's either
+    def device(self) -> torch.device:  # type: ignore[override]  # PyTorch's is read-only too
         return said_device() if self._on_sim else super().device
 
     def clone_state(self) -> torch.Generator:

@@ -16,7 +16,7 @@ class SimStorage(torch.UntypedStorage):
     """A storage from a file that reports sim as its device, so that its tensors are made there."""
 
     @property
-    def device(self) -> torch.device:  # type: ignore[override]  # nobody sets PyTorch's either
+    def device(self) -> torch.device:  # type: ignore[override]  # PyTorch's is read-only too
         return torch.device("sim", 0)
 
 
