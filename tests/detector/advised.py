@@ -1,5 +1,5 @@
-"""Code as it is written in training, inference and data loading, in which the host waits. Behind
-each line stand the first words of what to write instead, or `nothing` if no way around is known."""
+"""Typical code of training, inference and data loading, in which the host waits. A comment on each
+line has the first words of the advice, or `nothing` if no way around the wait is known."""
 
 import math
 
@@ -10,7 +10,7 @@ from torch import nn
 
 
 def train(device):
-    """The steps of a training loop: three of them, so that set-up can be told from them."""
+    """Runs three steps of a training loop, so that set-up can be told from steps."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
     model.to(device)  # instead: move the module once
@@ -69,7 +69,7 @@ def train(device):
 
 
 def index(device):
-    """Indices, masks, sizes and numbers."""
+    """Uses indices, masks, sizes and numbers."""
     x, ids = torch.randn(4, 4, device=device), torch.arange(4, device=device) % 3
     lengths = ids + 1
     table, where = [10, 20, 30], np.array([0, 2])
@@ -118,7 +118,7 @@ def index(device):
 
 
 def generate(device):
-    """Tokens, actions, and what PyTorch's own Python waits for."""
+    """Generates tokens and actions, and calls PyTorch's own Python code that waits."""
     layer = nn.TransformerEncoderLayer(8, 2, 8, batch_first=True)
     encoder = nn.TransformerEncoder(layer, 1).eval()
     encoder.to(device)  # instead: move the module once

@@ -1,4 +1,4 @@
-"""What the snippets work on: a small model's tensors on the device and on the host."""
+"""The snippets' inputs: a small model's tensors on the device and on the host."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from torch import nn
 from debubble import Timeline
 
 CLOCKS_APART = 10_000
-"""Microseconds that the clocks of host and device may differ by in a recording."""
+"""The most microseconds by which the clocks of host and device may differ in a recording."""
 
 
 def rest_of_the_load(timeline: Timeline) -> float:
-    """Microseconds that the first kernel still had to go when the host asked for the first copy:
-    less than nothing if the host came so late."""
+    """Returns the microseconds that the first kernel still had to run when the host queued the
+    first copy; negative if the kernel was done by then."""
     load = next(event for event in timeline.events if event.kind == "kernel")
     copy = next(event for event in timeline.events if event.kind == "copy")
     asked = timeline.launch_of(copy)
@@ -22,8 +22,9 @@ def rest_of_the_load(timeline: Timeline) -> float:
 
 
 class Setting:
-    """`x` [8, 8] and `logits` [4, 16] are floats, `mask` [8, 8] bool, `ids` [3] and `lengths` [3]
-    int64, `zero` a float of no dimension: all on the device. `host` and `pinned` are [8, 8]."""
+    """Tensors for the snippets. On the device `x` [8, 8] and `logits` [4, 16] are floats, `mask`
+    [8, 8] is bool, `ids` [3] and `lengths` [3] are int64, and `zero` is a float without dimensions.
+    On the host `host` and `pinned` are [8, 8]."""
 
     def __init__(self, accelerator) -> None:
         torch.manual_seed(0)

@@ -1,4 +1,5 @@
-"""What to write instead: right for each line of `advised`, and from PyTorch's own lines."""
+"""Advice on what to write instead: right for each line of `advised`, and for PyTorch's own
+lines."""
 
 import re
 from pathlib import Path
@@ -20,7 +21,7 @@ PARTS = ["train", "index", "generate"]
 
 @pytest.fixture(scope="module")
 def found(accelerator):
-    """Findings of each part of `advised`, whose loops are watched."""
+    """Returns the findings of each part of `advised`, whose loops are watched."""
     findings = {}
     for part in PARTS:
         with debubble.find_host_syncs() as report:

@@ -1,4 +1,5 @@
-"""A run that an exception ended: what is said, written and returned, wherever that happened."""
+"""Runs that end with an exception: what is printed, written and returned, wherever it was
+raised."""
 
 import json
 import re
@@ -52,13 +53,13 @@ def run(tmp_path, monkeypatch, accelerator):
 
 
 def written(folder) -> tuple[dict, dict]:
-    """The JSON, and the only run of the SARIF."""
+    """Returns the JSON, and the only run of the SARIF."""
     sarif = json.loads((folder / "found.sarif").read_text())
     return json.loads((folder / "found.json").read_text()), sarif["runs"][0]
 
 
 def with_a_failure_before(number: int) -> str:
-    """The script with a line that raises in front of its line `number`, counted from 1."""
+    """Returns the script with a line that raises before its line `number`, counted from 1."""
     indent = re.match(" *", LINES[number - 1])[0]
     return "\n".join(
         [*LINES[: number - 1], indent + "raise KeyError('here')", *LINES[number - 1 :]]

@@ -39,7 +39,7 @@ def x(accelerator):
 
 @pytest.fixture
 def library(tmp_path, monkeypatch):
-    """A package as pip installs one."""
+    """Returns a package that looks as if pip had installed it."""
     package = tmp_path / "site-packages" / "somebodys_models"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(LIBRARY)
@@ -83,7 +83,7 @@ def test_a_package_that_is_included_counts_as_ones_own(x, library):
 
 
 def test_what_torch_compile_has_written_is_nobodys_line(x, tmp_path, monkeypatch):
-    """It stands in a folder of its own, which is no package."""
+    """Compiled code lies in its own folder, which is no package."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     written = tmp_path / "fn" / "cfnpbjys.py"
     compiled: dict = {}
@@ -93,7 +93,7 @@ def test_what_torch_compile_has_written_is_nobodys_line(x, tmp_path, monkeypatch
 
 
 def test_an_installed_package_alone_is_not_dropped(x, library):
-    """As of a thread, or of a program, in which nothing but installed code runs."""
+    """Only installed code runs in some threads and programs, and their waits still count."""
     import threading
 
     thread = threading.Thread(target=library.generate, args=(x,), name="theirs")

@@ -1,4 +1,5 @@
-"""How a recording on CUDA knows lines, threads and what is allowed; tried here without a GPU."""
+"""Marks: how a recording on CUDA knows lines, threads and allowed waits, tested here without a
+GPU."""
 
 import json
 import threading
@@ -76,7 +77,7 @@ def test_a_full_recording_says_so_once_and_goes_on():
 
 
 def test_a_recording_compiles_the_learners_calls_and_nothing_of_its_own(monkeypatch):
-    # PyTorch's compiler has distributions trust their parameters from its import on.
+    # Importing PyTorch's compiler makes distributions trust their parameters.
     monkeypatch.setattr(Distribution, "_validate_args", Distribution._validate_args)
     graphs = []
 
@@ -91,7 +92,7 @@ def test_a_recording_compiles_the_learners_calls_and_nothing_of_its_own(monkeypa
 
 
 class Trace:
-    """Rows as Kineto writes them."""
+    """A trace with rows as Kineto writes them."""
 
     def __init__(self, marks: Marks) -> None:
         self.rows: list[dict] = []
@@ -169,7 +170,7 @@ def test_threads_are_told_apart_by_name(marks):
 
 
 class DriverCopies(Trace):
-    """Copies by the driver's own functions, whose calls Kineto leaves out."""
+    """A trace with copies by the driver's own functions, whose calls Kineto leaves out."""
 
     BATCH = f"{COPY}cuMemcpyBatchAsync"
 

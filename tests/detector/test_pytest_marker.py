@@ -71,7 +71,7 @@ def run(tmp_path_factory, accelerator):
 
 
 def run_of(tmp_path_factory, accelerator, tests):
-    """Runs pytest on `tests`, with the plugins that it is told of and no others."""
+    """Runs pytest on `tests`, with only the plugins that are named here."""
     folder = tmp_path_factory.mktemp("marked")
     (folder / "test_marked.py").write_text(tests)
     plugins = "debubble.workshop.plugin,debubble_pytest"

@@ -1,4 +1,5 @@
-"""A proved race is in every kind of output, and no run with one is called free of waits."""
+"""Proved races: each is in every kind of output, and no run with a race is reported as free of
+waits."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""What is found in a recording, and how it is told."""
+"""The report: which waits are found in a recording, and how they are shown."""
 
 import io
 import json
@@ -86,7 +86,8 @@ def test_each_way_of_waiting_has_a_name(x, accelerator, call, what):
 
 @pytest.mark.parametrize("holes", [False, True])
 def test_recording_guard_and_report_agree_on_a_copy_into_pageable_memory(x, holes):
-    """CUDA calls nothing that synchronises, and waits: 20 ms behind 20 ms of work, on an H200."""
+    """CUDA calls no synchronising function here and still waits: 20 ms after 20 ms of work, on an
+    H200."""
     target = torch.empty(64, 64)[:, :: 2 if holes else 1]
 
     def copy():
@@ -203,7 +204,7 @@ def test_the_json_form_says_what_the_times_are(x, accelerator):
     assert data["allowed"] == []
 
 
-# Recordings in which every time is known.
+# Recordings with known times.
 
 
 def test_a_blocking_copy_is_one_thing_though_it_is_two_calls():

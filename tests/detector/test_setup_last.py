@@ -1,4 +1,4 @@
-"""Set-up comes after the steps, and ends at the second pass of the loop that is passed most."""
+"""Set-up is listed after the steps, and ends at the second pass of the most-passed loop."""
 
 import json
 import sys
@@ -135,7 +135,7 @@ def test_without_such_a_loop_the_report_says_so(run, text, skip):
 
 
 def test_what_something_else_than_python_runs_is_left_as_it_is(run):
-    """A decorator that compiles may refuse a call that it does not know."""
+    """A decorator that compiles may refuse an unknown call."""
     text = f"""{HEAD}\
 def jit(function):
     assert "__debubble_pass__" not in function.__code__.co_names

@@ -1,4 +1,5 @@
-"""Code that waits is found at exactly its lines, and code that does not is not: on both alike."""
+"""Snippets that wait are found at exactly their lines, and snippets that don't wait are not found,
+on sim and on CUDA."""
 
 import inspect
 

@@ -1,5 +1,6 @@
-"""What `torch.cuda.set_sync_debug_mode` misses, and that ours sees it: a test for each claim of
-`debubble/detector/README.md`. PyTorch's own mode needs a GPU; ours is asked on both."""
+"""Waits that `torch.cuda.set_sync_debug_mode` misses and our detector finds: one test for each
+claim of `debubble/detector/README.md`. PyTorch's own mode needs a GPU; our detector runs on
+both."""
 
 import os
 import threading
@@ -50,14 +51,14 @@ COPIES = {
         s.x[:, :3], non_blocking=True
     ),
 }
-"""All asked not to block; the driver keeps the host all the same."""
+"""Copies with non_blocking=True for which the driver still blocks the host."""
 
 CALLS = {
     "torch.cuda.synchronize": lambda s: s.accelerator.synchronize(),
     "event.synchronize": lambda s: s.event.synchronize(),
     "a_wait_in_a_library": lambda s: torch.unique(s.lengths[:, None], dim=0),
 }
-"""Waits, by other ways than the two of PyTorch's functions that ask the mode."""
+"""Waits by functions other than the two PyTorch functions that check the mode."""
 
 MISSED = pytest.mark.parametrize("call", (COPIES | CALLS).values(), ids=COPIES | CALLS)
 SEEN = {
@@ -90,7 +91,7 @@ def test_ours_raises_and_lists_it(s, call):
 @pytest.mark.gpu
 @pytest.mark.parametrize("call", SEEN.values(), ids=SEEN)
 def test_debug_mode_does_see_the_rest(s, call):
-    """Else the tests above would prove nothing."""
+    """The tests above prove something only if the mode works."""
     with debug_mode("error"), pytest.raises(RuntimeError, match=CALLED_A_SYNC):
         call(s)
 
@@ -119,7 +120,7 @@ def test_ours_says_how_long_it_held_the_host(s):
 
 
 def in_a_thread(work):
-    """What `work` returned in another thread, or raised there."""
+    """Runs `work` in a different thread, and returns its result or raises its error."""
     results = []
 
     def run():
@@ -162,7 +163,7 @@ def test_ours_rules_the_threads_that_its_block_starts_and_no_others(s):
 
 @pytest.mark.gpu
 def test_who_turns_debug_mode_off_turns_it_off_for_everybody(s):
-    """It has no regions in which a wait is allowed: this is how one is made by hand."""
+    """The mode has no regions in which a wait is allowed; this is how to make one by hand."""
     with debug_mode("error"):
         in_a_thread(lambda: torch.cuda.set_sync_debug_mode("default"))
         assert s.zero.item() == 0
@@ -203,7 +204,7 @@ def test_ours_names_the_users_line(s):
 
 @pytest.mark.gpu
 def test_a_line_that_waits_again_and_again_is_warned_of_once(s):
-    """As Python shows warnings, unless it is told to show each."""
+    """Python shows a repeated warning once, unless it is told to show each."""
 
     def wait_often():
         for _ in range(5):

@@ -186,7 +186,8 @@ def test_what_can_not_be_done_is_one_sentence_and_nothing_is_run(
 
 
 def test_it_works_as_a_command_of_its_own(tmp_path, accelerator):
-    """A module of its own process, started elsewhere, with nothing that tests prepared."""
+    """The command runs as a module in its own process, in a different folder, without the tests'
+    set-up."""
     script = tmp_path / "script.py"
     script.write_text(LOOP)
     command = [sys.executable, "-m", "debubble", "syncs", "--check", str(script)]

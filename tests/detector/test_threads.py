@@ -1,4 +1,4 @@
-"""Waits in other threads: found, named, and nobody else's business."""
+"""Waits in other threads: they are found and named, and affect no other region."""
 
 import contextlib
 import queue
@@ -92,7 +92,7 @@ def test_a_thread_pool_is_seen_whenever_it_was_started(x, when):
 
 
 def test_a_thread_that_was_there_before_is_named(x, accelerator):
-    """On CUDA its line is not known: PyTorch lets nobody into a thread that is running."""
+    """The thread's line is not known on CUDA: PyTorch can't watch a thread that already runs."""
     go, done = threading.Event(), threading.Event()
 
     def wait_for_it():
@@ -146,7 +146,7 @@ def test_a_region_leaves_threads_alone_that_were_there_before(x):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_region_rules_the_threads_that_it_starts(x):
-    """Whoever starts a thread hears nothing of its errors: the region says it at its end."""
+    """The thread's caller never sees its errors, so the region reports them at its end."""
     seen = []
     with pytest.raises(debubble.HostSyncError) as caught, debubble.no_host_syncs():
         run_in(threading.Thread(target=lambda: seen.append(read(x)), name="loader"))
@@ -209,7 +209,7 @@ def test_a_thread_that_is_started_where_waits_are_allowed_may_wait(x):
 
 
 def with_a_wait_of_their_own(rows):
-    """Batches on the device, as a collate_fn that knows no better makes them."""
+    """Returns batches on the device, as a naive collate_fn makes them."""
     batch = torch.stack(rows).to(debubble.accelerator().device)
     assert batch.sum().item() > 0  # in the loader
     return batch
@@ -266,7 +266,7 @@ def test_a_wait_in_any_hook_is_refused_and_listed_at_its_line(x, place):
     def loss():
         module = torch.nn.Linear(4, 4, device=x.device)
         hidden = x.clone().requires_grad_()
-        # A module's hooks are asked for when it is called.
+        # A module reads its hooks when it is called.
         if "module" in place:
             HOOKS[place](module, None, hook)
             return module(hidden).sum()
@@ -309,7 +309,7 @@ def test_what_a_backward_pass_waits_for_belongs_to_the_line_that_runs_it(x):
 
 
 def with_a_hook(x):
-    """The loss of a weight whose gradient is asked, once it is there, whether it is finite."""
+    """Returns the loss of a weight with a hook that checks if the gradient is finite."""
     weight = torch.ones(4, 4, device=x.device, requires_grad=True)
     weight.register_hook(lambda gradient: gradient * bool(gradient.isfinite().all()))  # the hook
     return (x @ weight).sum()
@@ -417,7 +417,7 @@ def test_threads_are_as_they_were_afterwards(x):
 
 
 class Heard(TorchFunctionMode):
-    """The names of what is called."""
+    """A mode that notes the names of called functions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -429,7 +429,7 @@ class Heard(TorchFunctionMode):
 
 
 def test_a_mode_around_a_backward_pass_hears_its_hooks(x, monkeypatch):
-    """In a recording on CUDA the mode that marks lines is one."""
+    """The mode that marks lines in a recording on CUDA relies on this."""
     heard = Heard()
     monkeypatch.setattr(backward_pass, "AROUND", [lambda: heard])
     with_a_hook(x).backward()
@@ -437,7 +437,7 @@ def test_a_mode_around_a_backward_pass_hears_its_hooks(x, monkeypatch):
 
 
 def test_what_is_stashed_with_a_thread_is_held_and_released():
-    """PyTorch 2.11 releases it without having held it."""
+    """PyTorch 2.11 releases a stashed object without having held it."""
     stashed = object()
     held = sys.getrefcount(stashed)
     for each in (stashed, None):

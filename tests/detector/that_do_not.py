@@ -1,4 +1,4 @@
-"""Code that never makes the host wait, though some of it looks as if it did."""
+"""Snippets that never make the host wait, although some of them look as if they did."""
 
 import numpy as np
 import torch

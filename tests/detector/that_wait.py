@@ -1,4 +1,4 @@
-"""Code that makes the host wait, as it is written; `# waits` stands at each line that does."""
+"""Snippets that make the host wait, as users write them; each line that waits has `# waits`."""
 
 import io
 from dataclasses import dataclass

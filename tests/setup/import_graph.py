@@ -1,6 +1,6 @@
-"""Which file imports which: no circles, and no floor of `debubble` that stands on a higher one.
+"""The graph of imports: it has no circles, and no floor of `debubble` uses a higher one.
 
-`python -m tests.setup.import_graph` says of each offence in one sentence what is to be cut; it
+`python -m tests.setup.import_graph` prints a sentence for each offence that says what to cut. It
 takes a second, and `make lint` runs it.
 """
 
@@ -33,11 +33,11 @@ FOR_TYPES = {
         "an accelerator fills a recording: the contract says so, and asks nothing of it"
     ),
 }
-"""Imports that may be from a higher floor, with the reason, if they stand under TYPE_CHECKING."""
+"""Imports that may be from a higher floor under TYPE_CHECKING, with the reason."""
 
 Graph = dict[str, set[str]]
-"""Every module by its dotted name, a package's `__init__` by the package's, with those that it
-imports anywhere in its file: in functions and for annotations too."""
+"""The modules that each module imports, by dotted names, anywhere in its file: in functions and for
+annotations too. A package's `__init__` has the package's name."""
 
 
 def read_graph(root: Path = ROOT) -> Graph:
@@ -53,7 +53,8 @@ def read_graph(root: Path = ROOT) -> Graph:
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """A shortest circle through the first module, by name, of each set that import one another."""
+    """Returns a shortest circle for each set of modules that import one another, through the first
+    module by name."""
     found, seen = [], set()
     for module in sorted(graph):
         if module in seen:
@@ -66,7 +67,8 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 def upward(graph: Mapping[str, set[str]]) -> list[tuple[str, str]]:
-    """(module, what it imports from a higher floor), and (module, "") for one without a floor."""
+    """Returns (module, its import from a higher floor), and (module, "") for a module without a
+    floor."""
     found = []
     for module in sorted(name for name in graph if name.split(".")[0] == "debubble"):
         floor = _floor(module)
@@ -79,7 +81,7 @@ def upward(graph: Mapping[str, set[str]]) -> list[tuple[str, str]]:
 
 
 def offences(root: Path = ROOT) -> list[str]:
-    """A sentence for each thing that is wrong; none where all is well."""
+    """Returns a sentence for each offence; none if all is well."""
     graph = read_graph(root)
     said = [f"a circle of imports: {' -> '.join(circle)}" for circle in circles(graph)]
     for module, name in upward(graph):
@@ -106,7 +108,7 @@ def _imported(module: str, path: Path, files: Mapping[str, Path]) -> Iterator[st
 
 
 def _taken_from_type_checking(tree: ast.Module) -> list[ast.stmt]:
-    """The lines under `if TYPE_CHECKING:`, which the tree then lacks."""
+    """Removes the lines under `if TYPE_CHECKING:` from the tree, and returns them."""
     lines: list[ast.stmt] = []
     for node in list(ast.walk(tree)):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
@@ -116,7 +118,7 @@ def _taken_from_type_checking(tree: ast.Module) -> list[ast.stmt]:
 
 
 def _named(lines: list[ast.stmt], package: list[str], files: Mapping[str, Path]) -> Iterator[str]:
-    """The modules of ours that these lines of a file in that package import."""
+    """Returns our modules that these lines import, in a file of this package."""
     for node in (node for line in lines for node in ast.walk(line)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in files)
@@ -129,13 +131,15 @@ def _named(lines: list[ast.stmt], package: list[str], files: Mapping[str, Path])
 
 
 def _floor(module: str) -> int | None:
-    """Its number, 0 for the ground; None for a module that no floor names."""
+    """Returns the number of a module's floor, 0 for the ground; None for a module that no floor
+    names."""
     name = module.removeprefix("debubble").lstrip(".").split(".")[0] or "__init__"
     return next((number for number, names in enumerate(FLOORS) if name in names), None)
 
 
 def _shortest_way(graph: Mapping[str, set[str]], start: str, end: str) -> list[str]:
-    """From module to module by at least one import; empty if there is no way."""
+    """Returns the shortest way from `start` to `end` by at least one import; empty if there is
+    none."""
     ways = [[start]]
     reached: set[str] = set()
     while ways:
@@ -150,7 +154,7 @@ def _shortest_way(graph: Mapping[str, set[str]], start: str, end: str) -> list[s
 
 
 def _is_beside(graph: Mapping[str, set[str]], one: str, other: str) -> bool:
-    """Whether each imports the other, on whatever way."""
+    """Returns True if each module imports the other, directly or not."""
     return bool(_shortest_way(graph, one, other) and _shortest_way(graph, other, one))
 
 

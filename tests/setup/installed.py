@@ -1,4 +1,4 @@
-"""An environment that has the wheel, what that asks for, and nothing else of what is here."""
+"""An environment with only the wheel and its requirements."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 OURS = ("DEBUBBLE_", "PYTEST", "PYTHON", "TRITON_")
-"""Environment variables that would say something to a process of ours."""
+"""Prefixes of environment variables that would influence our processes."""
 
 
 class Installed:
-    """Built from a source distribution in `folder`; its Python runs there, in an empty `work`.
-    `extra` is installed too; "" gives the base install, which has no torch."""
+    """An environment built from a source distribution in `folder`. Its Python runs there, in an
+    empty `work`. `extra` is installed too; "" is the base install, which has no torch."""
 
     def __init__(self, folder: Path, extra: str = "torch") -> None:
         self.work = folder / "work"
@@ -42,7 +42,7 @@ class Installed:
             self._link(needed)
 
     def add(self, name: str) -> None:
-        """Another package of this environment, with what that needs."""
+        """Adds a package of this environment, with its requirements."""
         found = distribution(name)
         for needed in (found, *dict(_needs(found)).values()):
             self._link(needed)
@@ -66,7 +66,7 @@ class Installed:
 
 
 def _source_distribution(folder: Path) -> Path:
-    """Unpacked. Nothing is written into the checkout."""
+    """Builds and unpacks the source distribution. Writes nothing into the checkout."""
     _setup(ROOT, "egg_info", "--egg-base", str(folder), "sdist", "--dist-dir", str(folder))
     with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
         archive.extractall(folder, filter="data")
@@ -87,7 +87,8 @@ def _setup(source: Path, *arguments: str) -> None:
 def _needs(
     of: Distribution, known: frozenset[str] = frozenset(), extra: str = ""
 ) -> Iterator[tuple[str, Distribution]]:
-    """What a distribution asks for with an extra, by name, and what that asks for in turn."""
+    """Yields the requirements of a distribution with an extra, by name, and their requirements in
+    turn."""
     for line in of.requires or ():
         asked = Requirement(line)
         name = re.sub(r"[-_.]+", "-", asked.name).lower()
@@ -97,7 +98,7 @@ def _needs(
         try:
             found = distribution(name)
         except PackageNotFoundError:
-            continue  # An image may have left out what its torch does without.
+            continue  # An image may lack packages that its torch doesn't need.
         yield name, found
         for deeper, package in _needs(found, known):
             known |= {deeper}

@@ -1,4 +1,4 @@
-"""A checkout with as much as its set-up reads, and a uv that only notes what it is asked for."""
+"""A checkout with only the files that its set-up reads, and a uv that only notes its calls."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Pretended:
         return self.log.read_text().splitlines() if self.log.exists() else []
 
     def around(self) -> dict[str, str]:
-        """Variables as of a terminal of its own, not of the `make test` around it."""
+        """Returns the variables of a fresh terminal, without those of the `make test` around it."""
         ours = ("MAKE", "MFLAGS", "PYTHON", "VENV", "TORCH", "WHEELS", "PIP_", "UV")
         around = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
         return around | {

@@ -1,4 +1,4 @@
-"""`debubble calibrate`: the cost model, then whatever else asks to be calibrated."""
+"""`debubble calibrate`: the cost model, then everything else that registers for calibration."""
 
 import json
 from dataclasses import asdict
@@ -31,7 +31,7 @@ CONSTANTS = {name: value for name, value in asdict(CostModel.load()).items() if 
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """A GPU that measures as the shipped one did."""
+    """Returns a GPU that measures the shipped constants."""
     fake = SimpleNamespace(description="Fake GPU", has_copy_batch=True)
     monkeypatch.setattr(command, "accelerator", lambda name: fake)
     monkeypatch.setattr(calibration, "calibrate", lambda gpu: iter(CONSTANTS.items()))

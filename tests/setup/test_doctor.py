@@ -1,4 +1,4 @@
-"""`debubble doctor`: a dozen lines that say what this machine is and what is modelled."""
+"""`debubble doctor`: a dozen lines about this machine and about what is modelled."""
 
 import os
 import subprocess
@@ -64,7 +64,7 @@ GPU = SimpleNamespace(modelled=False, description="NVIDIA A10G")
 
 @pytest.fixture
 def unknown_gpu(monkeypatch, tmp_path):
-    """Nothing of it is shipped, and its user measured nothing."""
+    """Sets up a GPU without shipped constants, whose user measured nothing."""
     monkeypatch.delenv("DEBUBBLE_CALIBRATION", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 

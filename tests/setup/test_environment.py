@@ -1,4 +1,4 @@
-"""`make` on a fresh machine, with a uv that only pretends: nothing is downloaded here."""
+"""`make` on a fresh machine, with a pretended uv: nothing is downloaded."""
 
 import json
 import os
@@ -54,7 +54,7 @@ exec {real} -c 'import sys; sys.executable = "{path}"; exec(sys.argv.pop(1))' "$
 
 
 def test_whoever_makes_an_environment_for_all_gets_a_python_that_all_can_run(tmp_path):
-    """root's python3 may lie in its home, which nobody else enters."""
+    """The python3 of root may lie in root's home, which other users can't enter."""
     for name, path in (("python3", tmp_path / "python3"), ("python3.12", "/bin/sh")):
         text = PYTHON_ELSEWHERE.format(real=sys.executable, path=path)
         (tmp_path / name).write_text(text)
@@ -99,14 +99,14 @@ def test_torch_comes_from_the_configured_index_where_the_one_for_the_cpu_is_sile
     (torch, rest) = [call for call in pretended.calls if call.startswith("uv pip install")]
     assert f"--default-index {configured}" in torch
     assert f"--default-index {configured}" in rest
-    assert "--no-deps" not in torch  # PyPI's needs NVIDIA's libraries beside it.
+    assert "--no-deps" not in torch  # PyPI's torch needs NVIDIA's libraries beside it.
 
 
 @pytest.mark.parametrize("quiet", ["", "1"])
 def test_bytecode_is_written_at_once_only_where_a_user_could_not_write_it(
     pretended, tmp_path, quiet
 ):
-    """It would end the hard links: each checkout of its own would take 200 MB and half a minute."""
+    """Bytecode would break the hard links: each checkout would take 200 MB and half a minute."""
     command = [pretended.folder / "scripts/make-environment"]
     around = pretended.around() | ({"PYTHONDONTWRITEBYTECODE": quiet} if quiet else {})
     for venv, compiled in (("", False), (str(tmp_path / "shared"), True)):
@@ -204,7 +204,7 @@ def test_one_environment_serves_many_checkouts_and_each_sees_its_own_code(tmp_pa
     for name in ("one", "two"):
         pretended = Pretended(tmp_path / name / "checkout", sys.executable, says=f"this is {name}")
         assert pretended.make(VENV=str(shared)).returncode == 0
-        assert pretended.make().returncode == 0  # It remembers where its packages lie.
+        assert pretended.make().returncode == 0  # The environment remembers where its packages lie.
         said = runs(pretended.folder / ".venv/bin/debubble", LC_ALL="C").stdout
         assert said == f"this is {name}\n".encode()
     assert len([call for call in pretended.calls if "venv" in call.split()]) == 0

@@ -1,4 +1,5 @@
-"""The pages about one's own waits: their examples wait where they say, and what they show is so."""
+"""The pages about your own waits: their examples wait at the named lines, and their output is
+real."""
 
 import os
 import re
@@ -13,11 +14,11 @@ PAGE = ROOT / "docs/find_your_waits.md"
 PAGES = [(PAGE, 0), (PAGE, 1), (ROOT / "docs/waits_in_vllm.md", 0)]
 SHOWN = re.compile(r"<!-- (debubble syncs [^\n]+) -->\n```text\n(.*?)```", re.DOTALL)
 WRITE = "DEBUBBLE_WRITE_DOCS"
-"""Set to write what the commands print today into the page."""
+"""The variable that makes this test write the commands' current output into the page."""
 
 
 def printed(command: str) -> str:
-    """From the table on, as a terminal of 100 columns shows it."""
+    """Returns the command's output from the table on, in a terminal of 100 columns."""
     words = command.split()[1:]
     environment = os.environ | {"COLUMNS": "100", "DEBUBBLE_DEVICE": "sim"}
     done = subprocess.run(
@@ -47,7 +48,7 @@ def test_a_page_shows_what_its_commands_print(page, number):
 
 
 def test_the_action_names_options_that_there_are():
-    """Of `debubble syncs`, which stand in the example of a GitHub Action."""
+    """The example of a GitHub Action uses options of `debubble syncs`."""
     from typer.testing import CliRunner
 
     from debubble.cli import app

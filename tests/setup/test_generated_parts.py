@@ -1,4 +1,4 @@
-"""The tables and lists in our pages are what their sources say, and scripts write them."""
+"""The tables and lists in our pages match their sources; scripts write them."""
 
 import importlib
 import json
@@ -34,7 +34,8 @@ stub_fails = []
 
 @pytest.fixture
 def script(monkeypatch):
-    """`script(name, *arguments)` runs a script of ours, and returns its exit status."""
+    """Returns a function: `script(name, *arguments)` runs a script of ours and returns its exit
+    status."""
     monkeypatch.syspath_prepend(ROOT / "scripts")
 
     def run(name: str, *arguments: str) -> int:
@@ -46,7 +47,7 @@ def script(monkeypatch):
 
 @pytest.fixture
 def workbook(script, monkeypatch, tmp_path):
-    """One chapter, two katas of it, and pages with a place for each list."""
+    """Sets up one chapter, its two katas, and pages with a place for each list."""
     monkeypatch.setattr(importlib.import_module("list_chapters"), "ROOT", tmp_path)
     for page, part in PAGES.items():
         (tmp_path / page).parent.mkdir(exist_ok=True)
@@ -103,7 +104,7 @@ def test_katas_are_listed_by_system_in_the_order_of_teaching(script, workbook):
         "### first\nChapter [00 · Waiting](../chapters/00_waiting.ipynb)\n",
         "| [`one`](first/one.py) | The title of one |",
         "| [`two`](first/two.py) | The title of two |",
-        "### early\nChapter 01\n",  # Nobody has written it yet.
+        "### early\nChapter 01\n",  # The chapter is not written yet.
         "| [`three`](early/three.py) | The title of three |",
     ]
     places = [katas.index(part) for part in parts]
@@ -161,7 +162,7 @@ def test_every_gpu_that_measured_has_rows_with_a_link_to_its_data(script, monkey
 
 
 def test_each_row_says_its_size_its_day_and_what_before_is(script):
-    """Every row of figures on our pages; the README's have two sizes each."""
+    """Every row of figures on our pages has all three; the README's rows have two sizes each."""
     show_results = importlib.import_module("show_results")
     benchmarks = ROOT / "assets/benchmarks"
     headlines = show_results.headlines_table(benchmarks / show_results.HEADLINES_OF)
@@ -175,7 +176,7 @@ def test_each_row_says_its_size_its_day_and_what_before_is(script):
 
 
 def test_idle_of_one_step_is_one_figure(script):
-    """A table and the picture of the same step say the same share, on each GPU."""
+    """A table and the picture of the same step show the same share, for each GPU."""
     show_results = importlib.import_module("show_results")
     for gpu in (ROOT / "assets/benchmarks").iterdir():
         shown = show_results.costs_of(gpu, "pinned_h2d", "small")

@@ -1,4 +1,4 @@
-"""The check of imports says each circle, and each step from a floor up to a higher one."""
+"""The check of imports reports each circle, and each import from a higher floor."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def test_no_file_imports_in_a_circle_or_from_a_higher_floor():
 
 @pytest.fixture
 def tree(tmp_path):
-    """A checkout of the files that a test names."""
+    """Returns a function that writes a checkout of the files that a test names."""
 
     def write(**files):
         for package in ("debubble", "solutions"):

@@ -1,4 +1,4 @@
-"""The layers hold, and the tool that checks them really catches a violation of each rule."""
+"""The layers are kept, and the tool that checks them catches a violation of each rule."""
 
 import subprocess
 import sys
@@ -51,8 +51,8 @@ def test_what_is_allowed_passes(small_project):
 
 @pytest.fixture
 def small_project(tmp_path):
-    """Our own rules over packages that are empty but for what a test adds: no import is there that
-    a rule lets pass."""
+    """Sets up our rules over packages that are empty except for what a test adds. Imports that a
+    rule allows are missing there."""
     rules = (ROOT / "pyproject.toml").read_text()
     unmatched = "unmatched_ignore_imports_alerting"
     (tmp_path / "pyproject.toml").write_text(

@@ -1,4 +1,4 @@
-"""What lies on top of a lesson's folder is its story, and its diff is the lesson."""
+"""Lessons: the top of a lesson's folder is its story, and its diff is the lesson."""
 
 import ast
 import re
@@ -13,18 +13,19 @@ from debubble.workshop.kata_files.lessons import lessons
 ROOT = Path(__file__).parents[2]
 FIVE = ("pinned_h2d", "sync_free", "gdn", "flex_graph", "offload")
 MOST_LINES, MOST_LINES_OF_A_SITE = 70, 25
-"""That a system's lessons change together, and that one of sync_free's sites does."""
+"""The most changed lines of all lessons of a system, and of one site of sync_free."""
 MOST_FILES_ON_TOP, MOST_LINES_ON_TOP = 9, 1050
 ON_TOP = ("before", "sites")
-"""Folders that belong to the story."""
+"""The folders that belong to the story."""
 MOST_LINES_OF_A_FACE = 15
 MOST_EXERCISES_OF_THEIR_OWN = 8
 BEFORE_OR_EXERCISE = re.compile(r"/(before|katas)/|/before\.py$")
 DIFF = re.compile(r"^```diff\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ONE_FILE = (ROOT / "solutions/engine/seams.py",) * 2
-"""Where the engine, which has no lesson of its own, keeps both sides of what it shows."""
+"""The file that has both sides of what the engine's README shows; the engine has no lesson of its
+own."""
 ALSO_BEFORE = "solutions/flex_graph/tables/step_tables.py"
-"""flex_graph's before.py imports its FlexAttentionMetadata from here."""
+"""The module from which flex_graph's before.py imports its FlexAttentionMetadata."""
 
 
 @pytest.mark.parametrize("system", FIVE)
@@ -64,7 +65,8 @@ def test_a_readme_names_files_that_are_there(readme):
 
 @pytest.mark.parametrize("system", [*FIVE, "engine"])
 def test_a_readme_shows_a_diff_of_lines_that_the_code_has(system):
-    """Those that go are in a lesson's first file, those that come in its second, others in both."""
+    """Removed lines are in a lesson's first file, added lines in its second, and context lines in
+    both."""
     readme = ROOT / "solutions" / system / "README.md"
     pairs = [(found.before, found.after) for found in lessons(ROOT, system)] or [ONE_FILE]
     first, second = (lines_of(files) for files in zip(*pairs, strict=True))

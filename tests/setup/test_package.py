@@ -1,4 +1,5 @@
-"""What `pip install debubble` gives: the instruments, which need no checkout and disturb nobody."""
+"""The package of `pip install debubble`: the instruments, which need no checkout and disturb no
+program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands whose reader stops early, and terminals that know ASCII alone."""
+"""Commands whose reader stops early, and terminals that only know ASCII."""
 
 import os
 import subprocess

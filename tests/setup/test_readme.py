@@ -1,4 +1,4 @@
-"""What the pages link to is there, and what they say of the licence and the pictures is so."""
+"""The pages: linked files exist, and statements about the licence and the pictures are true."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def test_every_link_leads_somewhere(page):
 
 
 def anchors(page: Path) -> set[str]:
-    """Of the headings, as GitHub makes them."""
+    """Returns the anchors of the headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -102,7 +102,8 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 
 @pytest.fixture
 def no_triton(tmp_path):
-    """Environment variables of a Python that has no Triton, nor have the processes it starts."""
+    """Returns environment variables for a Python without Triton, which its child processes
+    inherit."""
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_TRITON)
     return {"PYTHONPATH": os.pathsep.join([str(tmp_path), *IMPORT_PATH])}
 

@@ -1,4 +1,5 @@
-"""What strangers judge a project by is checked by the tools that are made for it, offline."""
+"""Things by which strangers judge a project, checked offline by the tools that are made for
+them."""
 
 import json
 import re
@@ -139,7 +140,7 @@ def test_links_to_elsewhere_are_found_in_pages_and_notebooks(monkeypatch, tmp_pa
 
 @pytest.fixture
 def release(tmp_path):
-    """A clone with what scripts/release looks at, as it should be for 0.2.0."""
+    """Sets up a clone with the files that scripts/release reads, ready for 0.2.0."""
     (tmp_path / "scripts").mkdir()
     shutil.copy(ROOT / "scripts/release", tmp_path / "scripts")
     (tmp_path / "pyproject.toml").write_text('[project]\nversion = "0.2.0"\n')
@@ -225,7 +226,7 @@ def test_a_workflow_that_we_give_to_users_is_as_safe_as_ours(page, workflow, tmp
     found = tool("zizmor", "--offline", "--no-progress", "--persona=pedantic", str(tmp_path))
     severe = re.findall(r"^(?:error|warning)\[.*", found.stdout, re.MULTILINE)
     assert severe == [], found.stdout
-    # A pull request of a fork has a token that only reads: what writes has to step aside.
+    # A fork's pull request has a read-only token, so steps that write must be skipped.
     steps = [step for job in yaml.safe_load(workflow)["jobs"].values() for step in job["steps"]]
     for step in steps:
         if "upload-sarif" in step.get("uses", ""):

@@ -1,4 +1,4 @@
-"""Public signatures say what they take and give."""
+"""Public signatures have types for arguments and results."""
 
 import ast
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ FILES = [
     *sorted((ROOT / "solutions").rglob("*.py")),
     ROOT / "debubble_pytest.py",
 ]
-"""What mypy checks."""
+"""The paths that mypy checks."""
 BEHIND_THE_CONTRACT = (ROOT / "debubble/cuda", ROOT / "debubble/sim")
-"""Only the contract calls these two, and PyTorch, which hands over whatever it has."""
+"""The packages that only the contract calls, and PyTorch, which passes whatever it has."""
 PUBLIC = [
     path for path in FILES if not any(path.is_relative_to(folder) for folder in BEHIND_THE_CONTRACT)
 ]
@@ -38,13 +38,14 @@ def public_functions(
 
 
 def is_kernel(node: Function) -> bool:
-    """Triton gives annotations of a kernel's parameters a meaning of its own."""
+    """Returns True for a Triton kernel, where annotations of parameters have a meaning of their
+    own."""
     return any("triton" in ast.unparse(decorator) for decorator in node.decorator_list)
 
 
 def offences(source: str) -> list[str]:
-    """A sentence for each argument, and each result, of a public function that has no type or may
-    be Any."""
+    """Returns a sentence for each argument and each result of a public function that has no type,
+    or whose type may be Any."""
     found = []
     for name, node in public_functions(ast.parse(source)):
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]

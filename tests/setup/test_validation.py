@@ -1,4 +1,5 @@
-"""`make validate-gpu` without a GPU: what it runs first, what it records, and where it goes on."""
+"""`make validate-gpu` without a GPU: the order of its parts, its records, and where it
+continues."""
 
 import json
 import os
@@ -24,7 +25,7 @@ FAILS, PASSES, NEVER_ENDS = "import sys; sys.exit(3)", "pass", "import time; tim
 
 @pytest.fixture
 def checkout(monkeypatch, tmp_path):
-    """A checkout of two parts; the first one's command fails."""
+    """Sets up a checkout of two parts; the first part's command fails."""
     folder = tmp_path / "checkout"
     folder.mkdir()
     for name, code in (("first", FAILS), ("second", PASSES)):
@@ -194,7 +195,7 @@ def test_at_most_so_many_processes_use_the_device_and_what_measures_is_alone(mon
             assert limited is not part.measures
             assert len(running_now) == 1 or not part.alone
         if part.name in ("two", "one"):
-            begun.wait()  # The two that are meant to run side by side do so.
+            begun.wait()  # Both parts run side by side, as intended.
         with lock:
             del running_now[part.name]
             order.append(part.name)
@@ -221,7 +222,7 @@ def all_of_them(tmp_path_factory):
 
 
 def test_whatever_runs_on_cuda_is_part_of_a_validation(all_of_them):
-    """Each of our folders of tests, but those that look at no accelerator, or at sim alone."""
+    """Every folder of tests is validated, except those that use no accelerator, or only sim."""
     elsewhere = {"browser", "chapters", "hub", "kernels", "mutants", "outside", "progress"}
     elsewhere |= {"setup", "sim", "site"}
     given = [Path(path) for paths in parts.TESTS.values() for path in paths]

@@ -1,4 +1,4 @@
-"""Where PyTorch is missing, too old, broken or another file, a sentence says so."""
+"""A sentence says so if PyTorch is missing, too old, broken or a different file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LACKED = (
     "pytest",
     "tornado",
 )
-"""What the base install does not bring, of all that debubble imports."""
+"""The modules that debubble imports and the base install lacks."""
 WITHOUT = f"""
 import sys
 for name in {LACKED!r}:

@@ -41,11 +41,11 @@ KATA = "katas/first_steps/test_upload_without_waiting.py"
 
 
 class Walk:
-    """A context: the files of ours whose functions run in it, and how many calls there were."""
+    """A context that notes our files whose functions run in it, and counts the calls."""
 
     def __init__(self, files: tuple[str, ...] = OURS, until: str | None = None) -> None:
-        """`files`: what the paths of those that count begin with. `until`: the name of a function
-        with whose call the walk is over."""
+        """Sets up the context. `files` are the first parts of the paths that count. `until` names a
+        function whose call ends the walk."""
         self.files, self.until = files, until
         self.calls: dict[str, int] = {}
 
@@ -71,7 +71,7 @@ class Walk:
 
 
 def addition() -> Walk:
-    """Of `a + 1` on sim."""
+    """Returns the walk of `a + 1` on sim."""
     import torch
 
     import debubble
@@ -85,7 +85,8 @@ def addition() -> Walk:
 
 
 def gdn() -> Walk:
-    """Of two prompts' lengths, from the metadata builder to the upload that the kernels read."""
+    """Returns the walk of two prompts' lengths, from the metadata builder to the upload that the
+    kernels read."""
     import debubble
     from solutions import gdn
 
@@ -98,8 +99,8 @@ def gdn() -> Walk:
 
 
 def gdn_launch() -> Walk:
-    """Of the tables of two prompts, from the rule of a layer to the launch of the first kernel that
-    reads them."""
+    """Returns the walk of the tables of two prompts, from a layer's rule to the launch of the first
+    kernel that reads them."""
     import debubble
     from solutions import gdn
 
@@ -121,7 +122,8 @@ def gdn_launch() -> Walk:
 
 
 def kata(whose: Literal["learner", "solutions"]) -> Walk:
-    """Of pytest on a kata, run on the learner's file or on our solution, in a fresh process."""
+    """Returns the walk of pytest on a kata, run on the learner's file or on our solution, in a
+    fresh process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         return process.submit(_kata, whose).result()
 
@@ -140,7 +142,8 @@ def _kata(whose: str) -> Walk:
 
 
 def swap() -> Walk:
-    """Of a load of 20 blocks that lie apart, in each of two tensors: 40 pieces of 8 KiB, on sim."""
+    """Returns the walk of a load of 20 separate blocks, in each of two tensors: 40 pieces of 8 KiB,
+    on sim."""
     import torch
 
     import debubble

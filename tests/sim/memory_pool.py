@@ -8,23 +8,24 @@ import numpy as np
 import torch
 
 BLOCK = 64
-"""Bytes of a block."""
+"""The bytes of a block."""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """`device` and `host`: uint8 [blocks, BLOCK]; block i of the host is full of the number i."""
+    """A cache on sim and host memory beside it. `device` and `host` are uint8 [blocks, BLOCK];
+    block i of the host is full of the number i."""
 
     accelerator: object
     device: torch.Tensor
     host: torch.Tensor
 
     def load(self, blocks: dict[int, int]) -> None:
-        """Host blocks into device blocks, as one batch on the current stream."""
+        """Copies host blocks to device blocks, as one batch on the current stream."""
         self.copy(self.host, list(blocks), self.device, list(blocks.values()))
 
     def store(self, blocks: dict[int, int]) -> None:
-        """Device blocks into host blocks."""
+        """Copies device blocks to host blocks, as one batch on the current stream."""
         self.copy(self.device, list(blocks), self.host, list(blocks.values()))
 
     def copy(self, source: torch.Tensor, from_: list, target: torch.Tensor, to: list) -> None:
@@ -32,7 +33,7 @@ class Pool:
         self.accelerator.copy_batch(*pieces)
 
     def on_device(self) -> list[int]:
-        """The first byte of every block, by a copy that the host waits for."""
+        """Returns the first byte of every device block, by a copy that the host waits for."""
         return self.device.cpu()[:, 0].tolist()
 
     def on_host(self) -> list[int]:
@@ -40,7 +41,7 @@ class Pool:
 
 
 def pool(accelerator, num_blocks: int = 8) -> Pool:
-    """With all that made it done, and the device blocks zero."""
+    """Returns a pool whose device blocks are zero, once all work that made it is done."""
     device = torch.zeros(num_blocks, BLOCK, dtype=torch.uint8, device=accelerator.device)
     host = torch.arange(num_blocks, dtype=torch.uint8)[:, None].expand(-1, BLOCK).contiguous()
     made = Pool(accelerator, device, host.pin_memory())

@@ -1,4 +1,4 @@
-"""Whose an address is on sim, and what is refused before it does harm."""
+"""The owner of an address on sim, and accesses that are refused before they do harm."""
 
 import io
 import subprocess
@@ -168,7 +168,7 @@ def test_by_address_takes_three_int64_arrays_of_one_length():
 
 
 def test_memory_may_be_freed_while_an_address_is_looked_up(accelerator, monkeypatch):
-    """Whenever garbage is collected, also as the table of memory is made again."""
+    """Garbage may be collected at any time, also while the table of memory is rebuilt."""
     plain, garbage = torch.zeros(8), [torch.zeros(8, device=accelerator.device) for _ in range(3)]
     for tensor in garbage:
         tensor.data_ptr()
@@ -179,14 +179,14 @@ def test_memory_may_be_freed_while_an_address_is_looked_up(accelerator, monkeypa
         garbage[:1] = []
 
     address_map = AddressMap()
-    torch.zeros(8, device=accelerator.device).data_ptr()  # Since then others have come.
+    torch.zeros(8, device=accelerator.device).data_ptr()  # The table is outdated now.
     monkeypatch.setattr(AddressMap, "_make", make_and_free)
     assert address_map.range_at(plain.data_ptr()) is None
     assert garbage == []
 
 
 def test_pinned_memory_may_be_collected_at_any_line_that_pins_more(accelerator):
-    """In a process of its own: one that waits for itself would wait for ever."""
+    """The test runs in a process of its own, since a deadlock would last forever."""
     done = subprocess.run([sys.executable, "-c", COLLECTS], timeout=60, check=False)
     assert done.returncode == 0
 

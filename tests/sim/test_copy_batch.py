@@ -1,4 +1,4 @@
-"""Copies by address on sim: when their bytes are there, what they cost, and in graphs."""
+"""Copies by address on sim: when their bytes arrive, what they cost, and copies in graphs."""
 
 import gc
 
@@ -88,7 +88,7 @@ def test_a_store_read_too_early_is_a_race_of_both_lines(accelerator, memory, str
 
 
 def test_a_load_takes_what_a_store_is_still_bringing(accelerator, memory, stream):
-    """In order on the device, though the host has seen nothing of it."""
+    """The device runs both in order, although the host has seen nothing of the store."""
     with debubble.record(accelerator) as timeline:
         memory.device[1].fill_(9)
         accelerator.sleep(5)
@@ -105,7 +105,7 @@ def test_a_load_takes_what_a_store_is_still_bringing(accelerator, memory, stream
 
 
 def test_memory_that_is_reused_on_the_device_is_no_race_of_the_host(accelerator, memory, stream):
-    """A load reads a block that a later store overwrites, all before the host looks again."""
+    """A load reads a block that a later store overwrites, both before the host reads again."""
     with debubble.record(accelerator) as timeline:
         memory.device[2].fill_(9)
         accelerator.sleep(5)
@@ -184,7 +184,7 @@ def test_a_source_overwritten_too_early_brings_the_new_bytes(accelerator, memory
 
 
 def test_new_bytes_go_on_through_host_memory(accelerator, memory, stream):
-    """What a store brings, and a load takes from there, changes as well when all is run again."""
+    """A store's bytes that a later load reads must also change when the work is run again."""
     with debubble.record(accelerator) as timeline:
         accelerator.sleep(5)
         stream.wait_stream(accelerator.current_stream())
@@ -389,7 +389,7 @@ def test_a_hundred_thousand_pieces_are_one_copy(accelerator, stream):
 
 
 def test_many_transfers_over_a_small_pool_are_exact_and_leave_nothing(accelerator):
-    """Loads and stores in turn, each behind the last one, and the host never waits."""
+    """Loads and stores alternate, each after the last one, and the host never waits."""
     memory = pool(accelerator, 16)
     device, host = np.zeros(16, np.uint8), np.arange(16, dtype=np.uint8)
     streams = [accelerator.stream() for _ in range(4)]
@@ -418,7 +418,7 @@ def test_many_transfers_over_a_small_pool_are_exact_and_leave_nothing(accelerato
 
 
 def test_work_behind_a_chain_of_loads_is_kept_no_longer_than_it_must(accelerator, memory, stream):
-    """Something is under way all the time."""
+    """Some work is in flight all the time."""
     in_flight, kept = accelerator._device.in_flight, []
     total = torch.zeros(8, BLOCK, dtype=torch.uint8, device=accelerator.device)
     for number in range(3000):

@@ -1,4 +1,4 @@
-"""Kernels that go by addresses, and that read their arguments in pinned host memory."""
+"""Kernels that access memory by address, and that read their arguments in pinned host memory."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def memory(accelerator):
 
 
 def columns(source, from_, target, to, nbytes=BLOCK):
-    """int64 [N] each, in pinned memory."""
+    """Returns source addresses, target addresses and sizes, int64 [N] each in pinned memory."""
     numbers = addresses(source, from_), addresses(target, to), sizes(len(to), nbytes)
     return [torch.from_numpy(column).pin_memory() for column in numbers]
 
@@ -102,7 +102,7 @@ def test_descriptors_may_be_reused_behind_the_kernel(accelerator, memory):
 
 @pytest.mark.parametrize("value", [0, 8])
 def test_descriptors_overwritten_with_nonsense_are_a_race_and_no_crash(accelerator, memory, value):
-    """On a GPU the kernel would end with an illegal memory access."""
+    """The kernel would end with an illegal memory access on a GPU."""
     descriptors = columns(memory.host, [1], memory.device, [2])
     with debubble.record(accelerator) as timeline:
         accelerator.sleep(5)
@@ -305,8 +305,8 @@ def test_what_a_kernel_writes_to_a_pinned_argument_is_no_overwriting(accelerator
 
 
 def test_to_run_all_again_changes_nothing_that_the_host_may_have_back(accelerator, memory):
-    """Two kernels are done, and the host has reused what they read, when a copy that was asked for
-    before them turns out to be overwritten."""
+    """Two kernels are done, and the host has reused their inputs, when an earlier copy turns out to
+    be overwritten."""
     side = accelerator.stream()
     numbers = torch.full((16,), 3.0, pin_memory=True)
     total = torch.zeros(16, device=accelerator.device)

@@ -1,4 +1,4 @@
-"""What code written for CUDA does beside calling operators, on sim."""
+"""Things that code for CUDA does besides calling operators, on sim."""
 
 import weakref
 
@@ -49,7 +49,7 @@ def test_a_stream_of_pytorchs_is_one_of_sims(accelerator):
 
 @pytest.mark.parametrize("ours", [handles.StreamOnSim, handles.EventOnSim])
 def test_all_that_pytorchs_handles_can_do_but_for_addresses_ours_can(ours):
-    """PyTorch's own optimizers call a new one as soon as it is there."""
+    """PyTorch's own optimizers may call a new method as soon as it exists."""
     theirs = {handles.StreamOnSim: handles._STREAM, handles.EventOnSim: handles._EVENT}[ours]
     missing = {name for name in {*dir(theirs)} - {*dir(ours)} if not name.startswith("_")}
     assert missing <= {"device_type", "native_handle", "ipc_handle", "from_ipc_handle"}
@@ -100,7 +100,7 @@ def test_a_module_that_moves_keeps_its_parameters_and_their_gradients(accelerato
 
 
 class Marked(torch.Tensor):
-    """Results keep the class, as they do on other devices."""
+    """A tensor subclass: results keep the class, as on other devices."""
 
 
 def test_a_tensor_of_sim_can_be_of_a_class_of_ones_own(accelerator):
@@ -147,8 +147,8 @@ MEASURED = {
     "torch.linalg.eig(x[:3])": (9, 0, 1),
     "torch.linalg.eigvals(x[:3])": (9, 0, 1),
 }
-"""Reads, pageable uploads and pinned ones on an H100; `matrix_exp` of a batch is a value and a
-download, of eigenvalues these are the fewest that were seen."""
+"""The reads, pageable uploads and pinned uploads of each expression on an H100. `matrix_exp` of a
+batch is a value and a download; for eigenvalues these are the smallest counts that were seen."""
 
 
 @pytest.mark.parametrize("expression", MEASURED)
@@ -279,7 +279,7 @@ def test_a_loop_over_a_loader_with_workers(accelerator):
 
 
 class Names(TorchDispatchMode):
-    """What PyTorch shows a mode of the operators on the device."""
+    """A dispatch mode that notes which operators on the device PyTorch shows it."""
 
     def __init__(self):
         super().__init__()

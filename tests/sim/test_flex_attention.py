@@ -1,4 +1,4 @@
-"""flex_attention on sim: what a GPU would answer with an illegal access, or with silence."""
+"""flex_attention on sim: errors for code that a GPU answers with an illegal access, or silently."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ def batch(accelerator):
 
 
 def replayed(accelerator, batch, mask_mod=None):
-    """A graph of one call, and its result."""
+    """Returns a graph of one call, and its output."""
     batch.attend(mask_mod)
     graph = accelerator.graph()
     with graph.capture():
@@ -66,7 +66,7 @@ def test_a_wrong_entry_is_found_in_the_replay_and_not_in_the_capture(accelerator
 
 
 def test_all_columns_but_the_last_may_name_blocks(batch):
-    """The last one is what a kernel looks ahead at."""
+    """A kernel reads ahead into the last column."""
     batch.kv_indices[0, :12] = torch.arange(12)
     batch.kv_num_blocks[0] = 12
     expect_close(batch.attend(), batch.expected())
@@ -80,7 +80,7 @@ def test_blocks_behind_the_count_are_not_read(accelerator, batch):
 
 
 def test_what_a_key_that_nobody_sees_holds_is_multiplied_by_zero(batch):
-    """As in the kernel: a cache that was never written can spoil the pages that are read."""
+    """The kernel does so too: a cache that was never written can spoil the pages that are read."""
     batch.fill([Request([3], 10, 10)])
     batch.key[3, 12] = float("nan")
     expect_close(batch.attend(), batch.expected())
@@ -163,7 +163,7 @@ def test_the_kernels_of_a_short_query_split_and_combine(accelerator, batch):
 
 
 def test_a_mask_alone_counts_for_nothing(accelerator, batch):
-    """Its operators are a part of the kernel."""
+    """The operators of a mask are part of the kernel."""
     batch.attend()
     with debubble.record(accelerator) as timeline:
         batch.attend()
@@ -227,7 +227,7 @@ def test_a_mask_is_ordinary_pytorch(batch, case):
 
 
 def test_no_mask_is_every_key_of_the_blocks(accelerator, batch):
-    """PyTorch puts in a mask of its own, without a shape."""
+    """PyTorch inserts its own mask, which has no shape."""
     from torch.nn.attention.flex_attention import noop_mask
 
     batch.fill([Request([3], PAGE, 10)])
@@ -239,7 +239,7 @@ def test_no_mask_is_every_key_of_the_blocks(accelerator, batch):
 
 
 def test_query_heads_of_any_number_share_a_key_head(accelerator, batch):
-    """Three heads: the kernel for long queries takes them, whatever their length."""
+    """The kernel for long queries takes three heads, whatever the queries' length."""
     three = batch.query[:, :3].transpose(0, 1)[None]
     one = {name: t[:, :1] for name, t in batch.arguments().items() if name != "query"}
     from debubble.accelerator import flex_attention

@@ -1,4 +1,4 @@
-"""Capture and replay on sim: what is baked in, what goes stale, what is refused."""
+"""Capture and replay on sim: captured values, stale values, and refused calls."""
 
 import pytest
 import torch
@@ -200,7 +200,7 @@ def test_a_replay_that_breaks_on_freed_memory_names_the_hazard_all_the_same(acce
 
 
 def test_a_capture_leaves_memory_alone_that_nobody_has_used(accelerator):
-    """An engine's cache takes nearly all of a GPU, and is empty but for a few blocks."""
+    """An engine's cache fills nearly all of a GPU, but is empty except for a few blocks."""
     cache = torch.empty(128 << 20, dtype=torch.uint8, device=accelerator.device)
     cache[5:9] = 7
     cache[-3:] = 8

@@ -25,7 +25,8 @@ def positions(size, count):
 
 
 def parts(size):
-    """What may stand for one dimension: ("tensor", ...) is put on the device of the test."""
+    """Returns a strategy for the index of one dimension; ("tensor", ...) is put on the test's
+    device."""
     in_a_tensor = st.one_of(positions(size, 2), positions(size, 1), st.integers(-size, size - 1))
     mask = st.lists(st.booleans(), min_size=size, max_size=size)
     return st.one_of(
@@ -63,7 +64,7 @@ def on(device, part):
 
 
 def outcome(call):
-    """The result, or the kind of error."""
+    """Returns the result of the call, or the name of the error's class."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -88,7 +89,8 @@ def assign(device, index, value):
 
 
 def names_each_element_once(index):
-    """Which of several values wins where positions repeat is for no one to rely on."""
+    """Returns True if no position repeats. Otherwise it is undefined which of several values
+    wins."""
     elements = torch.arange(60).view(SHAPE)[on("cpu", index)]
     return elements.unique().numel() == elements.numel()
 

@@ -1,5 +1,5 @@
-"""What Triton's interpreter does once for a kernel, where a kernel may read and write, and that the
-interpreter is left as it was."""
+"""Triton's interpreter: what it does once for a kernel, where a kernel may read and write, and that
+a run leaves the interpreter unchanged."""
 
 import inspect
 import os
@@ -41,7 +41,8 @@ def asserting_kernel(x):
 
 @pytest.fixture
 def prepared(monkeypatch):
-    """The names of the functions that the interpreter prepared the language for, one each time."""
+    """Returns the names of the functions for which the interpreter prepared the language, in
+    order."""
     from triton.runtime import interpreter
 
     prepare, functions = interpreter._patch_lang, []
@@ -74,7 +75,7 @@ def interrupted_kernel(x):
 
 
 def replaced():
-    """What sim replaces in Triton, and what a run sets."""
+    """Returns what sim replaces in Triton, and what a run sets."""
     from triton.runtime import interpreter
 
     calls = type(double).__call__, interpreter.GridExecutor.__call__
@@ -202,8 +203,8 @@ def following_kernel(address, y):
 
 
 ASTRAY = [-(10**9), 10**9, 2**61 - 5, 6510615555426900570]
-"""Elements of int32 from a tensor's start: below it, above it, half of all addresses away, and what
-sim writes to int64 that was freed."""
+"""Offsets from a tensor's start, in int32 elements: below it, above it, half of all addresses away,
+and the poison that sim writes to freed int64."""
 
 
 def launched(kernel, x, index, y):
@@ -243,7 +244,7 @@ def test_lanes_that_a_mask_leaves_out_may_point_anywhere(accelerator):
 
 @pytest.mark.parametrize("slot", [1, 2**31 - 1, -(2**31)])
 def test_a_condition_on_the_program_may_leave_out_all_lanes(accelerator, slot):
-    """A GPU reads nothing where one scalar is the mask of a whole block."""
+    """A GPU reads nothing if one scalar masks a whole block."""
     x = torch.arange(6.0, device=accelerator.device).view(3, 2)
     y = torch.full((2,), 7.0, device=accelerator.device)
     launch(row_kernel, (1,), x, torch.tensor([slot]).to(accelerator.device), len(x), y, N=2)
@@ -286,7 +287,7 @@ def test_memory_reached_by_address_is_known_until_it_is_freed(accelerator, pinne
 def test_pageable_memory_is_no_memory_of_the_device(accelerator):
     plain = torch.zeros(4, dtype=torch.int32)
     address = torch.tensor([plain.data_ptr()]).to(accelerator.device)
-    # The host may have put it where memory of the device lay.
+    # The host tensor may lie where memory of the device was.
     why = "no memory of the device lies there|what lay there was freed at"
     with pytest.raises(RuntimeError, match=f"illegal memory access.*{why}"):
         launch(following_kernel, (1,), address, torch.zeros(1, device=accelerator.device))
@@ -294,7 +295,7 @@ def test_pageable_memory_is_no_memory_of_the_device(accelerator):
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
 def test_a_graph_whose_indices_were_freed_names_where_and_goes_nowhere(accelerator, dtype):
-    """A replay finds poison there: as an index it leads out of all memory."""
+    """A replay finds poison in the freed indices, which leads out of all memory."""
     device = accelerator.device
     x, y = torch.zeros(8, device=device), torch.zeros(4, device=device)
     index = torch.arange(4, dtype=dtype, device=device)
@@ -312,7 +313,7 @@ def test_a_graph_whose_indices_were_freed_names_where_and_goes_nowhere(accelerat
 
 
 def test_indices_overwritten_in_flight_are_a_hazard_and_no_error(accelerator):
-    """All is run again with what the device got, which leads out of all memory."""
+    """The work is run again with the bytes that the device got, which lead out of all memory."""
     device = accelerator.device
     x, y = torch.ones(8, device=device), torch.zeros(4, device=device)
     staged = torch.arange(4).pin_memory()

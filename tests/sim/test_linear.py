@@ -1,4 +1,4 @@
-"""`linear` in one go is what PyTorch makes of it in parts: for values, work, time and mistakes."""
+"""`linear` as one operator equals PyTorch's composite: values, work, time and errors."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ ROWS = [(5,), (3, 5), (20, 256), (2, 3, 5), (2, 2, 3, 5), (0, 5), (2, 0, 5)]
 
 
 class Watching(TorchDispatchMode):
-    """While it is on PyTorch makes `linear` of its parts."""
+    """A dispatch mode under which PyTorch decomposes `linear`."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         assert func.overloadpacket.__name__ != "linear"
@@ -20,7 +20,8 @@ class Watching(TorchDispatchMode):
 
 
 def doing(accelerator, call):
-    """The result; and for how long that kept host and stream, with its number of kernels."""
+    """Returns the result, and how long the call kept the host and the stream busy, with its number
+    of kernels."""
     device, stream = accelerator._device, accelerator._device.current_stream()
     accelerator.synchronize()
     host, kernels = device.now, stream.submitted

@@ -1,4 +1,4 @@
-"""Simulated work leaves nothing behind, however long it goes on."""
+"""Simulated work leaves no objects behind, however long it runs."""
 
 import gc
 import mmap
@@ -30,7 +30,7 @@ def alive(*kinds):
 
 
 def left_behind(work, kinds=(torch.Tensor, Step)):
-    """How many more objects there are after more of the same work."""
+    """Returns how many more objects exist after more of the same work."""
     work(20)
     before = alive(*kinds)
     work(1000)
@@ -82,14 +82,14 @@ def test_a_large_upload_in_flight_takes_the_memory_of_its_target_alone(accelerat
     x = pinned.to(accelerator.device, non_blocking=True)
     assert 0.9 < (resident() - before) / pinned.nbytes < 1.2
     before = resident()
-    x.add_(1)  # What was sent is needed if the host overwrites `pinned` now.
+    x.add_(1)  # The sent bytes are needed if the host overwrites `pinned` now.
     assert 0.9 < (resident() - before) / pinned.nbytes < 1.2
     pinned[0] = 7
     assert (x[0].item(), x[1].item()) == (8, 2)
 
 
 def resident():
-    """Bytes of this process in memory."""
+    """Returns the resident memory of this process in bytes."""
     return int(STATM.read_text().split()[1]) * mmap.PAGESIZE
 
 

@@ -1,4 +1,4 @@
-"""Programs as users write them give on sim what they give on the CPU, recorded or not."""
+"""Users' programs give the same results on sim as on the CPU, recorded or not."""
 
 import copy
 import inspect
@@ -33,7 +33,8 @@ def test_a_program_gives_what_it_gives_on_the_cpu(accelerator, program, recorded
 
 
 def expect_same(got, expected, where="result"):
-    """Values, shapes, dtypes and strides; and the wrapper tells the truth about its data."""
+    """Checks values, shapes, dtypes and strides, and that the wrapper's metadata matches its
+    data."""
     if isinstance(expected, torch.Tensor):
         assert (got.shape, got.dtype) == (expected.shape, expected.dtype), where
         if got.device.type == "sim":
@@ -123,7 +124,7 @@ def test_a_wait_of_a_backward_pass_in_a_capture_is_told_with_its_line(accelerato
 
 
 def test_an_error_in_a_hook_reaches_who_began_the_backward_pass(accelerator):
-    """With its cause and the line that raised it, and not as an abort of the process."""
+    """The caller gets the error with its cause and its line, instead of an abort of the process."""
     x = torch.ones(3, device=accelerator.device, requires_grad=True)
     y = x * 2
 
@@ -141,7 +142,8 @@ def test_an_error_in_a_hook_reaches_who_began_the_backward_pass(accelerator):
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.uint8, torch.float32])
 def test_a_histogram_of_integers_is_counted(accelerator, dtype):
-    """As CUDA does, and the CPU doesn't: MoE layers of transformers count their tokens so."""
+    """CUDA counts integers, and the CPU does not; MoE layers of transformers count their tokens
+    so."""
     experts = torch.tensor([0, 1, 1, 3, 9]).to(accelerator.device, dtype)
     counted = torch.histc(experts, bins=4, min=0, max=3)
     assert (counted.dtype, counted.tolist()) == (dtype, [1, 2, 0, 1])
@@ -203,7 +205,7 @@ def test_a_product_of_integers_is_refused_as_on_cuda(accelerator, product, dtype
 
 @pytest.mark.parametrize("inverse", [torch.linalg.pinv, torch.pinverse])
 def test_what_is_marked_as_conjugated_is_so_inside_of_an_operator(accelerator, inverse):
-    """PyTorch makes it of products with such factors, which it writes out in front of sim."""
+    """PyTorch decomposes products with conjugated factors before sim sees them."""
     a = torch.randn(3, 5, dtype=torch.complex128, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(inverse(a.to(accelerator.device)).cpu(), inverse(a))
 
@@ -272,7 +274,7 @@ OPTIMIZERS = {
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
 def test_an_optimizer_takes_all_parameters_at_once_by_default(accelerator, optimizer):
-    """As on CUDA: by PyTorch's own choice, which asks for the class of a parameter."""
+    """PyTorch itself decides so on CUDA, by the class of a parameter."""
 
     def kernels_of_a_step(layers, **options):
         model = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(layers)))

@@ -1,4 +1,4 @@
-"""Races that a GPU shows now and then, and sim every time, with both lines."""
+"""Races that a GPU shows sometimes, and sim every time, with the lines of both accesses."""
 
 import pytest
 import torch
@@ -114,7 +114,7 @@ AFTER_A_COPY = {
 @pytest.mark.parametrize("overwrite", [None, slice(1), slice(8)], ids=["none", "one", "all"])
 @pytest.mark.parametrize("work", AFTER_A_COPY)
 def test_a_large_upload_is_overwritten_as_a_small_one_is(accelerator, monkeypatch, work, overwrite):
-    """The target of a large copy holds what was sent, in place of a copy of these bytes."""
+    """The target of a large copy borrows the source's bytes instead of copying them."""
     found = []
     for lent_from, earlier in [(2**40, False), (0, False), (2**40, True), (0, True)]:
         monkeypatch.setattr(inflight, "LENT_FROM", lent_from)
@@ -320,7 +320,7 @@ def test_a_stream_in_a_hook_is_left_again(accelerator):
     assert {event.lane for event in kernels[-3:]} == {"stream 0"}
 
 
-# Kernels, which don't say what they touch.
+# Kernels, which don't declare what they access.
 
 
 @triton.jit
@@ -357,7 +357,7 @@ def test_a_kernel_on_a_cache_accuses_no_work_on_a_part_of_it(accelerator):
     assert len(timeline.hazards) == 1
 
 
-# Memory that is handed out again.
+# Memory that the allocator reuses.
 
 
 def recorded_event(accelerator):
@@ -367,7 +367,7 @@ def recorded_event(accelerator):
 
 
 def used_on_a_side_stream(accelerator, side, numbers=1000):
-    """Memory of the default stream's, which the side stream reads and nobody holds."""
+    """Reads memory of the default stream on the side stream, and drops the last reference to it."""
     dropped = torch.ones(numbers, device=accelerator.device)
     side.wait_event(recorded_event(accelerator))
     with side:
@@ -441,7 +441,7 @@ def test_who_has_waited_for_the_use_may_have_its_memory(accelerator, who):
 
 
 def test_memory_goes_back_to_the_stream_that_asked_for_it(accelerator):
-    """Who asks on another one is never handed it."""
+    """A different stream never gets this memory."""
     side = accelerator.stream()
     with debubble.record(accelerator) as timeline:
         used_on_a_side_stream(accelerator, side)
@@ -452,7 +452,7 @@ def test_memory_goes_back_to_the_stream_that_asked_for_it(accelerator):
 
 @pytest.mark.parametrize(("numbers", "found"), [(1000, 1), (10, 1), (1001, 1), (1100, 0)])
 def test_only_what_it_is_large_enough_for_is_made_of_it(accelerator, numbers, found):
-    """Requests are rounded up to 512 bytes: 1000 and 1001 floats are one size."""
+    """Allocations are rounded up to 512 bytes, so 1000 and 1001 floats have one size."""
     side = accelerator.stream()
     with debubble.record(accelerator) as timeline:
         used_on_a_side_stream(accelerator, side)
@@ -461,7 +461,8 @@ def test_only_what_it_is_large_enough_for_is_made_of_it(accelerator, numbers, fo
 
 
 def test_small_requests_have_memory_of_their_own(accelerator):
-    """PyTorch never makes them of a large tensor's: more than 1 MiB."""
+    """PyTorch never takes a small allocation from the memory of a large tensor, which has more than
+    1 MiB."""
     side = accelerator.stream()
     with debubble.record(accelerator) as timeline:
         used_on_a_side_stream(accelerator, side, numbers=1 << 20)
@@ -482,7 +483,7 @@ def test_record_stream_takes_streams_alone(accelerator):
         torch.zeros(3, device=accelerator.device).record_stream(None)
 
 
-# Two values for one place.
+# Two values that are written to one place.
 
 
 PUT = {
@@ -538,7 +539,7 @@ def test_values_that_are_joined_are_no_race(accelerator, five, values):
 
 
 def test_a_capture_proves_nothing_and_its_replay_does(accelerator, five, values):
-    """The numbers of a capture are those that happen to be in its buffers."""
+    """A capture's numbers are whatever its buffers happen to hold."""
     index = torch.zeros(3, dtype=torch.int64, device=accelerator.device)
     graph = accelerator.graph()
     with debubble.record(accelerator) as timeline:

@@ -70,7 +70,7 @@ def test_a_cpu_number_beside_it_is_fine(x):
     ],
 )
 def test_a_cpu_number_is_not_written_from_the_device(write, accelerator):
-    """As on CUDA (pytorch#40986): a CPU tensor without dimensions is only ever read."""
+    """A CPU tensor without dimensions is only ever read, as on CUDA (pytorch#40986)."""
     total, loss = torch.tensor(1.0), torch.ones((), device=accelerator.device)
     with pytest.raises(RuntimeError, match=r"all tensors on one device.* of shape \(\) on cpu"):
         write(total, loss)
@@ -78,7 +78,7 @@ def test_a_cpu_number_is_not_written_from_the_device(write, accelerator):
 
 
 def asking_operators():
-    """Operators on tensors that return none, as PyTorch lists them."""
+    """Returns operators on tensors that return no tensor, as PyTorch lists them."""
     for name in torch._C._dispatch_get_all_op_names():
         namespace, _, rest = name.partition("::")
         packet, _, overload = rest.partition(".")
@@ -95,7 +95,7 @@ READS = {
     "is_nonzero",
     "item",
 }
-"""Those that read values."""
+"""The operators that read values."""
 
 
 def test_a_question_about_a_tensor_that_reads_no_value_launches_nothing(accelerator):
@@ -112,7 +112,7 @@ def test_a_question_about_a_tensor_that_reads_no_value_launches_nothing(accelera
             try:
                 operator(*given)
             except (RuntimeError, NotImplementedError):
-                continue  # For sparse, quantised or nested tensors.
+                continue  # The operator is for sparse, quantised or nested tensors.
         assert not any(timeline.counts().values()), operator
         asked.append(operator.overloadpacket.__name__)
     assert {"is_set_to", "is_same_size", "_fused_sdp_choice", "dense_dim"} <= set(asked)
@@ -129,7 +129,7 @@ def test_an_operator_that_writes_and_returns_nothing_launches_its_kernel(acceler
 @pytest.mark.parametrize("first", ["register", "unregister", "pin", "free"])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_pinned_memory_that_is_interrupted_can_be_used_again(accelerator, first):
-    """Ctrl-C comes at any line, and the second one when Python ends."""
+    """Ctrl-C can come at any line, and a second time when Python exits."""
     tensor = torch.zeros(1024)
     address, nbytes = tensor.data_ptr(), tensor.nbytes
 
@@ -310,7 +310,7 @@ def test_a_device_tensor_can_not_be_pinned(x):
 
 
 def test_pinning_can_be_impossible():
-    """As on WSL: everything still works, with pageable copies."""
+    """WSL can't pin memory: everything still works there, with pageable copies."""
     code = """
 import debubble, torch
 gpu = debubble.accelerator("sim")
@@ -354,7 +354,7 @@ def test_views_work_in_inference_mode(accelerator, made_inside):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_gradients_of_halves_are_added_up_in_fp32(accelerator, dtype):
-    """As CUDA's kernels do, so that one rounding is left."""
+    """CUDA's kernels do so too, so that only one rounding is left."""
     torch.manual_seed(0)
     x = torch.randn(1024, 8, dtype=dtype)
     exact, last = x.double(), 2**-7 if dtype == torch.bfloat16 else 2**-10

@@ -1,4 +1,4 @@
-"""Files from elsewhere that cost what their size does not show, and a program that opens them.
+"""Untrusted timeline files that cost more than their size shows, and a program that opens them.
 
 python -m tests.timeline.hostile              a table: every kind, opened in each way
 python -m tests.timeline.hostile WAY FILE…    opens files, and prints one JSON object for each
@@ -49,7 +49,7 @@ def timeline(count: int, top: str = "", **changes: object) -> str:
 
 
 def filled(unit: str, size: int) -> str:
-    """An entry that no timeline has, which holds `unit` again and again."""
+    """Returns a file with an unknown entry that repeats `unit` up to `size` characters."""
     return timeline(3, '"x":[' + unit * (size // len(unit)) + "0],")
 
 
@@ -63,7 +63,8 @@ def lanes(count: int, name: Callable[[int], str]) -> str:
 
 
 def lines_inside(count: int) -> str:
-    """Each event is for the gradient of a line that has half of all others inside."""
+    """Returns a file in which each event belongs to the gradient of a line with very many inner
+    lines."""
     sources = [["a.py", n, "f", "x"] for n in range(count)]
     insides = [[0] * (count * 4), *([] for _ in range(count - 1))]
     numbers = {"source_insides": insides, "source_forwards": [None, *[0] * (count - 1)]}
@@ -71,7 +72,7 @@ def lines_inside(count: int) -> str:
 
 
 def pairs(count: int) -> str:
-    """Each kernel waits for a sync and a launch of its own."""
+    """Returns a file in which each kernel waits for a sync and a launch of its own."""
     third = count // 3
     return timeline(
         3 * third, kind=[5, 4, 3] * third, lane=[0, 0, 1] * third,
@@ -85,7 +86,8 @@ def many_lines(count: int) -> str:
 
 
 def kinds(large: int, events: int) -> dict[str, Callable[[], str | bytes]]:
-    """Returns what makes each kind of file; some have `large` bytes, some that many events."""
+    """Returns a function for each kind of file; some files have `large` bytes, some `events`
+    events."""
     return {
         "empty": lambda: "",
         "not text": lambda: b"\xff\xfe" + timeline(3).encode("utf-16-le"),
@@ -138,7 +140,7 @@ def write(folder: Path, large: int, events: int) -> dict[str, Path]:
 
 
 def opened(way: str, path: Path) -> str:
-    """Returns what was printed, or the one sentence that refuses the file."""
+    """Returns the printed text, or the error that refuses the file."""
     printed, said = io.StringIO(), io.StringIO()
     if way in ("trace", "every"):
         from debubble.commands.trace import trace
@@ -164,7 +166,7 @@ def opened(way: str, path: Path) -> str:
 
 
 def peak_bytes() -> int:
-    """Returns what this process held at most: `ru_maxrss` counts what its parent held as well."""
+    """Returns this process's peak memory; `ru_maxrss` would include its parent's."""
     with open("/proc/self/status") as status:
         return 1024 * int(next(line for line in status if line.startswith("VmHWM")).split()[1])
 
@@ -178,7 +180,7 @@ def open_all(way: str, files: list[str]) -> None:
 
 
 def open_apart(way: str, *files: Path) -> list[dict]:
-    """Opens files one after the other in a new process; what it cost adds up."""
+    """Opens files one after the other in a new process, where their costs add up."""
     command = [sys.executable, "-m", "tests.timeline.hostile", way, *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

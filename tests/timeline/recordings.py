@@ -1,4 +1,4 @@
-"""Small made-up recordings, in which every time is known."""
+"""Small made-up recordings with known times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ READ = SourceLine("sampler.py", 7, "sample", "logits.argmax().item()")
 
 
 class Recording:
-    """A Timeline written down event by event."""
+    """A Timeline that is built event by event."""
 
     def __init__(self, modelled: bool = True) -> None:
         description = "sim, modelled on NVIDIA H200" if modelled else "NVIDIA H200"
@@ -45,7 +45,8 @@ class Recording:
 def transformer_step(
     uploads_per_layer: int, layers: int = 8, modelled: bool = True, slowness: float = 1.0
 ) -> Timeline:
-    """`uploads_per_layer` blocking uploads before each layer's four kernels; 0: one at the start.
+    """Returns a step with `uploads_per_layer` blocking uploads before each layer's four kernels, or
+    with one upload at the start for 0.
 
     The host needs 4 µs for a launch, the device 30 to 60 µs for a kernel, times `slowness`.
     """

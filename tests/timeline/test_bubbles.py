@@ -1,4 +1,4 @@
-"""Each cause of idle time, told from the others on recordings of a few events."""
+"""Causes of idle time, told apart in recordings of a few events."""
 
 from itertools import pairwise
 
@@ -18,7 +18,8 @@ def found(recording, **options):
 
 
 def two_kernels(second_launch, second_kernel, first_end=100.0):
-    """A kernel that ends at 100, and a second one: (launch start, end), (kernel start, end)."""
+    """Returns a recording of two kernels: the first ends at 100, and the arguments are (start, end)
+    of the second one and of its launch."""
     recording = Recording()
     recording.kernel(0.0, first_end, recording.launch(-5, -1))
     recording.kernel(*second_kernel, recording.launch(*second_launch))
@@ -205,7 +206,7 @@ def test_bubbles_never_overlap_and_add_up_to_the_idle_time(rows):
             if event.kind in ("kernel", "memset"):
                 assert event.end <= bubble.start + 1e-6 or event.start >= bubble.end - 1e-6
     idle = timeline.idle_share() * timeline.span
-    # Each gap may lose slivers shorter than a timestamp's rounding where it is cut.
+    # A gap may lose less than a timestamp's rounding at each cut.
     assert sum(bubble.duration for bubble in bubbles) == pytest.approx(idle, abs=0.02 * len(rows))
 
 

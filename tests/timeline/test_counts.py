@@ -1,4 +1,4 @@
-"""What a timeline counts, and what it says of itself."""
+"""The counts of a timeline, and its description."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""Files from elsewhere: opened in every way, each is shown or refused, at a price of its size."""
+"""Untrusted files: each is shown or refused, however it is opened, at a cost proportional to its
+size."""
 
 import sys
 
@@ -34,7 +35,7 @@ MANY_EVENTS = {
     "many waits",
     "events with long names",
 }
-"""Their time goes by the event and not by the byte: up to 50 µs to load it and show it."""
+"""The kinds whose time depends on events, not on bytes: up to 50 µs to load and show an event."""
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux says how much memory a process has held"
 )
@@ -46,7 +47,8 @@ def files(tmp_path_factory):
 
 
 def test_each_kind_is_shown_or_refused_in_a_sentence_and_in_the_memory_of_its_size(files):
-    """They are opened in one process, which holds the most for the largest."""
+    """One process opens them all, the largest last, so its peak memory belongs to the current
+    file."""
     ordered = sorted(files.items(), key=lambda item: item[1].stat().st_size)
     found = open_apart("every", *(path for _, path in ordered))
     for (kind, path), cost in zip(ordered, found, strict=True):

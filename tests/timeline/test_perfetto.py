@@ -1,4 +1,4 @@
-"""The Chrome trace: tracks with names, arrows from launches, times that say what they are."""
+"""The Chrome trace: named tracks, arrows from launches, and times that say if they are measured."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A recording from some moment on: cut, counted from there, and with its launches."""
+"""A recording from some moment on: its events, times, counts and launches."""
 
 from debubble.timeline import Timeline
 from debubble.timeline.event import Event

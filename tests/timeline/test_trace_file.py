@@ -1,4 +1,4 @@
-"""Timelines survive the way through a file; files that hold none are refused in one sentence."""
+"""Timelines are equal after saving and loading; other files are refused with one sentence."""
 
 import json
 import os
@@ -229,7 +229,8 @@ NASTY = (
 
 
 def with_libraries() -> Timeline:
-    """A recording whose lines call a library, for the gradient of another one."""
+    """Returns a recording whose lines call a library, for the gradient of another library's
+    line."""
     timeline = transformer_step(1)
     line = SourceLine("lib.py", 7, "pick", "x.item()", 4)
     more = {"column": 2, "inside": (line,), "forward": line}
@@ -241,7 +242,7 @@ def with_libraries() -> Timeline:
 
 
 def damaged(chance: random.Random) -> str:
-    """A recording in which one to three values, at any depth, are others."""
+    """Returns a recording in which one to three values, at any depth, are replaced."""
     data = json.loads(encode_timeline(with_libraries()))
     for _ in range(chance.randint(1, 3)):
         parent, place, inner = {"": data}, "", data
@@ -260,7 +261,7 @@ def damaged(chance: random.Random) -> str:
 @pytest.mark.deep(50)
 @pytest.mark.parametrize("seed", range(50))
 def test_of_a_damaged_file_it_tells_or_shows_what_is_there(seed, tmp_path):
-    """200 files each: one sentence, or a timeline that can be shown, exported and saved."""
+    """Each of 200 files gives one error, or a timeline that can be shown, exported and saved."""
     chance, path, shown = random.Random(seed), tmp_path / "strange.json", 0
     for _ in range(200):
         text = damaged(chance).encode(errors="surrogatepass")
@@ -297,7 +298,7 @@ def test_lines_inside_others_are_checked():
 
 
 def peak_of(call) -> int:
-    """Bytes that a call holds at most at one time, on top of what is there."""
+    """Returns the peak of the bytes that a call allocates."""
     tracemalloc.start()
     try:
         call()
@@ -311,7 +312,8 @@ def test_reading_and_exporting_take_memory_by_the_file(tmp_path):
     timeline = transformer_step(4, layers=800)
     timeline.save(path)
     assert peak_of(lambda: Timeline.load(path)) < 40 * path.stat().st_size
-    # Events are written in batches, of some MiB together; all at once would be three files' worth.
+    # Events are written in batches of a few MiB. All at once would take three times the file's
+    # size.
     assert peak_of(lambda: timeline.to_perfetto(exported)) < 6 * 2**20 + exported.stat().st_size / 2
     assert json.loads(exported.read_text()) == json.loads(json.dumps(chrome_trace(timeline)))
 

@@ -54,7 +54,7 @@ def shapes() -> dict[str, list[int]]:
 
 @dataclass
 class PlainFolder:
-    """What is to be written: change it, then `write`."""
+    """The contents of a checkpoint folder: change them, then call `write`."""
 
     path: Path
     config: dict[str, Any] = field(default_factory=config)

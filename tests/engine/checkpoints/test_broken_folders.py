@@ -1,5 +1,5 @@
-"""A folder that does not fit is refused in one sentence that names what is wrong, and nothing of it
-is left on the device."""
+"""Broken checkpoint folders: each is refused with one sentence that names the fault, and leaves
+nothing on the device."""
 
 import gc
 import json
@@ -17,7 +17,7 @@ from .plain_folder import PlainFolder, packed
 Q_PROJ = "model.layers.0.self_attn.q_proj.weight"
 INDEX = "model.safetensors.index.json"
 BROKEN = {}
-"""By name: what is done to a folder, and what the sentence says."""
+"""The change to a folder, and the words of the error, by name."""
 
 
 def broken(*said):
@@ -29,7 +29,7 @@ def broken(*said):
 
 
 def field(name, value, *said):
-    """A config with another value; MISSING takes the field away."""
+    """Returns a change of one config value; MISSING removes the field."""
 
     def change(folder):
         if value is MISSING:

@@ -1,4 +1,4 @@
-"""A checkpoint of each family says what transformers' own forward says."""
+"""A checkpoint of each family gives the logits of transformers' own forward."""
 
 import pytest
 import torch
@@ -9,12 +9,12 @@ from .tiny import FAMILIES, make, prompt_of
 
 pytest.importorskip("transformers")
 SIZES = {"max_model_len": 128, "max_num_seqs": 2, "max_num_batched_tokens": 16}
-"""A prompt takes several steps."""
+"""Limits under which a prompt takes several steps."""
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """By family, made when it is first asked for."""
+    """Returns a function that makes a family's checkpoint on first use."""
     made = {}
 
     def of(family):
@@ -26,7 +26,8 @@ def tiny(tmp_path_factory):
 
 
 def logits_of(engine, prompt, num_tokens):
-    """The tokens of a greedy answer, and the logits behind the prompt and behind each of them."""
+    """Returns the tokens of a greedy answer, and the logits after the prompt and after each
+    token."""
     seen = []
     sample = engine.runner.sampler.sample
 
@@ -40,12 +41,12 @@ def logits_of(engine, prompt, num_tokens):
 
 
 def error(found, right):
-    """Relative to the size of all logits."""
+    """Returns the error relative to the size of all logits."""
     return ((found - right).norm() / right.norm()).item()
 
 
 def expect_the_same(checkpoint, num_decodes):
-    """A prompt in chunks, and so many decode steps."""
+    """Checks the logits and tokens of a prompt in chunks and of `num_decodes` decode steps."""
     prompt = prompt_of(45)
     engine = Engine.from_pretrained(checkpoint.folder, **SIZES)
     tokens, logits = logits_of(engine, prompt, 1 + num_decodes)
@@ -72,7 +73,8 @@ def test_in_bfloat16_logits_are_those_of_the_same_weights_in_float32(
 ):
     checkpoint = tiny(family)
     if family == "qwen3_next":
-        # Each token has all experts: rounding alone changes whom a router picks of two alike.
+        # Each token uses all experts: otherwise rounding could change a router's choice
+        # between equals.
         checkpoint = make(family, tmp_path, num_experts_per_tok=5)
     prompt = prompt_of(30)
     engine = Engine.from_pretrained(checkpoint.folder, dtype=torch.bfloat16, **SIZES)

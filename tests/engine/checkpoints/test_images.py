@@ -10,11 +10,12 @@ from solutions.engine import NAMES, Engine, Optimizations, SamplingParams
 from .tiny import make, prompt_of
 
 pytestmark = pytest.mark.deep
-"""A vision tower of transformers takes minutes on two cores."""
+"""These tests are deep, since a vision tower of transformers takes minutes on two cores."""
 
 pytest.importorskip("transformers")
 IMAGE = [91, *[90] * 4, 92]
-"""As a processor puts it: a beginning, as many tokens as the image has, and an end."""
+"""The ids of an image as a processor inserts them: a begin id, one id for each image token, an end
+id."""
 SIZES = {"max_model_len": 64, "max_num_seqs": 2, "max_num_batched_tokens": 16}
 
 
@@ -57,7 +58,7 @@ def answer(engine, ids, images, num_tokens):
 def test_a_prompt_with_images_is_answered_as_by_transformers(
     accelerator, checkpoint, optimizations
 ):
-    """Its windows are shorter than the prompt, and an image lies across the end of one."""
+    """The windows are shorter than the prompt, and an image crosses the edge of a window."""
     engine = Engine.from_pretrained(checkpoint.folder, optimizations, **SIZES)
     ids = [*prompt_of(7), *IMAGE, *prompt_of(5, 1), *IMAGE, *prompt_of(4, 2)]
     images = pixels(2)
@@ -71,7 +72,8 @@ LAYOUTS = {
     "4.52 to 4.57": ("model.language_model.", "model.vision_tower.vision_model.", "model."),
     "5": ("model.language_model.", "model.vision_tower.", "model."),
 }
-"""Where transformers of each age stores the decoder, the vision tower, and the projector."""
+"""The places where old and new versions of transformers store the decoder, the vision tower and the
+projector."""
 
 
 @pytest.mark.parametrize("age", LAYOUTS)

@@ -1,4 +1,4 @@
-"""What chapter 06 shows of a reader's own checkpoint."""
+"""The recordings that chapter 06 shows of a reader's own checkpoint."""
 
 import pytest
 

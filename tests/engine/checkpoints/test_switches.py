@@ -15,7 +15,7 @@ PROMPTS = (21, 9, 5)
 
 @pytest.fixture(scope="module")
 def right(tmp_path_factory):
-    """By family: its folder, and what transformers answers. Made when it is first asked for."""
+    """Returns a function that makes a family's folder, and transformers' answers, on first use."""
     made = {}
 
     def of(family):

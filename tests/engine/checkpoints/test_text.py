@@ -1,4 +1,4 @@
-"""Text in and text out: parts that come as they are certain, stop strings, and the command."""
+"""Text in and text out: streamed parts that are certain, stop strings, and the command."""
 
 import pytest
 

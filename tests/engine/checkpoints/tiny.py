@@ -1,5 +1,5 @@
-"""Tiny checkpoints of each family, made with transformers: random in all their weights, so that a
-norm that is left out or a head that is turned the wrong way is seen."""
+"""Tiny checkpoints of each family, made with transformers. All weights are random, so a missing
+norm or a wrongly rotated head changes the result."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Tiny:
 
     @torch.no_grad()
     def logits(self, tokens: list[int]) -> torch.Tensor:
-        """[len(tokens), vocab_size] behind each token."""
+        """Returns the logits after each token, [len(tokens), vocab_size]."""
         return self.model(torch.tensor([tokens])).logits[0].float()
 
     @torch.no_grad()
@@ -116,12 +116,12 @@ MODELS = {
     "gemma3": "Gemma3ForConditionalGeneration",
 }
 FAMILIES = ("llama", "qwen3", "qwen3_next", "gemma3_text")
-"""Those of text alone; "gemma3" sees images as well."""
+"""The families of text models; "gemma3" sees images as well."""
 
 
 @torch.no_grad()
 def randomise(model: Any) -> None:
-    """Gives all weights random values, so that each has a say in the answer."""
+    """Gives all weights random values, so that each weight influences the answer."""
     for name, weight in model.named_parameters():
         if weight.dim() > 1:
             columns = weight[0].numel() if weight.dim() < 3 else weight.shape[-1]
@@ -131,7 +131,7 @@ def randomise(model: Any) -> None:
 
 
 def make(family: str, folder: Path, shard: str = "5GB", **changes: Any) -> Tiny:
-    """Random weights in `folder`, in files of at most `shard`."""
+    """Writes random weights to `folder`, in files of at most `shard`."""
     import transformers
 
     transformers.logging.set_verbosity_error()
@@ -146,6 +146,6 @@ def make(family: str, folder: Path, shard: str = "5GB", **changes: Any) -> Tiny:
 
 @cache
 def prompt_of(length: int, seed: int = 0) -> list[int]:
-    """Ids of text."""
+    """Returns random ids of text."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(88, (length,), generator=generator).tolist()
