@@ -1,4 +1,5 @@
-"""Batches from plain lists: a few numbers a request, and everything else follows."""
+"""Batches from plain lists: a few numbers for each request, and everything else follows from
+them."""
 
 from __future__ import annotations
 
@@ -16,18 +17,19 @@ from solutions.sync_free.packed.conv_metadata import PAD_SLOT
 
 TABLES = ["host", "device", None]
 COMPUTED_BEFORE = 5
-"""Tokens, for a request that looks as if it went on from a state."""
+"""The tokens computed before of a request that continues from a state."""
 
 
 @dataclass(frozen=True)
 class Requests:
-    """In the batch's order, padding included; `slots` has as many columns for each."""
+    """The requests of a batch, in its order, padding included. `slots` has as many columns for
+    each."""
 
     query_lens: list[int]
     computed: list[int]
     slots: list[list[int]]
     drafts: list[int]
-    """-1 for a request that isn't speculative."""
+    """The draft tokens of each request; -1 for a request that isn't speculative."""
     accepted: list[int]
 
     @classmethod
@@ -39,7 +41,7 @@ class Requests:
         drafts: Sequence[int] | None = None,
         padding: int = 0,
     ) -> Requests:
-        """The arguments of `make_batch`."""
+        """Returns requests from the arguments of `make_batch`."""
         drafts = [-1] * len(query_lens) if drafts is None else list(drafts)
         if computed is None:
             computed = [
@@ -86,7 +88,7 @@ class Requests:
         )
 
     def speculation(self, accelerator) -> dict[str, torch.Tensor]:
-        """What `build` is given besides, by name: nothing where nobody is speculative."""
+        """Returns `build`'s further arguments, by name; none if no request is speculative."""
         if max(self.drafts, default=-1) < 0:
             return {}
         return {
@@ -103,22 +105,22 @@ def make_batch(
     drafts: Sequence[int] | None = None,
     padding: int = 0,
 ) -> CommonAttentionMetadata:
-    """What a scheduler hands over.
+    """Returns a batch as a scheduler makes it.
 
     query_lens   tokens of each request in this step, without padding
     computed     tokens computed before; by default COMPUTED_BEFORE for a request of one token and
                  for a speculative one, 0 for any other
-    slots        of each request's state, or states; by default one after another, `1 + drafts` for
-                 a speculative request
-    drafts       draft tokens of each request, -1 for one that isn't speculative; `speculation` is
-                 what `build` is given of them
+    slots        the slot of each request's state, or its slots; by default one after another, and
+                 `1 + drafts` for a speculative request
+    drafts       draft tokens of each request, -1 for one that isn't speculative; `speculation`
+                 makes `build`'s arguments from them
     padding      requests without tokens or slots, at the end
     """
     return Requests.of(query_lens, computed, slots, drafts, padding).common(accelerator)
 
 
 def speculation(accelerator, drafts: Sequence[int], padding: int = 0) -> dict[str, torch.Tensor]:
-    """`num_accepted_tokens` and `num_decode_draft_tokens_cpu`, to go with such a batch."""
+    """Returns `num_accepted_tokens` and `num_decode_draft_tokens_cpu` for such a batch, by name."""
     query_lens = [1 + max(draft, 0) for draft in drafts]
     return Requests.of(query_lens, drafts=drafts, padding=padding).speculation(accelerator)
 
@@ -148,7 +150,7 @@ def call_of(
     tables: str | None = "host",
     ring: StagingRing | None = None,
 ) -> Callable[[], GDNAttentionMetadata]:
-    """A build whose inputs are on the device already."""
+    """Returns a call of `build` whose inputs are on the device already."""
     builder = GDNAttentionMetadataBuilder(accelerator.device, tables, ring)
     common, given = requests.common(accelerator), requests.speculation(accelerator)
     return lambda: builder.build(common, **given)
@@ -156,10 +158,11 @@ def call_of(
 
 @st.composite
 def some_requests(draw) -> Requests:
-    """Decodes, one-token prompts, prefills and speculative requests in any order, then padding."""
+    """Draws decodes, one-token prompts, prefills and speculative requests in any order, then
+    padding."""
     kinds = draw(st.lists(st.sampled_from(["decode", "prefill", "speculative"]), max_size=7))
     if draw(st.booleans()):
-        kinds = sorted(kinds)  # as schedulers do: whatever goes on from a state comes first
+        kinds = sorted(kinds)  # schedulers put requests with a state first
     query_lens, computed, drafts = [], [], []
     for kind in kinds:
         is_speculative = kind == "speculative"

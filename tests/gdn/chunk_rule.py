@@ -1,4 +1,4 @@
-"""The chunked rule on a batch of sequences, and what its results must be."""
+"""Runs the chunked rule on a batch of sequences, and checks its results."""
 
 import torch
 
@@ -7,12 +7,12 @@ from solutions.gdn.rule.chunk_gated_delta_rule import chunk_gated_delta_rule
 from .sequences import expect_close
 
 NUM_SLOTS = 7
-"""Of a pool."""
+"""The number of slots in a pool."""
 MODEL = {"heads": (4, 8), "sizes": (128, 128)}
 
 
 def run(sequences, made_on="host", tables=None, starts=None, **options):
-    """(o, final states)"""
+    """Returns (o, final states)."""
     rows, offsets = sequences.tables(made_on) if tables is None else tables
     given = {
         "output_final_state": True,
@@ -24,7 +24,7 @@ def run(sequences, made_on="host", tables=None, starts=None, **options):
 
 
 def expect_right(sequences, made_on="host", states=None, dtype=torch.float32, **options):
-    """Outputs and final states of the definition."""
+    """Checks that outputs and final states are those of the definition."""
     o, final = run(sequences, made_on, initial_state=states, **options)
     l2norm = options.pop("use_qk_l2norm_in_kernel", False)
     right, right_states = sequences.expected(states, l2norm=l2norm, **options)

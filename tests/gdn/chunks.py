@@ -1,15 +1,15 @@
-"""Batches by their lengths, and their tables as two loops make them."""
+"""Chunk tables of sequences, made from their lengths by two loops."""
 
 import numpy as np
 
 
 def starts_of(lengths):
-    """[num_seqs + 1] int32: cu_seqlens."""
+    """Returns cu_seqlens, [num_seqs + 1] int32."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
 
 
 def tables_of(lengths, chunk_size):
-    """(rows of chunk_indices, chunk_offsets), chunk by chunk."""
+    """Returns (rows of chunk_indices, chunk_offsets), made chunk by chunk."""
     rows, offsets = [], [0]
     for sequence, length in enumerate(lengths):
         for chunk, _ in enumerate(range(0, length, chunk_size)):
@@ -19,7 +19,8 @@ def tables_of(lengths, chunk_size):
 
 
 def expect_tables(tables, lengths, chunk_size, num_rows=None):
-    """Those of these lengths; with `num_rows` the table is so long, without chunks at its end."""
+    """Checks the tables of these lengths. With `num_rows` the table is this long, and ends with
+    rows that are no chunk."""
     rows, offsets = tables_of(lengths, chunk_size)
     empty = 0 if num_rows is None else num_rows - len(rows)
     assert tables.chunk_indices.dtype.itemsize == 4

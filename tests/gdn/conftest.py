@@ -1,4 +1,4 @@
-"""What the peer library would change for all tests that come after it in the same process."""
+"""Guards against the peer library, which would change all later tests of its process."""
 
 import pytest
 import torch
@@ -6,8 +6,9 @@ import torch
 
 @pytest.fixture(autouse=True, scope="module")
 def nobody_imports_the_peer():
-    """It imports PyTorch's compiler, and that has distributions trust their parameters from then
-    on: a wait less, in whatever uses one. So a test gives the peer a process of its own."""
+    """Checks that no test imported the peer. The peer imports PyTorch's compiler, which makes
+    distributions trust their parameters from then on: one wait less in their users. So a test runs
+    the peer in a process of its own."""
     before = torch.distributions.Distribution._validate_args
     yield
     assert torch.distributions.Distribution._validate_args is before, "a test imported the peer"

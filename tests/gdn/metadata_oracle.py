@@ -1,4 +1,4 @@
-"""What the metadata must say, request by request and token by token, in plain Python."""
+"""Expected metadata, computed request by request and token by token in plain Python."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ DTYPES = {
     "spec_token_indices": torch.int64,
     "non_spec_token_indices": torch.int64,
 }
-"""The tensors of the metadata."""
+"""The dtypes of the metadata's tensors."""
 
 
 def expect_metadata(
     accelerator, found: GDNAttentionMetadata, requests: Requests, tables: str | None
 ) -> None:
-    """`found` is what a builder with these tables must make of the requests."""
+    """Checks that `found` is the metadata of these requests, by a builder with these tables."""
     counts, lists = expected(requests)
     assert {name: getattr(found, name) for name in counts} == counts
     conv_chunks = lists.pop("conv_chunks")
@@ -76,7 +76,8 @@ def expect_conv_metadata(
 
 
 def expected(requests: Requests) -> tuple[dict[str, int], dict[str, list | None]]:
-    """(counts, tensors as lists), with `conv_chunks`: the (sequence, offset) of each."""
+    """Returns (counts, tensors as lists). `conv_chunks` has the (sequence, offset) of each
+    chunk."""
     rows = range(len(requests.query_lens))
     speculative = [row for row in rows if requests.drafts[row] >= 0]
     others = [row for row in rows if requests.drafts[row] < 0]
@@ -149,6 +150,6 @@ def of_speculative(requests: Requests, rows: list[int]) -> dict[str, list]:
 
 
 def places(requests: Requests, rows: list[int]) -> list[int]:
-    """Of these requests' tokens in the batch."""
+    """Returns the places of these requests' tokens in the batch."""
     starts = requests.starts
     return [place for row in rows for place in range(starts[row], starts[row + 1])]

@@ -1,5 +1,5 @@
-"""The gated delta rule as it is defined, in plain PyTorch: `definition` to be read, `recurrence` to
-be compared with, which computes the same for all sequences and heads at once."""
+"""The definition of the gated delta rule in plain PyTorch. Read `definition`; compare with
+`recurrence`, which computes the same for all sequences and heads at once."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def definition(
     states: torch.Tensor,
     cu_seqlens: list[int],
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(o [1, T, HV, V], final states [N, HV, V, K]) in float64 on the CPU: token by token, head by
-    head. Queries and keys are taken as they are."""
+    """Returns (o [1, T, HV, V], final states [N, HV, V, K]) in float64 on the CPU, computed token
+    by token and head by head. Queries and keys are not normalised."""
     q, k, v, g, beta = (x[0].cpu().double() for x in (q, k, v, g, beta))
     group = v.shape[1] // k.shape[1]
     o, final = torch.zeros_like(v), states.cpu().double().clone()
@@ -47,10 +47,11 @@ def recurrence(
     cu_seqlens: list[int] | None = None,
     l2norm: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(o [1, T, HV, V], final_state [N, HV, V, K]) in float32 on the CPU, computed in float64, on
-    the GPU if the inputs are there: as many steps as the longest sequence has tokens.
+    """Returns (o [1, T, HV, V], final_state [N, HV, V, K]) in float32 on the CPU. They are computed
+    in float64, on the GPU if the inputs are there, in as many steps as the longest sequence has
+    tokens.
 
-    Shapes of the inputs as in `chunk_gated_delta_rule`; `cu_seqlens` as a list, None for one
+    The inputs have the shapes of `chunk_gated_delta_rule`. `cu_seqlens` is a list, or None for one
     sequence of all tokens.
     """
     device = q.device if q.device.type == "cuda" else torch.device("cpu")
@@ -68,8 +69,8 @@ def recurrence(
     if initial_state is not None:
         states.copy_(initial_state.detach().to(device)[longest_first.to(device)])
 
-    # Tokens in the order of their steps: all sequences that are long enough take a step together,
-    # since they know nothing of another, and those are the first ones.
+    # Tokens are in the order of their steps. All sequences that are long enough take a step
+    # together, since they are independent, and they come first.
     steps = torch.arange(max(lengths.tolist(), default=0))[:, None]
     takes_part = steps < lengths
     order = (starts[longest_first] + steps)[takes_part].to(device)
@@ -95,7 +96,7 @@ def recurrence(
 
 
 def relative_error(got: torch.Tensor, expected: torch.Tensor) -> float:
-    """‖got - expected‖ / ‖expected‖, or ‖got‖ where nothing is expected."""
+    """Returns ‖got - expected‖ / ‖expected‖, or ‖got‖ if `expected` is zero."""
     got, expected = got.detach().cpu().double(), expected.detach().cpu().double()
     norm = expected.norm()
     return float((got - expected).norm() / (norm if norm > 0 else 1.0))

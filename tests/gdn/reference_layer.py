@@ -1,4 +1,4 @@
-"""A Gated DeltaNet layer as it is defined: one sequence, token by token, in plain PyTorch."""
+"""The definition of a Gated DeltaNet layer: one sequence, token by token, in plain PyTorch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .oracle import recurrence
 
 
 class ReferenceLayer:
-    """The weights of `layer`, in float32 on the CPU."""
+    """A reference layer with the weights of `layer`, in float32 on the CPU."""
 
     def __init__(self, layer: GDNLayer) -> None:
         self.config = layer.config
@@ -22,8 +22,8 @@ class ReferenceLayer:
         }
 
     def run(self, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """(output [T, hidden_size], conv_state [conv_dim, conv_width - 1], ssm_state [HV, V, K])
-        of a sequence from its first token on."""
+        """Returns (output [T, hidden_size], conv_state [conv_dim, conv_width - 1], ssm_state [HV,
+        V, K]) of a sequence, computed from its first token on."""
         config, weights = self.config, self.weights
         hidden = hidden.detach().cpu().float()
         qkvz = hidden @ weights["in_proj_qkvz"].T

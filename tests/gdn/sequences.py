@@ -1,4 +1,5 @@
-"""Tokens of sequences of any lengths, with what the delta rule takes of each, and what is right."""
+"""Sequences of any lengths, with the delta rule's inputs for each token, and the expected
+results."""
 
 from __future__ import annotations
 
@@ -16,13 +17,14 @@ from .chunks import starts_of
 from .oracle import recurrence, relative_error
 
 TOLERANCE = {torch.bfloat16: 5e-3, torch.float16: 5e-3, torch.float32: 1e-4}
-"""Relative, against the recurrence, of what was rounded to this type before."""
+"""The largest relative error against the recurrence, by the type of the inputs."""
 AROUND_A_CHUNK = [1, 63, 64, 0, 65]
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """All on the device; keys and queries of length one unless made otherwise."""
+    """The inputs of sequences on the device. Keys and queries have length one unless made
+    otherwise."""
 
     lengths: list[int]
     q: torch.Tensor
@@ -42,7 +44,8 @@ class Sequences:
         normalized: bool = True,
         seed: int = 7,
     ) -> Sequences:
-        """`heads`: of keys and of values; `sizes`: of a key and of a value."""
+        """Returns random sequences. `heads` are the numbers of key and value heads; `sizes` are the
+        sizes of a key and of a value."""
         generator = torch.Generator().manual_seed(seed)
         numbers = lambda *shape: torch.randn(1, sum(lengths), *shape, generator=generator)
         (num_heads, num_value_heads), (key_size, value_size) = heads, sizes
@@ -76,7 +79,7 @@ class Sequences:
         return replace(self, **{name: value.to(device) for name, value in self.args.items()})
 
     def tables(self, made_on: str | None) -> ChunkTables:
-        """Of these sequences; None twice for `made_on` None."""
+        """Returns the tables of these sequences; both are None if `made_on` is None."""
         if made_on is None:
             return ChunkTables(None, None)
         if made_on == "host":
@@ -84,19 +87,19 @@ class Sequences:
         return prepare_chunk_tables_on_device(self.cu_seqlens, sum(self.lengths))
 
     def rows(self, n: int) -> slice:
-        """Where the tokens of sequence `n` are."""
+        """Returns the slice of the tokens of sequence `n`."""
         return slice(self.starts[n], self.starts[n + 1])
 
     def in_order(self, order: Sequence[int]) -> Sequences:
-        """The same sequences one behind the other in another order."""
+        """Returns the same sequences in a different order."""
         gather = lambda x: torch.cat([x[:, self.rows(n)] for n in order], 1)
         lengths = [self.lengths[n] for n in order]
         changed = {name: gather(value) for name, value in self.args.items()}
         return replace(self, lengths=lengths, **changed)
 
     def in_one_projection(self, offset: int = 0) -> Sequences:
-        """The same numbers, q, k and v side by side in the rows of one tensor and beta in those of
-        another, where the first `offset` rows belong to somebody else."""
+        """Returns the same numbers with q, k and v side by side in the rows of one tensor, and beta
+        in the rows of another. Their first `offset` rows belong to other tokens."""
 
         def side_by_side(*parts: torch.Tensor) -> tuple[torch.Tensor, ...]:
             rows = torch.cat([part.flatten(2) for part in parts], 2)
@@ -111,19 +114,19 @@ class Sequences:
         return replace(self, q=q, k=k, v=v, beta=beta)
 
     def states(self, count: int | None = None, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """Random ones, by default one for each sequence."""
+        """Returns random states, by default one for each sequence."""
         generator = torch.Generator().manual_seed(11)
         count = len(self.lengths) if count is None else count
         values = torch.randn(count, *self.state_shape, generator=generator)
         return values.to(dtype).to(self.q.device)
 
     def expected(self, states: torch.Tensor | None = None, **changes):
-        """(o, final states) in float32 on the CPU."""
+        """Returns (o, final states) in float32 on the CPU."""
         return recurrence(**self.args, initial_state=states, cu_seqlens=self.starts, **changes)
 
 
 def expect_close(found: torch.Tensor, right: torch.Tensor, dtype: torch.dtype) -> None:
-    """As close as numbers can be that come of inputs of `dtype`."""
+    """Checks that the error is within the tolerance of inputs of `dtype`."""
     assert found.shape == right.shape
     error = relative_error(found, right)
     assert error < TOLERANCE[dtype], f"relative error {error:.1e}"

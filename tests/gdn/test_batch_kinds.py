@@ -1,4 +1,4 @@
-"""GDNAttentionMetadataBuilder on every kind of batch, against plain Python."""
+"""GDNAttentionMetadataBuilder on every kind of batch, compared with plain Python."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ def test_any_batch_and_the_host_says_what_the_device_says(accelerator, requests)
 
 @IN_ALL_WAYS
 def test_hundreds_of_requests_of_all_kinds(accelerator, tables):
-    """More than one number's bits, in no order that repeats."""
+    """The requests' mask needs several words of bits, in an order that doesn't repeat."""
     generator = torch.Generator().manual_seed(3)
     drafts = torch.randint(-3, 4, (300,), generator=generator).clamp(min=-1).tolist()
     lengths = torch.randint(1, 140, (300,), generator=generator).tolist()
@@ -63,7 +63,7 @@ def test_4_decodes_and_prefills_of_64_and_5(accelerator, tables):
 
 @IN_ALL_WAYS
 def test_a_prompt_of_one_token_is_no_decode(accelerator, tables):
-    """It has no state to go on from: what is in its slot was another request's."""
+    """The prompt has no state to continue from: its slot holds a different request's state."""
     metadata = build(accelerator, Requests.of([1, 1, 1], computed=[4, 0, 4]), tables)
     assert (metadata.num_decodes, metadata.num_prefills) == (1, 2)
     assert metadata.prefill_has_initial_state.tolist() == [False, True]

@@ -1,4 +1,4 @@
-"""The benchmark runs all variants, says how it came by its times, and keeps them."""
+"""The benchmark runs all variants, says how it got its times, and stores them."""
 
 import contextlib
 import io
@@ -19,13 +19,14 @@ LAYERS = 2
 
 @pytest.fixture(scope="module")
 def run(accelerator, tmp_path_factory):
-    """(folder, what was printed) of a quick run on a small model of few layers and heads."""
+    """Returns (folder, printed text) of a quick run on a small model of few layers and heads."""
     folder, printed = tmp_path_factory.mktemp("bench"), io.StringIO()
     shallow = replace(GDNWorkload.small(), num_layers=LAYERS, num_v_heads=1)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         patch.setattr(GDNWorkload, "small", lambda: shallow)
         patch.setattr(forward_calls, "HEADS", 4)
-        # The peer changes the process that it is in: test_forward_comparison gives it its own.
+        # The peer changes its process, so test_forward_comparison runs it in a process of
+        # its own.
         patch.setattr(forward_comparison, "missing_peer", lambda: "Without its peer.")
         bench.main(["--quick", "--output", str(folder), "--timelines", str(folder / "timelines")])
     return folder, printed.getvalue()
@@ -41,7 +42,7 @@ def test_every_variant_has_its_costs(accelerator, run):
     assert syncs == {"before": 3 * LAYERS, "cached": 3, "after": 0, "on_device": 0}
     for now in (steps["after"], steps["on_device"]):
         assert min(now["host_us"], now["device_us"]) > 0
-        if accelerator.modelled:  # A clock says other things on a machine that others use too.
+        if accelerator.modelled:  # Clocks are unreliable on a machine with other work.
             assert steps["before"]["device_us"] > steps["cached"]["device_us"] > now["device_us"]
             assert steps["cached"]["host_us"] > benchmark.LOAD_MS * 1e3 > now["host_us"]
     assert steps["after"]["counts"]["h2d_pinned"] == accelerator.pin_memory

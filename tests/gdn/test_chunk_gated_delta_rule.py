@@ -1,4 +1,4 @@
-"""The chunked rule against the definition, token by token, whatever the batch is like."""
+"""The chunked rule compared with the definition, token by token, on any batch."""
 
 from dataclasses import replace
 from itertools import product
@@ -27,7 +27,8 @@ GRID = [
     *((num_seqs, MODEL["heads"], dtype) for num_seqs, dtype in product([1, 5], TOLERANCE)),
     (257, (2, 4), torch.bfloat16),
 ]
-"""Half the heads for so many states, which are in float64 where they are compared with."""
+"""The cases of the grid. 257 sequences use half the heads, since their states are compared in
+float64."""
 
 
 @pytest.mark.gpu
@@ -46,7 +47,8 @@ def test_heads_as_large_as_a_models(accelerator, num_seqs, heads, dtype, state_d
 @pytest.mark.gpu
 @pytest.mark.parametrize("lengths", [[8192], [1024, 7168], [64] * 128, [1] * 7 + [8185]], ids=len)
 def test_the_batches_that_are_measured(accelerator, lengths):
-    """Two value heads of the model's size: the definition takes 8192 steps for as many tokens."""
+    """The test uses two value heads of the model's size, since the definition takes a step for each
+    of 8192 tokens."""
     sequences = Sequences.random(accelerator, lengths, (1, 2), (128, 128), torch.bfloat16)
     right, right_states = sequences.expected()
     for made_on in TABLES:
@@ -76,7 +78,7 @@ def test_heads_of_any_size(accelerator, sizes):
 
 @pytest.mark.parametrize("lengths", [[0], [0, 0], [1], [C - 1], [C], [C + 1], [0, 1, 0]], ids=str)
 def test_trap_7_the_smallest_batches(accelerator, lengths):
-    """A sequence without tokens ends in the state that it begins with."""
+    """A sequence without tokens ends in its initial state."""
     sequences = Sequences.random(accelerator, lengths, heads=(1, 1))
     for made_on in TABLES:
         expect_right(sequences, made_on, sequences.states())
@@ -109,7 +111,7 @@ def test_scale_and_normalisation_are_the_callers_choice(accelerator, l2norm):
 @pytest.mark.parametrize("offset", [0, 3])
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 def test_parts_of_a_projection_of_more_tokens(accelerator, dtype, offset):
-    """As the prefills are behind `offset` decodes."""
+    """Prefills lie so in a projection, after `offset` decodes."""
     sequences = Sequences.random(accelerator, [3, 5], dtype=dtype)
     parts = sequences.in_one_projection(offset)
     assert not parts.q.is_contiguous()
@@ -132,7 +134,7 @@ STRONG = {
 @pytest.mark.parametrize("strong", STRONG.values(), ids=STRONG)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 def test_a_gate_that_forgets_everything(accelerator, dtype, strong, gate):
-    """The ordinary gates behind it are as precise as halves, also where only they are left."""
+    """The ordinary gates after it stay as precise as half types, also where only they are left."""
     sequences = Sequences.random(accelerator, [130, 3, 66], heads=(1, 1), dtype=dtype)
     sequences.g[:, strong] = torch.full_like(sequences.g[:, strong], gate)
     o, final = run(sequences, initial_state=sequences.states())
@@ -143,8 +145,8 @@ def test_a_gate_that_forgets_everything(accelerator, dtype, strong, gate):
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 def test_identical_keys_that_replace_all_there_is(accelerator, dtype):
-    """Each token takes away all that the one before it wrote: of rounded numbers more is left, by
-    as much as outputs are smaller than what cancels in them."""
+    """Each token removes everything that the token before it wrote. Rounding leaves some of it,
+    relative to outputs that are much smaller than what cancels."""
     sequences = Sequences.random(accelerator, [129], heads=(1, 1), dtype=dtype)
     same = replace(
         sequences,
@@ -166,7 +168,8 @@ def test_keys_longer_than_one(accelerator, dtype):
 
 
 BROKEN = slice(3, 4)
-"""Of all tokens: the second of the second sequence. Behind it comes a chunk more."""
+"""The place of the broken token: the second token of the second sequence, which has one more chunk
+after it."""
 
 
 @pytest.mark.parametrize("name", ["q", "k", "v", "g", "beta", "initial_state"])
@@ -190,7 +193,7 @@ def test_nan_stays_in_its_sequence_and_is_seen_there(accelerator, name):
 
 
 def test_sequences_know_nothing_of_one_another(accelerator):
-    """In another order each comes to the very same numbers."""
+    """A sequence gives exactly the same numbers in a different order."""
     sequences = Sequences.random(accelerator, [1, 66, 0, 64, 5], heads=(1, 1))
     order = [3, 0, 4, 2, 1]
     states, other = sequences.states(), sequences.in_order(order)
@@ -227,7 +230,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 def test_gates_of_any_size_in_any_order(accelerator, dtype, kind, seed):
-    """Against the recurrence in float64 on the same rounded inputs."""
+    """The results are compared with the recurrence in float64 on the same rounded inputs."""
     sequences = Sequences.random(accelerator, [70, 1, 19], heads=(1, 1), dtype=dtype)
     random = torch.Generator().manual_seed(seed)
     shape = sequences.g.shape

@@ -1,4 +1,4 @@
-"""The picture of the chunk tables: what it draws is what the tables say."""
+"""The picture of the chunk tables draws what the tables say."""
 
 import re
 from collections import Counter
@@ -28,7 +28,7 @@ lengths_and_chunk_size = (
 
 
 def row(figure, top, opacity=1.0):
-    """[(left, width, colour)] from left to right."""
+    """Returns [(left, width, colour)] of the boxes at height `top`, left to right."""
     return [
         (box.left, box.right - box.left, box.colour)
         for box in boxes(figure, top)

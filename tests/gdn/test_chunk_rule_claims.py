@@ -1,4 +1,5 @@
-"""The chunked rule never waits, never uploads, is captured in a graph, and compiled once."""
+"""Claims about the chunked rule: it never waits, never uploads, can be captured, and compiles
+once."""
 
 from dataclasses import replace
 
@@ -47,7 +48,7 @@ def test_the_host_returns_at_once(accelerator, lengths, made_on):
 
 
 def test_overlapped_calls_each_go_on_from_the_last_states(accelerator):
-    """Steps of two sequences, in one pool, nothing read before all are queued."""
+    """Two sequences take steps in one pool, and nothing is read before all steps are queued."""
     steps, device = 16 if accelerator.modelled else claims.OVERLAPPED_CALLS, accelerator.device
     whole = Sequences.random(accelerator, [steps, 2 * steps], heads=(1, 1), sizes=(16, 16))
     of_two = [torch.tensor([n, steps + 2 * n, steps + 2 * n + 1]) for n in range(steps)]
@@ -72,7 +73,8 @@ def test_overlapped_calls_each_go_on_from_the_last_states(accelerator):
 
 
 def test_a_captured_call_is_replayed_with_other_lengths(accelerator):
-    """With tables made on the device, in buffers that stay; slots and flags are read there too."""
+    """The tables are made on the device, in buffers that stay, and slots and flags are read there
+    too."""
     sequences, device = Sequences.random(accelerator, [70, 0, 60], heads=(1, 1)), accelerator.device
     pool, starts = pool_of(sequences), sequences.cu_seqlens
     slots, flags = integers(device, [0, 1, 2]), flags_on(accelerator, [True] * 3)
@@ -110,7 +112,8 @@ def test_a_captured_call_is_replayed_with_other_lengths(accelerator):
 
 @pytest.mark.gpu
 def test_no_batch_of_a_service_is_compiled_anew(accelerator, monkeypatch):
-    """Whatever its lengths are, and wherever its tokens lie: one for few and many chunks each."""
+    """Lengths and offsets of tokens compile nothing new: there is one kernel for few chunks and one
+    for many."""
     compiled = []
     note = lambda **of: compiled.append(of["repr"])
 

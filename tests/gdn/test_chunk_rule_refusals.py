@@ -1,4 +1,4 @@
-"""What the chunked rule refuses: before anything is launched, and with nothing changed."""
+"""Refusals of the chunked rule: before any launch, and with nothing changed."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from .sequences import Sequences, integers
 
 
 def arguments_of(accelerator):
-    """Good ones, of two sequences in a pool of five slots."""
+    """Returns valid arguments of two sequences in a pool of five slots."""
     sequences = Sequences.random(accelerator, [3, 66], heads=(2, 4), sizes=(16, 16))
     rows, offsets = sequences.tables("host")
     return sequences.args | {
@@ -25,7 +25,7 @@ def arguments_of(accelerator):
 
 
 def transposed(x):
-    """The same numbers, the last two dimensions the other way round in memory."""
+    """Returns the same numbers with the last two dimensions swapped in memory."""
     return x.transpose(-1, -2).contiguous().transpose(-1, -2)
 
 
@@ -146,7 +146,7 @@ def test_what_does_not_fit_is_refused(accelerator, message):
 
 @pytest.mark.parametrize("message", BAD_TOKENS | BAD_STATES)
 def test_nothing_is_made_for_what_is_refused(accelerator, message):
-    """Not even the starts and the tables that nobody gave."""
+    """Missing starts and tables are not made either."""
     args = arguments_of(accelerator)
     args |= {"chunk_indices": None, "chunk_offsets": None} | BAD_ARGUMENTS[message](args)
     call = lambda: chunk_gated_delta_rule(**args)

@@ -1,4 +1,4 @@
-"""Where the chunked rule's sequences go on from, and where they leave their states."""
+"""States of the chunked rule: where sequences start from, and where they leave them."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def test_states_of_either_type_with_gaps_between_them(accelerator, dtype):
 @pytest.mark.parametrize("made_on", ["host", None])
 @pytest.mark.parametrize("end", [70, 5000])
 def test_a_sequence_that_goes_on_behind_the_last_token_ends_there(accelerator, end, made_on):
-    """The host can't see the starts that are on the device."""
+    """The host can't check starts that are on the device."""
     sequences = Sequences.random(accelerator, [3, 66])
     states, starts = sequences.states(), integers(accelerator.device, [0, 3, end])
     tables = sequences.tables(made_on)
@@ -38,7 +38,7 @@ def test_a_sequence_that_goes_on_behind_the_last_token_ends_there(accelerator, e
 SLOTS = [5, -1, 2, NUM_SLOTS, 4, 0, 2**31 - 1, -(2**31)]
 HAS_STATE = [True, True, False, True, False, True, False, False]
 IN_POOL = [3, 2, 65, 1, 0, 2, 1, 2]
-"""Lengths. The fifth sequence has a slot and no tokens."""
+"""Lengths of sequences in a pool. The fifth sequence has a slot and no tokens."""
 
 
 @pytest.mark.parametrize("flags", [None, HAS_STATE], ids=["all go on", "some start anew"])
@@ -74,7 +74,7 @@ def test_a_sequence_without_tokens_may_share_its_slot(accelerator):
 
 @pytest.mark.sim
 def test_a_slot_of_two_sequences_is_seen(accelerator):
-    """A GPU isn't asked: one of the two writes last."""
+    """Only sim detects this; on a GPU one of the two sequences writes last."""
     sequences = Sequences.random(accelerator, [0, 3, 65, 1])
     was, pool = pool_of(sequences), pool_of(sequences)
     states = {"initial_state": pool, "state_indices": integers(accelerator.device, [1, 2, 1, 2])}
@@ -96,7 +96,7 @@ def test_without_final_states_the_pool_is_only_read(accelerator):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 def test_a_pool_that_is_a_part_of_a_larger_one(accelerator, dtype):
-    """As where a slot holds the states of other things too. What is written is rounded to it."""
+    """A slot may hold other states too. States are rounded to the pool's type."""
     sequences = Sequences.random(accelerator, [3, 66])
     whole = torch.full((NUM_SLOTS, 3, 32, 16), torch.nan, dtype=dtype).to(accelerator.device)
     was, pool = pool_of(sequences, dtype), whole[:, :2]

@@ -1,4 +1,4 @@
-"""Trap 4: a table and the kernels that share it have chunks of one size. Nothing crashes if not."""
+"""Trap 4: a table and its kernels must have one chunk size. Nothing crashes if they differ."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ from .oracle import relative_error
 from .sequences import Sequences, expect_close
 
 FAR_OFF = 0.05
-"""Ten times the relative error that is usually borne with in half precision."""
+"""Ten times the usual tolerance for the relative error in half precision."""
 
 
 def tables_of_size(sequences, chunk_size):
@@ -33,7 +33,8 @@ def tables_of_size(sequences, chunk_size):
 
 
 def outputs_from_sums_of(sequences, chunk_size):
-    """As all ops but the first compute them, which have chunks of FLA_CHUNK_SIZE."""
+    """Returns outputs where only the first op has chunks of `chunk_size`; all others have
+    FLA_CHUNK_SIZE."""
     q, k, v, g, beta = sequences.args.values()
     starts = sequences.cu_seqlens
     d = chunk_local_cumsum(g, chunk_size, starts)
@@ -44,7 +45,7 @@ def outputs_from_sums_of(sequences, chunk_size):
 
 
 def test_trap_4_sums_over_chunks_of_another_size_give_wrong_outputs(accelerator):
-    """They have the shape of the right ones, and every number is finite."""
+    """The wrong outputs look right: same shape, all finite."""
     sequences = Sequences.random(accelerator, [130], heads=(1, 1))
     right, _ = sequences.expected()
     expect_close(outputs_from_sums_of(sequences, FLA_CHUNK_SIZE), right, torch.float32)
@@ -55,8 +56,8 @@ def test_trap_4_sums_over_chunks_of_another_size_give_wrong_outputs(accelerator)
 
 
 def test_trap_4_a_table_of_larger_chunks_leaves_tokens_out(accelerator):
-    """What a kernel does that doesn't look at how long the table is: of each chunk of 128 it takes
-    the first 64 tokens, of where chunks of 64 would be."""
+    """A kernel that ignores the table's chunk size takes its rows for chunks of 64, so the second
+    half of the tokens is left out."""
     sequences = Sequences.random(accelerator, [256])
     sums = torch.zeros_like(sequences.g)
     rows = tables_of_size(sequences, 128).chunk_indices
@@ -91,7 +92,8 @@ def test_each_chunk_size_has_its_own_table(accelerator):
 
 
 def test_what_the_lengths_leave_open_no_length_of_a_table_shows():
-    """Which is why there is one constant, and one table for all kernels."""
+    """No check of the table's length can find the mistake, so there is one constant and one table
+    for all kernels."""
     starts = starts_of([1, 1, 126])
     of_others = plan_chunk_tables(starts, 128).arrays["chunk_indices"]
     own = plan_chunk_tables(starts).arrays["chunk_indices"]
@@ -100,8 +102,8 @@ def test_what_the_lengths_leave_open_no_length_of_a_table_shows():
 
 
 def test_what_is_wrong_stays_in_its_place(accelerator):
-    """Tables that pass for the right ones, and have fewer chunks than are there: no kernel writes
-    behind what was made for so many. (Sim looks; on a GPU it would be another tensor.)"""
+    """The tables pass the checks but have too few chunks. No kernel may write past memory made for
+    them. (Sim checks this; on a GPU the write would hit a different tensor.)"""
     sequences = Sequences.random(accelerator, [1, 1, 126])
     tables = tables_of_size(sequences, 128)
     chunk_gated_delta_rule(**sequences.args, cu_seqlens=sequences.cu_seqlens, **tables._asdict())

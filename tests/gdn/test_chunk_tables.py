@@ -1,4 +1,4 @@
-"""The chunk tables of the host, against two loops, and the traps of making them."""
+"""The chunk tables of the host, compared with two loops, and the traps of making them."""
 
 from itertools import product
 
@@ -24,7 +24,8 @@ AROUND_A_CHUNK = (0, 1, 2, 15, 16, 17, 63, 64, 65, 128, 129, 200)
 
 
 def host_tables(lengths, chunk_size=64):
-    """As upstream's two functions make them, and the plan of both at once."""
+    """Returns the tables by upstream's two functions, after a check that the plan of both is
+    equal."""
     starts = starts_of(lengths)
     apart = ChunkTables(
         gdn.prepare_chunk_indices(starts, chunk_size),
@@ -92,7 +93,7 @@ def test_the_host_returns_at_once_also_with_4096_sequences(accelerator):
 
 def test_trap_1_zero_length_sequences_keep_their_place(accelerator):
     def textbook_sequence_ids(lengths):
-        """Naive: a new sequence wherever a chunk 0 is."""
+        """Starts a new sequence at every chunk 0, which is naive."""
         chunks = np.concatenate([np.arange(-(-length // 64)) for length in lengths])
         return (np.cumsum(chunks == 0) - 1).tolist()
 
@@ -107,7 +108,7 @@ def test_trap_3_the_upload_is_pinned_and_its_source_is_free_at_once(accelerator)
     device, starts = accelerator.device, starts_of([64] * LARGE)
 
     def naive_upload():
-        """Does not block, it says; but what it sends is pageable."""
+        """Copies with non_blocking=True, but from pageable memory."""
         table = gdn.prepare_chunk_indices(starts)
         return table.to(device, non_blocking=True)
 
@@ -120,7 +121,7 @@ def test_trap_3_the_upload_is_pinned_and_its_source_is_free_at_once(accelerator)
     source = np.empty(4, np.int32)
 
     def our_upload(lengths):
-        """From a buffer that holds something else as soon as the upload is queued."""
+        """Uploads from a buffer that is overwritten as soon as the upload is queued."""
         source[:] = starts_of(lengths)
         tables = upload_chunk_tables(source, device)
         source[:] = -1
@@ -145,12 +146,12 @@ def test_trap_7_the_smallest_and_the_odd_batches(accelerator, lengths):
 
 def test_trap_7_thousands_of_sequences_are_no_more_python_than_eight():
     def naive_plan(starts):
-        """A Python loop of aranges."""
+        """Plans by a Python loop of aranges."""
         chunks = [np.arange(-(-length // 64)) for length in np.diff(starts).tolist()]
         return np.concatenate(chunks)
 
     def python_of(plan, num_seqs):
-        """While these many sequences are planned."""
+        """Returns the Python instructions of planning `num_seqs` sequences."""
         starts = starts_of(np.random.default_rng(3).integers(0, 130, num_seqs))
         return instructions_of(lambda: plan(starts))
 
@@ -228,7 +229,7 @@ def test_a_chunk_size_that_no_kernel_has_is_refused(accelerator, chunk_size):
 
 
 LENGTHS = [100, 0, 300]
-"""Of the tables that the checks below look at: 7 chunks; 7 to 9 are possible."""
+"""The lengths of the tables that the checks below use: 7 chunks; 7 to 9 are possible."""
 
 
 def checked(accelerator, num_seqs=3, num_tokens=400, chunk_size=64, **other):

@@ -1,4 +1,4 @@
-"""The convolution's decode step against loops in PyTorch, and against the convolution itself."""
+"""The convolution's decode step, compared with loops in PyTorch and with the convolution itself."""
 
 from dataclasses import dataclass, replace
 
@@ -45,8 +45,9 @@ class Batch:
         return [0, *torch.tensor(self.lengths, dtype=torch.int64).cumsum(0).tolist()]
 
     def expected(self, first_slots, slots_behind):
-        """(output, conv_states). `first_slots`: where each sequence goes on from, or None for one
-        that is not computed; `slots_behind`: where each of its tokens leaves its state, or None."""
+        """Returns (output, conv_states). `first_slots` has the slot that each sequence starts from,
+        or None for a sequence that is not computed. `slots_behind` has the slot for the state after
+        each token, or None."""
         output, conv_states = torch.zeros_like(self.x), self.conv_states.clone()
         width = self.weight.shape[1]
         for n, length in enumerate(self.lengths):
@@ -67,7 +68,7 @@ class Batch:
         return output, conv_states
 
     def expected_of(self, slots):
-        """Of one slot for each sequence."""
+        """Returns `expected` with one slot for each sequence."""
         behind = [[slot] * length for slot, length in zip(slots, self.lengths, strict=True)]
         return self.expected(slots, behind)
 
@@ -87,7 +88,7 @@ def integers(accelerator, values):
 
 
 def run(accelerator, batch, slots, accepted=None, with_starts=True, **changes):
-    """(output, conv_states) on the device."""
+    """Returns (output, conv_states) on the device."""
     args = batch.on(accelerator) | changes
     output = causal_conv1d_update(
         **args,
@@ -146,7 +147,7 @@ def test_a_slot_out_of_range_gives_zeros_and_writes_nothing(accelerator, slot):
 
 
 SLOT_TABLE = [[4, 1, 7], [0, 8, 3]]
-"""Of two sequences with up to two drafts."""
+"""The slots of two sequences with up to two drafts."""
 
 
 @pytest.mark.parametrize("width", [2, 3, 4])
@@ -165,7 +166,7 @@ def test_a_number_of_accepted_tokens_without_a_column_touches_nothing(accelerato
 
 
 def test_drafts_without_a_slot_are_computed_and_not_kept(accelerator):
-    """A draft whose slot is a pad, and one beyond the row of slots."""
+    """One draft's slot is a pad, and one draft is past the end of the row of slots."""
     batch = Batch.random([4])
     found = run(accelerator, batch, [[4, -1, 7]], [1])
     expect_close(found, batch.expected([4], [[4, None, 7, None]]))
@@ -190,19 +191,19 @@ SHARED_SLOTS = {
 @pytest.mark.sim
 @pytest.mark.parametrize(("lengths", "slots", "accepted"), SHARED_SLOTS.values(), ids=SHARED_SLOTS)
 def test_a_slot_of_two_sequences_is_seen(accelerator, lengths, slots, accepted):
-    """A GPU isn't asked: one of the two writes last."""
+    """Only sim detects this; on a GPU one of the two sequences writes last."""
     with pytest.raises(RuntimeError, match="two sequences with tokens have one slot: give each"):
         run(accelerator, Batch.random(lengths), slots, accepted)
 
 
 def test_slots_that_no_token_writes_may_be_shared(accelerator):
-    """Those of sequences without tokens, of drafts that there are not, and -1."""
+    """Sequences without tokens, missing drafts and -1 write to no slot."""
     run(accelerator, Batch.random([0, 2, 1, 1]), [0, 0, -1, -1])
     run(accelerator, Batch.random([1, 1]), [[0, 3], [1, 3]], [1, 1])
 
 
 def test_tokens_behind_the_last_sequence_give_zeros(accelerator):
-    """As in a batch that is padded for a graph, whatever lies there."""
+    """A batch that is padded for a graph ends with tokens of any content."""
     batch = Batch.random([2, 1])
     x = batch.on(accelerator)["x"]
     padded = torch.cat([x, torch.full_like(x, torch.nan)])
@@ -214,7 +215,7 @@ def test_tokens_behind_the_last_sequence_give_zeros(accelerator):
 
 @pytest.mark.parametrize("length", [4, 5000, 2**30])
 def test_a_sequence_that_goes_on_behind_the_last_token_ends_there(accelerator, length):
-    """The host can't see the starts that are on the device."""
+    """The host can't check starts that are on the device."""
     batch = Batch.random([2, 3])
     found = run(accelerator, replace(batch, lengths=[2, length]), [4, 0])
     expect_close(found, batch.expected_of([4, 0]))
@@ -293,7 +294,8 @@ def test_one_launch_and_nobody_waits(accelerator):
 
 
 def test_the_modelled_time_is_that_of_a_state_for_each_drafted_token(accelerator, monkeypatch):
-    """Read once for a sequence, and written once for it or for each of its tokens."""
+    """A state is read once for a sequence, and written once for the sequence or for each of its
+    tokens."""
     works = []
     keep = lambda *args, work, **constants: works.append(work())
     monkeypatch.setattr(conv_update, "launch", keep)

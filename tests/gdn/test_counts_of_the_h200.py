@@ -1,4 +1,4 @@
-"""What sim counts is what the H200 did: a prefill step of 24 layers, in all four variants."""
+"""Sim's counts match the H200: a prefill step of 24 layers, in all four variants."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The chunk tables that a kernel makes, against those of the host."""
+"""The chunk tables that a kernel makes, compared with the host's."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def on_device(accelerator, lengths):
 
 
 def buffers(accelerator, num_rows, num_seqs):
-    """Tables for `out`, with what another step may have left in them."""
+    """Returns tables for `out`, with numbers as an earlier step may have left them."""
     return ChunkTables(
         torch.full((num_rows, 2), 7, dtype=torch.int32, device=accelerator.device),
         torch.full((num_seqs + 1,), 7, dtype=torch.int64, device=accelerator.device),
@@ -106,7 +106,8 @@ def test_unchecked_for_chunks_of_any_size(accelerator, chunk_size):
 
 
 def searched_by_pytorch(cu_seqlens, num_tokens):
-    """What the hint of the kata `device_tables` describes: nobody needs Triton to solve it."""
+    """Returns the rows as the hint of the kata `device_tables` makes them, which needs no
+    Triton."""
     offsets = prepare_chunk_offsets(cu_seqlens)
     num_rows = most_chunks(len(cu_seqlens) - 1, num_tokens)
     row = torch.arange(num_rows, device=cu_seqlens.device)

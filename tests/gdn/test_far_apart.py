@@ -1,4 +1,4 @@
-"""Offsets beyond 32 bits: the kernels give what they give for the same numbers close together."""
+"""Offsets beyond 32 bits: results equal those of the same numbers close together."""
 
 import pytest
 import torch
@@ -35,7 +35,7 @@ def spread(accelerator, monkeypatch):
 
 @pytest.fixture
 def numbers(spread):
-    """numbers(*shape): random ones, where the kernels can read them."""
+    """Returns numbers(*shape), which returns random numbers that the kernels can read."""
     device = spread(torch.zeros(1)).device
     random = torch.Generator().manual_seed(2)
     return lambda *shape: torch.randn(shape, generator=random).to(device)
@@ -50,7 +50,7 @@ def expect_same(found, right):
 
 
 def tokens(numbers, num_tokens, size=16):
-    """Of one head, by the arguments' names."""
+    """Returns the inputs of one head, by the arguments' names."""
     return {
         "q": numbers(1, num_tokens, 1, size),
         "k": torch.nn.functional.normalize(numbers(1, num_tokens, 1, size), dim=-1),
@@ -84,7 +84,7 @@ def test_what_the_recurrence_writes(numbers):
         {name: tensor.expand(1, count, *tensor.shape[2:]) for name, tensor in one.items()}
         for count in (num_tokens, 2)
     )
-    starts = integers(num_tokens - 2, num_tokens - 1)(one["q"])  # And zeros behind.
+    starts = integers(num_tokens - 2, num_tokens - 1)(one["q"])  # Zeros follow.
     right, _ = fused_recurrent_gated_delta_rule(**last, cu_seqlens=starts - starts[0])
     found, _ = fused_recurrent_gated_delta_rule(**many, cu_seqlens=starts)
     expect_same(found[:, -2:], right)
@@ -125,13 +125,14 @@ SINGLE_OPS = {
         ],
     ),
 }
-"""By what comes out: the numbers of a token in the largest tensor, of two heads, and the op."""
+"""The ops by their output: how many numbers a token has in the largest tensor, for two heads, and
+the op."""
 
 
 @pytest.mark.gpu_memory(44)
 @pytest.mark.parametrize(("size", "op"), SINGLE_OPS.values(), ids=SINGLE_OPS)
 def test_a_single_op_on_the_last_of_many_tokens(numbers, monkeypatch, size, op):
-    # A row for each chunk of the others would take the interpreter minutes.
+    # Rows for the chunks of all other tokens would take the interpreter minutes.
     monkeypatch.setattr("solutions.gdn.rule.arguments.check_tables", lambda *args: None)
     shapes = {"g": (), "beta": (), "A": (64,), "w": (16,)}
     last = {name: numbers(1, 2, 2, *shape).abs() for name, shape in shapes.items()}
@@ -139,7 +140,7 @@ def test_a_single_op_on_the_last_of_many_tokens(numbers, monkeypatch, size, op):
 
     def result(num_tokens):
         def of(name):
-            """Whatever lies in memory, and behind it the last two tokens."""
+            """Returns uninitialised memory, followed by the last two tokens."""
             if name == "k":
                 return k.expand(1, num_tokens, 2, 16)
             many = last[name].new_empty(1, num_tokens, 2, *shapes[name])
@@ -185,7 +186,7 @@ def test_what_the_convolution_writes(numbers):
     x, states = numbers(1, dim), numbers(1, dim, 1)
     args = {"weight": numbers(dim, 2), "bias": None, "activation": None}
     args |= {"state_indices": integers(0)(x)}
-    starts = integers(num_tokens - 2, num_tokens - 1)(x)  # And zeros behind.
+    starts = integers(num_tokens - 2, num_tokens - 1)(x)  # Zeros follow.
     right = causal_conv1d_update(
         x.expand(2, dim), conv_states=states.clone(), query_start_loc=starts - starts[0], **args
     )
@@ -213,7 +214,7 @@ def test_the_gated_norm(spread, numbers):
 
 @pytest.mark.gpu
 def test_states_between_chunks(accelerator):
-    """The last of so many sequences, of a chunk each, gives what it gives alone."""
+    """The last of many sequences, which have one chunk each, gives the same result as alone."""
     num_seqs, heads, size = 4100, 32, 128
     assert num_seqs * heads * size * size > HALF
     random = torch.Generator().manual_seed(3)

@@ -1,4 +1,4 @@
-"""Ours and the peer's forward are called alike, and what is said of them follows from the times."""
+"""Our forward and the peer's are called alike, and the report follows from the times."""
 
 import io
 import json
@@ -133,7 +133,7 @@ def test_what_a_peer_lacks_is_said_in_a_sentence(monkeypatch):
 
 
 def put_peer(monkeypatch):
-    """A package in its place."""
+    """Puts a fake package in the peer's place."""
     for name in ("fla", "fla.ops", "fla.ops.gated_delta_rule"):
         module = ModuleType(name)
         module.__spec__ = ModuleSpec(name, None)
@@ -152,7 +152,8 @@ def token_by_token(
     use_qk_l2norm_in_kernel,
     cu_seqlens,
 ):
-    """As the peer takes its arguments: states are [N, H, K, V], starts int64."""
+    """Computes the rule from arguments in the peer's layout: states are [N, H, K, V], starts
+    int64."""
     assert cu_seqlens.dtype == torch.int64
     o, states = recurrence(
         *(q, k, v, g, beta),
@@ -182,7 +183,7 @@ def test_both_are_as_right_as_their_types_allow(accelerator, few_heads, monkeypa
 
 
 class CountingClock:
-    """The first call takes 1 us, the next one 2 us, and so on."""
+    """A clock on which the first call takes 1 us, the next 2 us, and so on."""
 
     def __init__(self, accelerator):
         self.calls = 0
@@ -254,7 +255,7 @@ forward_comparison.compare_forward(gpu, Console(width=200), Path(sys.argv[1]), r
 
 @pytest.mark.gpu
 def test_a_quick_run_on_a_gpu(accelerator, tmp_path):
-    """In a process of its own, and not even imported here: see conftest.py."""
+    """The peer runs in a process of its own, and is not imported here: see conftest.py."""
     command = [sys.executable, "-c", QUICK_RUN, str(tmp_path)]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr[-2000:]

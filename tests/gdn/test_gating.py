@@ -1,4 +1,4 @@
-"""The gates against PyTorch in double precision."""
+"""The gates, compared with PyTorch in double precision."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def random_args(accelerator, num_tokens, num_heads, dtype=torch.float32, spread=
 
 
 def expected(A_log, a, b, dt_bias):
-    """(g, beta) of the same numbers."""
+    """Returns (g, beta) of the same numbers."""
     A_log, a, b, dt_bias = (tensor.cpu().double() for tensor in (A_log, a, b, dt_bias))
     g = -A_log.exp() * torch.nn.functional.softplus(a + dt_bias, threshold=50.0)
     return g[None].float(), b.sigmoid()[None].float()
@@ -50,7 +50,7 @@ def test_an_empty_batch_is_nothing(accelerator):
 
 @pytest.mark.parametrize("x", [-80.0, -20.0, -9.0, 0.0, 19.9, 20.1, 100.0, 1e30])
 def test_softplus_is_exact_where_one_plus_exp_is_not(accelerator, x):
-    """Far below 0 it is exp(x), far above it is x; neither is lost to 1 + exp(x)."""
+    """Softplus is exp(x) far below 0 and x far above 0; computing 1 + exp(x) would lose either."""
     args = random_args(accelerator, 1, 1)
     for name, value in (("A_log", 0.0), ("a", x), ("dt_bias", 0.0)):
         args[name].fill_(value)

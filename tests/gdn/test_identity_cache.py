@@ -1,4 +1,4 @@
-"""The tables as they were: right, but waited for; and what a cache by identity is worth."""
+"""The tables before the change: right, but with waits; and the value of a cache by identity."""
 
 import gc
 import weakref
@@ -29,13 +29,13 @@ def on_device(accelerator, lengths):
 
 
 def waits(accelerator, call):
-    """(host syncs, downloads, pageable uploads) of one call, after a first one."""
+    """Returns (host syncs, downloads, pageable uploads) of one call, after a first call."""
     counts = claims.counts_of(accelerator, call)
     return counts["host_syncs"], counts["d2h"], counts["h2d_pageable"]
 
 
 class Calls:
-    """`make`, behind a cache by identity, and how often it was called."""
+    """A function `make` with a cache by identity, and the number of its calls."""
 
     def __init__(self, make):
         self.make, self.number = make, 0
@@ -70,7 +70,7 @@ def test_each_call_read_the_starts_back_and_uploaded(accelerator):
 
 def test_a_cache_left_the_waits_to_the_first_of_24_layers(accelerator):
     def step(indices, offsets):
-        """The starts come in a new tensor, which all layers get."""
+        """Passes the starts in a new tensor to all layers."""
         starts = on_device_already.clone()
         for _ in range(LAYERS):
             indices(starts, 64)
@@ -102,7 +102,7 @@ def test_trap_2_fresh_slices_are_never_found_and_keep_their_buffer_alive(acceler
     assert naive.number == LAYERS
 
     def still_there_after(prepare, buffer):
-        """Whether the starts outlive the step that they were for."""
+        """Returns True if the starts outlive their step."""
         part = buffer[:3]
         tables = prepare(part)
         remembered = weakref.ref(part)
@@ -132,7 +132,7 @@ def test_a_thread_that_asks_meanwhile_changes_no_answer_of_the_cache(monkeypatch
 
 
 def arguments(accelerator, lengths, size=16):
-    """Of the op, for one head."""
+    """Returns the op's arguments for one head."""
     random = np.random.default_rng(0)
     num_tokens = sum(lengths)
     numbers = lambda *shape: torch.from_numpy(random.standard_normal(shape, dtype=np.float32))

@@ -1,4 +1,4 @@
-"""A layer, step by step, against one that is given whole sequences, token by token."""
+"""A layer that runs step by step, compared with one that gets whole sequences, token by token."""
 
 from dataclasses import dataclass, replace
 
@@ -17,15 +17,15 @@ from .oracle import relative_error
 from .reference_layer import ReferenceLayer
 
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2}
-"""Relative, of one request's outputs. Where the rule's are small the norm behind it makes rounding
-larger; float32 shows that it is rounding."""
+"""The largest relative error of one request's outputs. If the rule's outputs are small, the norm
+after it makes rounding larger; float32 shows that it is only rounding."""
 EACH_WAY = pytest.mark.parametrize(
     ("tables", "dtype"),
     [*((tables, torch.float32) for tables in TABLES), ("host", torch.bfloat16)],
     ids=str,
 )
 DRAFTS = 3
-"""Of one request, at most: each has one slot more."""
+"""The most drafts of a request, which needs one more slot for each."""
 
 
 def make_layer(accelerator, dtype=torch.float32, **changes):
@@ -41,8 +41,8 @@ def random_hidden(config, num_tokens, seed=0):
 
 @dataclass(frozen=True)
 class Part:
-    """What one sequence does in a step: its next `length` tokens, or one and `drafts`, of which the
-    first `accepted`, itself included, turn out to be its next tokens."""
+    """A sequence's part of a step: its next `length` tokens, or one token and `drafts`. The first
+    `accepted` of the latter, the token included, turn out to be the sequence's next tokens."""
 
     sequence: int
     length: int = 1
@@ -51,12 +51,12 @@ class Part:
 
 
 class Served:
-    """Sequences that a layer serves, step by step. Each output is compared with the reference."""
+    """Sequences that a layer serves step by step. Each output is compared with the reference."""
 
     def __init__(self, accelerator, layer, lengths, tables="host"):
         self.accelerator, self.layer, self.tables = accelerator, layer, tables
         self.state = GDNState.zeros(layer.config, accelerator.device)
-        # A slot holds what whoever had it before left there.
+        # A slot holds what its previous request left there.
         for states in (self.state.conv_states, self.state.ssm_states):
             states.fill_(7.0)
         self.hidden = [
@@ -67,13 +67,14 @@ class Served:
         self.accepted = [1] * len(lengths)
 
     def slots(self, sequence):
-        """Not in order, and none of them shared."""
+        """Returns the sequence's slots, which are unordered and not shared."""
         last = self.layer.config.num_slots - 1
         return [last - sequence - len(self.hidden) * column for column in range(1 + DRAFTS)]
 
     def requests(self, parts, padding=0):
-        """A speculative request has all its slots in each step: the one to go on from may be that
-        of a draft, where this step has fewer drafts than the last one."""
+        """Returns the requests of a step. A speculative request has all its slots in each step,
+        since it may continue from the slot of a draft even if this step has fewer drafts than the
+        last one."""
         requests = Requests.of(
             [part.length if part.drafts < 0 else 1 + part.drafts for part in parts],
             [self.done[part.sequence] for part in parts],
@@ -89,7 +90,7 @@ class Served:
         return replace(requests, slots=rows, accepted=accepted)
 
     def hidden_of(self, part):
-        """Drafts that are rejected are anything."""
+        """Returns the hidden states of a part; rejected drafts have random ones."""
         done, hidden = self.done[part.sequence], self.hidden[part.sequence]
         if part.drafts < 0:
             return hidden[done : done + part.length]
@@ -97,7 +98,7 @@ class Served:
         return torch.cat([hidden[done : done + part.accepted], rejected])
 
     def batch(self, parts, padding_rows=0):
-        """[T, hidden_size] on the device."""
+        """Returns [T, hidden_size] on the device."""
         rows = [self.hidden_of(part) for part in parts]
         padding = random_hidden(self.layer.config, padding_rows, seed=98)
         return torch.cat([*rows, padding]).to(self.accelerator.device)
@@ -111,7 +112,7 @@ class Served:
         self.expect(output.cpu(), parts)
 
     def expect(self, output, parts):
-        """Of the tokens that are no rejected drafts, and zeros behind the batch."""
+        """Checks the outputs of all tokens except rejected drafts, and zeros after the batch."""
         row = 0
         for part in parts:
             taken = part.length if part.drafts < 0 else part.accepted
@@ -124,7 +125,8 @@ class Served:
         assert not output[row:].any()
 
     def expect_states(self):
-        """Behind the last tokens of all sequences, and nothing in the slots of nobody."""
+        """Checks the states after the last token of each sequence, and that unused slots are
+        unchanged."""
         used = []
         for sequence, (_, conv_state, ssm_state) in enumerate(self.right):
             assert self.done[sequence] == len(self.hidden[sequence])
@@ -196,7 +198,7 @@ def test_speculative_requests_of_their_own_lengths(accelerator):
 
 @EACH_WAY
 def test_speculative_requests_beside_all_others(accelerator, tables, dtype):
-    """Each kind's tokens come back to their places in the batch."""
+    """The outputs of each kind of request return to their places in the batch."""
     served = Served(accelerator, make_layer(accelerator, dtype), [7, 4, 12, 8], tables)
     served.step(Part(0, 2), Part(1, 2), Part(3, 2))
     served.step(
@@ -302,7 +304,7 @@ def test_a_forward_neither_waits_nor_uploads(accelerator, kind, tables):
 
 @pytest.mark.parametrize("kind", ["decodes", "drafts"])
 def test_a_step_of_decodes_is_seven_launches(accelerator, kind):
-    """Three products, the gates, the convolution, the delta rule, and the norm."""
+    """The seven are three products, the gates, the convolution, the delta rule, and the norm."""
     served = Served(accelerator, make_layer(accelerator), [3, 4])
     served.step(Part(0, 2), Part(1, 2))
     metadata = build(accelerator, served.requests(BATCHES[kind]))
@@ -312,7 +314,8 @@ def test_a_step_of_decodes_is_seven_launches(accelerator, kind):
 
 
 def capture(accelerator, served, parts):
-    """(graph, metadata, hidden, output) of a step that nobody takes: it has no slots."""
+    """Returns (graph, metadata, hidden, output) of a step that has no slots and changes no
+    state."""
     metadata, hidden = build(accelerator, served.requests(parts)), served.batch(parts)
     for slots in (metadata.non_spec_state_indices, metadata.spec_state_indices):
         if slots is not None:
@@ -326,7 +329,8 @@ def capture(accelerator, served, parts):
 
 
 def test_a_captured_step_of_decodes_serves_other_requests(accelerator):
-    """Fewer than when it was captured, and in other slots: all of it is read on the device."""
+    """The replay has fewer requests than the capture, in different slots: all are read on the
+    device."""
     served = Served(accelerator, make_layer(accelerator), [4, 3, 4])
     served.step(Part(0, 2), Part(1, 2), Part(2, 2))
     graph, metadata, hidden, output = capture(accelerator, served, [Part(0), Part(1), Part(2)])
@@ -375,7 +379,7 @@ def test_the_chunked_rule_gets_the_tables_of_the_step(accelerator):
 
 
 def test_before_gives_the_same(accelerator):
-    """Its tables are made anew in each layer, from the same starts."""
+    """The version before the change makes its tables again in each layer, from the same starts."""
     layer = make_layer(accelerator)
     layer.chunk_gated_delta_rule = before.chunk_gated_delta_rule
     served = Served(accelerator, layer, [70, 5])

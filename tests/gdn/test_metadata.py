@@ -1,4 +1,4 @@
-"""GDNAttentionMetadataBuilder: never a wait, one upload or none, and the traps."""
+"""GDNAttentionMetadataBuilder never waits, uploads at most once, and avoids the traps."""
 
 from dataclasses import replace
 
@@ -57,7 +57,7 @@ def test_speculative_requests_alone_need_nothing_new(accelerator):
 @pytest.mark.gpu
 @IN_ALL_WAYS
 def test_the_host_returns_at_once_also_with_4096_requests(accelerator, tables):
-    """A mask of so many requests reaches the device by 64 launches."""
+    """A mask of 4096 requests reaches the device by 64 launches."""
     call = call_of(accelerator, many_requests(), tables)
     claims.expect_host_returns(accelerator, call)
 
@@ -107,7 +107,7 @@ def different_batch(step):
     ids=["decodes and prefills", "prefills", "padded decodes", "speculative and prefills"],
 )
 def test_a_replayed_graph_makes_the_metadata_of_what_is_there_then(accelerator, captured, replayed):
-    """What is fixed are the counts, and which requests are speculative."""
+    """A graph fixes only the counts, and which requests are speculative."""
     builder = GDNAttentionMetadataBuilder(accelerator.device, "device")
     common, later = captured.common(accelerator), replayed.common(accelerator)
     speculation = captured.speculation(accelerator)
@@ -123,7 +123,7 @@ def test_a_replayed_graph_makes_the_metadata_of_what_is_there_then(accelerator, 
 
 
 def tokens_of(chunk_indices, starts):
-    """Which tokens the kernels work on, chunk by chunk."""
+    """Returns the tokens that the kernels work on, chunk by chunk."""
     tokens = []
     for sequence, chunk in chunk_indices:
         first = starts[sequence] + chunk * FLA_CHUNK_SIZE
@@ -141,7 +141,7 @@ def test_trap_5_tables_come_from_the_rebased_starts_of_the_prefills(accelerator,
     of_the_prefills = list(range(512 + 300))
     assert tokens_of(rows, rebased) == of_the_prefills
 
-    # The slice as it is counts from the batch's first token, not from the prefills'.
+    # The plain slice counts from the batch's first token, not from the first prefill's.
     slice_as_it_is = requests.starts[3:]
     assert tokens_of(rows, slice_as_it_is) == list(range(3, 815)) != of_the_prefills
     with pytest.raises(ValueError, match="starts at 3"):
@@ -160,13 +160,14 @@ def test_trap_6_tables_are_made_after_speculation_turned_decodes_into_prefills(a
     starts = metadata.prefill_query_start_loc.tolist()
     assert tokens_of(rows, starts) == list(range(67))
 
-    # Before: two decodes and a prefill. Of its two chunks one is empty now, the other a decode's.
+    # The version before has two decodes and a prefill. Of its two chunks one is empty now, the
+    # other a decode's.
     before = build(accelerator, Requests.of([1, 1, 65]), tables)
     assert (before.num_decodes, before.num_prefills) == (2, 1)
     rows_before = before.chunk_indices.tolist()
     assert rows_before == [[0, 0], [0, 1]]
     assert tokens_of(rows_before, starts) == [0]
-    # And by length alone the speculative request is a prefill too.
+    # By length alone the speculative request would be a prefill too.
     by_length = build(accelerator, Requests.of([1, 1, 65, 4]), tables)
     assert (by_length.num_prefills, by_length.num_prefill_tokens) == (2, 69)
 
@@ -174,7 +175,7 @@ def test_trap_6_tables_are_made_after_speculation_turned_decodes_into_prefills(a
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 200])
 def test_any_mask_reaches_the_device_as_arguments_of_kernels(accelerator, size):
     mask = np.random.default_rng(size).random(size) < 0.5
-    mask[63:64] = True  # the sign of a word
+    mask[63:64] = True  # the sign bit of a word
     call = lambda: mask_on_device(mask, accelerator.device)
     assert call().tolist() == mask.astype(int).tolist()
     claims.expect_no_wait(accelerator, call, pinned_uploads=0)

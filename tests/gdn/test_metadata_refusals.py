@@ -1,4 +1,4 @@
-"""What GDNAttentionMetadataBuilder refuses, and that it does so before anything is uploaded."""
+"""Refusals of GDNAttentionMetadataBuilder, before anything is uploaded."""
 
 from dataclasses import replace
 
@@ -56,7 +56,8 @@ BAD_BATCHES = {
 
 
 def changed(common, changes):
-    """Lists on the host, numbers as they are, and what is made of the batch's own tensors."""
+    """Returns the batch with changed fields: lists become tensors on the host, numbers stay, and
+    functions are applied to the batch."""
     for name, value in changes.items():
         value = value(common) if callable(value) else value
         value = int32(value) if isinstance(value, list) else value

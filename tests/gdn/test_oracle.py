@@ -1,4 +1,4 @@
-"""What our kernels are compared with computes what the definition says, token by token."""
+"""The oracle that our kernels are compared with equals the definition, token by token."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from .oracle import definition, recurrence, relative_error
 from .sequences import Sequences
 
 OF_FLOAT32 = 1e-7
-"""Relative: what is left of float64 where results are rounded."""
+"""The relative error of float64 results that are rounded to float32."""
 
 
 def expect_as_defined(sequences, o, final, scale=None, states=None, **changes):

@@ -1,4 +1,5 @@
-"""The recurrence against the definition in plain PyTorch, with the slots of a pool of states."""
+"""The recurrence, compared with the definition in plain PyTorch, with the slots of a pool of
+states."""
 
 from dataclasses import dataclass, replace
 
@@ -48,7 +49,7 @@ class Tokens:
         return [0, *torch.tensor(self.lengths, dtype=torch.int64).cumsum(0).tolist()]
 
     def expected(self, states=None, **changes):
-        """(o, states) of all sequences, from `states` [N, HV, V, K]."""
+        """Returns (o, states) of all sequences, from `states` [N, HV, V, K]."""
         args = self.args | changes
         l2norm = args.pop("use_qk_l2norm_in_kernel")
         return recurrence(**args, initial_state=states, cu_seqlens=self.starts, l2norm=l2norm)
@@ -59,7 +60,7 @@ def integers(accelerator, values):
 
 
 def run(accelerator, tokens, slots=None, accepted=None, with_starts=True, **changes):
-    """(o, pool), of a pool that is not that of `tokens`."""
+    """Returns (o, pool), where the pool is a copy of the one in `tokens`."""
     return fused_recurrent_gated_delta_rule(
         **{"initial_state": tokens.pool.clone()} | tokens.args | changes,
         cu_seqlens=integers(accelerator, tokens.starts) if with_starts else None,
@@ -95,7 +96,7 @@ def test_sequences_of_any_lengths(accelerator, dtype):
 
 @pytest.mark.parametrize("sizes", [(16, 40), (24, 16), (128, 8), (1, 3)], ids=str)
 def test_heads_of_any_size(accelerator, sizes):
-    """Values beyond one block, and keys that are no power of two."""
+    """Values are larger than one block, and key sizes are no power of two."""
     tokens = Tokens.random(accelerator, [2, 1], sizes=sizes)
     o, pool = run(accelerator, tokens, slots=[1, 0])
     right, states = tokens.expected(tokens.pool[[1, 0]])
@@ -111,7 +112,7 @@ def test_the_slots_of_others_are_left_alone(accelerator):
 
 
 def test_a_sequence_without_tokens_leaves_its_slot_alone(accelerator):
-    """Also where another sequence has it: whoever comes last, the other one's state stays."""
+    """The slot may even belong to another sequence too, whose state stays whichever comes last."""
     tokens = Tokens.random(accelerator, [0, 2, 0, 0])
     _, pool = run(accelerator, tokens, slots=[5, 1, 6, 1])
     assert torch.equal(pool[[5, 6]].cpu(), tokens.pool[[5, 6]].cpu())
@@ -160,7 +161,7 @@ def test_the_pool_is_changed_in_place(accelerator):
 @pytest.mark.parametrize("l2norm", [True, False])
 def test_scale_and_normalisation_are_the_callers_choice(accelerator, l2norm):
     tokens = Tokens.random(accelerator, [2])
-    tokens.args["k"].mul_(0.2)  # or the states grow without bound
+    tokens.args["k"].mul_(0.2)  # otherwise the states grow without bound
     changes = {"scale": 3.0, "use_qk_l2norm_in_kernel": l2norm}
     o, _ = run(accelerator, tokens, slots=[0], **changes)
     expect_same(o, tokens.expected(tokens.pool[[0]], **changes)[0])
@@ -183,7 +184,7 @@ def test_a_long_sequence_is_its_decode_steps(accelerator):
 
 
 SLOT_TABLE = [[4, 1, 7], [0, 8, 3]]
-"""Of two sequences with up to two drafts."""
+"""The slots of two sequences with up to two drafts."""
 
 
 @pytest.mark.parametrize("accepted", [[1, 1], [1, 3], [3, 2]], ids=str)
@@ -202,7 +203,7 @@ def test_each_drafted_token_leaves_its_state_in_a_slot_of_its_own(accelerator, a
             right, state = recurrence(**part, initial_state=state, l2norm=True)
             expect_same(o[:, first + token], right[:, 0])
             expect_same(pool[[slots[token]]], state)
-    unwritten = [2, 3, 5, 6]  # Slot 3 is that of a token which the second sequence doesn't have.
+    unwritten = [2, 3, 5, 6]  # Slot 3 belongs to a token that the second sequence doesn't have.
     assert torch.equal(pool[unwritten].cpu(), tokens.pool[unwritten].cpu())
 
 
@@ -215,7 +216,7 @@ def test_a_number_of_accepted_tokens_without_a_column_touches_nothing(accelerato
 
 
 def test_drafts_without_a_slot_are_computed_and_not_kept(accelerator):
-    """A draft whose slot is a pad, and one beyond the row of slots."""
+    """One draft's slot is a pad, and one draft is past the end of the row of slots."""
     tokens = Tokens.random(accelerator, [4])
     o, pool = run(accelerator, tokens, [[4, -1, 7]], [1])
     right, _ = tokens.expected(tokens.pool[[4]])
@@ -244,19 +245,19 @@ SHARED_SLOTS = {
 @pytest.mark.sim
 @pytest.mark.parametrize(("lengths", "slots", "accepted"), SHARED_SLOTS.values(), ids=SHARED_SLOTS)
 def test_a_slot_of_two_sequences_is_seen(accelerator, lengths, slots, accepted):
-    """A GPU isn't asked: one of the two writes last."""
+    """Only sim detects this; on a GPU one of the two sequences writes last."""
     with pytest.raises(RuntimeError, match="two sequences with tokens have one slot: give each"):
         run(accelerator, Tokens.random(accelerator, lengths), slots, accepted)
 
 
 def test_slots_that_no_token_writes_may_be_shared(accelerator):
-    """Those of sequences without tokens, of drafts that there are not, and -1."""
+    """Sequences without tokens, missing drafts and -1 write to no slot."""
     run(accelerator, Tokens.random(accelerator, [0, 2, 1, 1]), [0, 0, -1, -1])
     run(accelerator, Tokens.random(accelerator, [1, 1]), [[0, 3], [1, 3]], [1, 1])
 
 
 def test_tokens_behind_the_last_sequence_give_zeros(accelerator):
-    """As in a batch that is padded for a graph, whatever lies there."""
+    """A batch that is padded for a graph ends with tokens of any content."""
     tokens = Tokens.random(accelerator, [2, 1])
     padded = {
         name: torch.cat([value, torch.full_like(value, torch.nan)], 1)
@@ -272,7 +273,7 @@ def test_tokens_behind_the_last_sequence_give_zeros(accelerator):
 
 @pytest.mark.parametrize("length", [4, 5000, 2**30])
 def test_a_sequence_that_goes_on_behind_the_last_token_ends_there(accelerator, length):
-    """The host can't see the starts that are on the device."""
+    """The host can't check starts that are on the device."""
     tokens = Tokens.random(accelerator, [2, 3])
     o, pool = run(accelerator, replace(tokens, lengths=[2, length]), [4, 0])
     right, states = tokens.expected(tokens.pool[[4, 0]])
@@ -339,7 +340,7 @@ def test_nan_stays_in_its_sequence_and_is_seen_there(accelerator):
 
 
 def test_many_sequences(accelerator):
-    """On a GPU more states than a grid has programs in any but its first dimension."""
+    """A GPU test has more states than a grid has programs in any dimension but its first."""
     count = 12 if accelerator.modelled else 40_000  # interpreted, a program takes milliseconds
     tokens = Tokens.random(accelerator, [1] * count, heads=(1, 2))
     pool = torch.randn(count, 2, 16, 16).to(accelerator.device)
@@ -379,7 +380,7 @@ def test_one_launch_and_nobody_waits(accelerator):
 
 
 def test_a_captured_step_is_replayed_with_other_sequences(accelerator):
-    """Slots, starts and accepted tokens are read on the device: a replay takes the new ones."""
+    """Slots, starts and accepted tokens are read on the device, so a replay uses the new ones."""
     tokens = Tokens.random(accelerator, [2, 1])
     pool = tokens.pool.clone()
     starts, slots = integers(accelerator, [0, 3, 3]), integers(accelerator, [5, -1])

@@ -1,4 +1,4 @@
-"""The six single ops: each against its definition, and all of them in a row against the rule."""
+"""The six single ops: each compared with its definition, and all in a row with the rule."""
 
 from dataclasses import replace
 
@@ -27,13 +27,13 @@ from .sequences import AROUND_A_CHUNK, TOLERANCE, Sequences, expect_close, integ
 
 C = 64
 EXACT = 2e-6
-"""What float32 leaves of a few dozen operations."""
+"""The relative error of a few dozen operations in float32."""
 
 
 def in_a_row(
     sequences, made_on="host", states=None, tables=None, starts=None, sums=None, **options
 ):
-    """(o, final states) by the six ops, with all the same tables."""
+    """Returns (o, final states) by the six ops, all with the same tables."""
     starts = sequences.cu_seqlens if starts is None else starts
     rows, offsets = sequences.tables(made_on) if tables is None else tables
     q, k, v, g, beta = sequences.args.values()
@@ -46,7 +46,7 @@ def in_a_row(
 
 
 def chunks_of(sequences, chunk_size=C):
-    """Where the tokens of each chunk are."""
+    """Yields the slice of each chunk's tokens."""
     for n, chunk in tables_of(sequences.lengths, chunk_size)[0]:
         rows = sequences.rows(n)
         first = rows.start + chunk * chunk_size
@@ -54,13 +54,13 @@ def chunks_of(sequences, chunk_size=C):
 
 
 def sums_of(sequences, chunk_size=C):
-    """[1, T, HV] on the CPU."""
+    """Returns the sums of the gates, [1, T, HV] on the CPU."""
     g = sequences.g.cpu()
     return torch.cat([g[:, chunk].cumsum(1) for chunk in chunks_of(sequences, chunk_size)], 1)
 
 
 def by_heads(x, sequences):
-    """[HV, tokens, ...] float32 on the CPU, keys once for each value head."""
+    """Returns [HV, tokens, ...] float32 on the CPU, with keys repeated for each value head."""
     x = x.cpu().float()
     return x.repeat_interleave(sequences.v.shape[2] // x.shape[2], 2)[0].transpose(0, 1)
 
@@ -184,7 +184,7 @@ def test_products_of_each_token_with_those_before_it(accelerator):
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("chunk_size", [16, 32, 64])
 def test_the_inverse_of_what_is_below_the_diagonal(accelerator, chunk_size, dtype):
-    """Whatever lies on it and above it."""
+    """Values on the diagonal and above it are ignored."""
     sequences = Sequences.random(accelerator, [1, chunk_size + 3])
     A = torch.full((1, sum(sequences.lengths), 2, chunk_size), torch.nan)
     right = torch.zeros_like(A)
@@ -220,7 +220,7 @@ def test_w_and_u_of_each_chunk(accelerator):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_the_states_before_each_chunk(accelerator, dtype):
-    """Those that the recurrence has there, from a state on of either type."""
+    """The states equal the recurrence's at these places, from initial states of either type."""
     sequences = Sequences.random(accelerator, [3, 0, 130])
     states, starts = sequences.states(dtype=dtype), sequences.cu_seqlens
     q, k, v, g, beta = sequences.args.values()
@@ -257,7 +257,7 @@ def test_nobody_waits_and_nothing_is_uploaded(accelerator):
     sequences = Sequences.random(accelerator, [3, 6])
     starts = sequences.cu_seqlens
     for made_on, kernels in (("host", 9), ("device", 9), (None, 15)):
-        # The output needs its sums head by head, and norms that are all one.
+        # The output needs its sums head by head, and norms of one.
         tables = sequences.tables(made_on)
         call = lambda tables=tables: in_a_row(sequences, tables=tables, starts=starts)
         claims.expect_no_wait(accelerator, call, pinned_uploads=0)
@@ -297,7 +297,7 @@ def test_a_captured_row_is_replayed_with_other_lengths(accelerator):
 
 
 def arguments_of(accelerator):
-    """Of each op, by name: good ones, of two sequences."""
+    """Returns valid arguments of each op, by name, for two sequences."""
     sequences = Sequences.random(accelerator, [3, 66], heads=(2, 4), sizes=(16, 16))
     q, k, v, g, beta = sequences.args.values()
     rows, offsets = sequences.tables("host")
@@ -330,12 +330,12 @@ def half(x):
 
 
 def wide(x):
-    """Heads of twice the size, three quarters of which are used: 48 of 64 if there were 32."""
+    """Returns the input with heads of three times the size, which is no power of two."""
     return torch.cat([x] * 3, -1)
 
 
 def spread(x):
-    """The same numbers, each token's with gaps."""
+    """Returns the same numbers with gaps between the numbers of a token."""
     return torch.stack([x, x], -1)[..., 0]
 
 
@@ -409,7 +409,8 @@ def test_every_op_refuses_tables_that_cannot_be_its_own(accelerator, op, message
 
 
 def test_states_of_other_tables_than_the_outputs_are_refused(accelerator):
-    """Without tables there are as many rows as the lengths could need, here one more."""
+    """The ops assume the most rows that the lengths could need if there are no tables: here one
+    more."""
     sequences = Sequences.random(accelerator, [33, 36])
     rows, starts, d = sequences.tables("host")[0], sequences.cu_seqlens, sequences.g
     h = torch.zeros(1, len(rows), *sequences.state_shape, device=accelerator.device)

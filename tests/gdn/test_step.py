@@ -1,4 +1,5 @@
-"""A whole step, its tables made in four ways: the same result, and what each makes the host do."""
+"""A whole step with tables made in four ways: equal results, and what each way makes the host
+do."""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -20,15 +21,16 @@ from .reference_layer import ReferenceLayer
 
 CONFIG = replace(GDNConfig.small(), num_v_heads=1, num_slots=24)
 PREFILL = {
-    # 24 layers of 11 kernels: the norm in front, three products, gates, convolution, three of the
-    # chunked rule, the norm behind it, the sum. Then 8 for each layer's tables, or for the step's.
+    # 24 layers have 11 kernels each: the norm before, three products, gates, convolution, three
+    # of the chunked rule, the norm after it, the sum. Then 8 for each layer's tables, or for
+    # the step's.
     "before": {"kernels": 456, "d2h": 24, "h2d_pageable": 48, "h2d_pinned": 1, "host_syncs": 72},
     "cached": {"kernels": 272, "d2h": 1, "h2d_pageable": 2, "h2d_pinned": 1, "host_syncs": 3},
     "after": {"kernels": 264, "d2h": 0, "h2d_pageable": 0, "h2d_pinned": 1, "host_syncs": 0},
-    # All that the host would have uploaded, by 6 kernels.
+    # Six kernels make all that the host would have uploaded.
     "on_device": {"kernels": 270, "d2h": 0, "h2d_pageable": 0, "h2d_pinned": 0, "host_syncs": 0},
 }
-"""What a step of prompts makes the host do."""
+"""The counts of a step of prompts, by variant."""
 NEVER_WAITING = ("after", "on_device")
 
 
@@ -39,7 +41,7 @@ def deep(accelerator):
 
 @pytest.fixture(scope="module")
 def shallow(accelerator):
-    """One for each variant, with the same weights."""
+    """Returns a step for each variant, with the same weights."""
     config = replace(CONFIG, num_layers=2)
     steps = {variant: GDNStep(config, accelerator.device, variant) for variant in VARIANTS}
     # Compiling a kernel for the first time may make the host wait.
@@ -49,7 +51,7 @@ def shallow(accelerator):
 
 
 def batch_of(accelerator, requests, hidden=None):
-    """`hidden`: [T, hidden_size] on the host, or random inputs."""
+    """Returns a batch. `hidden` is [T, hidden_size] on the host; None makes random inputs."""
     if hidden is None:
         hidden = torch.randn(requests.starts[-1], CONFIG.hidden_size).to(CONFIG.dtype)
     return GDNBatch(
@@ -60,7 +62,7 @@ def batch_of(accelerator, requests, hidden=None):
 
 
 def fill_states(step, seed):
-    """As if others had been there."""
+    """Fills all states with random numbers, as if other requests had left them."""
     generator = torch.Generator().manual_seed(seed)
     for state in step.states:
         for states in (state.conv_states, state.ssm_states):
@@ -72,7 +74,8 @@ def states_of(step):
 
 
 def expect_the_same_of_all(accelerator, shallow, batch):
-    """Every variant gives the same, bit by bit. Returns what those that never wait upload."""
+    """Checks that all variants give the same result, bit by bit. Returns the uploads of the
+    variants that never wait."""
     results, uploads = {}, {}
     for variant, step in shallow.items():
         fill_states(step, seed=1)
@@ -100,7 +103,7 @@ def test_what_24_layers_make_the_host_do(accelerator, deep, only_launched):
     for variant in VARIANTS:
         deep.use(variant)
         if not accelerator.modelled:
-            deep.run(batch)  # The first products of a process are others than the next ones.
+            deep.run(batch)  # A process's first products use other kernels than later ones.
         with debubble.record(accelerator) as timeline:
             deep.run(batch)
         assert timeline.hazards == []
@@ -131,7 +134,8 @@ def test_every_kind_of_batch_in_all_variants(accelerator, shallow, kind):
 
 @st.composite
 def few_requests(draw):
-    """Of all kinds and in any order, with few tokens: as many as take little time on sim."""
+    """Draws a few requests of all kinds in any order, with few tokens, to take little time on
+    sim."""
     query_lens, computed, drafts = [], [], []
     for kind in draw(st.lists(st.sampled_from(["one", "prompt", "speculative"]), max_size=3)):
         drafts.append(draw(st.integers(0, 2)) if kind == "speculative" else -1)
@@ -160,7 +164,7 @@ def test_larger_batches_in_all_variants(accelerator, shallow, kind):
 
 
 class Served:
-    """Sequences that a model serves in steps, compared with one that is given them whole."""
+    """Sequences that a model serves in steps, compared with a model that gets them whole."""
 
     def __init__(self, accelerator, step, lengths):
         self.accelerator, self.step = accelerator, step
@@ -170,8 +174,8 @@ class Served:
         self.accepted = [1] * len(lengths)
 
     def take(self, *lengths, drafts=()):
-        """The next `lengths[i]` tokens of sequence i, of those that are there at all. For each in
-        `drafts` all but the first of them are drafts, and all are accepted."""
+        """Runs the next `lengths[i]` tokens of each sequence i that has any. For sequences in
+        `drafts` all of them but the first are drafts, and all are accepted."""
         served = [sequence for sequence, length in enumerate(lengths) if length]
         served.sort(key=lambda sequence: lengths[sequence] > 1)
         requests = Requests.of(
@@ -192,7 +196,7 @@ class Served:
 
 
 def whole(model, hidden):
-    """[T, hidden_size] behind the last layer, of a sequence from its first token on."""
+    """Returns [T, hidden_size] after the last layer, of a sequence from its first token on."""
     for layer, weight in zip(model.layers, model.norm_weights.cpu(), strict=True):
         normed = F.rms_norm(hidden, hidden.shape[1:], weight, CONFIG.norm_eps)
         hidden = hidden + ReferenceLayer(layer).run(normed)[0]
@@ -228,7 +232,7 @@ def test_a_step_goes_on_from_what_another_variant_left(accelerator, shallow):
 
 @pytest.mark.parametrize("num_slots", [64, 2048])
 def test_the_largest_step_finds_room_for_its_upload(accelerator, num_slots):
-    """Tokens of both kinds, and as many chunks as so many requests can begin."""
+    """The step has tokens of both kinds, and as many chunks as this many requests can have."""
     config = replace(CONFIG, num_layers=1, num_slots=num_slots)
     step = GDNStep(config, accelerator.device)
     others = num_slots - 1
@@ -249,7 +253,7 @@ def test_as_it_was_a_step_is_refused_where_syncs_are(shallow, variant):
 
 
 def test_steps_queued_behind_a_busy_device_are_all_right(accelerator, shallow):
-    """More of them than can be staged at once."""
+    """More steps are queued than can be staged at once."""
     batches = [shallow["after"].schedule(lengths) for lengths in ([3], [5, 2], [1, 9], [4, 1, 1])]
     right = [shallow["before"].run(batch).cpu() for batch in batches]
     found = claims.overlapped(accelerator, shallow["after"].run, batches)

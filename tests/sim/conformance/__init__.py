@@ -1,1 +1,2 @@
-"""Sim held to PyTorch's own database of operators: each on every type that CUDA has."""
+"""Compares sim with PyTorch's own database of operators: each operator on every type that CUDA
+has."""

@@ -1,4 +1,5 @@
-"""`python -m tests.sim.conformance`: every operator of PyTorch's database, and what came of it."""
+"""`python -m tests.sim.conformance`: runs every operator of PyTorch's database, and reports the
+results."""
 
 from __future__ import annotations
 

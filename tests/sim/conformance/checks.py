@@ -1,4 +1,4 @@
-"""What is asked of an operator on sim: forward, backward, out=, in place, and what it refuses."""
+"""The checks of an operator on sim: forward, backward, out=, in place, and refusals."""
 
 from __future__ import annotations
 
@@ -19,29 +19,30 @@ WIDER = {
     torch.uint64: torch.int64,
     torch.bool: torch.uint8,
 }
-"""In which types CUDA's result is computed on a CPU that lacks the operator for its own."""
+"""The wider type in which the CPU computes CUDA's result, if it lacks the operator for the type
+itself."""
 ROUNDED = {torch.float16: 5e-3, torch.bfloat16: 4e-2, torch.complex32: 1e-2}
-"""How far, in relation to the values, halves may be apart: who adds up in what order differs."""
+"""The largest relative error of half types, whose results depend on the order of summation."""
 WITHOUT_VALUES = (
     *("empty", "empty_permuted", "empty_like", "empty_strided"),
     *("new_empty", "new_empty_strided"),
 )
-"""Whose memory holds whatever was there."""
+"""Operators that return uninitialised memory."""
 
 DRAWN_BY_TYPE = ("nn.functional.rrelu",)
-"""Whose random numbers are others in another type."""
+"""Operators whose random numbers differ by type."""
 HAVE_CPU_TENSORS = ("tensor_split",)
-"""Which take arguments from the CPU on every device."""
+"""Operators that take arguments from the CPU on every device."""
 SAMPLES_OF_OTHER_TYPES = ("torch._scaled_mm", "torch._scaled_mm_v2")
-"""Whose samples are the same ones, whatever type is asked for."""
+"""Operators whose samples don't depend on the requested type."""
 
 
 class Wrong(Exception):
-    """Sim gave something else than the CPU."""
+    """An error: sim's result differs from the CPU's."""
 
 
 class Accepted(Exception):
-    """Sim gave a result for what is refused everywhere else."""
+    """An error: sim gave a result for a call that is refused everywhere else."""
 
 
 Call = Callable[[Any, tuple, dict], Any]
@@ -72,7 +73,7 @@ def copied(value: Any) -> Any:
 
 
 def refused_or(call: Callable[[], Any]) -> Any:
-    """Its result, or the error that it raises."""
+    """Returns the call's result, or the error that it raises."""
     torch.manual_seed(1)
     try:
         return call()
@@ -115,7 +116,7 @@ def _calculable(tensor: torch.Tensor) -> torch.dtype:
 
 
 def reference(call: Call, sample: Any) -> tuple[Any, bool]:
-    """What the CPU says of it, if need be in wider types; and whether it was."""
+    """Returns the CPU's result, and True if wider types were needed for it."""
     arguments = (sample.input, sample.args, sample.kwargs)
     plain = refused_or(lambda: call(*copied(arguments)))
     if not isinstance(plain, Exception):
@@ -171,7 +172,8 @@ def backward(op: Any, dtype: torch.dtype) -> None:
 
 
 def out(op: Any, dtype: torch.dtype) -> None:
-    """Into what is there, and into what is resized; and the same object comes back."""
+    """Checks `out=` with the right size and with a tensor that is resized; the same object is
+    returned."""
 
     def into(input: Any, args: tuple, kwargs: dict) -> Any:
         expected = op(input, *args, **kwargs)
@@ -199,7 +201,7 @@ def in_place(op: Any, dtype: torch.dtype) -> None:
 
 
 def refusals(op: Any, dtype: torch.dtype) -> None:
-    """A type that only the CPU has for it."""
+    """Checks that sim refuses the operator for a type that only the CPU has."""
     results = []
     if op.name in SAMPLES_OF_OTHER_TYPES:
         return
@@ -211,7 +213,7 @@ def refusals(op: Any, dtype: torch.dtype) -> None:
 
 
 def kinds_of(op: Any, dtype: torch.dtype, on_cuda: bool) -> list[str]:
-    """Which of the checks there are for it."""
+    """Returns the checks that apply to the operator and type."""
     if not on_cuda:
         return ["refusals"]
     kinds = ["forward"]

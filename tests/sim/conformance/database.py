@@ -1,7 +1,7 @@
-"""PyTorch's database of operators, as it stands on a machine with a GPU.
+"""PyTorch's database of operators, as a machine with a GPU sees it.
 
-Which types CUDA has for an operator depends there on the GPU; this reads the table of a recent one,
-on whatever machine it runs.
+The types that CUDA has for an operator depend on the GPU. This module reads the table of a recent
+GPU on any machine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import torch
 
 @cache
 def operators() -> dict[str, Any]:
-    """By name and variant, as `add` or `nn.functional.interpolate-bilinear`."""
+    """Returns the operators by name and variant, such as `add` or
+    `nn.functional.interpolate-bilinear`."""
     _be_a_recent_gpu()
     from torch.testing._internal.common_methods_invocations import op_db
 
@@ -33,7 +34,7 @@ def _be_a_recent_gpu() -> None:
 
 
 def types_of(op: Any) -> tuple[set[torch.dtype], set[torch.dtype]]:
-    """(those that CUDA has for it, those that only the CPU has)."""
+    """Returns (types that CUDA has for the operator, types that only the CPU has)."""
     on_cuda = set(op.supported_dtypes("cuda"))
     return on_cuda, set(op.supported_dtypes("cpu")) - on_cuda
 
@@ -41,18 +42,19 @@ def types_of(op: Any) -> tuple[set[torch.dtype], set[torch.dtype]]:
 def samples(
     op: Any, dtype: torch.dtype, requires_grad: bool = False, at_least: int = 0
 ) -> Iterator[Any]:
-    """On the CPU, the same ones each time. A few operators come with hundreds: `MOST` are taken."""
+    """Returns the operator's samples on the CPU, equal in each run. At most `MOST` are taken, or
+    `at_least` if that is more, since a few operators have hundreds."""
     torch.manual_seed(0)
     count = max(MOST[0], at_least)
     return islice(op.sample_inputs("cpu", dtype, requires_grad=requires_grad), count)
 
 
 MOST = [24]
-"""Samples of an operator and a type; a list, so that a run can set it."""
+"""The most samples of an operator and a type; a list, so that a run can set it."""
 
 
 def mapped(value: Any, change: Any) -> Any:
-    """The same structure with `change` of each tensor, and of each type, in it."""
+    """Returns the same structure with `change` applied to each tensor and each dtype in it."""
     if isinstance(value, (torch.Tensor, torch.dtype)):
         return change(value)
     if isinstance(value, dict):

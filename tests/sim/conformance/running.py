@@ -17,7 +17,7 @@ from .checks import CHECKS, Accepted, Wrong, kinds_of
 from .database import operators, types_of
 
 SECONDS = 120
-"""That an operator may take with one type."""
+"""The most seconds that an operator may take with one type."""
 
 
 class Finding(NamedTuple):
@@ -25,7 +25,7 @@ class Finding(NamedTuple):
     dtype: str
     kind: str
     outcome: str
-    """right, wrong, error, accepted, aborted"""
+    """The outcome: right, wrong, error, accepted or aborted."""
     why: str = ""
 
 
@@ -45,7 +45,7 @@ def cases(name: str, kinds: Iterable[str] = CHECKS) -> list[Case]:
 
 
 def run(names: Iterable[str], kinds: Iterable[str] = CHECKS) -> Iterator[Finding]:
-    """Must be called in a process with one thread, before anything ran backward in it."""
+    """Runs the checks. Call it in a process with one thread, before any backward pass."""
     operators()
     debubble.accelerator("sim")
     for name in names:
@@ -57,7 +57,7 @@ def run(names: Iterable[str], kinds: Iterable[str] = CHECKS) -> Iterator[Finding
 
 
 def _in_a_child(left: list[Case]) -> list[Finding]:
-    """Up to the end of the list, or to the case that ended the process."""
+    """Runs cases up to the end of the list, or up to the case that ends the process."""
     reads, writes = os.pipe()
     child = os.fork()
     if child == 0:
@@ -110,7 +110,7 @@ def _spoken(dtype: torch.dtype) -> str:
 
 
 def counted(findings: Iterable[Finding]) -> dict[str, dict[str, int]]:
-    """How often what came out, by kind of check."""
+    """Returns how often each outcome occurred, by kind of check."""
     table: dict[str, dict[str, int]] = {}
     for finding in findings:
         of_kind: dict[str, Any] = table.setdefault(finding.kind, {})

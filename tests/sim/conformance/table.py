@@ -1,4 +1,4 @@
-"""What is not right, as a table: of a run, and of README.md, where it is kept."""
+"""Tables of failed checks: of a run, and in README.md, which lists the known ones."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Row(NamedTuple):
     check: str
     outcome: str
     types: str
-    """Separated by commas."""
+    """The types, separated by commas."""
     why: str
-    """In the words of one of its types."""
+    """The error message of one of the types."""
 
 
 def table_of(findings: Iterable[Finding]) -> list[Row]:
@@ -34,7 +34,7 @@ def table_of(findings: Iterable[Finding]) -> list[Row]:
 
 
 def unknown(findings: Iterable[Finding]) -> list[Finding]:
-    """What is not right, and not in the table of README.md either."""
+    """Returns the failed checks that the table of README.md does not list."""
     lines = (line for line in README.read_text().splitlines() if line.startswith("| "))
     cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
     kept = [Row(*row) for row in cells if len(row) == len(Row._fields)]

@@ -1,4 +1,4 @@
-"""A handful of operators of PyTorch's database in `make test`, and all in `make test-deep`."""
+"""Runs a handful of operators of PyTorch's database in `make test`, and all in `make test-deep`."""
 
 import json
 import subprocess
@@ -17,7 +17,8 @@ PARTS = 24
 
 
 def findings(path: Path, *options: str) -> list[Finding]:
-    """Of a process of its own, since one that ran backward can't be divided any more."""
+    """Returns the findings of a fresh process, since a process that ran backward can't fork any
+    more."""
     pytest.importorskip("expecttest", reason="PyTorch's database of operators needs expecttest")
     command = [sys.executable, "-m", "tests.sim.conformance", *options, "--output", str(path)]
     subprocess.run(command, cwd=Path(__file__).parents[3], check=True, capture_output=True)

@@ -1,1 +1,1 @@
-"""Models of other libraries on sim; the tests step aside where these aren't installed."""
+"""Models of other libraries on sim; tests are skipped if the library isn't installed."""

@@ -1,4 +1,4 @@
-"""Tiny random models of transformers, one for each family, and what they are given."""
+"""Tiny random models of transformers, one for each family, and their inputs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LANGUAGE: dict[str, dict[str, Any]] = {
         **{"linear_value_head_dim": 16, "layer_types": ["linear_attention", "full_attention"]},
     },
 }
-"""Causal language models, by the beginning of their classes' names."""
+"""The causal language models, by the beginning of their classes' names."""
 OTHERS = ("Bert", "ViT", "T5", "Whisper", "CLIP")
 
 
@@ -59,7 +59,7 @@ def language_model(library: Any, family: str) -> torch.nn.Module:
 
 
 def other_model(library: Any, family: str) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
-    """With what it is given."""
+    """Returns the model and its inputs."""
     ids = torch.randint(3, 100, (2, 8), generator=torch.Generator().manual_seed(0))
     image = {"image_size": 32, "patch_size": 8}
     layers = {k: SMALL[k] for k in list(SMALL)[:4]}

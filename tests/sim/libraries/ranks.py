@@ -25,7 +25,7 @@ def model() -> torch.nn.Module:
 
 
 def batch() -> torch.Tensor:
-    """fp32 [rows, 4]: of all ranks together"""
+    """Returns the batch of all ranks together, [rows, 4] fp32."""
     return torch.linspace(-1, 1, 6 * 4).view(6, 4)
 
 

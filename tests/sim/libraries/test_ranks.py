@@ -1,4 +1,4 @@
-"""Ranks that train together over gloo, each on a sim of its own."""
+"""Ranks that train together over gloo, each with its own sim."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""torchvision's detectors give on sim what they give on the CPU."""
+"""torchvision's detectors give the same results on sim as on the CPU."""
 
 import copy
 

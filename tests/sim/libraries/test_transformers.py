@@ -1,5 +1,5 @@
-"""Families of transformers' models give on sim what they give on the CPU: forward, generating and
-after a step of training."""
+"""Families of transformers' models give the same results on sim as on the CPU: forward, generation,
+and after a step of training."""
 
 import copy
 
@@ -46,7 +46,7 @@ def test_a_language_model_computes_generates_and_learns(accelerator, library, id
 
 
 def steps(model, ids):
-    """The losses of two steps of training."""
+    """Returns the losses of two steps of training."""
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     losses = []

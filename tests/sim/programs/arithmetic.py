@@ -1,4 +1,4 @@
-"""Elements, reductions and products."""
+"""Programs with elementwise operators, reductions and products."""
 
 import torch
 

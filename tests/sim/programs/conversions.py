@@ -1,4 +1,4 @@
-"""Copies, conversions, and values that come back."""
+"""Programs with copies, conversions, and values that are read back."""
 
 import torch
 

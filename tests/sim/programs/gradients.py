@@ -1,4 +1,4 @@
-"""Gradients and optimisers."""
+"""Programs with gradients and optimisers."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""Reading and assigning by index."""
+"""Programs that read and assign by index."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Modules: moved, loaded, copied and saved."""
+"""Programs with modules: moved, loaded, copied and saved."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""What an inference engine does with tensors."""
+"""Programs that use tensors as an inference engine does."""
 
 import math
 
@@ -94,7 +94,7 @@ def attention(device):
             q, k4, k4, attn_mask=torch.zeros(5, 7, device=device), scale=0.5
         ),
     )
-    # Rows lie before heads in memory on CUDA, and heads before rows on the CPU.
+    # Memory has rows before heads on CUDA, and heads before rows on the CPU.
     return tuple(result.contiguous() for result in results)
 
 

@@ -1,4 +1,4 @@
-"""Views, and what is written through them or changes them in place."""
+"""Programs with views, writes through views, and in-place changes."""
 
 import torch
 
