@@ -17,10 +17,14 @@ class Effects:
     uploads: int = 0
     """Blocking copies of a CPU value from pageable memory."""
     pinned_uploads: int = 0
+    staged_uploads: int = 0
+    """Copies from pageable memory that the host does not wait for."""
     d2d: int = 0
     kernels: int = 1
     reads: int = 0
     """Blocking copies to the host."""
+    downloads: int = 0
+    """Copies to the host that it does not wait for."""
     syncs: int = 0
     """Host waits beyond those of the copies."""
     kernels_after: int = 0
@@ -39,14 +43,17 @@ class Effects:
         one = whole
         if count > 1:
             one = whole._replace(nbytes=whole.nbytes / count, flops=whole.flops / count)
-        if not (self.uploads or self.pinned_uploads or self.d2d or self.reads or self.syncs):
+        uploads = self.uploads or self.pinned_uploads or self.staged_uploads
+        if not (uploads or self.d2d or self.reads or self.downloads or self.syncs):
             return [one] * (self.kernels + self.kernels_after)
         return (
             [copy("h2d_pageable", SCALAR_BYTES), SYNC] * self.uploads
             + [copy("h2d_pinned", SCALAR_BYTES)] * self.pinned_uploads
+            + [copy("h2d_pageable", SCALAR_BYTES)] * self.staged_uploads
             + [copy("d2d", whole.nbytes / 2)] * self.d2d
             + [one] * self.kernels
             + [copy("d2h", SCALAR_BYTES), SYNC] * self.reads
+            + [copy("d2h", SCALAR_BYTES)] * self.downloads
             + [SYNC] * self.syncs
             + [one] * self.kernels_after
         )
@@ -55,9 +62,11 @@ class Effects:
         return Effects(
             self.uploads + other.uploads,
             self.pinned_uploads + other.pinned_uploads,
+            self.staged_uploads + other.staged_uploads,
             self.d2d + other.d2d,
             self.kernels + other.kernels,
             self.reads + other.reads,
+            self.downloads + other.downloads,
             self.syncs + other.syncs,
             self.kernels_after + other.kernels_after,
         )

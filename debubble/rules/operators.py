@@ -36,17 +36,39 @@ from .indexing import (
     repeat_interleave,
     where,
 )
+from .linear_algebra import (
+    cholesky,
+    cholesky_inverse,
+    eigenvalues,
+    eigenvectors,
+    ldl,
+    ldl_solve,
+    lu,
+    singular_values,
+    symmetric_eigenvalues,
+)
 from .products import (
     addmm,
     batch_normalisation,
     batch_normalisation_backward,
     convolution,
     convolution_backward,
+    dot,
     normalisation,
     normalisation_backward,
     product,
 )
-from .reductions import multinomial, normal, of_all, permutation, scan, sort, topk, total
+from .reductions import (
+    multinomial,
+    normal,
+    of_all,
+    permutation,
+    scan,
+    segment_reduce,
+    sort,
+    topk,
+    total,
+)
 from .spectra import fft_back, fft_of_complex
 
 
@@ -100,7 +122,7 @@ TABLE: dict[str, Rule] = {
     "unique_dim": Effects(kernels=4, reads=1, syncs=2, kernels_after=1),
     "unique_consecutive": unique_consecutive,
     "repeat_interleave.Tensor": repeat_interleave,
-    "segment_reduce": Effects(d2d=1, kernels=6, reads=2, kernels_after=2),
+    "segment_reduce": segment_reduce,
     "index.Tensor": index,
     "index_put_": index_put_,
     "index_put": index_put,
@@ -120,6 +142,8 @@ TABLE: dict[str, Rule] = {
     "scatter_add": COPIED_FIRST,
     "scatter_reduce.two": Effects(d2d=2),
     "cat": concatenation,
+    "_chunk_cat": Effects(pinned_uploads=1),
+    "split_with_sizes_copy.out": Effects(pinned_uploads=1),
     "one_hot": one_hot,
     "isin.Tensor_Tensor": isin,
     "_efficientzerotensor": NOTHING,
@@ -155,12 +179,13 @@ TABLE: dict[str, Rule] = {
     "addmm": addmm,
     "addmv": Effects(kernels=2),
     "baddbmm": COPIED_FIRST,
-    "dot": Effects(kernels=2),
-    "vdot": Effects(kernels=2),
+    "dot": dot,
+    "vdot": dot,
     "clone": clone,
     "mse_loss": Effects(kernels=2),
     "smooth_l1_loss": Effects(kernels=2),
     "_ctc_loss": Effects(uploads=3, kernels=3),
+    "_ctc_loss_backward": Effects(uploads=3, kernels=4),
     "nll_loss_backward": FILLED_FIRST,
     "nll_loss2d_backward": FILLED_FIRST,
     "embedding_dense_backward": embedding_backward,
@@ -187,19 +212,25 @@ TABLE: dict[str, Rule] = {
     "_fft_c2c": fft_of_complex,
     "_foreach_norm.Scalar": Effects(kernels=3),
     "_linalg_check_errors": ERROR_CHECK,
-    "linalg_inv_ex": Effects(kernels=14),
+    "linalg_inv_ex": lu(kernels=14),
     "linalg_cholesky_ex": Effects(kernels=4),
-    "linalg_lu_factor_ex": Effects(kernels=7),
-    "_linalg_solve_ex": Effects(kernels=13),
-    "_linalg_det": Effects(d2d=1, kernels=15),
-    "_linalg_svd": Effects(d2d=1, kernels=4, reads=2, kernels_after=2),
-    "_linalg_eigh": Effects(d2d=1, kernels=14, reads=2, kernels_after=2),
+    "linalg_lu": lu(kernels=13),
+    "linalg_lu_factor_ex": lu(kernels=7),
+    "_linalg_solve_ex": lu(kernels=13),
+    "_linalg_det": lu(kernels=15, d2d=1),
+    "_linalg_slogdet": lu(kernels=19, d2d=1),
+    "linalg_ldl_factor_ex": ldl,
+    "linalg_ldl_solve": ldl_solve,
+    "_linalg_svd": singular_values,
+    "_linalg_eigh": symmetric_eigenvalues,
+    "cholesky": cholesky,
+    "cholesky_inverse": cholesky_inverse,
     "linalg_qr": Effects(kernels=16),
     "linalg_lstsq": Effects(d2d=1, kernels=14, reads=1),
     "linalg_solve_triangular": Effects(kernels=4),
     "linalg_matrix_exp": matrix_exp,
-    # As often as at least: eigenvalues decide how often the library waits.
-    "linalg_eig": Effects(pinned_uploads=1, kernels=14, reads=9, syncs=11),
+    "linalg_eig": eigenvectors,
+    "linalg_eigvals": eigenvalues,
 }
 
 TAKEN_APART_ELSEWHERE = (
@@ -212,6 +243,7 @@ TAKEN_APART_ELSEWHERE = (
     "gru.data",
     "lstm_cell",
     "gru_cell",
+    "linalg_eigvals",
 )
 """Operators that CUDA has in one piece, and that PyTorch composes of others for an unknown
 device."""

@@ -33,6 +33,11 @@ def product(args: tuple, kwargs: dict) -> Effects:
     return kernels(1 + (inner >= SPLIT_FROM or tall))
 
 
+def dot(args: tuple, kwargs: dict) -> Effects:
+    """Copies a zero from the host if there is nothing to multiply."""
+    return Effects(kernels=2) if args[0].numel() else Effects(staged_uploads=1, kernels=0)
+
+
 def addmm(args: tuple, kwargs: dict) -> Effects:
     """Adds a bias vector inside the library's kernel, which takes three kernels for some small
     results in fp32; a whole matrix is copied into the result first."""

@@ -37,6 +37,15 @@ def scan(args: tuple, kwargs: dict) -> Effects:
     return Effects(kernels=1 + _converts(args[0], kwargs) + (args[0].dim() == 1))
 
 
+def segment_reduce(args: tuple, kwargs: dict) -> Effects:
+    """Reads on the host whether lengths are negative and add up, unless told not to."""
+    if kwargs.get("lengths") is None:
+        return Effects(kernels=2)
+    if kwargs.get("unsafe"):
+        return Effects(kernels=5)
+    return Effects(d2d=1, kernels=6, reads=2, kernels_after=2)
+
+
 def total(args: tuple, kwargs: dict) -> Effects:
     """Converts another dtype first, but sums half precision into fp32 as it reads it."""
     halves = args[0].dtype in (torch.float16, torch.bfloat16)

@@ -105,7 +105,8 @@ def install(dispatcher: Dispatcher) -> None:
         )
     for key in ("PrivateUse1", "AutogradPrivateUse1"):
         _library.impl("scaled_dot_product_attention", partial(attention, dispatcher), key)
-        _library.impl("ctc_loss.Tensor", _ctc_loss, key)
+        for overload in ("Tensor", "IntList"):
+            _library.impl(f"ctc_loss.{overload}", partial(_ctc_loss, overload), key)
     _library.impl("linear", partial(linear, dispatcher), "AutogradPrivateUse1")
     dispatcher.runs_by(LINEAR, Linear(dispatcher))
     _fallback = torch.library.Library("_", "IMPL")
@@ -117,17 +118,23 @@ def install(dispatcher: Dispatcher) -> None:
 
 
 def _ctc_loss(
+    overload: str,
     log_probs: torch.Tensor,
     targets: torch.Tensor,
-    input_lengths: torch.Tensor,
-    target_lengths: torch.Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
     *options: Any,
 ) -> torch.Tensor:
-    """CUDA takes the lengths from the host: it reads those on the device, first to ask whether
-    cuDNN could use them, and again."""
-    for _ in range(2):
+    """Takes the lengths from the host, as CUDA does, and reads those on the device. Before that it
+    reads a number to ask whether cuDNN could compute it, and once more with the lengths at
+    hand."""
+    if targets.numel():
+        targets[(0,) * targets.dim()].item()
+    if overload == "Tensor":
         lengths = input_lengths.tolist(), target_lengths.tolist()
-    return torch.ops.aten.ctc_loss.IntList(log_probs, targets, *lengths, *options)
+        return _ctc_loss("IntList", log_probs, targets, *lengths, *options)
+    whole = torch.ops.aten.ctc_loss.IntList
+    return whole.decompose(log_probs, targets, input_lengths, target_lengths, *options)
 
 
 WITHOUT_MEMORY = {
